@@ -1,0 +1,132 @@
+//! `pipemill cat`: decodes anything to standard output.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::exit;
+use super::print::{Output, Printer};
+use crate::channel::{Channel, OnError, Outcome, Policy, Totals};
+use crate::decode::{Engine, Limits, Plugin};
+use crate::source::{Compression, Paths};
+use crate::stop::Stop;
+
+/// Decode files, FIFOs or standard input to standard output.
+///
+/// Exits with 0 when all was decoded, 64 if the command line is wrong, 65 if something could not be
+/// decoded (all records before it have been printed), 66 if an input is not there.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`)
+    #[arg(long, short)]
+    decoder: String,
+    /// An option of the decoder; see `pipemill plugins`
+    #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
+    options: Vec<(String, String)>,
+    /// What to print
+    #[arg(long, value_enum, default_value = "jsonl")]
+    output: Output,
+    /// What to do with bytes that can't be decoded
+    #[arg(long, value_enum, default_value = "fail")]
+    on_error: OnErrorArg,
+    /// Where bytes that can't be decoded are kept, a JSON object a line
+    #[arg(long, value_name = "FILE", required_if_eq("on_error", "quarantine"))]
+    quarantine: Option<PathBuf>,
+    /// With skip or quarantine: more bad places than this end it all the same
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    max_errors: u64,
+    /// Largest record, with its unit
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    max_record: u64,
+    /// How the input is compressed
+    #[arg(long, value_enum, default_value = "auto")]
+    compression: CompressionArg,
+    /// Files, folders, FIFOs; `-` is standard input
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OnErrorArg {
+    /// Stop there
+    Fail,
+    /// Pass them over
+    Skip,
+    /// Pass them over and keep them in a file
+    Quarantine,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CompressionArg {
+    /// By name: .gz, .zst
+    Auto,
+    None,
+    Gzip,
+    Zstd,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+pub(super) fn main(args: Args) -> ExitCode {
+    let engine = match Engine::new() {
+        Ok(engine) => engine,
+        Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error:#}")),
+    };
+    let plugin = match Plugin::load(&engine, &args.decoder) {
+        Ok(plugin) => plugin,
+        Err(error) => return exit::because(exit::USAGE, error),
+    };
+    let faults = plugin.check_options(&args.options);
+    if !faults.is_empty() {
+        let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
+        return exit::because(exit::USAGE, faults.join("\npipemill: "));
+    }
+    let stop = match Stop::new() {
+        Ok(stop) => stop,
+        Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error}")),
+    };
+    let on_error = match (args.on_error, args.quarantine) {
+        (OnErrorArg::Fail, _) => OnError::Fail,
+        (OnErrorArg::Quarantine, Some(path)) => OnError::Quarantine(path),
+        (OnErrorArg::Skip | OnErrorArg::Quarantine, _) => OnError::Skip,
+    };
+    let compression = match args.compression {
+        CompressionArg::Auto => Compression::Auto,
+        CompressionArg::None => Compression::None,
+        CompressionArg::Gzip => Compression::Gzip,
+        CompressionArg::Zstd => Compression::Zstd,
+    };
+    let channel = Channel {
+        name: "cat".to_owned(),
+        source: Box::new(Paths::new(args.sources, compression, stop)),
+        plugin,
+        options: args.options,
+        limits: Limits::for_records(args.max_record),
+        policy: Policy::new(on_error, args.max_errors),
+        max_record: args.max_record,
+        linger: Duration::from_millis(10),
+        offsets: args.output == Output::Jsonl,
+    };
+    run(channel, Printer::new(args.output))
+}
+
+fn run(channel: Channel, mut printer: Printer) -> ExitCode {
+    let outcome = channel.run(&mut printer, &mut Totals::default());
+    let closed = printer.close();
+    match outcome {
+        Outcome::Failed(failure) => exit::because(exit::of_failure(&failure), failure),
+        // Nobody reads what is printed any more: that is how `… | head` ends.
+        Outcome::Stopped => ExitCode::SUCCESS,
+        Outcome::Ended => match closed {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => exit::because(exit::SYSTEM, format!("can't write the output: {error}")),
+        },
+    }
+}

@@ -1,0 +1,70 @@
+//! `pipemill config`: checks and shows a configuration.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::exit;
+use crate::config::{self, Config};
+use crate::decode::Engine;
+use crate::run;
+
+/// Check or show a configuration.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Say all that is wrong with it, each with its line and a remedy; exits with 64 if anything is
+    Check {
+        /// The configuration
+        file: PathBuf,
+    },
+    /// Print it with every default filled in
+    Show {
+        /// The configuration
+        file: PathBuf,
+    },
+}
+
+pub(super) fn main(args: &Args) -> ExitCode {
+    let (Action::Check { file } | Action::Show { file }) = &args.action;
+    let config = match read(file) {
+        Ok(config) => config,
+        Err(code) => return code,
+    };
+    if let Action::Show { .. } = args.action {
+        print!("{}", config::show(&config));
+        return ExitCode::SUCCESS;
+    }
+    let engine = match Engine::new() {
+        Ok(engine) => engine,
+        Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error:#}")),
+    };
+    let faults: Vec<_> =
+        config.channels.iter().filter_map(|channel| run::load(channel, &engine).err()).flatten().collect();
+    if !faults.is_empty() {
+        return exit::because(exit::USAGE, faults.join("\npipemill: "));
+    }
+    println!("{}: {} channels, nothing wrong", file.display(), config.channels.len());
+    ExitCode::SUCCESS
+}
+
+/// Reads a configuration, or says all that is wrong with it.
+pub(super) fn read(file: &Path) -> Result<Config, ExitCode> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        exit::because(exit::USAGE, format!("{name}: the configuration can't be read: {error}"))
+    })?;
+    config::parse(&text, &name, &|variable| std::env::var(variable).ok()).map_err(|faults| {
+        for fault in &faults {
+            eprintln!("pipemill: {fault}");
+        }
+        let things = if faults.len() == 1 { "thing is" } else { "things are" };
+        exit::because(exit::USAGE, format!("{name}: {} {things} wrong", faults.len()))
+    })
+}

@@ -1,0 +1,26 @@
+//! Exit codes, after BSD's sysexits, and how a command that fails says why.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use crate::channel::Failure;
+
+/// The command line or the configuration is wrong.
+pub(super) const USAGE: u8 = 64;
+/// The input can't be decoded, or a decoder failed.
+pub(super) const DATA: u8 = 65;
+/// The input is not there.
+pub(super) const MISSING: u8 = 66;
+/// Something on this machine failed.
+pub(super) const SYSTEM: u8 = 71;
+
+/// Prints why, and gives the code.
+pub(super) fn because(code: u8, why: impl Display) -> ExitCode {
+    eprintln!("pipemill: {why}");
+    code.into()
+}
+
+/// The code for a channel that failed.
+pub(super) fn of_failure(failure: &Failure) -> u8 {
+    if failure.missing { MISSING } else { DATA }
+}

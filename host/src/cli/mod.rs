@@ -1,0 +1,50 @@
+//! The command line: what a person types, and the exit codes.
+
+mod cat;
+mod config;
+mod exit;
+mod feed;
+mod plugins;
+mod print;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Streams records out of pipes and files, through sandboxed decoders, into shared memory.
+#[derive(Parser)]
+#[command(name = "pipemill", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Cat(cat::Args),
+    Config(config::Args),
+    Feed(feed::Args),
+    Plugins(plugins::Args),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing to do if the terminal is gone.
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    crate::telemetry::start_log();
+    match cli.command {
+        Command::Run(args) => run::main(&args),
+        Command::Config(args) => config::main(&args),
+        Command::Cat(args) => cat::main(args),
+        Command::Feed(args) => feed::main(args),
+        Command::Plugins(args) => plugins::main(&args),
+    }
+}

@@ -1,0 +1,96 @@
+//! The file as a whole while it is read: where things are in it, the variables around it, and what
+//! is wrong with it so far.
+
+use std::cell::RefCell;
+
+use toml::de::DeTable;
+
+use super::fault::{Fault, Place};
+use super::values::Invalid;
+use super::vars;
+
+/// Proof that a fault was written down; only [`Document::report`] makes one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reported(());
+
+pub(super) type Read<T> = Result<T, Reported>;
+
+/// The file as a whole: where things are in it, what surrounds it, and what is wrong with it.
+pub(super) struct Document<'a> {
+    file: &'a str,
+    lines: Lines<'a>,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    faults: RefCell<Vec<Fault>>,
+    /// Stands in for a table that the file leaves out.
+    empty: DeTable<'a>,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(
+        text: &'a str,
+        file: &'a str,
+        env: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Document<'a> {
+        let (lines, faults) = (Lines::of(text), RefCell::default());
+        Document { file, lines, env, faults, empty: DeTable::new() }
+    }
+
+    pub(super) fn report(
+        &self,
+        at: usize,
+        channel: Option<&str>,
+        path: String,
+        fault: Invalid,
+    ) -> Reported {
+        let Invalid { message, remedy } = fault;
+        self.faults.borrow_mut().push(Fault {
+            file: self.file.to_owned(),
+            place: self.lines.place(at),
+            channel: channel.map(str::to_owned),
+            path,
+            message,
+            remedy: Some(remedy).filter(|remedy| !remedy.is_empty()),
+        });
+        Reported(())
+    }
+
+    pub(super) fn expand(&self, text: &str) -> Result<String, Vec<Invalid>> {
+        vars::expand(text, self.env)
+    }
+
+    pub(super) fn place(&self, at: usize) -> Place {
+        self.lines.place(at)
+    }
+
+    pub(super) fn empty(&self) -> &DeTable<'a> {
+        &self.empty
+    }
+
+    /// All faults, in the order of the file.
+    pub(super) fn into_faults(self) -> Vec<Fault> {
+        let mut faults = self.faults.into_inner();
+        faults.sort_by_key(|fault| fault.place);
+        faults
+    }
+}
+
+/// The text and where its lines start.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Lines<'a> {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Lines { text, starts: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
+    }
+
+    /// The place of a byte offset; one behind the end is the end.
+    fn place(&self, at: usize) -> Place {
+        let at = self.text.floor_char_boundary(at);
+        let line = self.starts.partition_point(|start| *start <= at);
+        let column = self.text[self.starts[line - 1]..at].chars().count() + 1;
+        Place { line, column }
+    }
+}

@@ -1,0 +1,148 @@
+//! Every key of the file, with its range and default: the one place that has them. The parser, its
+//! messages and the check of docs/configuration.md all read them here.
+
+use super::key::{Choice, Flag, Free, Number, Table, Unit, free};
+use super::{Compression, Mode};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const SECOND: u64 = 1_000;
+const HOUR: u64 = 3_600 * SECOND;
+
+/// The largest ring, in bytes: `slots * slot`.
+pub(super) const RING_MAX: u64 = 256 * GIB;
+/// A slot is a multiple of so many bytes.
+pub(super) const SLOT_STEP: u64 = 4 * KIB;
+/// Slots that a ring has at least beyond one consumer's credits: one being filled, one ready.
+pub(super) const SPARE_SLOTS: u64 = 2;
+/// Linear memory that a decoder has at least beyond twice the largest record.
+pub(super) const MEMORY_SPARE: u64 = 16 * MIB;
+/// Longest path of a Unix socket, in bytes: `sun_path` less its final zero.
+pub(super) const SOCKET_MAX: usize = 107;
+/// What stands for "no limit" where a time may be without one.
+pub(super) const FOREVER: &str = "forever";
+
+/// What a channel does at a bad place; the quarantine's file is a key of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Policy {
+    Fail,
+    Skip,
+    Quarantine,
+}
+
+pub(super) static SOCKET: Free =
+    free("socket", "a path of at most 107 bytes", "a path that pipemill chooses");
+pub(super) static ALLOW_OTHER_USERS: Flag = Flag { name: "allow_other_users" };
+pub(super) static CHANNEL: Free = free("channel", "a list of tables, [[channel]]", "required");
+
+pub(super) static NAME: Free =
+    free("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
+pub(super) static SOURCE: Free = free("source", "a table, source = { … }", "required");
+pub(super) static DECODER: Free =
+    free("decoder", "a built-in's name or a path that ends in .wasm or has a `/`", "required");
+pub(super) static OPTIONS: Free =
+    free("options", "a table of strings, whole numbers, true and false", "none");
+pub(super) static ON_ERROR: Choice<Policy> = Choice {
+    name: "on_error",
+    words: &[("fail", Policy::Fail), ("skip", Policy::Skip), ("quarantine", Policy::Quarantine)],
+    default: Policy::Fail,
+};
+pub(super) static QUARANTINE: Free =
+    free("quarantine", "a path", "required with `on_error = \"quarantine\"`");
+pub(super) static MAX_ERRORS: Number<u64> =
+    Number::new("max_errors", Unit::Count, (1, 1_000_000_000), 1_000);
+pub(super) static MAX_RECORD: Number<u64> =
+    Number::new("max_record", Unit::Size, (KIB, GIB), 64 * MIB);
+pub(super) static MODE: Choice<Mode> = Choice {
+    name: "mode",
+    words: &[("share", Mode::Share), ("broadcast", Mode::Broadcast)],
+    default: Mode::Share,
+};
+pub(super) static CONSUMERS: Number<u64> = Number::new("consumers", Unit::Count, (1, 256), 1);
+pub(super) static RING: Free = free("ring", "a table, [channel.ring]", "its defaults");
+pub(super) static LIMITS: Free = free("limits", "a table, [channel.limits]", "its defaults");
+
+pub(super) static FIFO: Free = free("fifo", "a path", "none");
+pub(super) static FILE: Free = free("file", "a path", "none");
+pub(super) static GLOB: Free = free("glob", "a pattern", "none");
+pub(super) static FOLDER: Free = free("folder", "a path", "none");
+pub(super) static STDIN: Free = free("stdin", "true", "none");
+pub(super) static EPOCHS: Number<&str> =
+    Number::new("epochs", Unit::Count, (1, 1_000_000), "no end with `fifo`, else `1`");
+pub(super) static COMPRESSION: Choice<Compression> = Choice {
+    name: "compression",
+    words: &[
+        ("auto", Compression::Auto),
+        ("none", Compression::None),
+        ("gzip", Compression::Gzip),
+        ("zstd", Compression::Zstd),
+    ],
+    default: Compression::Auto,
+};
+pub(super) static FIRST_EPOCH: Number<u64> =
+    Number::new("first_epoch", Unit::Count, (0, 1_000_000), 0);
+pub(super) static WAIT: Number<u64> =
+    Number::new("wait", Unit::TimeOrForever, (0, 1_000 * HOUR), 600 * SECOND);
+pub(super) static IDLE: Number<&str> =
+    Number::new("idle", Unit::TimeOrForever, (100, 1_000 * HOUR), "`\"forever\"`");
+pub(super) static PIPE: Number<u64> = Number::new("pipe", Unit::Size, (4 * KIB, GIB), MIB);
+
+pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
+pub(super) static SLOT: Number<u64> = Number::new("slot", Unit::Size, (64 * KIB, GIB), 4 * MIB);
+pub(super) static CREDITS: Number<u64> = Number::new("credits", Unit::Count, (1, 4_094), 2);
+pub(super) static LINGER: Number<u64> = Number::new("linger", Unit::Time, (0, 60 * SECOND), 10);
+
+pub(super) static MEMORY: Number<u64> =
+    Number::new("memory", Unit::Size, (16 * MIB, 4 * GIB), 512 * MIB);
+pub(super) static TIME: Number<u64> = Number::new("time", Unit::Time, (10, HOUR), 10 * SECOND);
+pub(super) static OUTPUT: Number<&str> = Number::new(
+    "output",
+    Unit::Size,
+    (KIB, 4 * GIB),
+    "4 × the larger of `max_record` and `ring.slot`",
+);
+
+pub(super) static ROOT_TABLE: Table =
+    Table { name: "the top of the file", keys: &[&SOCKET, &ALLOW_OTHER_USERS, &CHANNEL] };
+pub(super) static CHANNEL_TABLE: Table = Table {
+    name: "[[channel]]",
+    keys: &[
+        &NAME,
+        &SOURCE,
+        &DECODER,
+        &OPTIONS,
+        &ON_ERROR,
+        &QUARANTINE,
+        &MAX_ERRORS,
+        &MAX_RECORD,
+        &MODE,
+        &CONSUMERS,
+        &RING,
+        &LIMITS,
+    ],
+};
+pub(super) static SOURCE_TABLE: Table = Table {
+    name: "source",
+    keys: &[
+        &FIFO,
+        &FILE,
+        &GLOB,
+        &FOLDER,
+        &STDIN,
+        &EPOCHS,
+        &COMPRESSION,
+        &FIRST_EPOCH,
+        &WAIT,
+        &IDLE,
+        &PIPE,
+    ],
+};
+pub(super) static RING_TABLE: Table =
+    Table { name: "[channel.ring]", keys: &[&SLOTS, &SLOT, &CREDITS, &LINGER] };
+pub(super) static LIMITS_TABLE: Table =
+    Table { name: "[channel.limits]", keys: &[&MEMORY, &TIME, &OUTPUT] };
+
+/// All tables whose keys are fixed.
+pub(super) static TABLES: [&Table; 5] =
+    [&ROOT_TABLE, &CHANNEL_TABLE, &SOURCE_TABLE, &RING_TABLE, &LIMITS_TABLE];

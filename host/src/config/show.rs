@@ -1,0 +1,166 @@
+//! The effective configuration as TOML, every default written out: what `config show` prints.
+//! `parse` reads it back to the same configuration.
+
+use std::fmt::{Display, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use super::keys::*;
+use super::values::{show_duration, show_size};
+use super::{Channel, Config, DecoderRef, Mode, OnError, Source};
+
+/// Writes a configuration. Bytes of a path that are not UTF-8 are replaced; what a time has beyond
+/// whole milliseconds is cut off.
+pub fn show(config: &Config) -> String {
+    let mut page = Page::default();
+    if let Some(socket) = &config.socket {
+        page.line(SOCKET.name, path(socket));
+    }
+    page.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    for channel in &config.channels {
+        page.header("[[channel]]");
+        channel_lines(&mut page, channel);
+    }
+    page.text
+}
+
+fn channel_lines(page: &mut Page, channel: &Channel) {
+    page.line(NAME.name, quote(&channel.name));
+    page.line(SOURCE.name, source(&channel.source));
+    let decoder = match &channel.decoder {
+        DecoderRef::Builtin(name) => quote(name),
+        DecoderRef::File(file) => path(file),
+    };
+    page.line(DECODER.name, decoder);
+    if !channel.options.is_empty() {
+        let options = channel.options.iter().map(|(name, value)| (key(name), quote(value)));
+        page.line(OPTIONS.name, inline(options));
+    }
+    let (policy, file) = match &channel.on_error {
+        OnError::Fail => (Policy::Fail, None),
+        OnError::Skip => (Policy::Skip, None),
+        OnError::Quarantine(file) => (Policy::Quarantine, Some(file)),
+    };
+    page.line(ON_ERROR.name, word(ON_ERROR.word(policy)));
+    if let Some(file) = file {
+        page.line(QUARANTINE.name, path(file));
+    }
+    if policy != Policy::Fail {
+        page.line(MAX_ERRORS.name, channel.max_errors);
+    }
+    page.line(MAX_RECORD.name, size(channel.max_record));
+    page.line(MODE.name, word(MODE.word(channel.mode)));
+    if channel.mode == Mode::Broadcast {
+        page.line(CONSUMERS.name, channel.consumers);
+    }
+    page.header("[channel.ring]");
+    page.line(SLOTS.name, channel.ring.slots);
+    page.line(SLOT.name, size(channel.ring.slot as u64));
+    page.line(CREDITS.name, channel.ring.credits);
+    page.line(LINGER.name, time(channel.ring.linger));
+    page.header("[channel.limits]");
+    page.line(MEMORY.name, size(channel.limits.memory));
+    page.line(TIME.name, time(channel.limits.time));
+    page.line(OUTPUT.name, size(channel.limits.output));
+}
+
+fn source(source: &Source) -> String {
+    let mut pairs: Vec<(&str, String)> = Vec::new();
+    let compression = match source {
+        Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression } => {
+            pairs.push((FIFO.name, path(dir)));
+            pairs.extend(epochs.map(|epochs| (EPOCHS.name, epochs.to_string())));
+            pairs.push((FIRST_EPOCH.name, first_epoch.to_string()));
+            pairs.push((WAIT.name, wait.map_or(word(FOREVER), time)));
+            pairs.push((IDLE.name, idle.map_or(word(FOREVER), time)));
+            pairs.push((PIPE.name, size(*pipe as u64)));
+            compression
+        }
+        Source::File { path: file, epochs, compression } => {
+            pairs.extend([(FILE.name, path(file)), (EPOCHS.name, epochs.to_string())]);
+            compression
+        }
+        Source::Glob { pattern, epochs, compression } => {
+            pairs.extend([(GLOB.name, quote(pattern)), (EPOCHS.name, epochs.to_string())]);
+            compression
+        }
+        Source::Folder { path: folder, epochs, compression } => {
+            pairs.extend([(FOLDER.name, path(folder)), (EPOCHS.name, epochs.to_string())]);
+            compression
+        }
+        Source::Stdin { compression } => {
+            pairs.push((STDIN.name, "true".to_owned()));
+            compression
+        }
+    };
+    pairs.push((COMPRESSION.name, word(COMPRESSION.word(*compression))));
+    inline(pairs)
+}
+
+/// TOML as it grows: a line for each key, a blank line before each header.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn header(&mut self, header: &str) {
+        self.text.push('\n');
+        self.text.push_str(header);
+        self.text.push('\n');
+    }
+
+    fn line(&mut self, key: &str, value: impl Display) {
+        // Writing to a String can't fail.
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+}
+
+fn inline<K: Display>(pairs: impl IntoIterator<Item = (K, String)>) -> String {
+    let pairs: Vec<_> = pairs.into_iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    format!("{{ {} }}", pairs.join(", "))
+}
+
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { toml_string(name) }
+}
+
+fn path(path: &Path) -> String {
+    quote(&path.to_string_lossy())
+}
+
+fn size(bytes: u64) -> String {
+    word(&show_size(bytes))
+}
+
+fn time(time: Duration) -> String {
+    word(&show_duration(time))
+}
+
+/// A word of our own, which needs no escape.
+fn word(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// A value that `parse` takes as it is: no part of it is read as a variable.
+fn quote(text: &str) -> String {
+    toml_string(&text.replace('$', "$$"))
+}
+
+fn toml_string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => {
+                // Writing to a String can't fail.
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,136 @@
+//! Sizes ("4MiB") and times ("500ms") as text: reading them, and writing them the shortest way.
+//! Ranges are not checked here.
+
+use std::time::Duration;
+
+/// Why a text is not a value of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; {remedy}")]
+pub struct Invalid {
+    /// What was expected and what stood there.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// A unit, how many of the smallest it has, and what people write for it by mistake.
+struct Unit {
+    name: &'static str,
+    factor: u64,
+    aliases: &'static [&'static str],
+}
+
+/// A kind of value with units: how it is called, the one to suggest, and all of them, from small to
+/// large.
+struct Scale {
+    what: &'static str,
+    usual: &'static str,
+    units: &'static [Unit],
+}
+
+static SIZE: Scale = Scale {
+    what: "a size such as \"4MiB\"",
+    usual: "MiB",
+    units: &[
+        Unit { name: "B", factor: 1, aliases: &["byte", "bytes"] },
+        Unit { name: "KiB", factor: 1 << 10, aliases: &["k", "kb", "ki"] },
+        Unit { name: "MiB", factor: 1 << 20, aliases: &["m", "mb", "mi"] },
+        Unit { name: "GiB", factor: 1 << 30, aliases: &["g", "gb", "gi"] },
+        Unit { name: "TiB", factor: 1 << 40, aliases: &["t", "tb", "ti"] },
+    ],
+};
+
+static TIME: Scale = Scale {
+    what: "a time such as \"10s\"",
+    usual: "s",
+    units: &[
+        Unit { name: "ms", factor: 1, aliases: &["msec", "millis"] },
+        Unit { name: "s", factor: 1_000, aliases: &["sec", "secs", "second", "seconds"] },
+        Unit { name: "m", factor: 60_000, aliases: &["min", "mins", "minute", "minutes"] },
+        Unit { name: "h", factor: 3_600_000, aliases: &["hr", "hour", "hours"] },
+    ],
+};
+
+/// Reads a size in bytes: a whole number and one of `B`, `KiB`, `MiB`, `GiB`, `TiB`, as in `"4MiB"`.
+///
+/// # Errors
+/// Anything else; the remedy names the nearest right way to write it.
+pub fn parse_size(text: &str) -> Result<u64, Invalid> {
+    SIZE.parse(text)
+}
+
+/// Reads a time: a whole number and one of `ms`, `s`, `m`, `h`, as in `"500ms"`.
+///
+/// # Errors
+/// Anything else; the remedy names the nearest right way to write it.
+pub fn parse_duration(text: &str) -> Result<Duration, Invalid> {
+    TIME.parse(text).map(Duration::from_millis)
+}
+
+/// Writes a number of bytes as [`parse_size`] reads it, in the largest unit that gives a whole number.
+pub fn show_size(bytes: u64) -> String {
+    SIZE.show(bytes)
+}
+
+/// Writes a time as [`parse_duration`] reads it. What is less than a millisecond is cut off.
+pub fn show_duration(time: Duration) -> String {
+    TIME.show(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Scale {
+    fn parse(&self, text: &str) -> Result<u64, Invalid> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        if let Some(unit) = self.units.iter().find(|known| known.name == unit) {
+            if number.is_empty() {
+                return Err(self.invalid(text, self.usage()));
+            }
+            let value = number.parse().ok().and_then(|n: u64| n.checked_mul(unit.factor));
+            return value.ok_or_else(|| {
+                let message = format!("the number in {} is too large", quoted(text));
+                Invalid { message, remedy: self.usage() }
+            });
+        }
+        let remedy = match self.meant(unit) {
+            _ if number.is_empty() => self.usage(),
+            Some(unit) => format!("did you mean \"{number}{unit}\"?"),
+            None => self.usage(),
+        };
+        Err(self.invalid(text, remedy))
+    }
+
+    /// The unit that someone who wrote `unit` most likely meant.
+    fn meant(&self, unit: &str) -> Option<&'static str> {
+        let unit = unit.trim().to_lowercase();
+        if unit.is_empty() {
+            return Some(self.usual);
+        }
+        let same = |known: &&Unit| {
+            known.name.to_lowercase() == unit || known.aliases.contains(&unit.as_str())
+        };
+        self.units.iter().find(same).map(|known| known.name)
+    }
+
+    fn invalid(&self, text: &str, remedy: String) -> Invalid {
+        Invalid { message: format!("expected {}, found {}", self.what, quoted(text)), remedy }
+    }
+
+    fn usage(&self) -> String {
+        let names: Vec<_> = self.units.iter().map(|unit| unit.name).collect();
+        format!("write a whole number and one of {}, without a space", names.join(", "))
+    }
+
+    fn show(&self, value: u64) -> String {
+        let whole = |unit: &&Unit| value != 0 && value.is_multiple_of(unit.factor);
+        let unit = self.units.iter().rev().find(whole).unwrap_or(&self.units[0]);
+        format!("{}{}", value / unit.factor, unit.name)
+    }
+}
+
+/// A text as it is shown in a message: quoted, on one line, cut after 60 characters.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((cut, _)) => format!("{:?}…", &text[..cut]),
+        None => format!("{text:?}"),
+    }
+}

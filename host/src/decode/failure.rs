@@ -1,0 +1,65 @@
+//! What can go wrong while decoding, without the place: the channel knows that and adds it.
+
+use std::fmt;
+
+/// Whose fault it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The input does not fit its format.
+    Decode,
+    /// The decoder failed or broke the contract.
+    Plugin,
+    /// The input can't be read.
+    Source,
+    /// A configured limit was hit.
+    Limit,
+    /// The host itself failed.
+    Host,
+}
+
+impl FaultKind {
+    /// The word for it in protocol and logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Plugin => "plugin",
+            Self::Source => "source",
+            Self::Limit => "limit",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// A fault of a stream: what was expected, what stood there, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Whose fault it was.
+    pub kind: FaultKind,
+    /// What happened.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub remedy: String,
+}
+
+impl Fault {
+    /// A fault with its remedy.
+    pub fn new(kind: FaultKind, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), remedy: remedy.into() }
+    }
+    pub(super) fn contract(message: impl Into<String>) -> Self {
+        let remedy = "this is a bug in the decoder; tell its author";
+        Self::new(FaultKind::Plugin, format!("the decoder broke its contract: {}", message.into()), remedy)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if !self.remedy.is_empty() {
+            write!(f, "; {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}

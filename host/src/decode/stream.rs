@@ -1,0 +1,321 @@
+//! One decoder at work on one stream: a fresh instance in its sandbox, called chunk by chunk.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use wasmtime::component::ResourceAny;
+use wasmtime::{Store, Trap, WasmBacktrace};
+
+use super::checked::Emitted;
+use super::imports::{Bytes, State};
+use super::plugin::{Plugin, ticks};
+use super::wit::DecoderPlugin;
+use super::wit::exports::pipemill::decoder::decoder as exports;
+use super::wit::pipemill::decoder::types;
+use super::{Fault, FaultKind, Limits};
+
+pub use super::wit::exports::pipemill::decoder::decoder::Resume;
+
+/// Type of an element of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the interface documents them")]
+pub enum Scalar {
+    Bytes,
+    Utf8,
+    Boolean,
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+}
+
+impl Scalar {
+    /// Bytes of an element; 1 for bytes and text.
+    pub fn size(self) -> usize {
+        match self {
+            Self::Bytes | Self::Utf8 | Self::Boolean => 1,
+            Self::Int32 | Self::Float32 => 4,
+            Self::Int64 | Self::Float64 => 8,
+        }
+    }
+
+    /// The word for it in the protocol.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Utf8 => "utf8",
+            Self::Boolean => "boolean",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+        }
+    }
+}
+
+/// One field of every record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Name, unique in its schema.
+    pub name: String,
+    /// Type of an element.
+    pub scalar: Scalar,
+    /// Empty for a single element; 0 for a dimension that each field's length tells.
+    pub shape: Vec<u32>,
+}
+
+impl From<types::Field> for Field {
+    fn from(field: types::Field) -> Self {
+        let scalar = match field.scalar {
+            types::Scalar::Bytes => Scalar::Bytes,
+            types::Scalar::Utf8 => Scalar::Utf8,
+            types::Scalar::Boolean => Scalar::Boolean,
+            types::Scalar::Int32 => Scalar::Int32,
+            types::Scalar::Int64 => Scalar::Int64,
+            types::Scalar::Float32 => Scalar::Float32,
+            types::Scalar::Float64 => Scalar::Float64,
+        };
+        Self { name: field.name, scalar, shape: field.shape }
+    }
+}
+
+/// What stream is opened.
+#[derive(Debug, Clone)]
+pub struct StreamInfo {
+    /// The channel's name.
+    pub channel: String,
+    /// From 0.
+    pub epoch: u32,
+    /// Path or URL.
+    pub object: String,
+    /// Largest record, in bytes.
+    pub max_record: u64,
+    /// Whether [`Emitted::starts`] is wanted.
+    pub offsets: bool,
+}
+
+/// What a call of `decode` answered. Positions count from the start of the chunk.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// It came so far.
+    Progress {
+        /// Bytes that are done with.
+        consumed: usize,
+        /// Least number of bytes, counted from there, with which it gets further; 0 if unknown.
+        need: usize,
+    },
+    /// It met a place that it can't decode.
+    Bad {
+        /// Where.
+        offset: usize,
+        /// What was expected and what stood there.
+        message: String,
+        /// How it could go on.
+        resume: Resume,
+    },
+}
+
+/// A decoder at work.
+pub struct Stream {
+    store: Store<State>,
+    bindings: DecoderPlugin,
+    handle: ResourceAny,
+    limits: Limits,
+}
+
+impl Stream {
+    /// Opens a stream in a fresh instance.
+    ///
+    /// # Errors
+    /// The decoder refuses its options, fails, or needs more than the limits allow.
+    pub fn open(
+        plugin: &Plugin,
+        options: &[(String, String)],
+        info: &StreamInfo,
+        limits: &Limits,
+    ) -> Result<Self, Fault> {
+        let inner = &plugin.inner;
+        let who = format!("channel `{}`", info.channel);
+        let mut store = inner.store(who, limits, info.offsets);
+        let bindings = match inner.pre.instantiate(&mut store) {
+            Ok(bindings) => bindings,
+            Err(error) => return Err(explain(&error, store.data(), limits)),
+        };
+        let info = exports::StreamInfo {
+            channel: info.channel.clone(),
+            epoch: info.epoch,
+            object: info.object.clone(),
+            max_record: info.max_record,
+            offsets: info.offsets,
+        };
+        let opened = {
+            let guest = bindings.pipemill_decoder_decoder();
+            guest.stream().call_open(&mut store, options, &info)
+        };
+        match opened {
+            Ok(Ok(handle)) => Ok(Self { store, bindings, handle, limits: limits.clone() }),
+            Ok(Err(message)) => Err(Fault::new(
+                FaultKind::Plugin,
+                format!("the decoder refuses to start: {}", super::imports::printable(&message)),
+                "mend its `options`; `pipemill plugins` lists them",
+            )),
+            Err(error) => Err(explain(&error, store.data(), limits)),
+        }
+    }
+
+    /// The fields of the records, as soon as they are known; always once a record was emitted.
+    pub fn schema(&self) -> Option<&Arc<[Field]>> {
+        self.store.data().schema.as_ref()
+    }
+
+    /// What the last call of [`decode`](Self::decode) emitted; good even if it failed.
+    pub fn emitted(&self) -> &Emitted {
+        &self.store.data().emitted
+    }
+
+    /// Shows a chunk. Not to be called again after an error.
+    ///
+    /// # Errors
+    /// The decoder failed, lied, or hit a limit.
+    pub fn decode(&mut self, bytes: &Bytes, chunk: Range<usize>, end: bool) -> Result<Answer, Fault> {
+        self.store.set_epoch_deadline(ticks(&self.limits));
+        let state = self.store.data_mut();
+        state.emitted.clear();
+        state.chunk = Some((bytes.clone(), chunk.clone()));
+        let shown = &(**bytes).as_ref()[chunk];
+        let guest = self.bindings.pipemill_decoder_decoder();
+        let answer = guest.stream().call_decode(&mut self.store, self.handle, shown, end);
+        self.store.data_mut().chunk = None;
+        let size = shown.len();
+        match answer {
+            Ok(Ok(progress)) => self.check(size, progress, end),
+            Ok(Err(error)) => check_error(size, error),
+            Err(error) => Err(explain(&error, self.store.data(), &self.limits)),
+        }
+    }
+
+    /// Looks for the next record: how many bytes hold none, and whether one starts behind them.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn resync(
+        &mut self,
+        bytes: &Bytes,
+        chunk: Range<usize>,
+        end: bool,
+    ) -> Result<(usize, bool), Fault> {
+        self.store.set_epoch_deadline(ticks(&self.limits));
+        let shown = &(**bytes).as_ref()[chunk];
+        let guest = self.bindings.pipemill_decoder_decoder();
+        let answer = guest.stream().call_resync(&mut self.store, self.handle, shown, end);
+        let answer = answer.map_err(|error| explain(&error, self.store.data(), &self.limits))?;
+        let consumed = answer.consumed as usize;
+        if consumed > shown.len() {
+            let size = shown.len();
+            return Err(Fault::contract(format!("searched {consumed} of {size} bytes")));
+        }
+        Ok((consumed, answer.found))
+    }
+
+    fn check(&self, size: usize, progress: exports::Progress, end: bool) -> Result<Answer, Fault> {
+        let (consumed, need) = (progress.consumed as usize, progress.need as usize);
+        if consumed > size {
+            return Err(Fault::contract(format!("consumed {consumed} bytes of a chunk of {size}")));
+        }
+        let reached = self.emitted().reached;
+        if (consumed as u64) < reached {
+            return Err(Fault::contract(format!(
+                "emitted a record that ends at {reached}, but consumed only {consumed} bytes"
+            )));
+        }
+        if consumed == 0 && self.emitted().records > 0 {
+            return Err(Fault::contract("emitted records but consumed nothing"));
+        }
+        if consumed == 0 && !end && (1..=size).contains(&need) {
+            return Err(Fault::contract(format!(
+                "asks for {need} bytes and was shown {size}, but got no further"
+            )));
+        }
+        Ok(Answer::Progress { consumed, need })
+    }
+}
+
+fn check_error(size: usize, error: exports::DecodeError) -> Result<Answer, Fault> {
+    let offset = error.offset as usize;
+    if offset > size {
+        return Err(Fault::contract(format!(
+            "reports an error at {offset}, behind its chunk of {size} bytes"
+        )));
+    }
+    match error.resume {
+        Resume::At(to) | Resume::Scan(to) if to <= offset as u64 => Err(Fault::contract(format!(
+            "wants to go on at {to}, not behind its error at {offset}"
+        ))),
+        resume => {
+            Ok(Answer::Bad { offset, message: super::imports::printable(&error.message), resume })
+        }
+    }
+}
+
+/// Frames of the guest's stack that an error shows.
+const FRAMES: usize = 6;
+
+/// Why a call did not return, in the operator's terms.
+fn explain(error: &wasmtime::Error, state: &State, limits: &Limits) -> Fault {
+    if let Some(fault) = error.downcast_ref::<Fault>() {
+        return fault.clone();
+    }
+    if let Some(wanted) = state.limiter.refused {
+        let limit = limits.memory;
+        return Fault::new(
+            FaultKind::Limit,
+            format!("the decoder wanted {wanted} bytes of memory; its limit is {limit}"),
+            "raise `limits.memory`, or lower `max_record`",
+        );
+    }
+    let frames = frames(error);
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => Fault::new(
+            FaultKind::Limit,
+            format!("the decoder ran longer than {:?} in one call{frames}", limits.time),
+            "raise `limits.time` if it is only slow; else tell its author",
+        ),
+        Some(Trap::StackOverflow) => Fault::new(
+            FaultKind::Plugin,
+            format!("the decoder's call stack overflowed{frames}"),
+            "this is a bug in the decoder; tell its author",
+        ),
+        trap => {
+            let said = match (&state.last_error, trap) {
+                (Some(text), _) => text.clone(),
+                (None, Some(trap)) => trap.to_string(),
+                (None, None) => format!("{error:#}"),
+            };
+            Fault::new(
+                FaultKind::Plugin,
+                format!("the decoder failed: {said}{frames}"),
+                "this is a bug in the decoder; tell its author",
+            )
+        }
+    }
+}
+
+/// Where in the guest it happened, by the functions' names.
+fn frames(error: &wasmtime::Error) -> String {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
+    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        Some(name) => wasmtime_demangle(name),
+        None => format!("function {}", frame.func_index()),
+    };
+    let names: Vec<_> = backtrace.frames().iter().take(FRAMES).map(name).collect();
+    if names.is_empty() { String::new() } else { format!(" (in {})", names.join(" < ")) }
+}
+
+/// A function's name without the hash that the compiler adds.
+fn wasmtime_demangle(name: &str) -> String {
+    let name = super::imports::printable(name);
+    match name.rsplit_once("::h") {
+        Some((path, hash)) if hash.len() == 16 => path.to_owned(),
+        _ => name,
+    }
+}

@@ -1,0 +1,7 @@
+//! The `pipemill` command: see `cli`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pipemill::cli::main()
+}

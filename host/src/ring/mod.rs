@@ -1,0 +1,153 @@
+//! The ring as a sink: what the mill fills is a slot, what it hands over is a grant.
+
+use std::sync::Arc;
+
+use pipemill_ring::host::{AcquireError, BatchInfo, Ring, RingError, Writer};
+use pipemill_ring::layout::index_room;
+use pipemill_ring::protocol::{self, ErrorKind, ErrorReport, FieldSpec};
+
+use crate::channel::{Batch, Failure, Halt, Sink};
+use crate::decode::{Fault, FaultKind, Field, Scalar};
+
+/// Bytes of an object's name that batches leave room for; a longer one is cut.
+const NAME: usize = 1024;
+
+/// The writing end of a channel's ring.
+pub struct RingSink {
+    ring: Arc<Ring>,
+    decoder: String,
+    schema: Result<(), RingError>,
+    epoch: u32,
+}
+
+impl RingSink {
+    /// The sink of a channel whose decoder has this name.
+    pub fn new(ring: Arc<Ring>, decoder: &str) -> Self {
+        Self { ring, decoder: decoder.to_owned(), schema: Ok(()), epoch: 0 }
+    }
+
+    fn halt(&self, error: AcquireError) -> Halt {
+        match error {
+            AcquireError::Stopped => Halt::Stopped,
+            AcquireError::EpochEnd(_) => Halt::EpochEnded,
+            AcquireError::Memory(error) => self.failure(&error, "give the host more memory, or lower `max_record`"),
+        }
+    }
+
+    fn failure(&self, error: &RingError, remedy: &str) -> Halt {
+        let failure = Failure {
+            fault: Fault::new(FaultKind::Host, error.to_string(), remedy),
+            channel: self.ring.config().channel.clone(),
+            epoch: self.epoch,
+            object: None,
+            offset: None,
+            record: None,
+            decoder: self.decoder.clone(),
+            bytes: Vec::new(),
+            missing: false,
+        };
+        failure.into()
+    }
+}
+
+impl Sink for RingSink {
+    type Memory = Writer;
+
+    fn memory(&mut self) -> Result<Writer, Halt> {
+        self.ring.acquire().map_err(|error| self.halt(error))
+    }
+
+    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, Halt> {
+        // The index of one record; should there be more, the writer makes room when it grants.
+        let size = payload + index_room(payload, NAME, fields, 1);
+        self.ring.extent(size).map_err(|error| self.halt(error))
+    }
+
+    fn room(&self, memory: &Writer, records: usize, fields: usize) -> usize {
+        let size = memory.as_ref().len();
+        if memory.is_extent() {
+            // Grows for its index; only the payload counts.
+            return size;
+        }
+        // What the index takes depends on where it starts only by its alignment.
+        size.saturating_sub(index_room(0, NAME, fields, records) + 64)
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.schema = self.ring.set_schema(fields.iter().map(spec).collect());
+    }
+
+    fn grant(&mut self, memory: Writer, batch: &Batch) -> Result<(), Halt> {
+        if let Err(error) = std::mem::replace(&mut self.schema, Ok(())) {
+            return Err(self.failure(&error, "ask for fewer fields"));
+        }
+        self.epoch = batch.epoch;
+        let info = BatchInfo {
+            epoch: batch.epoch,
+            object: short(&batch.object),
+            first_record: batch.first_record,
+            object_offset: batch.object_offset,
+            payload_bytes: batch.payload,
+            has_absent: batch.absent,
+        };
+        match memory.grant(&info, &batch.columns) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failure(&error, "this is a bug in pipemill; please report it")),
+        }
+    }
+
+    fn is_hungry(&self) -> bool {
+        self.ring.hungry()
+    }
+
+    fn wants_epoch_end(&self, epoch: u32) -> bool {
+        self.ring.epoch_end_asked() == Some(epoch)
+    }
+
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), Halt> {
+        self.ring.end_epoch(epoch, early);
+        Ok(())
+    }
+}
+
+fn short(name: &str) -> &str {
+    let mut end = name.len().min(NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+fn spec(field: &Field) -> FieldSpec {
+    let scalar = match field.scalar {
+        Scalar::Bytes => protocol::Scalar::Bytes,
+        Scalar::Utf8 => protocol::Scalar::Utf8,
+        Scalar::Boolean => protocol::Scalar::Boolean,
+        Scalar::Int32 => protocol::Scalar::Int32,
+        Scalar::Int64 => protocol::Scalar::Int64,
+        Scalar::Float32 => protocol::Scalar::Float32,
+        Scalar::Float64 => protocol::Scalar::Float64,
+    };
+    FieldSpec { name: field.name.clone(), scalar, shape: field.shape.clone() }
+}
+
+/// A failure as consumers are told of it.
+pub fn report(failure: &Failure) -> ErrorReport {
+    let kind = match failure.fault.kind {
+        FaultKind::Decode => ErrorKind::Decode,
+        FaultKind::Plugin => ErrorKind::Plugin,
+        FaultKind::Source => ErrorKind::Source,
+        FaultKind::Limit => ErrorKind::Limit,
+        FaultKind::Host => ErrorKind::Host,
+    };
+    ErrorReport {
+        kind,
+        message: failure.to_string(),
+        channel: failure.channel.clone(),
+        epoch: Some(failure.epoch),
+        object: failure.object.clone(),
+        offset: failure.offset,
+        record: failure.record,
+        decoder: Some(failure.decoder.clone()),
+    }
+}

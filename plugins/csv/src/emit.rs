@@ -1,0 +1,346 @@
+//! What becomes of rows: their bytes, their fields, typed columns, or one tensor. One [`Rows`] each.
+
+use std::ops::Range;
+
+use pipemill_plugin::{DecodeError, Records, Scalar};
+
+use crate::chunk::{Chunk, shown};
+use crate::dialect::Cell;
+use crate::layout::Layout;
+use crate::number::{Number, trimmed};
+use crate::scan::Rows;
+
+/// What all of them need.
+pub(crate) struct Job<'a> {
+    pub(crate) chunk: &'a Chunk<'a>,
+    /// The header, if rows equal to it are dropped.
+    pub(crate) header: Option<&'a [u8]>,
+    pub(crate) flexible: bool,
+    pub(crate) empty_is_nan: bool,
+    /// What to say about a value in the first row.
+    pub(crate) first_row: FirstRow,
+    pub(crate) out: &'a mut Records,
+}
+
+/// Whether the first row may be a header that the operator did not tell of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FirstRow {
+    IsHeader,
+    /// It is a record, and stands in this line.
+    IsData(u64),
+}
+
+impl Job<'_> {
+    #[inline(always)]
+    fn is_header(&self, row: &Range<usize>) -> bool {
+        self.header.is_some_and(|header| self.chunk.bytes[row.clone()] == *header)
+    }
+
+    #[inline(always)]
+    fn check_width(
+        &self,
+        layout: &Layout,
+        found: usize,
+        row: &Range<usize>,
+        next: usize,
+    ) -> Result<(), DecodeError> {
+        let expected = layout.names.len();
+        if found == expected || self.flexible {
+            return Ok(());
+        }
+        let told_by = &layout.told_by;
+        Err(self.chunk.error(
+            row.start,
+            format_args!(
+                ": expected {expected} fields, as {told_by}, found {found}; set flexible = true to \
+                 take such rows"
+            ),
+            next,
+        ))
+    }
+
+    /// Appends the value of a field that is not as it stands.
+    fn unescape(&mut self, cell: Cell) {
+        let Self { chunk, out, .. } = self;
+        out.field_made(|value| chunk.dialect.unescape(&chunk.bytes[cell.range()], value));
+    }
+}
+
+/// A value that its column can't hold.
+struct Wrong {
+    column: usize,
+    expected: &'static str,
+    found: String,
+}
+
+impl Wrong {
+    #[cold]
+    fn new(column: usize, expected: &'static str, found: &[u8]) -> Self {
+        Self { column, expected, found: shown(found) }
+    }
+
+    #[cold]
+    fn error(self, job: &Job, layout: &Layout, row: usize, next: usize) -> DecodeError {
+        let Self { column, expected, found } = self;
+        let name = &layout.names[column.min(layout.names.len() - 1)];
+        let hint = match job.first_row {
+            FirstRow::IsData(line) if line == job.chunk.line(row) => {
+                "; if this row is the header, set header = true"
+            }
+            _ => "",
+        };
+        let what = format_args!(", column {column} (`{name}`): expected {expected}, found {found}{hint}");
+        job.chunk.error(row, what, next)
+    }
+}
+
+/// Each row one field.
+pub(crate) struct WholeRows<'a> {
+    pub(crate) job: Job<'a>,
+}
+
+impl Rows for WholeRows<'_> {
+    const FIELDS: bool = false;
+
+    #[inline(always)]
+    fn field(&mut self, _: Cell) {}
+
+    #[inline(always)]
+    fn row(&mut self, row: Range<usize>, _: usize) -> Result<(), DecodeError> {
+        if !self.job.is_header(&row) {
+            self.job.out.span(row.start, row);
+        }
+        Ok(())
+    }
+
+    fn again(&mut self) {}
+}
+
+/// Each column a field of bytes, in order.
+pub(crate) struct AllFields<'a> {
+    pub(crate) job: Job<'a>,
+    pub(crate) layout: &'a Layout,
+}
+
+impl Rows for AllFields<'_> {
+    const FIELDS: bool = true;
+
+    #[inline(always)]
+    fn field(&mut self, cell: Cell) {
+        if cell.raw { self.job.unescape(cell) } else { self.job.out.field(cell.range()) }
+    }
+
+    #[inline(always)]
+    fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
+        let found = self.job.out.fields_so_far();
+        if let Err(error) = self.job.check_width(self.layout, found, &row, next) {
+            self.again();
+            return Err(error);
+        }
+        if self.job.is_header(&row) {
+            self.again();
+        } else {
+            self.job.out.end_record(row.start);
+        }
+        Ok(())
+    }
+
+    fn again(&mut self) {
+        self.job.out.abandon_record();
+    }
+}
+
+/// The columns that were asked for, as the types that were asked for.
+pub(crate) struct Columns<'a> {
+    pub(crate) job: Job<'a>,
+    pub(crate) layout: &'a Layout,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) made: Vec<u8>,
+}
+
+impl Columns<'_> {
+    fn column(&mut self, column: usize, scalar: Scalar) -> Result<(), Wrong> {
+        let Some(cell) = self.cells.get(column).copied() else {
+            self.job.out.absent();
+            return Ok(());
+        };
+        match scalar {
+            Scalar::Int32 => self.number::<i32, 4>(column, cell, i32::to_le_bytes),
+            Scalar::Int64 => self.number::<i64, 8>(column, cell, i64::to_le_bytes),
+            Scalar::Float32 => self.number::<f32, 4>(column, cell, f32::to_le_bytes),
+            Scalar::Float64 => self.number::<f64, 8>(column, cell, f64::to_le_bytes),
+            Scalar::Utf8 => {
+                let text = value(self.job.chunk, cell, &mut self.made);
+                if let Err(error) = str::from_utf8(text) {
+                    return Err(not_utf8(column, text, error.valid_up_to()));
+                }
+                self.bytes(cell);
+                Ok(())
+            }
+            Scalar::Bytes | Scalar::Boolean => {
+                self.bytes(cell);
+                Ok(())
+            }
+        }
+    }
+
+    fn bytes(&mut self, cell: Cell) {
+        if cell.raw { self.job.unescape(cell) } else { self.job.out.field(cell.range()) }
+    }
+
+    #[inline]
+    fn number<N: Number, const SIZE: usize>(
+        &mut self,
+        column: usize,
+        cell: Cell,
+        to_bytes: fn(N) -> [u8; SIZE],
+    ) -> Result<(), Wrong> {
+        let text = trimmed(value(self.job.chunk, cell, &mut self.made));
+        if text.is_empty() {
+            self.job.out.absent();
+            return Ok(());
+        }
+        let number = N::parse(text).ok_or_else(|| Wrong::new(column, N::NAME, text))?;
+        self.job.out.field_bytes(&to_bytes(number));
+        Ok(())
+    }
+}
+
+#[cold]
+fn not_utf8(column: usize, text: &[u8], at: usize) -> Wrong {
+    let found = format!("{} at byte {at} of the value", shown(&text[at..]));
+    Wrong { column, expected: "utf8", found }
+}
+
+impl Rows for Columns<'_> {
+    const FIELDS: bool = true;
+
+    #[inline(always)]
+    fn field(&mut self, cell: Cell) {
+        self.cells.push(cell);
+    }
+
+    fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
+        let layout = self.layout;
+        self.job.check_width(layout, self.cells.len(), &row, next)?;
+        if !self.job.is_header(&row) {
+            for pick in &layout.picks {
+                if let Err(wrong) = self.column(pick.column, pick.scalar) {
+                    self.job.out.abandon_record();
+                    return Err(wrong.error(&self.job, layout, row.start, next));
+                }
+            }
+            self.job.out.end_record(row.start);
+        }
+        self.cells.clear();
+        Ok(())
+    }
+
+    fn again(&mut self) {
+        self.cells.clear();
+    }
+}
+
+/// The columns that were asked for as one tensor of float32, and maybe a label.
+pub(crate) struct Dense<'a> {
+    pub(crate) job: Job<'a>,
+    pub(crate) layout: &'a Layout,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) made: Vec<u8>,
+}
+
+impl Dense<'_> {
+    #[inline(always)]
+    fn tensor(&mut self) -> Result<(), Wrong> {
+        let Self { job, layout, cells, made } = self;
+        let float = |column| float(job.chunk, cells, column, made, job.empty_is_nan);
+        if layout.all {
+            let columns = (0..cells.len()).filter(|column| Some(*column) != layout.label);
+            job.out.field_made(|x| append(x, columns, float))
+        } else {
+            let columns = layout.picks.iter().map(|pick| pick.column);
+            job.out.field_made(|x| append(x, columns, float))
+        }
+    }
+
+    fn label(&mut self) -> Result<(), Wrong> {
+        let Self { job, layout, cells, made } = self;
+        let Some(column) = layout.label else { return Ok(()) };
+        let float = float(job.chunk, cells, column, made, job.empty_is_nan)?;
+        job.out.field_bytes(&float.to_le_bytes());
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn append(
+    x: &mut Vec<u8>,
+    columns: impl Iterator<Item = usize>,
+    mut float: impl FnMut(usize) -> Result<f32, Wrong>,
+) -> Result<(), Wrong> {
+    for column in columns {
+        x.extend_from_slice(&float(column)?.to_le_bytes());
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn float(
+    chunk: &Chunk,
+    cells: &[Cell],
+    column: usize,
+    made: &mut Vec<u8>,
+    empty_is_nan: bool,
+) -> Result<f32, Wrong> {
+    let text = cells.get(column).map_or(&[][..], |cell| trimmed(value(chunk, *cell, made)));
+    match f32::parse(text) {
+        Some(float) => Ok(float),
+        None if text.is_empty() && empty_is_nan => Ok(f32::NAN),
+        None if text.is_empty() => Err(empty(column)),
+        None => Err(Wrong::new(column, f32::NAME, text)),
+    }
+}
+
+#[cold]
+fn empty(column: usize) -> Wrong {
+    let found = "an empty field; set empty = \"nan\" to take it as NaN".to_owned();
+    Wrong { column, expected: f32::NAME, found }
+}
+
+impl Rows for Dense<'_> {
+    const FIELDS: bool = true;
+
+    #[inline(always)]
+    fn field(&mut self, cell: Cell) {
+        self.cells.push(cell);
+    }
+
+    fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
+        self.job.check_width(self.layout, self.cells.len(), &row, next)?;
+        if !self.job.is_header(&row) {
+            if let Err(wrong) = self.tensor().and_then(|()| self.label()) {
+                self.job.out.abandon_record();
+                return Err(wrong.error(&self.job, self.layout, row.start, next));
+            }
+            self.job.out.end_record(row.start);
+        }
+        self.cells.clear();
+        Ok(())
+    }
+
+    fn again(&mut self) {
+        self.cells.clear();
+    }
+}
+
+/// The value of a field; `made` holds it where it is not as it stands.
+#[inline(always)]
+fn value<'a>(chunk: &Chunk<'a>, cell: Cell, made: &'a mut Vec<u8>) -> &'a [u8] {
+    let text = &chunk.bytes[cell.range()];
+    if !cell.raw {
+        return text;
+    }
+    made.clear();
+    chunk.dialect.unescape(text, made);
+    made
+}

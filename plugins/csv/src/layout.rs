@@ -1,0 +1,115 @@
+//! What the columns are: their names, which of them are emitted and as what.
+
+use pipemill_plugin::{Field, Scalar};
+
+use crate::settings::{Emit, Settings};
+
+/// The columns of an object.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Their names; there are as many as a row has fields.
+    pub(crate) names: Vec<String>,
+    /// What tells how many there are, for messages.
+    pub(crate) told_by: String,
+    /// The columns that are emitted, in the order of the fields; of `x`, with dense.
+    pub(crate) picks: Vec<Pick>,
+    /// The column of `y`.
+    pub(crate) label: Option<usize>,
+    /// Whether the picks are all columns as they stand.
+    pub(crate) all: bool,
+    /// The fields of a record.
+    pub(crate) fields: Vec<Field>,
+}
+
+/// A column that is emitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pick {
+    pub(crate) column: usize,
+    pub(crate) scalar: Scalar,
+}
+
+/// What a column without a name is called.
+pub(crate) fn unnamed(column: usize) -> String {
+    format!("f{column}")
+}
+
+impl Layout {
+    /// The layout for columns of these names. An error is for the operator.
+    pub(crate) fn new(
+        settings: &Settings,
+        names: Vec<String>,
+        told_by: String,
+    ) -> Result<Self, String> {
+        let label = match &settings.label {
+            Some(label) => Some(find(&names, label, "label")?),
+            None => None,
+        };
+        let mut scalars = vec![settings.types.others; names.len()];
+        for (column, scalar) in &settings.types.named {
+            scalars[find(&names, column, "types")?] = *scalar;
+        }
+        let columns: Vec<usize> = match &settings.columns {
+            Some(columns) => {
+                let find = |column: &String| find(&names, column, "columns");
+                columns.iter().map(find).collect::<Result<_, _>>()?
+            }
+            None => (0..names.len()).filter(|column| Some(*column) != label).collect(),
+        };
+        let picks: Vec<_> =
+            columns.into_iter().map(|column| Pick { column, scalar: scalars[column] }).collect();
+        let fields = match settings.emit {
+            Emit::Fields => fields(&names, &picks)?,
+            Emit::Row => vec![Field::bytes("row")],
+            Emit::Dense => dense(settings, &picks),
+        };
+        let all = settings.columns.is_none();
+        Ok(Self { names, told_by, picks, label, all, fields })
+    }
+}
+
+/// The column that an option means: the one of that name, else of that number.
+fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
+    let mut named = (0..names.len()).filter(|column| names[*column] == wanted);
+    let number = || wanted.parse().ok().filter(|number| *number < names.len());
+    match (named.next(), named.next()) {
+        (Some(column), None) => Ok(column),
+        (None, _) => number().ok_or_else(|| {
+            let some: Vec<_> = names.iter().take(20).map(|name| name.as_str()).collect();
+            let more = if names.len() > 20 { ", …" } else { "" };
+            format!(
+                "option `{option}`: there is no column `{wanted}`; the {} columns are: {}{more}",
+                names.len(),
+                some.join(", ")
+            )
+        }),
+        (Some(one), Some(other)) => Err(format!(
+            "option `{option}`: columns {one} and {other} are both called `{wanted}`; use the number"
+        )),
+    }
+}
+
+fn fields(names: &[String], picks: &[Pick]) -> Result<Vec<Field>, String> {
+    let mut at = std::collections::BTreeMap::new();
+    for pick in picks {
+        let name = &names[pick.column];
+        if let Some(other) = at.insert(name, pick.column) {
+            return Err(format!(
+                "columns {other} and {} are both called `{name}`, and fields must differ in name; \
+                 give others by `names`, or leave one out by `columns`",
+                pick.column
+            ));
+        }
+    }
+    Ok(picks.iter().map(|pick| Field::new(&names[pick.column], pick.scalar)).collect())
+}
+
+fn dense(settings: &Settings, picks: &[Pick]) -> Vec<Field> {
+    // Rows of any length have no common one.
+    let open = settings.flexible && settings.columns.is_none();
+    let width = if open { 0 } else { picks.len() as u32 };
+    let mut fields = vec![Field::new("x", Scalar::Float32).shaped([width])];
+    if settings.label.is_some() {
+        fields.push(Field::new("y", Scalar::Float32));
+    }
+    fields
+}

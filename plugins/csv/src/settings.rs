@@ -1,0 +1,218 @@
+//! The options, read and checked.
+
+use pipemill_plugin::{OptionSpec, Options, Scalar};
+
+use crate::dialect::Dialect;
+
+/// What a row becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Emit {
+    /// Each column a field.
+    Fields,
+    /// One field: the row as it stands in the file.
+    Row,
+    /// One field: the columns as float32, one behind the other.
+    Dense,
+}
+
+/// What the operator wants.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) dialect: Dialect,
+    pub(crate) header: bool,
+    pub(crate) drop_repeated_header: bool,
+    pub(crate) names: Option<Vec<String>>,
+    pub(crate) columns: Option<Vec<String>>,
+    pub(crate) types: Types,
+    pub(crate) emit: Emit,
+    pub(crate) label: Option<String>,
+    pub(crate) empty_is_nan: bool,
+    pub(crate) flexible: bool,
+}
+
+/// The types of the columns.
+#[derive(Debug)]
+pub(crate) struct Types {
+    /// Where none is named.
+    pub(crate) others: Scalar,
+    /// Column and type.
+    pub(crate) named: Vec<(String, Scalar)>,
+}
+
+/// The options that the operator may set.
+pub(crate) fn specs() -> Vec<OptionSpec> {
+    let (text, flag, choice) = (OptionSpec::string, OptionSpec::bool, OptionSpec::choice);
+    vec![
+        choice(
+            "emit",
+            &["fields", "row", "dense"],
+            "fields",
+            "what a row becomes: a field a column; its bytes as one field `row`; its columns as one \
+             field `x` of float32",
+        ),
+        flag("header", false, "the first row names the columns and is no record"),
+        flag(
+            "drop_repeated_header",
+            false,
+            "drop later rows equal to the header, as where objects are concatenated",
+        ),
+        text("names", None, "names of the columns, comma between them; else the header's, or f0, f1, …"),
+        text(
+            "columns",
+            None,
+            "the columns to emit, in this order: names or numbers from 0, comma between them; else all",
+        ),
+        text(
+            "types",
+            Some("bytes"),
+            "bytes, utf8, int32, int64, float32 or float64 for all columns, or as in \
+             \"float32,id:int64\" for one",
+        ),
+        text("label", None, "with emit = \"dense\": this column becomes the field `y`, apart from `x`"),
+        choice(
+            "empty",
+            &["error", "nan"],
+            "error",
+            "with emit = \"dense\": whether an empty field is an error or NaN",
+        ),
+        flag("flexible", false, "take rows with fewer or more fields than the first"),
+        text("delimiter", Some(","), "what stands between fields: a byte, or \"tab\""),
+        text("quote", Some("\""), "what stands around fields that hold delimiters: a byte, or \"none\""),
+        flag("double_quote", true, "two quotes in a quoted field stand for one"),
+        text("escape", Some("none"), "what makes the next byte plain text: a byte, or \"none\""),
+        text("comment", Some("none"), "what starts a line that is no row: a byte, or \"none\""),
+        flag("lone_cr", false, "a CR without LF ends a row, too"),
+    ]
+}
+
+impl Settings {
+    pub(crate) fn new(options: &Options) -> Result<Self, String> {
+        let settings = Self {
+            dialect: dialect(options)?,
+            header: options.is_on("header"),
+            drop_repeated_header: options.is_on("drop_repeated_header"),
+            names: list(options, "names")?,
+            columns: list(options, "columns")?,
+            types: types(options.text("types"))?,
+            emit: match options.text("emit") {
+                "row" => Emit::Row,
+                "dense" => Emit::Dense,
+                _ => Emit::Fields,
+            },
+            label: options.get("label").map(str::to_owned),
+            empty_is_nan: options.text("empty") == "nan",
+            flexible: options.is_on("flexible"),
+        };
+        settings.check(options)?;
+        Ok(settings)
+    }
+
+    /// Refuses options that have no meaning together.
+    fn check(&self, options: &Options) -> Result<(), String> {
+        if self.drop_repeated_header && !self.header {
+            return Err("option `drop_repeated_header` needs header = true".into());
+        }
+        let untyped = options.text("types") == "bytes";
+        let senseless = match self.emit {
+            Emit::Row => [
+                ("names", self.names.is_some()),
+                ("columns", self.columns.is_some()),
+                ("types", !untyped),
+                ("label", self.label.is_some()),
+                ("empty", self.empty_is_nan),
+                ("flexible", self.flexible),
+            ]
+            .to_vec(),
+            Emit::Dense => vec![("types", !untyped)],
+            Emit::Fields => vec![("label", self.label.is_some()), ("empty", self.empty_is_nan)],
+        };
+        match senseless.iter().find(|(_, set)| *set) {
+            Some((name, _)) => {
+                Err(format!("option `{name}` has no meaning with emit = {:?}", options.text("emit")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn dialect(options: &Options) -> Result<Dialect, String> {
+    let dialect = Dialect {
+        delimiter: byte(options, "delimiter")?
+            .ok_or("option `delimiter` takes one byte or \"tab\"; \"none\" is for emit = \"row\" of the decoder `lines`")?,
+        quote: byte(options, "quote")?,
+        escape: byte(options, "escape")?,
+        double_quote: options.is_on("double_quote"),
+        comment: byte(options, "comment")?,
+        lone_cr: options.is_on("lone_cr"),
+    };
+    let used = [
+        ("delimiter", Some(dialect.delimiter)),
+        ("quote", dialect.quote),
+        ("escape", dialect.escape),
+        ("comment", dialect.comment),
+    ];
+    for (i, (name, value)) in used.iter().enumerate() {
+        let same = used[..i].iter().find(|(_, other)| value.is_some() && other == value);
+        if let Some((other, _)) = same {
+            return Err(format!("options `{other}` and `{name}` are the same byte; they must differ"));
+        }
+    }
+    Ok(dialect)
+}
+
+/// The byte that an option names, if not "none".
+fn byte(options: &Options, name: &str) -> Result<Option<u8>, String> {
+    match (options.text(name), options.text(name).as_bytes()) {
+        ("none", _) => Ok(None),
+        ("tab" | "\\t", _) => Ok(Some(b'\t')),
+        (_, [byte]) if !matches!(byte, b'\r' | b'\n') => Ok(Some(*byte)),
+        (value, _) => Err(format!(
+            "option `{name}` takes one byte of ASCII that is no line end, \"tab\" or \"none\", not \
+             {value:?}"
+        )),
+    }
+}
+
+/// The words of a list, if the option is set.
+fn list(options: &Options, name: &str) -> Result<Option<Vec<String>>, String> {
+    let Some(text) = options.get(name) else { return Ok(None) };
+    let words: Vec<_> = text.split(',').map(|word| word.trim().to_owned()).collect();
+    if words.iter().any(String::is_empty) {
+        return Err(format!("option `{name}` takes names with a comma between them, not {text:?}"));
+    }
+    for (i, word) in words.iter().enumerate() {
+        if words[..i].contains(word) {
+            return Err(format!("option `{name}` has `{word}` twice"));
+        }
+    }
+    Ok(Some(words))
+}
+
+fn types(text: &str) -> Result<Types, String> {
+    let mut types = Types { others: Scalar::Bytes, named: Vec::new() };
+    for word in text.split(',').map(str::trim) {
+        match word.rsplit_once(':') {
+            Some((column, name)) => {
+                types.named.push((column.trim().to_owned(), scalar(name.trim())?));
+            }
+            None => types.others = scalar(word)?,
+        }
+    }
+    Ok(types)
+}
+
+fn scalar(name: &str) -> Result<Scalar, String> {
+    Ok(match name {
+        "bytes" => Scalar::Bytes,
+        "utf8" => Scalar::Utf8,
+        "int32" => Scalar::Int32,
+        "int64" => Scalar::Int64,
+        "float32" => Scalar::Float32,
+        "float64" => Scalar::Float64,
+        _ => {
+            return Err(format!(
+                "option `types` knows bytes, utf8, int32, int64, float32 and float64, not {name:?}"
+            ));
+        }
+    })
+}

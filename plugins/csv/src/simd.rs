@@ -1,0 +1,143 @@
+//! Where in 64 bytes a byte stands, as a mask. Bit i is byte i. The only file of this crate with
+//! `unsafe`: turning 16 bytes into a register.
+
+/// 64 bytes in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Block([lane::Lane; 4]);
+
+impl Block {
+    #[inline(always)]
+    pub(crate) fn load(bytes: &[u8; 64]) -> Self {
+        let part = |i: usize| {
+            let mut part = [0; 16];
+            part.copy_from_slice(&bytes[16 * i..16 * (i + 1)]);
+            lane::load(part)
+        };
+        Self([part(0), part(1), part(2), part(3)])
+    }
+
+    /// Where `needle` stands.
+    #[inline(always)]
+    pub(crate) fn eq(&self, needle: u8) -> u64 {
+        let needle = lane::splat(needle);
+        let [a, b, c, d] = self.0.map(|part| u64::from(lane::eq(part, needle)));
+        a | b << 16 | c << 32 | d << 48
+    }
+}
+
+/// Bit i of the answer is the parity of bits 0..=i.
+#[inline(always)]
+pub(crate) fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod lane {
+    use core::arch::wasm32::{i8x16_bitmask, u8x16_eq, u8x16_splat, v128};
+
+    pub(super) type Lane = v128;
+
+    #[inline(always)]
+    pub(super) fn load(bytes: [u8; 16]) -> Lane {
+        // SAFETY: both are 16 bytes without padding, and any bit pattern is good for either.
+        unsafe { core::mem::transmute(bytes) }
+    }
+    #[inline(always)]
+    pub(super) fn splat(byte: u8) -> Lane {
+        u8x16_splat(byte)
+    }
+    #[inline(always)]
+    pub(super) fn eq(lane: Lane, needle: Lane) -> u16 {
+        i8x16_bitmask(u8x16_eq(lane, needle))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod lane {
+    // SSE2 is part of x86_64: these are safe calls there.
+    use core::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
+
+    pub(super) type Lane = __m128i;
+
+    #[inline(always)]
+    pub(super) fn load(bytes: [u8; 16]) -> Lane {
+        // SAFETY: both are 16 bytes without padding, and any bit pattern is good for either.
+        unsafe { core::mem::transmute(bytes) }
+    }
+    #[inline(always)]
+    pub(super) fn splat(byte: u8) -> Lane {
+        _mm_set1_epi8(byte as i8)
+    }
+    #[inline(always)]
+    pub(super) fn eq(lane: Lane, needle: Lane) -> u16 {
+        _mm_movemask_epi8(_mm_cmpeq_epi8(lane, needle)) as u16
+    }
+}
+
+#[cfg(any(test, not(any(target_arch = "x86_64", target_feature = "simd128"))))]
+#[cfg_attr(any(target_arch = "x86_64", target_feature = "simd128"), path = "unused")]
+mod words {
+    //! The same in two plain words, for machines without the above.
+
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+
+    pub(super) type Lane = [u64; 2];
+
+    #[inline(always)]
+    pub(super) fn load(bytes: [u8; 16]) -> Lane {
+        let whole = u128::from_le_bytes(bytes);
+        [whole as u64, (whole >> 64) as u64]
+    }
+    #[inline(always)]
+    pub(super) fn splat(byte: u8) -> Lane {
+        [u64::from_le_bytes([byte; 8]); 2]
+    }
+    #[inline(always)]
+    pub(super) fn eq(lane: Lane, needle: Lane) -> u16 {
+        let half = |i: usize| {
+            let differs = lane[i] ^ needle[i];
+            // The top bit of each byte that is not 0; no carry leaves its byte.
+            let differs = ((differs & LOW) + LOW) | differs;
+            let equal = !differs & !LOW;
+            // Gathers the top bits in the top byte.
+            ((equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u16
+        };
+        half(0) | half(1) << 8
+    }
+}
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
+use words as lane;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn as_byte_by_byte(bytes in prop::array::uniform32(0u8..4), needle in 0u8..4, high: bool) {
+            let top = if high { 0xfc } else { 0 };
+            let mut block = [0; 64];
+            block[..32].copy_from_slice(&bytes.map(|b| b | top));
+            block[32..].copy_from_slice(&bytes.map(|b| b ^ 1));
+            let needle = needle | top;
+            let expected = (0..64).fold(0, |mask, i| mask | u64::from(block[i] == needle) << i);
+            prop_assert_eq!(Block::load(&block).eq(needle), expected);
+            let part: [u8; 16] = block[24..40].try_into().expect("16 bytes");
+            let plain = words::eq(words::load(part), words::splat(needle));
+            prop_assert_eq!(plain, (expected >> 24) as u16);
+        }
+
+        #[test]
+        fn parities(bits: u64) {
+            let expected = (0..64).fold(0, |all, i| {
+                all | u64::from((bits & (!0 >> (63 - i))).count_ones() & 1) << i
+            });
+            prop_assert_eq!(prefix_xor(bits), expected);
+        }
+    }
+}

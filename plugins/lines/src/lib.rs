@@ -1,0 +1,77 @@
+//! Text lines, and so JSON Lines: one field `line` a record. What stands in a line is not looked at,
+//! except, if asked to, that it is UTF-8.
+//!
+//! A line ends at LF; a CR before that LF is part of the end unless `strip_cr` is off. The last line
+//! needs no LF (and a CR at its end is then its own).
+
+mod newlines;
+mod rules;
+
+use newlines::Newlines;
+use pipemill_plugin::{
+    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
+    StreamInfo,
+};
+use rules::Rules;
+
+/// The `lines` decoder.
+#[derive(Debug)]
+pub struct Lines {
+    rules: Rules,
+    newlines: Newlines,
+}
+
+pipemill_plugin::export!(Lines);
+
+impl Decoder for Lines {
+    fn options() -> Vec<OptionSpec> {
+        vec![
+            OptionSpec::bool("strip_cr", true, "take CR LF for the end of a line, as well as LF"),
+            OptionSpec::bool("skip_blank", false, "pass over lines without a byte"),
+            OptionSpec::bool("utf8", false, "make the field text: lines must be UTF-8"),
+        ]
+    }
+
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        let rules = Rules {
+            strip_cr: options.is_on("strip_cr"),
+            skip_blank: options.is_on("skip_blank"),
+            utf8: options.is_on("utf8"),
+            max_record: usize::try_from(info.max_record).unwrap_or(usize::MAX),
+        };
+        Ok(Self { rules, newlines: Newlines::new() })
+    }
+
+    fn schema(&self) -> Option<Vec<Field>> {
+        let scalar = if self.rules.utf8 { Scalar::Utf8 } else { Scalar::Bytes };
+        Some(vec![Field::new("line", scalar)])
+    }
+
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let valid = self.rules.valid_until(chunk, end);
+        let start = self.rules.ended_lines(chunk, valid, &mut self.newlines, out)?;
+        let rest = chunk.len() - start;
+        if end && rest > 0 {
+            self.rules.last_line(chunk, start, valid, out)?;
+            return Ok(Progress { consumed: chunk.len(), need: 0 });
+        }
+        if rest > self.rules.max_record.saturating_add(1) {
+            // Too long whatever comes, even if its last byte is the CR of its end.
+            return Err(self.rules.too_long(start, Resume::Scan(chunk.len() as u64)));
+        }
+        // Nothing tells how long a line will be.
+        Ok(Progress { consumed: start, need: 0 })
+    }
+
+    fn resync(&mut self, chunk: &[u8], _end: bool) -> Resync {
+        match memchr::memchr(b'\n', chunk) {
+            Some(at) => Resync { consumed: at + 1, found: true },
+            None => Resync { consumed: chunk.len(), found: false },
+        }
+    }
+}

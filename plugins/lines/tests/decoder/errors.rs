@@ -1,0 +1,54 @@
+//! Lines that are refused: the message, and that decoding goes on at the next line.
+
+use pipemill_plugin::testing::Setup;
+
+use crate::outcome;
+
+#[test]
+fn lines_longer_than_the_channel_takes() {
+    let setup = Setup { max_record: 5, ..Setup::new(&[]) };
+    let message = "line is longer than max_record (5 bytes); raise max_record if lines may be that \
+                   long";
+    let text = b"12345\n12345\r\n123456\n1234567890\r\nlast\n";
+    let (records, errors) = outcome(&setup, text);
+    assert_eq!(records, [b"12345", b"12345"]);
+    assert_eq!(errors, [(13, 0, message.to_owned())]);
+    let (records, errors) = outcome(&setup.clone().skipping(), text);
+    assert_eq!(records, [&b"12345"[..], b"12345", b"last"]);
+    assert_eq!(errors, [(13, 7, message.to_owned()), (20, 12, message.to_owned())]);
+    // Without an end: nothing is left to go on with, and a CR counts.
+    for text in [&b"123456"[..], b"12345\r", b"1234567", b"12345678901234567890"] {
+        let (records, errors) = outcome(&setup.clone().skipping(), text);
+        assert_eq!(records, [b""; 0]);
+        assert_eq!(errors, [(0, text.len() as u64, message.to_owned())]);
+    }
+}
+
+#[test]
+fn no_byte_allowed() {
+    let setup = Setup { max_record: 0, ..Setup::new(&[]) }.skipping();
+    let (records, errors) = outcome(&setup, b"\na\n\r\n\nbc\n");
+    assert_eq!(records, [b""; 3]);
+    assert_eq!(errors.len(), 2);
+}
+
+#[test]
+fn lines_that_are_no_text() {
+    let setup = Setup::new(&[("utf8", "true")]);
+    let text = b"good\nb\xffd\r\n\xc3\xa4\ncut \xe2\x82\nfine\n\xf0\x9f";
+    let message = |byte: &str, place| {
+        format!(
+            "expected UTF-8, found byte {byte} at +{place}; the line is damaged or in another \
+             encoding: utf8 = false takes it as bytes"
+        )
+    };
+    let (records, errors) = outcome(&setup, text);
+    assert_eq!(records, [b"good"]);
+    assert_eq!(errors, [(5, 0, message("ff", 1))]);
+    let (records, errors) = outcome(&setup.skipping(), text);
+    assert_eq!(records, [&b"good"[..], b"\xc3\xa4", b"fine"]);
+    let wanted = [(5, 5, message("ff", 1)), (13, 7, message("e2", 4)), (25, 2, message("f0", 0))];
+    assert_eq!(errors, wanted);
+    // The same bytes are no error where nobody asked for text.
+    assert_eq!(outcome(&Setup::new(&[]), text).1, []);
+}

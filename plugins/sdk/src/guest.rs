@@ -1,0 +1,134 @@
+//! The wall's inner side: a [`Decoder`] as the exports of a component. Used by [`crate::export!`].
+
+use std::cell::RefCell;
+use std::sync::Once;
+
+use crate::bindings::exports::pipemill::decoder::decoder as wit;
+use crate::bindings::pipemill::decoder::{host, types};
+use crate::{
+    DecodeError, Decoder, Field, Host, Level, OptionKind, OptionSpec, Options, Records, Resume,
+    Scalar, StreamInfo,
+};
+
+/// The imports, as the host of [`Records`].
+struct Imports;
+
+impl Host for Imports {
+    fn set_schema(&mut self, fields: &[Field]) {
+        let fields: Vec<_> = fields.iter().map(field).collect();
+        host::set_schema(&fields);
+    }
+    fn emit(&mut self, spans: &[u64], payload: &[u8], starts: &[u32]) {
+        host::emit(spans, payload, starts);
+    }
+    fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
+        host::check_crc32c(spans, expected).map(|index| index as usize)
+    }
+    fn log(&mut self, level: Level, message: &str) {
+        let level = match level {
+            Level::Debug => types::Level::Debug,
+            Level::Info => types::Level::Info,
+            Level::Warn => types::Level::Warn,
+            Level::Error => types::Level::Error,
+        };
+        host::log(level, message);
+    }
+}
+
+/// What `options` exports.
+pub fn options<D: Decoder>() -> Vec<wit::OptionSpec> {
+    D::options().into_iter().map(option_spec).collect()
+}
+
+fn option_spec(spec: OptionSpec) -> wit::OptionSpec {
+    let kind = match spec.kind {
+        OptionKind::String => "string".to_owned(),
+        OptionKind::Bool => "bool".to_owned(),
+        OptionKind::Int => "int".to_owned(),
+        OptionKind::Choice(words) => format!("choice:{}", words.join("|")),
+    };
+    wit::OptionSpec {
+        name: spec.name.to_owned(),
+        kind,
+        default: spec.default.map(str::to_owned),
+        help: spec.help.to_owned(),
+    }
+}
+
+fn field(field: &Field) -> types::Field {
+    let scalar = match field.scalar {
+        Scalar::Bytes => types::Scalar::Bytes,
+        Scalar::Utf8 => types::Scalar::Utf8,
+        Scalar::Boolean => types::Scalar::Boolean,
+        Scalar::Int32 => types::Scalar::Int32,
+        Scalar::Int64 => types::Scalar::Int64,
+        Scalar::Float32 => types::Scalar::Float32,
+        Scalar::Float64 => types::Scalar::Float64,
+    };
+    types::Field { name: field.name.clone(), scalar, shape: field.shape.clone() }
+}
+
+/// A panic in a decoder becomes a trap without a text: tell the host the text first.
+fn log_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| host::log(types::Level::Error, &info.to_string())));
+    });
+}
+
+/// An open stream.
+pub struct Stream<D> {
+    state: RefCell<State<D>>,
+}
+
+struct State<D> {
+    decoder: D,
+    records: Records,
+}
+
+impl<D: Decoder> wit::GuestStream for Stream<D> {
+    fn open(given: Vec<(String, String)>, info: wit::StreamInfo) -> Result<wit::Stream, String> {
+        log_panics();
+        let options = Options::new(&D::options(), &given)?;
+        let mut records = Records::new(Box::new(Imports), info.offsets);
+        let info = StreamInfo {
+            channel: info.channel,
+            epoch: info.epoch,
+            object: info.object,
+            max_record: info.max_record,
+        };
+        let decoder = D::open(&options, &info)?;
+        if let Some(fields) = decoder.schema() {
+            records.set_schema(&fields);
+        }
+        Ok(wit::Stream::new(Stream { state: RefCell::new(State { decoder, records }) }))
+    }
+
+    fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<wit::Progress, wit::DecodeError> {
+        let state = &mut *self.state.borrow_mut();
+        let answer = state.decoder.decode(&chunk, end, &mut state.records);
+        state.records.flush();
+        match answer {
+            Ok(progress) => Ok(wit::Progress {
+                consumed: progress.consumed as u32,
+                need: u32::try_from(progress.need).unwrap_or(u32::MAX),
+            }),
+            Err(error) => Err(decode_error(error)),
+        }
+    }
+
+    fn resync(&self, chunk: Vec<u8>, end: bool) -> wit::Resynced {
+        let state = &mut *self.state.borrow_mut();
+        let resync = state.decoder.resync(&chunk, end);
+        wit::Resynced { consumed: resync.consumed as u32, found: resync.found }
+    }
+}
+
+fn decode_error(error: DecodeError) -> wit::DecodeError {
+    let resume = match error.resume {
+        Resume::At(at) => wit::Resume::At(at),
+        Resume::Scan(from) => wit::Resume::Scan(from),
+        Resume::None => wit::Resume::None,
+    };
+    wit::DecodeError { offset: error.offset as u32, message: error.message, resume }
+}

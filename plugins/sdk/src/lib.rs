@@ -1,0 +1,72 @@
+//! Write a decoder for pipemill: implement [`Decoder`], name it in [`export!`], build for
+//! `wasm32-unknown-unknown`. There is no interface to know and no unsafe code to write.
+//!
+//! ```
+//! use pipemill_plugin::{DecodeError, Decoder, Field, Options, Progress, Records, StreamInfo};
+//!
+//! /// Records of four bytes each.
+//! struct Quads;
+//!
+//! impl Decoder for Quads {
+//!     fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+//!         Ok(Quads)
+//!     }
+//!     fn schema(&self) -> Option<Vec<Field>> {
+//!         Some(vec![Field::bytes("quad")])
+//!     }
+//!     fn decode(&mut self, chunk: &[u8], _end: bool, out: &mut Records) -> Result<Progress, DecodeError> {
+//!         let whole = chunk.len() / 4 * 4;
+//!         for at in (0..whole).step_by(4) {
+//!             out.span(at, at..at + 4);
+//!         }
+//!         Ok(Progress { consumed: whole, need: 4 })
+//!     }
+//! }
+//!
+//! pipemill_plugin::export!(Quads);
+//! ```
+//!
+//! The same type runs natively, so a decoder is tested like any other code: see [`testing`].
+
+mod contract;
+mod options;
+mod records;
+pub mod testing;
+
+#[doc(hidden)]
+pub mod guest;
+
+pub use contract::{DecodeError, Decoder, Field, Progress, Resume, Resync, Scalar, StreamInfo};
+pub use options::{OptionKind, OptionSpec, Options};
+pub use records::{Host, Level, Records, pack};
+
+#[doc(hidden)]
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../../wit/0.1",
+        world: "decoder-plugin",
+        pub_export_macro: true,
+        default_bindings_module: "pipemill_plugin::bindings",
+    });
+}
+
+/// Makes a [`Decoder`] the decoder of this plugin. Does nothing but for WebAssembly, so that the same
+/// crate serves as a library.
+#[macro_export]
+macro_rules! export {
+    ($decoder:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            struct Plugin;
+            impl $crate::bindings::exports::pipemill::decoder::decoder::Guest for Plugin {
+                type Stream = $crate::guest::Stream<$decoder>;
+                fn options()
+                -> Vec<$crate::bindings::exports::pipemill::decoder::decoder::OptionSpec> {
+                    $crate::guest::options::<$decoder>()
+                }
+            }
+    $crate::bindings::export!(Plugin with_types_in $crate::bindings);
+        };
+    };
+}

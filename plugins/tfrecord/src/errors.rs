@@ -1,0 +1,45 @@
+//! What can be wrong with a record: which message, and where decoding can go on.
+
+use crate::{FOOTER, HEADER, crc, word};
+use pipemill_plugin::DecodeError;
+
+/// The length at `start` does not have its checksum. Where the next record starts is then unknown, and
+/// nothing marks it.
+pub(crate) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
+    let bytes = &chunk[start..start + 8];
+    let (found, stored) = (crc::masked(bytes), word(chunk, start + 8));
+    let message = format!(
+        "the length at +0 has the masked CRC-32C {found:08x}, expected {stored:08x} as stored at +8; \
+         this is not TFRecord, or the length is damaged, and what follows can't be found"
+    );
+    DecodeError::fatal(start, message)
+}
+
+/// The payload of the record at `start` does not have its checksum; its length has.
+pub(crate) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> DecodeError {
+    let payload = start + HEADER;
+    let end = payload + length;
+    let (found, stored) = (crc::masked(&chunk[payload..end]), word(chunk, end));
+    let message = format!(
+        "the payload at +{HEADER} ({length} bytes) has the masked CRC-32C {found:08x}, expected \
+         {stored:08x} as stored at +{}; the record is damaged",
+        HEADER + length
+    );
+    DecodeError::skippable(start, message, (end + FOOTER) as u64)
+}
+
+/// The record at `start` is longer than the channel takes. Only a length that was `verified` tells
+/// where the next one starts.
+pub(crate) fn too_large(start: usize, length: u64, max: u64, verified: bool) -> DecodeError {
+    let message = format!(
+        "record of {length} bytes is larger than max_record ({max} bytes); raise max_record if \
+         records may be that large"
+    );
+    let next = length.checked_add((start + HEADER + FOOTER) as u64);
+    match next {
+        Some(next) if verified && next <= i64::MAX as u64 => {
+            DecodeError::skippable(start, message, next)
+        }
+        _ => DecodeError::fatal(start, message),
+    }
+}

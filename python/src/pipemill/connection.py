@@ -1,0 +1,261 @@
+"""One connection to the host: its socket, the mapped ring, and the grants that are open.
+
+This is where the rules of ACK and RELEASE live. A grant is open from GRANT to RELEASE; its
+`Lease` is a weak reference to the window into its memory, and the RELEASE goes out the moment the
+last view has died, on whatever thread that happens. A batch that was never ACKed is not released
+by that: should the program fail now, the host must give it to another consumer.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import select
+import socket
+import threading
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from . import protocol
+from .errors import ClosedError, ForkError, ProtocolError
+from .memory import Mapping, window_type
+from .protocol import ACK, GRANTS, RELEASE, Grant, Welcome
+
+if TYPE_CHECKING:
+    from .batch import Batch
+
+_SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_RECEIVE = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+#: Room for the one descriptor that may come with a message.
+FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
+
+
+class Lease(weakref.ref[Any]):
+    """An open grant: a weak reference to the window into its memory."""
+
+    __slots__ = ("connection", "grant", "acked", "batch")
+    connection: Connection
+    grant: Grant
+    acked: bool
+    #: The `Batch` made of it, if it lives: for messages, and to close it with the stream.
+    batch: weakref.ref[Batch] | None
+
+
+class Connection:
+    """A connected socket whose host has said WELCOME."""
+
+    def __init__(self, sock: socket.socket, welcome: Welcome, ring: Mapping) -> None:
+        self.welcome = welcome
+        self.open: dict[int, Lease] = {}
+        self.pid = os.getpid()
+        self._sock = sock
+        self._ring = ring
+        self._slot_type = window_type(welcome.slot_bytes)
+        self._buffer = bytearray(protocol.MAX_MESSAGE)
+        self._message = memoryview(self._buffer)
+        self._buffers = [self._buffer]
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._unsent: deque[bytes] = deque()
+        self._closing = False
+        self._closed = False
+        self._hung_up = False
+        # Re-entrant: the last view may die, and its RELEASE be sent, in the middle of anything.
+        self._lock = threading.RLock()
+        _connections.add(self)
+
+    # --- receiving
+
+    def receive(self) -> tuple[memoryview | None, int | None]:
+        """The next message and the descriptor with it, without waiting; (None, None) if none is
+        there. An empty message is the host's hang-up. The message is valid until the next call.
+        """
+        try:
+            size, passed, flags, _ = self._sock.recvmsg_into(self._buffers, FD_SPACE, _RECEIVE)
+        except BlockingIOError:
+            return None, None
+        except ConnectionError:
+            # Told once, ahead of the messages that the host had sent before: those come first.
+            if self._hung_up:
+                return self._message[:0], None
+            self._hung_up = True
+            return self.receive()
+        fd = descriptor(passed) if passed else None
+        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            if fd is not None:
+                os.close(fd)
+            raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
+        return self._message[:size], fd
+
+    def wait(self, seconds: float) -> None:
+        """Returns when a message is there or the time is over."""
+        self._flush()
+        self._poll.poll(max(0, int(seconds * 1000)))
+
+    # --- grants
+
+    def lease(self, grant: Grant) -> tuple[Lease, Any]:
+        """Opens a grant: its lease, and the window into its memory (the caller keeps it)."""
+        welcome = self.welcome
+        own = grant.slot == protocol.OWN_MEMORY
+        sound = grant.bytes >= protocol.HEADER_BYTES and grant.grant not in self.open
+        if not own:
+            sound = sound and grant.slot < welcome.slots and grant.bytes <= welcome.slot_bytes
+        if not sound or own != (grant.fd is not None):
+            if grant.fd is not None:
+                os.close(grant.fd)
+            raise ProtocolError(
+                f"the host granted what it does not have: {grant}, of {welcome.slots} slots of "
+                f"{welcome.slot_bytes} bytes; {protocol.REMEDY}"
+            )
+        if own:
+            window = _own_memory(grant)
+        else:
+            window = self._ring.window(grant.slot * welcome.slot_bytes, self._slot_type)
+        # What the window looks at is the host's again after a hang-up, so it keeps that off.
+        window.connection = self
+        lease = Lease(window, _last_view_died)
+        lease.connection = self
+        lease.grant = grant
+        lease.acked = False
+        lease.batch = None
+        self.open[grant.grant] = lease
+        return lease, window
+
+    def done(self, lease: Lease) -> None:
+        """The consumer is done with the batch: ACK, or RELEASE where no view is left."""
+        with self._lock:
+            window = lease()  # while this holds it, it can't die
+            if window is None:
+                self._give_back(lease)
+            elif not lease.acked:
+                lease.acked = True
+                self._send(GRANTS.pack(ACK, lease.grant.grant))
+
+    def pass_over(self, grant: Grant) -> None:
+        """Gives a batch back unread."""
+        if grant.fd is not None:
+            os.close(grant.fd)
+        with self._lock:
+            self._send(GRANTS.pack(RELEASE, grant.grant))
+
+    def end_epoch(self, epoch: int) -> None:
+        """Asks the host to leave out the rest of the epoch."""
+        with self._lock:
+            self._send(protocol.EPOCH.pack(protocol.END_EPOCH, epoch))
+
+    def view_died(self, lease: Lease) -> None:
+        """The last view of the batch has died."""
+        with self._lock:
+            if lease.acked:
+                self._give_back(lease)
+            elif self._closing:
+                self.open.pop(lease.grant.grant, None)
+            if self._closing and not self._viewed():
+                self._hang_up()
+
+    def _give_back(self, lease: Lease) -> None:
+        if self.open.pop(lease.grant.grant, None) is not None:
+            self._send(GRANTS.pack(RELEASE, lease.grant.grant))
+
+    # --- sending (under the lock)
+
+    def _send(self, message: bytes) -> None:
+        self._unsent.append(message)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Sends what is to be sent. Never waits: what does not fit now goes with the next call."""
+        with self._lock:
+            while self._unsent and not self._closed:
+                message = self._unsent.popleft()
+                try:
+                    self._sock.send(message, _SEND)
+                except BlockingIOError:
+                    self._unsent.appendleft(message)
+                    return
+                except OSError:
+                    self._unsent.clear()  # the host is gone; the next receive tells
+
+    # --- the end
+
+    def check(self) -> None:
+        """Raises where this connection can't be used: in a forked child, or when closed."""
+        if self.pid != os.getpid():
+            raise ForkError(
+                f"this stream was connected by process {self.pid} and is used in {os.getpid()}; "
+                "call pipemill.connect() in the process that reads, after the fork"
+            )
+        if self._closing:
+            raise ClosedError("the stream is closed; call pipemill.connect() for a new one")
+
+    def close(self) -> None:
+        """Hangs up, as soon as no view lives: the host reuses the memory after that."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            for lease in list(self.open.values()):
+                batch = lease.batch() if lease.batch else None
+                if batch is not None:
+                    batch._drop()
+            if not self._viewed():
+                self._hang_up()
+
+    def _viewed(self) -> bool:
+        return any(lease() is not None for lease in list(self.open.values()))
+
+    def _hang_up(self) -> None:
+        if not self._closed:
+            self._flush()
+            self._closed = True
+            self._sock.close()
+
+    def forked(self) -> None:
+        """In the child of a fork: drops the socket, or the host would not see the parent die."""
+        self._lock = threading.RLock()
+        self._closed = self._closing = True
+        self._sock.close()
+
+    def __del__(self) -> None:
+        # Reached only when no window is left either: each keeps its connection.
+        with contextlib.suppress(Exception):
+            self._hang_up()
+
+
+_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for connection in list(_connections):
+        connection.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _last_view_died(lease: Any) -> None:
+    lease.connection.view_died(lease)
+
+
+def _own_memory(grant: Grant) -> Any:
+    """A window over memory of the batch's own, which is unmapped when the window dies."""
+    assert grant.fd is not None  # the caller has checked
+    try:
+        mapping = Mapping(grant.fd, grant.bytes)
+    finally:
+        os.close(grant.fd)
+    return mapping.window(0, window_type(grant.bytes))
+
+
+def descriptor(passed: list[tuple[int, int, bytes]]) -> int | None:
+    """The one descriptor that came with a message; any more are closed."""
+    fds = array.array("i")
+    for level, kind, data in passed:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    for fd in fds[1:]:
+        os.close(fd)
+    return fds[0] if fds else None

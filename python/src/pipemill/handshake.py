@@ -1,0 +1,100 @@
+"""From a socket's path to a connection: reach the host, say HELLO, take the WELCOME, map."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import time
+
+from . import protocol
+from .connection import FD_SPACE, Connection, descriptor
+from .errors import ConnectError, ProtocolError, Refused
+from .memory import Mapping
+
+
+def establish(
+    path: str, channel: str, credits: int | None, wait: float, version: str
+) -> Connection:
+    """A connection to `channel` of the host at `path`, made within `wait` seconds."""
+    deadline = time.monotonic() + wait
+    client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
+    sock = _reach(path, deadline, wait)
+    try:
+        hello = protocol.hello(channel, credits, client)
+        message, fd = _converse(sock, path, hello, max(deadline - time.monotonic(), 0.001))
+        try:
+            return _admit(sock, channel, message, fd)
+        finally:
+            if fd is not None:
+                os.close(fd)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _reach(path: str, deadline: float, wait: float) -> socket.socket:
+    """A connected socket; waits for one that is not there yet."""
+    while True:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            sock.connect(path)
+            return sock
+        except OSError as error:
+            sock.close()
+            early = isinstance(error, (FileNotFoundError, ConnectionRefusedError, BlockingIOError))
+            if not early or time.monotonic() >= deadline:
+                waited = f", waited {wait:g} s for it" if early else ""
+                raise ConnectError(
+                    f"no pipemill host could be reached at the socket {path!r}{waited}: "
+                    f"{error.strerror or error}; check that `pipemill run` is running, that "
+                    "$PIPEMILL_SOCKET is its socket, or give connect() a longer wait="
+                ) from None
+        time.sleep(0.01)
+
+
+def _converse(
+    sock: socket.socket, path: str, hello: bytes, seconds: float
+) -> tuple[bytes, int | None]:
+    """Says HELLO; the answer and the descriptor with it."""
+    sock.settimeout(seconds)
+    with contextlib.suppress(ConnectionError):
+        # A host that refuses may hang up before it reads this; its answer is there all the same.
+        sock.send(hello, socket.MSG_NOSIGNAL)
+    try:
+        message, passed, _, _ = sock.recvmsg(
+            protocol.MAX_MESSAGE, FD_SPACE, socket.MSG_CMSG_CLOEXEC
+        )
+    except socket.timeout:
+        raise ConnectError(
+            f"the host at {path!r} took the connection but did not answer within {seconds:.1f} s; "
+            "look into its log, or give connect() a longer wait="
+        ) from None
+    except OSError as error:
+        raise ConnectError(
+            f"the host at {path!r} hung up without an answer ({error.strerror or error}); look "
+            "into its log"
+        ) from None
+    sock.settimeout(None)
+    return message, descriptor(passed)
+
+
+def _admit(sock: socket.socket, channel: str, message: bytes, fd: int | None) -> Connection:
+    """The connection, if the host's answer is a WELCOME."""
+    if not message:
+        raise ConnectError(
+            f"the host hung up when asked for channel {channel!r}; look into its log"
+        )
+    kind = protocol.TYPE.unpack_from(message)[0] if len(message) >= 4 else None
+    if kind == protocol.REFUSED:
+        reason = protocol.parse_json("REFUSED", message[4:]).get("message")
+        raise Refused(f"the host refused channel {channel!r}: {reason}")
+    if kind != protocol.WELCOME or fd is None:
+        raise ProtocolError(
+            "the answer to HELLO is not a WELCOME with the ring's memory (it is a message of type "
+            f"{kind}, {'no' if fd is None else 'with a'} descriptor); {protocol.REMEDY}"
+        )
+    welcome = protocol.parse_welcome(message[4:])
+    return Connection(sock, welcome, Mapping(fd, welcome.slots * welcome.slot_bytes))

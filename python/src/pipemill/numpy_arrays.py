@@ -1,0 +1,101 @@
+"""Arrays over a batch's payload, with numpy. `plain_arrays` has the same functions without it.
+
+Every array is read-only, whether it is a view or had to be copied, so that a program does not come
+to depend on which of the two it got.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .protocol import ABSENT
+
+DTYPES = {
+    "bytes": np.dtype("u1"),
+    "utf8": np.dtype("u1"),
+    "boolean": np.dtype("?"),
+    "int32": np.dtype("<i4"),
+    "int64": np.dtype("<i8"),
+    "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
+}
+
+
+def raw(payload: memoryview) -> Any:
+    """The payload as the functions below take it. An array over this can't be made writable; one
+    straight over the memoryview could, because numpy looks behind that, and to write is a crash."""
+    return np.frombuffer(payload, "u1") if len(payload) else np.empty(0, "u1")
+
+
+def index(view: memoryview) -> Any:
+    """One array of the index, as u32."""
+    return np.frombuffer(view, "<u4") if len(view) else np.empty(0, "<u4")
+
+
+def unsound(offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, gaps: bool) -> Any:
+    """Rows whose span leaves the payload of `limit` bytes, or that has not the length it must have:
+    exactly `size`, or where that is None any multiple of `unit`. Absent rows are sound where `gaps` says that there may be some."""
+    if not len(offsets):
+        return offsets
+    bad = offsets.astype(np.int64) + lengths > limit
+    if size is not None:
+        bad |= lengths != size
+    elif unit > 1:
+        bad |= lengths % unit != 0
+    if gaps and bad.any():
+        bad &= (offsets != ABSENT) | (lengths != 0)
+    return np.flatnonzero(bad)
+
+
+def absent(offsets: Any) -> Any:
+    """Rows that do not have the field."""
+    return np.flatnonzero(offsets == ABSENT)
+
+
+def one(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
+    """One record's array: a view."""
+    if 0 in shape:  # there may be no byte at `offset`
+        return _frozen(np.empty(shape, DTYPES[scalar]))
+    return np.ndarray(shape, DTYPES[scalar], raw, offset)
+
+
+def rows(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
+    """The array of all rows: a view where they are evenly spaced, gathered into one copy if not."""
+    dtype, n = DTYPES[scalar], len(offsets)
+    if n == 0 or size == 0:
+        return _frozen(np.empty((n, *shape), dtype))
+    first = int(offsets[0])
+    step = _step(offsets, size)
+    if step:
+        inner = np.ndarray(shape, dtype, raw, first).strides
+        return np.ndarray((n, *shape), dtype, raw, first, (step, *inner))
+    windows = np.ndarray((len(raw) - size + 1, size), "u1", raw, 0, (1, 1))
+    return _frozen(windows[offsets].view(dtype).reshape((n, *shape)))
+
+
+def filled(
+    raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...], value: Any
+) -> Any:
+    """As `rows`, with `value` in the rows that are absent: a copy."""
+    array = np.full((len(offsets), *shape), value, DTYPES[scalar])
+    there = np.flatnonzero(offsets != ABSENT)
+    array[there] = rows(raw, offsets[there], size, scalar, shape)
+    return _frozen(array)
+
+
+def _step(offsets: Any, size: int) -> int:
+    """Bytes from one row to the next where that is the same for all rows, else 0."""
+    n = len(offsets)
+    if n == 1:
+        return size
+    step = int(offsets[1]) - int(offsets[0])
+    if step < size or int(offsets[-1]) != int(offsets[0]) + step * (n - 1):
+        return 0
+    return step if bool((np.diff(offsets) == step).all()) else 0
+
+
+def _frozen(array: Any) -> Any:
+    array.flags.writeable = False
+    return array

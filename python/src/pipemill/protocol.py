@@ -1,0 +1,230 @@
+"""The bytes of docs/ring.md, version 1: messages and slot headers, each number checked."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, NamedTuple
+
+from .errors import BY_KIND, DecodeError, ProtocolError
+
+VERSION = 1
+MAX_MESSAGE = 65_536
+
+HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
+WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = 16, 17, 18, 19, 20, 21, 22
+
+TYPE = struct.Struct("<I")
+GRANTS = struct.Struct("<IQ")  # ACK or RELEASE of one grant
+EPOCH = struct.Struct("<II")
+GRANT_BODY = struct.Struct("<QQQII")
+EPOCH_END_BODY = struct.Struct("<QQII")
+ENDED_EARLY = 1
+
+#: The slot number of a batch that has memory of its own.
+OWN_MEMORY = 0xFFFFFFFF
+
+MAGIC = 0x31424D50
+HEADER_BYTES = 128
+HEADER = struct.Struct("<IIQIIIIQQQIIQQ")
+SOME_ABSENT = 1
+#: The offset of a field that its record does not have.
+ABSENT = 0xFFFFFFFF
+
+
+class Field(NamedTuple):
+    """One field of a record, as the decoder declared it.
+
+    ``scalar`` is "bytes", "utf8", "boolean", "int32", "int64", "float32" or "float64". ``shape``
+    is empty for a single element; a 0 in it is a dimension that each record tells by its length.
+    """
+
+    name: str
+    scalar: str
+    shape: tuple[int, ...]
+
+
+#: Bytes of one element, and its letter in :mod:`struct` and :class:`memoryview`.
+SCALARS = {
+    "bytes": (1, "B"),
+    "utf8": (1, "B"),
+    "boolean": (1, "?"),
+    "int32": (4, "i"),
+    "int64": (8, "q"),
+    "float32": (4, "f"),
+    "float64": (8, "d"),
+}
+
+
+class Welcome(NamedTuple):
+    """The host's answer to HELLO."""
+
+    host: str
+    mode: str
+    slots: int
+    slot_bytes: int
+    credits: int
+
+
+class Grant(NamedTuple):
+    """Slot ``slot`` holds batch ``batch``. ``fd`` is set where the batch has memory of its own."""
+
+    grant: int
+    batch: int
+    bytes: int
+    slot: int
+    epoch: int
+    fd: int | None
+
+
+class EpochEnd(NamedTuple):
+    """All records of an epoch were delivered. Counts are of the channel, not of this consumer."""
+
+    batches: int
+    records: int
+    epoch: int
+    flags: int
+
+
+class Header(NamedTuple):
+    """A slot's header, checked: all it points at lies inside the batch's memory."""
+
+    epoch: int
+    flags: int
+    records: int
+    payload_at: int
+    payload_bytes: int
+    index_at: int
+    object_at: int
+    object_bytes: int
+    first_record: int
+    object_offset: int
+
+
+def hello(channel: str, credits: int | None, client: str) -> bytes:
+    """The first message, consumer to host."""
+    body: dict[str, Any] = {"protocol": VERSION, "channel": channel, "client": client}
+    if credits is not None:
+        body["credits"] = credits
+    return TYPE.pack(HELLO) + json.dumps(body).encode()
+
+
+def parse_json(name: str, body: bytes) -> dict[str, Any]:
+    """The JSON object that is the body of message `name`."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"the host's {name} message is not JSON: {error}; {REMEDY}") from None
+    if not isinstance(value, dict):
+        raise ProtocolError(f"the host's {name} message is not a JSON object; {REMEDY}")
+    return value
+
+
+def parse_welcome(body: bytes) -> Welcome:
+    """The numbers of a WELCOME, each within what this reader can map."""
+    value = parse_json("WELCOME", body)
+    if value.get("protocol") != VERSION:
+        raise ProtocolError(
+            f"the host speaks version {value.get('protocol')!r} of the protocol, this package "
+            f"speaks {VERSION}; install the Python package that came with the host "
+            f"({value.get('host', 'of unknown version')})"
+        )
+    slots = _number("WELCOME", value, "slots", 0, OWN_MEMORY - 1)
+    slot_bytes = _number("WELCOME", value, "slot_bytes", HEADER_BYTES, 1 << 40)
+    credits = _number("WELCOME", value, "credits", 1, 1 << 32)
+    return Welcome(str(value.get("host")), str(value.get("mode")), slots, slot_bytes, credits)
+
+
+def parse_schema(body: bytes) -> tuple[Field, ...]:
+    """The fields that a SCHEMA names, in their order."""
+    fields = []
+    listed = parse_json("SCHEMA", body).get("fields")
+    for one in listed if isinstance(listed, list) else [None]:
+        name, scalar, shape = (
+            (one.get("name"), one.get("scalar"), one.get("shape"))
+            if isinstance(one, dict)
+            else (None, None, None)
+        )
+        sound = (
+            isinstance(name, str)
+            and scalar in SCALARS
+            and isinstance(shape, list)
+            and all(type(size) is int and 0 <= size <= 0xFFFFFFFF for size in shape)
+        )
+        if not sound:
+            raise ProtocolError(f"the host's SCHEMA has a field of no known kind: {one}; {REMEDY}")
+        fields.append(Field(str(name), str(scalar), tuple(shape or ())))
+    names = [field.name for field in fields]
+    if not names or len(set(names)) != len(names):
+        raise ProtocolError(f"the host's SCHEMA must have fields of different names: {names}")
+    return tuple(fields)
+
+
+def parse_error(body: bytes, channel: str) -> DecodeError:
+    """The exception for an ERROR message."""
+    value = parse_json("ERROR", body)
+    kind = str(value.get("kind"))
+    text = str(value.get("message") or f"the host ended channel {channel!r}: {kind} error")
+    where = {key: value.get(key) for key in ("epoch", "object", "offset", "record", "decoder")}
+    return BY_KIND.get(kind, DecodeError)(text, kind=kind, channel=channel, **where)
+
+
+def parse_grant(message: memoryview, fd: int | None) -> Grant:
+    """A GRANT; that its slot exists is for the caller to check."""
+    if len(message) != 4 + GRANT_BODY.size:
+        raise ProtocolError(f"the host's GRANT has {len(message)} bytes, not 36; {REMEDY}")
+    grant, batch, size, slot, epoch = GRANT_BODY.unpack_from(message, 4)
+    return Grant(grant, batch, size, slot, epoch, fd)
+
+
+def parse_epoch_end(message: memoryview) -> EpochEnd:
+    """An EPOCH_END."""
+    if len(message) != 4 + EPOCH_END_BODY.size:
+        raise ProtocolError(f"the host's EPOCH_END has {len(message)} bytes, not 28; {REMEDY}")
+    return EpochEnd(*EPOCH_END_BODY.unpack_from(message, 4))
+
+
+def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
+    """The header of the batch in `memory`, which belongs to `grant` and must have `fields` fields.
+
+    Raises `ProtocolError` where any number of it points outside the batch's `grant.bytes` bytes.
+    """
+    magic, header_bytes, batch, epoch, flags, n, k, *places = HEADER.unpack_from(memory)
+    payload_at, payload_bytes, index_at, object_at, object_bytes, first, offset = places
+    limit = grant.bytes
+    if magic != MAGIC or header_bytes != HEADER_BYTES:
+        wrong = f"starts with {magic:#x} and {header_bytes}, not {MAGIC:#x} and {HEADER_BYTES}"
+    elif batch != grant.batch or epoch != grant.epoch:
+        wrong = f"says that it is batch {batch} of epoch {epoch}"
+    elif k != fields:
+        wrong = f"has {k} fields, but the schema has {fields}"
+    elif payload_at % 64 or payload_at < HEADER_BYTES or payload_at + payload_bytes > limit:
+        wrong = f"has its payload at {payload_at}, {payload_bytes} bytes"
+    elif index_at % 64 or index_at < HEADER_BYTES or index_at + 2 * k * stride(n) > limit:
+        wrong = f"has its index at {index_at}, for {n} records"
+    elif object_bytes and (object_at < HEADER_BYTES or object_at + object_bytes > limit):
+        wrong = f"has its object's name at {object_at}, {object_bytes} bytes"
+    else:
+        return Header(
+            epoch, flags, n, payload_at, payload_bytes, index_at, object_at, object_bytes,
+            first, offset,
+        )  # fmt: skip
+    raise ProtocolError(
+        f"batch {grant.batch} of epoch {grant.epoch} in slot {grant.slot} ({limit} bytes) is not "
+        f"laid out as version {VERSION} says: it {wrong}; {REMEDY}"
+    )
+
+
+def stride(records: int) -> int:
+    """Bytes from the start of one array of the index to the next."""
+    return (4 * records + 63) // 64 * 64
+
+
+REMEDY = "check that the host and this package are of the same version, and report it if they are"
+
+
+def _number(name: str, value: dict[str, Any], key: str, least: int, most: int) -> int:
+    number = value.get(key)
+    if type(number) is not int or not least <= number <= most:
+        raise ProtocolError(f"the host's {name} says {key} = {number!r}; {REMEDY}")
+    return number

@@ -1,0 +1,292 @@
+"""The host's side of docs/ring.md in Python, for tests: written from that page, apart from the reader.
+
+It checks each ACK and RELEASE against its own table, and overwrites a slot as soon as it is
+released, so that a reader that gives memory back too early is found out.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import json
+import mmap
+import os
+import socket
+import struct
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
+
+HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
+WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = range(16, 23)
+OWN = 0xFFFFFFFF
+ABSENT = 0xFFFFFFFF
+SEALS = 1 | 2 | 4 | 0x10  # SEAL, SHRINK, GROW, FUTURE_WRITE
+BYTES = [("x", "bytes", [])]
+PATIENCE = 10.0
+
+
+@dataclass
+class Rows:
+    """A batch: rows of fields, each bytes or None, with `gap` between every two fields."""
+
+    rows: list[tuple[Optional[bytes], ...]]
+    epoch: int = 0
+    gap: bytes = b""
+    object: str = "folder/object-0"
+    first_record: int = 0
+    own: bool = False
+    #: Header fields to write instead of the true ones.
+    lies: dict[str, int] = field(default_factory=dict)
+
+
+def up(n: int, to: int = 64) -> int:
+    return (n + to - 1) // to * to
+
+
+def lay_out(number: int, batch: Rows, k: int) -> bytes:
+    """The batch as a slot."""
+    n = len(batch.rows)
+    payload = bytearray()
+    spans: list[list[tuple[int, int]]] = [[] for _ in range(k)]
+    for row in batch.rows:
+        assert len(row) == k
+        for f, value in enumerate(row):
+            if value is None:
+                spans[f].append((ABSENT, 0))
+            else:
+                spans[f].append((len(payload), len(value)))
+                payload += value + batch.gap
+    step = up(4 * n)
+    index = bytearray()
+    for one in spans:
+        for part in (0, 1):
+            index += struct.pack(f"<{n}I", *(span[part] for span in one)).ljust(step, b"\0")
+    name = batch.object.encode()
+    header: dict[str, int] = dict(
+        magic=0x31424D50, header_bytes=128, batch=number, epoch=batch.epoch,
+        flags=int(any(value is None for row in batch.rows for value in row)),
+        records=n, fields=k, payload_at=128, payload_bytes=len(payload),
+        index_at=up(128 + len(payload)), object_at=0, object_bytes=len(name),
+        first_record=batch.first_record, object_offset=17,
+    )  # fmt: skip
+    header["object_at"] = header["index_at"] + len(index)
+    true_index_at = header["index_at"]
+    header.update(batch.lies)
+    slot = struct.pack("<IIQIIIIQQQIIQQ", *header.values()).ljust(128, b"\0") + payload
+    return slot.ljust(true_index_at, b"\0") + index + name
+
+
+class Memory:
+    """A sealed memfd that this process can write."""
+
+    def __init__(self, size: int, seals: int = SEALS) -> None:
+        self.fd = os.memfd_create("fake-ring", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.fd, size)
+        self.map = mmap.mmap(self.fd, size) if size else None
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class Peer:
+    """One consumer's connection, as the host sees it."""
+
+    def __init__(self, sock: socket.socket, slots: int, slot_bytes: int) -> None:
+        self.sock = sock
+        self.slots, self.slot_bytes = slots, slot_bytes
+        self.ring = Memory(slots * slot_bytes)
+        self.free = list(range(slots))
+        self.open: dict[int, Optional[int]] = {}
+        self.acked: list[int] = []
+        self.released: list[int] = []
+        self.ended: list[int] = []
+        self.messages = 0
+        self.hung_up = False
+        self.grants = 0
+        self.batches = 0
+        self.k = 1
+        self.credits = 2
+        self.hello: dict[str, Any] = {}
+        sock.settimeout(PATIENCE)
+
+    # what the consumer says
+
+    def pump(self) -> bool:
+        """Takes one message of the consumer. False when it has hung up."""
+        try:
+            message = self.sock.recv(65536)
+        except ConnectionError:
+            message = b""
+        if not message:
+            self.hung_up = True
+            return False
+        self.messages += 1
+        kind = struct.unpack_from("<I", message)[0]
+        if kind == HELLO:
+            self.hello = json.loads(message[4:])
+        elif kind in (ACK, RELEASE):
+            numbers = struct.unpack(f"<{(len(message) - 4) // 8}Q", message[4:])
+            for grant in numbers:
+                self.acked_or_released(kind, grant)
+        elif kind == END_EPOCH:
+            self.ended.append(struct.unpack("<I", message[4:])[0])
+        else:
+            raise AssertionError(f"consumer sent type {kind}")
+        return True
+
+    def acked_or_released(self, kind: int, grant: int) -> None:
+        assert grant in self.open, f"{'ACK' if kind == ACK else 'RELEASE'} of {grant}, not open"
+        assert kind == RELEASE or grant not in self.acked, f"ACK of {grant} twice"
+        if grant not in self.acked:
+            self.acked.append(grant)
+        if kind == RELEASE:
+            slot = self.open.pop(grant)
+            self.released.append(grant)
+            if slot is not None:
+                at = slot * self.slot_bytes
+                self.ring.map[at : at + self.slot_bytes] = b"\xee" * self.slot_bytes
+                self.free.append(slot)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Takes messages until the condition holds."""
+        while not condition():
+            assert self.pump(), "the consumer hung up early"
+
+    # what the host says
+
+    def send(self, kind: int, body: bytes = b"", fds: tuple[int, ...] = ()) -> None:
+        message = struct.pack("<I", kind) + body
+        socket_fds = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.sock.sendmsg([message], socket_fds)
+
+    def say(self, kind: int, **body: Any) -> None:
+        self.send(kind, json.dumps(body).encode())
+
+    def welcome(self, fields: Any = BYTES, **other: Any) -> None:
+        """Takes HELLO; sends WELCOME and SCHEMA."""
+        self.until(lambda: bool(self.hello))
+        self.credits = min(self.hello.get("credits", 2), self.slots)
+        body: dict[str, Any] = dict(
+            protocol=1, host="fake 0", channel=self.hello["channel"], mode="share",
+            slots=self.slots, slot_bytes=self.slot_bytes, credits=self.credits,
+        )  # fmt: skip
+        body.update(other)
+        self.credits = body["credits"]
+        self.send(WELCOME, json.dumps(body).encode(), (self.ring.fd,))
+        self.schema(fields)
+
+    def schema(self, fields: Any) -> None:
+        self.k = len(fields)
+        self.say(SCHEMA, fields=[dict(name=n, scalar=s, shape=d) for n, s, d in fields])
+
+    def grant(self, batch: Rows, **lies: int) -> int:
+        """Writes a batch and grants it; waits for a credit and a slot."""
+        self.until(lambda: len(self.open) < self.credits and (batch.own or bool(self.free)))
+        data = lay_out(self.batches, batch, self.k)
+        own = Memory(len(data)) if batch.own else None
+        slot = OWN if batch.own else self.free.pop(0)
+        if own:
+            own.map[:] = data
+        else:
+            at = slot * self.slot_bytes
+            assert len(data) <= self.slot_bytes
+            self.ring.map[at : at + len(data)] = data
+        body = dict(
+            grant=self.grants, batch=self.batches,
+            bytes=len(data) if own else self.slot_bytes, slot=slot, epoch=batch.epoch,
+        )  # fmt: skip
+        body.update(lies)
+        self.open[self.grants] = None if own else slot
+        self.grants += 1
+        self.batches += 1
+        self.send(GRANT, struct.pack("<QQQII", *body.values()), (own.fd,) if own else ())
+        if own:
+            own.close()
+        return body["grant"]
+
+    def epoch_end(self, epoch: int = 0, flags: int = 0, batches: int = 0, records: int = 0) -> None:
+        """Ends the epoch, once all is ACKed."""
+        self.until(lambda: all(grant in self.acked for grant in self.open))
+        self.send(EPOCH_END, struct.pack("<QQII", batches, records, epoch, flags))
+
+    def epoch(self, number: int, batches: list[Rows]) -> None:
+        """A whole epoch; leaves out the rest if the consumer asks for that."""
+        granted = 0
+        for batch in batches:
+            if number in self.ended:
+                break
+            batch.epoch = number
+            self.grant(batch)
+            granted += 1
+        records = sum(len(batch.rows) for batch in batches[:granted])
+        self.until(lambda: all(grant in self.acked for grant in self.open))
+        self.epoch_end(number, int(number in self.ended), granted, records)
+
+    def stream_end(self) -> None:
+        self.send(STREAM_END)
+
+    def linger(self) -> None:
+        """Takes messages until the consumer hangs up."""
+        while self.pump():
+            pass
+
+    def close(self) -> None:
+        self.sock.close()
+        self.ring.close()
+
+
+class FakeHost:
+    """Listens at `path`; runs `script(peer)` in a thread for each consumer. A context manager.
+
+    A script's exception is raised at the end of `with`.
+    """
+
+    def __init__(
+        self, path: str, script: Callable[[Peer], None], slots: int = 4, slot_bytes: int = 1 << 16
+    ) -> None:
+        self.path, self.script = path, script
+        self.slots, self.slot_bytes = slots, slot_bytes
+        self.peers: list[Peer] = []
+        self.faults: list[BaseException] = []
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def __enter__(self) -> FakeHost:
+        self._listener.bind(self.path)
+        self._listener.listen(8)
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
+        return self
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = self._listener.accept()
+                thread = threading.Thread(target=self._run, args=(sock,), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _run(self, sock: socket.socket) -> None:
+        peer = Peer(sock, self.slots, self.slot_bytes)
+        self.peers.append(peer)
+        try:
+            self.script(peer)
+        except BaseException as fault:
+            self.faults.append(fault)
+        finally:
+            peer.close()
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._acceptor.join(PATIENCE)
+        if kind is None:
+            for thread in self._threads:
+                thread.join(PATIENCE)
+                assert not thread.is_alive(), "the fake host's script did not come to its end"
+            if self.faults:
+                raise self.faults[0]

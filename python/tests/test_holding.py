@@ -1,0 +1,230 @@
+"""What is held stays as it is, and goes back the moment that nothing looks at it any more.
+
+The fake host overwrites each slot when it is released, so every comparison here would also fail
+if a RELEASE came too early.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from fakehost import FakeHost, Peer, Rows
+
+import pipemill
+
+
+def text(i: int) -> bytes:
+    return b"record %03d" % i
+
+
+def serve(n: int):
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.epoch(0, [Rows([(text(i),)]) for i in range(n)])
+        peer.stream_end()
+        peer.linger()
+        assert peer.released == list(range(n)) or sorted(peer.released) == list(range(n))
+
+    return script
+
+
+def test_views_outlive_their_batch(path: str) -> None:
+    with FakeHost(path, serve(20), slots=8):
+        with pipemill.connect("train", path, credits=6) as stream:
+            kept = []
+            for batch in stream:
+                kept.append((batch.number, next(iter(batch))))
+                if len(kept) > 4:
+                    kept.pop(0)
+                assert all(bytes(view) == text(number) for number, view in kept)
+        del batch
+        # The stream has ended and is closed; what is held is still there.
+        assert [bytes(view) for _, view in kept] == [text(i) for i in range(16, 20)]
+        kept.clear()
+
+
+def test_held_views_stop_the_stream_and_are_named(path: str) -> None:
+    with FakeHost(path, serve(5)):
+        with pipemill.connect("train", path, credits=2, hold_timeout=0.1) as stream:
+            batch = next(stream)
+            view = batch.payload
+            batch = next(stream)
+            del batch
+            second = next(stream)  # the other one has gone back
+            with pytest.raises(pipemill.HeldError) as caught:
+                next(stream)
+            said = str(caught.value)
+            assert "holds 2 batches, all that it may (2 credits)" in said
+            assert "batch 0 of epoch 0: only views of it" in said
+            assert "batch 2 of epoch 0: the Batch itself" in said
+            with pytest.raises(pipemill.HeldError):
+                next(stream)
+            assert bytes(view) == text(0) and bytes(next(iter(second))) == text(2)
+            del view, second, caught
+            assert [batch.number for batch in stream] == [3, 4]
+
+
+def test_a_view_dropped_in_another_thread_lets_the_wait_go_on(path: str) -> None:
+    with FakeHost(path, serve(6)), pipemill.connect("train", path) as stream:
+        held = [next(stream), next(stream)]
+        later = threading.Timer(0.1, held.clear)
+        later.start()
+        assert [batch.number for batch in stream] == [2, 3, 4, 5]
+        later.join()
+
+
+def test_many_threads_drop_views(path: str) -> None:
+    n = 400
+    with FakeHost(path, serve(n), slots=12), pipemill.connect("train", path, credits=8) as stream:
+        queue: list[object] = []
+        over = threading.Event()
+        wrong: list[int] = []
+
+        def drop() -> None:
+            while not over.is_set() or queue:
+                try:
+                    number, view = queue.pop()
+                except IndexError:
+                    continue
+                if bytes(view) != text(number):
+                    wrong.append(number)
+                view = None
+
+        threads = [threading.Thread(target=drop) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        count = 0
+        for batch in stream:
+            queue.append((batch.number, next(iter(batch))))
+            count += 1
+        del batch
+        over.set()
+        for thread in threads:
+            thread.join()
+        assert count == n and wrong == []
+
+
+def test_batches_in_reference_cycles_are_found(path: str) -> None:
+    with FakeHost(path, serve(5)), pipemill.connect("train", path) as stream:
+        gc.disable()
+        try:
+            for batch in stream:
+                loop = [batch]
+                loop.append(loop)
+                del loop
+        finally:
+            gc.enable()
+        assert batch.number == 4
+        del batch
+        gc.collect()
+
+
+def test_closing_waits_for_views_and_not_for_batches(path: str) -> None:
+    hung_up = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.grant(Rows([(text(0),)]))
+        peer.grant(Rows([(text(1),)]))
+        peer.linger()
+        hung_up.set()
+
+    with FakeHost(path, script):
+        with pipemill.connect("train", path) as stream:
+            batch = next(stream)
+        assert hung_up.wait(20), "a batch alone does not keep the connection"
+        with pytest.raises(pipemill.ClosedError):
+            batch.payload
+        with pytest.raises(pipemill.ClosedError, match="the stream is closed"):
+            next(stream)
+        stream.close()
+
+        hung_up.clear()
+        with pipemill.connect("train", path) as stream:
+            view = next(stream).payload
+        assert not hung_up.is_set() and bytes(view) == text(0)
+        del view
+        assert hung_up.wait(20)
+
+
+def test_a_stream_that_is_dropped_hangs_up_after_its_last_batch(path: str) -> None:
+    hung_up = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.grant(Rows([(text(0),)]))
+        peer.linger()
+        hung_up.set()
+
+    with FakeHost(path, script):
+        batch = next(pipemill.connect("train", path))
+        gc.collect()
+        assert not hung_up.is_set() and bytes(batch.records()[0]) == text(0)
+        del batch
+        gc.collect()
+        assert hung_up.wait(20)
+
+
+def test_a_fork_must_connect_again(path: str) -> None:
+    with FakeHost(path, serve(3)), pipemill.connect("train", path) as stream:
+        batch = next(stream)
+        view = batch.payload
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                stream.__next__()
+            except pipemill.ForkError as error:
+                if "call pipemill.connect() in the process that reads" in str(error):
+                    code = 0
+            try:
+                batch.ack()
+                code = 2
+            except pipemill.ForkError:
+                pass
+            if bytes(view) != text(0):
+                code = 3
+            del view, batch, stream
+            gc.collect()
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        del view, batch
+        assert [batch.number for batch in stream] == [1, 2]
+
+
+def test_a_forked_child_does_not_keep_the_connection(path: str) -> None:
+    """The host must see a consumer die even where a child of it lives on."""
+    program = (
+        "import os, sys, pipemill\n"
+        "stream = pipemill.connect('train', sys.argv[1]); batch = next(stream)\n"
+        "if os.fork() == 0:\n"
+        "    sys.stdin.read()\n"  # lives until the test lets it go
+        "    os._exit(0)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    hung_up = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.grant(Rows([(text(0),)]))
+        peer.linger()
+        assert peer.acked == []
+        hung_up.set()
+
+    with FakeHost(path, script):
+        with subprocess.Popen([sys.executable, "-c", program, path], stdin=subprocess.PIPE) as p:
+            assert hung_up.wait(20)
+
+
+def test_a_stream_can_not_be_pickled(path: str) -> None:
+    import pickle
+
+    with FakeHost(path, serve(0)), pipemill.connect("train", path) as stream:
+        with pytest.raises(TypeError, match="belongs to the process that connected it"):
+            pickle.dumps(stream)
+        assert list(stream) == []

@@ -1,0 +1,118 @@
+"""With numpy: which arrays are views, and that none can be written to."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from fakehost import FakeHost, Peer, Rows
+
+import pipemill
+
+np = pytest.importorskip("numpy")
+
+
+def one_batch(path: str, fields: list, batch: Rows):
+    def script(peer: Peer) -> None:
+        peer.welcome(fields)
+        peer.epoch(0, [batch])
+        peer.stream_end()
+        peer.linger()
+
+    return FakeHost(path, script)
+
+
+def floats(n: int, d: int) -> list[tuple[bytes]]:
+    return [(struct.pack(f"<{d}f", *range(i, i + d)),) for i in range(n)]
+
+
+def is_view(array: object, batch: pipemill.Batch) -> bool:
+    return np.shares_memory(array, np.frombuffer(batch.payload, "u1"))
+
+
+@pytest.mark.parametrize("shape", [[], [5], [2, 3], [1, 1, 4]])
+def test_dense_fields_are_views_of_shared_memory(path: str, shape: list[int]) -> None:
+    d = int(np.prod(shape))
+    with one_batch(path, [("x", "float32", shape)], Rows(floats(100, d))):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                x = batch["x"]
+                assert (x.shape, x.dtype) == ((100, *shape), np.dtype("<f4"))
+                assert is_view(x, batch) and not x.flags.writeable and x.flags.c_contiguous
+                assert x.flags.aligned and x.ctypes.data % 64 == 0
+                assert (x.reshape(100, d) == np.arange(100)[:, None] + np.arange(d)).all()
+                with pytest.raises(ValueError):
+                    x.flags.writeable = True
+                assert is_view(batch.dense("x"), batch)
+                assert batch.offsets("x").dtype == np.uint32
+                assert not batch.offsets("x").flags.writeable
+            del x
+
+
+@pytest.mark.parametrize("gap", [b"12345678", b"!"])
+def test_evenly_spaced_rows_are_views_too(path: str, gap: bytes) -> None:
+    with one_batch(path, [("x", "float32", [3])], Rows(floats(50, 3), gap=gap)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                x = batch["x"]
+                assert is_view(x, batch) and x.strides == (12 + len(gap), 4)
+                assert x[49].tolist() == [49.0, 50.0, 51.0]
+            del x
+
+
+def test_two_interleaved_fields_are_views(path: str) -> None:
+    rows = [(struct.pack("<i", i), struct.pack("<2d", i, -i)) for i in range(20)]
+    with one_batch(path, [("a", "int32", []), ("b", "float64", [2])], Rows(rows)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                a, b = batch["a"], batch["b"]
+                assert is_view(a, batch) and is_view(b, batch)
+                assert a.tolist() == list(range(20)) and b[7].tolist() == [7.0, -7.0]
+            del a, b
+
+
+def test_unevenly_spaced_rows_are_one_read_only_copy(path: str) -> None:
+    rows = [(struct.pack("<i", i), b"." * (i % 3)) for i in range(20)]
+    with one_batch(path, [("a", "int32", []), ("b", "bytes", [])], Rows(rows)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                a = batch["a"]
+                assert not is_view(a, batch) and not a.flags.writeable
+                assert a.tolist() == list(range(20))
+
+
+def test_bytes_of_one_length_can_be_an_array(path: str) -> None:
+    rows = [(bytes([i] * 7),) for i in range(9)]
+    with one_batch(path, [("image", "bytes", [])], Rows(rows, gap=b"crc")):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                images = batch.dense("image")
+                assert (images.shape, images.dtype) == ((9, 7), np.uint8)
+                assert is_view(images, batch) and (images == np.arange(9)[:, None]).all()
+            del images
+
+
+def test_one_record_of_an_unknown_length_is_a_view(path: str) -> None:
+    rows = [(bytes(4 * 2 * n),) for n in range(5)]
+    with one_batch(path, [("x", "float32", [0, 2])], Rows(rows)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                assert [x.shape for x in batch["x"]] == [(n, 2) for n in range(5)]
+                assert is_view(batch["x"][3], batch)
+                with pytest.raises(ValueError, match="0 bytes in row 0, 8 in row 1"):
+                    batch.dense("x")
+
+
+def test_absent_numbers_are_never_made_up(path: str) -> None:
+    rows = [(struct.pack("<f", 1.5),), (None,), (struct.pack("<f", 2.5),)]
+    with one_batch(path, [("age", "float32", [])], Rows(rows)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                with pytest.raises(pipemill.AbsentError) as caught:
+                    batch["age"]
+                assert "absent in 1 of 3 records (the first is row 1" in str(caught.value)
+                assert "batch.column('age', absent=...)" in str(caught.value)
+                filled = batch.column("age", absent=float("nan"))
+                assert np.isnan(filled[1]) and filled[[0, 2]].tolist() == [1.5, 2.5]
+                assert list(batch) == [1.5, None, 2.5]
+            del caught

@@ -1,0 +1,216 @@
+//! The path that consumers connect to: bound by one host at a time, reachable by its user alone,
+//! replaced where a dead host left it, removed at an orderly end.
+
+use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{Backlog, SockFlag, UnixAddr, bind, connect, getsockopt, listen};
+use nix::sys::stat::{Mode, fchmod};
+use nix::unistd::geteuid;
+
+use crate::socket::seqpacket;
+
+/// Another start holds the folder's lock for milliseconds; so long means that something hangs.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const BACKLOG: i32 = 128;
+
+/// Why a socket can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// Another host answers there.
+    #[error(
+        "{}: process {pid} serves this socket already; stop it, or give this host another path",
+        path.display()
+    )]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+        /// The process that answers; 0 where it is not visible from here.
+        pid: i32,
+    },
+    /// Something that is not a socket is in the way.
+    #[error("{}: expected a socket or nothing, found {found}; remove it or give another path", path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        found: &'static str,
+    },
+    /// Others could get at the socket, or take it away.
+    #[error(
+        "{}: the folder of the socket must be this user's alone (mode 0700, owner {euid}); found \
+         mode {mode:04o}, owner {uid}; give a path in a folder of its own",
+        folder.display()
+    )]
+    OpenFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// Its owner.
+        uid: u32,
+        /// This process's user.
+        euid: u32,
+    },
+    /// Another start does not finish.
+    #[error("{}: another host has been starting here for {LOCK_WAIT:?}", folder.display())]
+    Locked {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The kernel refused.
+    #[error("{}: {what}: {error}", path.display())]
+    System {
+        /// What it was about.
+        path: PathBuf,
+        /// Which step.
+        what: &'static str,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+}
+
+fn failed<E: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(E) -> EndpointError {
+    move |error| EndpointError::System { path: path.into(), what, error: error.into() }
+}
+
+/// A listening socket at a path, removed when dropped.
+#[derive(Debug)]
+pub struct Endpoint {
+    listener: OwnedFd,
+    path: PathBuf,
+    /// Device and inode, so that only our own socket is ever removed.
+    identity: (u64, u64),
+}
+
+impl Endpoint {
+    /// Binds `path`. Its folder is made if missing. With `allow_other_users` the folder's mode is
+    /// the operator's affair and the socket is open to all who get that far.
+    pub fn bind(path: &Path, allow_other_users: bool) -> Result<Endpoint, EndpointError> {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let address = UnixAddr::new(path).map_err(failed("the path can't be a socket's", path))?;
+        let opened = open_folder(folder, allow_other_users)?;
+        let _lock = lock(opened, folder)?;
+        clear(path, &address)?;
+        let listener =
+            seqpacket(SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
+        let mode = if allow_other_users { 0o666 } else { 0o600 };
+        // Set before it is bound, so that there is no moment at which it is open to others.
+        fchmod(&listener, Mode::from_bits_truncate(mode)).map_err(failed("chmod", path))?;
+        bind(listener.as_raw_fd(), &address).map_err(failed("binding it", path))?;
+        let made = path.symlink_metadata().map_err(failed("looking at it", path))?;
+        let endpoint = Endpoint { listener, path: path.into(), identity: identity(&made) };
+        if allow_other_users {
+            // The umask has taken bits away.
+            std::fs::set_permissions(path, Permissions::from_mode(mode))
+                .map_err(failed("chmod", path))?;
+        }
+        let backlog = Backlog::new(BACKLOG).map_err(failed("listening", path))?;
+        listen(&endpoint.listener, backlog).map_err(failed("listening", path))?;
+        Ok(endpoint)
+    }
+
+    /// Where consumers connect.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for Endpoint {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let ours = |found: &Metadata| identity(found) == self.identity;
+        if self.path.symlink_metadata().is_ok_and(|found| ours(&found))
+            && let Err(error) = std::fs::remove_file(&self.path)
+        {
+            log::warn!("{}: the socket could not be removed: {error}", self.path.display());
+        }
+    }
+}
+
+fn identity(of: &Metadata) -> (u64, u64) {
+    (of.dev(), of.ino())
+}
+
+fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointError> {
+    let mode = if allow_other_users { 0o755 } else { 0o700 };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(folder)
+        .map_err(failed("making the folder of the socket", folder))?;
+    let opened = File::open(folder).map_err(failed("opening the folder of the socket", folder))?;
+    let found = opened.metadata().map_err(failed("looking at the folder", folder))?;
+    let euid = geteuid().as_raw();
+    if !allow_other_users && (found.mode() & 0o077 != 0 || found.uid() != euid) {
+        let (mode, uid) = (found.mode() & 0o7777, found.uid());
+        return Err(EndpointError::OpenFolder { folder: folder.into(), mode, uid, euid });
+    }
+    Ok(opened)
+}
+
+/// Between looking whether a socket is alive and listening on our own, nobody else may do the
+/// same: a socket that is bound but does not listen yet looks dead.
+fn lock(folder: File, path: &Path) -> Result<Flock<File>, EndpointError> {
+    let patience = Instant::now() + LOCK_WAIT;
+    let mut folder = folder;
+    loop {
+        match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) if Instant::now() < patience => {
+                folder = back;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err((_, Errno::EWOULDBLOCK | Errno::EINTR)) => {
+                return Err(EndpointError::Locked { folder: path.into() });
+            }
+            Err((_, errno)) => return Err(failed("locking the folder of the socket", path)(errno)),
+        }
+    }
+}
+
+/// Makes the path free, if what is there is a socket that nobody serves.
+fn clear(path: &Path, address: &UnixAddr) -> Result<(), EndpointError> {
+    let found = match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed("looking at it", path))?.file_type(),
+    };
+    if !found.is_socket() {
+        let found = match found {
+            kind if kind.is_dir() => "a folder",
+            kind if kind.is_symlink() => "a symbolic link",
+            kind if kind.is_file() => "a file",
+            _ => "something else",
+        };
+        return Err(EndpointError::NotASocket { path: path.into(), found });
+    }
+    let probe = seqpacket(SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
+    match connect(probe.as_raw_fd(), address) {
+        Err(Errno::ECONNREFUSED) => {
+            log::info!("{}: replacing the socket of a host that is gone", path.display());
+            std::fs::remove_file(path).map_err(failed("removing a stale socket", path))
+        }
+        Err(Errno::ENOENT) => Ok(()),
+        // EPROTOTYPE: another kind of server. EAGAIN: one that is busy. Both are alive.
+        Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
+            let pid = getsockopt(&probe, PeerCredentials).map_or(0, |peer| peer.pid());
+            Err(EndpointError::InUse { path: path.into(), pid })
+        }
+        Err(errno) => Err(failed("asking whether somebody serves it", path)(errno)),
+    }
+}

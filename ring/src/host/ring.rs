@@ -1,0 +1,512 @@
+//! One channel's ring: the memory, the table behind its lock, and the consumers' links.
+//! Turns the table's effects into messages. See the parent module for the locks.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use nix::sys::epoll::Epoll;
+
+use super::consumers::{Beside, Link, Peer};
+use super::status::{self, Status};
+use super::table::{Batch, ConsumerId, Effect, End, Place, Table};
+use super::writer::Writer;
+use crate::layout::{ALIGN, HEADER_BYTES, OWN_MEMORY};
+use crate::memory::{MemoryError, RingMemory};
+use crate::protocol::{
+    self, ErrorReport, FieldSpec, Grant, Hello, MAX_MESSAGE, Mode, PROTOCOL, ToHost, Welcome,
+};
+use crate::socket::send;
+
+/// Batches with memory of their own that may live at once.
+const EXTENTS: u32 = 2;
+/// A writer of empty epochs waits when so many ends are untold.
+const MAX_ENDS: usize = 64;
+/// A consumer's name for itself is cut to this.
+const MAX_CLIENT: usize = 200;
+
+/// What a ring is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingConfig {
+    /// Name of the channel.
+    pub channel: String,
+    /// Number of slots, 2 or more. Best: the credits of all consumers, and 2.
+    pub slots: u32,
+    /// Size of a slot in bytes: a multiple of 4096, less than 4 GiB.
+    pub slot_bytes: usize,
+    /// Grants that a consumer may hold where it does not say itself, 1 or more.
+    pub credits: u32,
+    /// How batches are shared out.
+    pub mode: Mode,
+    /// Consumers that must be connected before the first grant, 1 or more. For `broadcast`, so
+    /// that all of them see all batches.
+    pub consumers: u32,
+}
+
+/// What can be wrong with a ring or with a batch that is granted.
+#[derive(Debug, thiserror::Error)]
+pub enum RingError {
+    /// A setting that can't be.
+    #[error("ring of channel {channel:?}: {what}")]
+    Config {
+        /// The channel.
+        channel: String,
+        /// Which setting, what is expected and what stood there.
+        what: String,
+    },
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The fields of a channel can't change, since consumers were told them.
+    #[error("the fields of channel {channel:?} changed: expected {expected:?}, found {found:?}")]
+    SchemaChanged {
+        /// The channel.
+        channel: String,
+        /// What was set first.
+        expected: Vec<FieldSpec>,
+        /// What was to be set now.
+        found: Vec<FieldSpec>,
+    },
+    /// Too many or too long fields.
+    #[error("the description of the {fields} fields takes {bytes} bytes; a message holds 65536")]
+    SchemaTooLong {
+        /// How many fields.
+        fields: usize,
+        /// How long the message would be.
+        bytes: usize,
+    },
+    /// A batch before the schema.
+    #[error("a batch was granted before the channel's fields were set")]
+    NoSchema,
+    /// The columns don't fit the schema or each other.
+    #[error(
+        "a batch with {columns} columns, the first of {records} records: expected {fields} \
+         columns of the same length"
+    )]
+    Columns {
+        /// Fields of the schema.
+        fields: usize,
+        /// Columns given.
+        columns: usize,
+        /// Length of the first.
+        records: usize,
+    },
+    /// It does not fit.
+    #[error("a batch of {bytes} bytes does not fit into {limit} bytes")]
+    TooLarge {
+        /// Needed, in bytes.
+        bytes: usize,
+        /// There, in bytes.
+        limit: usize,
+    },
+}
+
+/// Why there is no memory for a batch.
+#[derive(Debug, thiserror::Error)]
+pub enum AcquireError {
+    /// [`Ring::stop`] was called.
+    #[error("the channel was stopped")]
+    Stopped,
+    /// Consumers ask for the rest of this epoch to be left out. Comes back until
+    /// [`Ring::end_epoch`] is called.
+    #[error("the rest of epoch {0} is to be left out")]
+    EpochEnd(u32),
+    /// There is none.
+    #[error(transparent)]
+    Memory(RingError),
+}
+
+/// A channel's ring. One thread writes; any thread may ask.
+pub struct Ring {
+    config: RingConfig,
+    memory: RingMemory,
+    /// The fields, and SCHEMA as it is sent. Set once.
+    schema: OnceLock<(Vec<FieldSpec>, Vec<u8>)>,
+    next_batch: AtomicU64,
+    inner: Mutex<Inner>,
+    /// Something changed that a writer or a drain waits for.
+    changed: Condvar,
+}
+
+pub(super) struct Inner {
+    pub(super) table: Table,
+    pub(super) links: Vec<Link>,
+    /// The writer waits for memory.
+    pub(super) writer_waits: bool,
+    extents: [Option<Arc<OwnedFd>>; EXTENTS as usize],
+    error: Option<ErrorReport>,
+    stopped: bool,
+    effects: Vec<Effect>,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Makes the ring and all of its memory.
+    pub fn new(config: RingConfig) -> Result<Arc<Ring>, RingError> {
+        let bytes = check(&config)?;
+        let memory = RingMemory::create(&format!("pipemill:{}", config.channel), bytes)?;
+        let inner = Inner {
+            table: Table::new(config.mode, config.consumers, config.slots, EXTENTS),
+            links: Vec::new(),
+            writer_waits: false,
+            extents: [const { None }; EXTENTS as usize],
+            error: None,
+            stopped: false,
+            effects: Vec::new(),
+        };
+        Ok(Arc::new(Ring {
+            config,
+            memory,
+            schema: OnceLock::new(),
+            next_batch: AtomicU64::new(0),
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        }))
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &RingConfig {
+        &self.config
+    }
+
+    /// Waits for a free slot. Wakes at once for [`stop`](Ring::stop) and when consumers ask for
+    /// the epoch's end: they may be holding every slot while they wait for it.
+    pub fn acquire(self: &Arc<Ring>) -> Result<Writer, AcquireError> {
+        let place = self.wait_for(Table::take_slot)?;
+        Ok(Writer::slot(self.clone(), place))
+    }
+
+    /// Memory of its own for a batch that does not fit a slot, with a payload area of at least
+    /// `payload_bytes`; it can grow. At most two live at once, the ones that consumers hold
+    /// counted, so this waits as [`acquire`](Ring::acquire) does.
+    pub fn extent(self: &Arc<Ring>, payload_bytes: usize) -> Result<Writer, AcquireError> {
+        let place = self.wait_for(Table::take_extent)?;
+        Writer::extent(self.clone(), place, payload_bytes).map_err(AcquireError::Memory)
+    }
+
+    fn wait_for(
+        &self,
+        take: impl Fn(&mut Table) -> Option<Place>,
+    ) -> Result<Place, AcquireError> {
+        let mut inner = self.lock();
+        let result = loop {
+            if inner.stopped {
+                break Err(AcquireError::Stopped);
+            }
+            if let Some(epoch) = inner.table.asked() {
+                break Err(AcquireError::EpochEnd(epoch));
+            }
+            if inner.table.ends_waiting() < MAX_ENDS
+                && let Some(place) = take(&mut inner.table)
+            {
+                break Ok(place);
+            }
+            inner.writer_waits = true;
+            inner = self.changed.wait(inner).expect("no code under this lock panics");
+        };
+        inner.writer_waits = false;
+        result
+    }
+
+    /// Sets the fields that every record has; consumers are told before their first grant. The
+    /// same fields may be set again, other ones may not.
+    pub fn set_schema(&self, fields: Vec<FieldSpec>) -> Result<(), RingError> {
+        let message = protocol::schema(&fields);
+        if message.len() > MAX_MESSAGE {
+            let (fields, bytes) = (fields.len(), message.len());
+            return Err(RingError::SchemaTooLong { fields, bytes });
+        }
+        // Under the lock, so that a consumer that connects now is told once.
+        self.change(|inner, now| {
+            if let Some((expected, _)) = self.schema.get() {
+                if *expected == fields {
+                    return Ok(());
+                }
+                let (channel, expected) = (self.config.channel.clone(), expected.clone());
+                return Err(RingError::SchemaChanged { channel, expected, found: fields });
+            }
+            for at in 0..inner.links.len() {
+                inner.send(at, &message, None, now);
+            }
+            self.schema.get_or_init(|| (fields, message));
+            Ok(())
+        })
+    }
+
+    /// No more batches come in this epoch. `early`: not all of it was read. Consumers are told
+    /// when all of its batches are ACKed, with the count of those that were delivered.
+    pub fn end_epoch(&self, epoch: u32, early: bool) {
+        self.change(|inner, now| inner.table.end_epoch(epoch, early, now));
+    }
+
+    /// No more comes at all. What is granted after this is not delivered.
+    pub fn end_stream(&self) {
+        self.change(|inner, now| inner.table.finish(End::Stream, now));
+    }
+
+    /// No more comes, because of this. Consumers are told when they have ACKed all before it.
+    pub fn fail(&self, report: ErrorReport) {
+        self.change(|inner, now| {
+            inner.error.get_or_insert(report);
+            inner.table.finish(End::Error, now);
+        });
+    }
+
+    /// Wakes whoever waits in [`acquire`](Ring::acquire), [`extent`](Ring::extent) or
+    /// [`wait_drained`](Ring::wait_drained), now and from now on. Consumers are told nothing.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// A consumer has credit and nothing waits for it: better a small batch now than a full one
+    /// later.
+    pub fn hungry(&self) -> bool {
+        self.lock().table.hungry()
+    }
+
+    /// The writer's epoch, where consumers asked for the rest of it to be left out. Batches of it
+    /// are not delivered any more. None again after [`end_epoch`](Ring::end_epoch).
+    pub fn epoch_end_asked(&self) -> Option<u32> {
+        self.lock().table.asked()
+    }
+
+    /// Waits until every batch is ACKed and every end is told to the consumers that are
+    /// connected; false where the time ran out or [`stop`](Ring::stop) was called.
+    pub fn wait_drained(&self, at_most: Option<Duration>) -> bool {
+        let deadline = at_most.map(|time| Instant::now() + time);
+        let mut inner = self.lock();
+        while !inner.table.drained() {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if inner.stopped || left == Some(Duration::ZERO) {
+                return false;
+            }
+            let woken = self.changed.wait_timeout(inner, left.unwrap_or(Duration::MAX));
+            inner = woken.expect("no code under this lock panics").0;
+        }
+        true
+    }
+
+    /// How things stand, for reports.
+    pub fn status(&self) -> Status {
+        let batches = self.next_batch.load(Ordering::Relaxed);
+        status::snapshot(&self.config.channel, batches, &self.lock(), Instant::now())
+    }
+
+    // ---- for the writer
+
+    /// # Safety
+    /// As for [`RingMemory::part`]: the caller has taken this slot from the table.
+    pub(super) unsafe fn slot(&self, place: Place) -> &mut [u8] {
+        let bytes = self.config.slot_bytes;
+        // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
+        unsafe { self.memory.part(place as usize * bytes, bytes) }
+    }
+
+    /// # Safety
+    /// As for [`RingMemory::part_to_read`]: the caller has taken this slot from the table.
+    pub(super) unsafe fn slot_to_read(&self, place: Place) -> &[u8] {
+        let bytes = self.config.slot_bytes;
+        // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
+        unsafe { self.memory.part_to_read(place as usize * bytes, bytes) }
+    }
+
+    pub(super) fn fields(&self) -> Option<usize> {
+        self.schema.get().map(|(fields, _)| fields.len())
+    }
+
+    pub(super) fn next_batch(&self) -> u64 {
+        self.next_batch.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn push(&self, place: Place, batch: Batch, sealed: Option<Arc<OwnedFd>>) {
+        self.change(|inner, now| {
+            if let Some(at) = place.checked_sub(self.config.slots) {
+                inner.extents[at as usize] = sealed;
+            }
+            inner.table.push(place, batch, now);
+        });
+    }
+
+    pub(super) fn put_back(&self, place: Place) {
+        self.change(|inner, _| inner.table.put_back(place));
+    }
+
+    // ---- for the server
+
+    /// Welcomes a consumer. An error means that it is gone already.
+    pub(super) fn connect(
+        &self,
+        id: ConsumerId,
+        peer: Peer,
+        hello: &Hello,
+        socket: Arc<OwnedFd>,
+        poller: Arc<Epoll>,
+    ) -> nix::Result<()> {
+        // One slot is left for the writer.
+        let credits = hello.credits.unwrap_or(self.config.credits).min(self.config.slots - 1);
+        let welcome = protocol::welcome(&Welcome {
+            protocol: PROTOCOL,
+            host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
+            channel: self.config.channel.clone(),
+            mode: self.config.mode,
+            slots: self.config.slots,
+            slot_bytes: self.config.slot_bytes as u64,
+            credits,
+        });
+        send(&socket, &welcome, Some(self.memory.fd()), false)?;
+        let client = hello.client.chars().take(MAX_CLIENT).collect();
+        self.change(|inner, now| {
+            inner.links.push(Link::new(id, peer, client, socket, poller));
+            inner.table.connect(id, credits, now);
+            if let Some((_, schema)) = self.schema.get() {
+                inner.send(inner.links.len() - 1, schema, None, now);
+            }
+        });
+        Ok(())
+    }
+
+    /// A consumer is gone, or is to be: what it held goes back.
+    pub(super) fn disconnect(&self, id: ConsumerId) {
+        self.change(|inner, now| {
+            inner.links.retain(|link| link.id != id);
+            inner.table.disconnect(id, now);
+        });
+    }
+
+    /// Obeys a consumer's message, or says why it can't.
+    pub(super) fn obey(&self, id: ConsumerId, message: &ToHost<'_>) -> Result<(), String> {
+        let done = self.change(|inner, now| match message {
+            ToHost::Ack(grants) => inner.table.ack(id, grants.iter(), now),
+            ToHost::Release(grants) => inner.table.release(id, grants.iter(), now),
+            ToHost::EndEpoch(epoch) => {
+                inner.table.leave_epoch(id, *epoch, now);
+                Ok(())
+            }
+            ToHost::Hello(_) => Ok(()),
+        });
+        match (message, done) {
+            (ToHost::Hello(_), _) => Err("a second HELLO on one connection".into()),
+            (_, done) => done.map_err(|not_held| not_held.to_string()),
+        }
+    }
+
+    /// A consumer's socket has room again.
+    pub(super) fn flush(&self, id: ConsumerId) {
+        self.change(|inner, now| {
+            let link = inner.links.iter_mut().find(|link| link.id == id);
+            if link.is_some_and(Link::flush) {
+                inner.table.set_blocked(id, false, now);
+            }
+        });
+    }
+
+    /// Logs consumers that hold others up.
+    pub(super) fn report_stuck(&self) {
+        status::report_stuck(&self.config.channel, &mut self.lock(), Instant::now());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("no code under this lock panics")
+    }
+
+    /// Changes the table and sends what follows from it.
+    fn change<T>(&self, change: impl FnOnce(&mut Inner, Instant) -> T) -> T {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let result = change(&mut inner, now);
+        inner.deliver(self.config.slots, now);
+        drop(inner);
+        self.changed.notify_all();
+        result
+    }
+}
+
+impl Inner {
+    fn deliver(&mut self, slots: u32, now: Instant) {
+        let mut effects = std::mem::take(&mut self.effects);
+        loop {
+            self.table.swap_effects(&mut effects);
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects.drain(..) {
+                match effect {
+                    Effect::Freed(place) => {
+                        if let Some(at) = place.checked_sub(slots) {
+                            self.extents[at as usize] = None;
+                        }
+                    }
+                    Effect::Grant { to, grant, place, batch } => {
+                        let Batch { number, epoch, bytes, .. } = batch;
+                        let (slot, beside) = match place.checked_sub(slots) {
+                            None => (place, None),
+                            Some(at) => (OWN_MEMORY, self.extents[at as usize].clone()),
+                        };
+                        let grant = Grant { grant, batch: number, bytes, slot, epoch };
+                        self.send_to(to, &protocol::grant(&grant), beside, now);
+                    }
+                    Effect::End { to, end: End::Epoch(end) } => {
+                        self.send_to(to, &protocol::epoch_end(&end), None, now);
+                    }
+                    Effect::End { to, end: End::Stream } => {
+                        self.send_to(to, &protocol::stream_end(), None, now);
+                    }
+                    Effect::End { to, end: End::Error } => {
+                        let message = self.error.as_ref().map(protocol::error).unwrap_or_default();
+                        self.send_to(to, &message, None, now);
+                    }
+                }
+            }
+        }
+        self.effects = effects;
+    }
+
+    fn send_to(&mut self, id: ConsumerId, message: &[u8], beside: Beside, now: Instant) {
+        if let Some(at) = self.links.iter().position(|link| link.id == id) {
+            self.send(at, message, beside, now);
+        }
+    }
+
+    fn send(&mut self, at: usize, message: &[u8], beside: Beside, now: Instant) {
+        let link = &mut self.links[at];
+        if link.send(message, beside) {
+            self.table.set_blocked(link.id, true, now);
+        }
+    }
+}
+
+/// The size of all slots, if the settings can be.
+fn check(config: &RingConfig) -> Result<usize, RingError> {
+    let wrong = |what: String| RingError::Config { channel: config.channel.clone(), what };
+    if config.channel.is_empty() {
+        return Err(wrong("a channel's name must not be empty".into()));
+    }
+    if config.slots < 2 {
+        return Err(wrong(format!("slots: expected 2 or more, found {}", config.slots)));
+    }
+    if config.credits == 0 || config.consumers == 0 {
+        let (credits, consumers) = (config.credits, config.consumers);
+        return Err(wrong(format!(
+            "credits and consumers: expected 1 or more, found {credits} and {consumers}"
+        )));
+    }
+    let bytes = config.slot_bytes;
+    let fits = bytes.is_multiple_of(4096) && bytes > 0 && u32::try_from(bytes).is_ok();
+    if !fits {
+        return Err(wrong(format!(
+            "slot: expected a multiple of 4096 bytes below 4 GiB, found {bytes}"
+        )));
+    }
+    const { assert!(HEADER_BYTES.is_multiple_of(ALIGN) && 4096usize.is_multiple_of(ALIGN)) };
+    bytes
+        .checked_mul(config.slots as usize)
+        .filter(|bytes| i64::try_from(*bytes).is_ok())
+        .ok_or_else(|| wrong(format!("{} slots of {bytes} bytes are too much", config.slots)))
+}

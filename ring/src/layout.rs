@@ -1,0 +1,331 @@
+//! The layout of a slot: header, payload, object name, index. Encoding for the host, and decoding
+//! that checks every number against the memory it speaks of.
+
+use crate::memory::column;
+
+/// The bytes `PMB1`.
+pub const MAGIC: u32 = 0x3142_4d50;
+/// Length of the header. The payload starts right behind it.
+pub const HEADER_BYTES: usize = 128;
+/// Payload, index and each column start at a multiple of this.
+pub const ALIGN: usize = 64;
+/// The offset of an absent field; its length is 0.
+pub const ABSENT: u32 = u32::MAX;
+/// The `slot` of a grant whose batch has memory of its own.
+pub const OWN_MEMORY: u32 = u32::MAX;
+
+const HAS_ABSENT: u32 = 1;
+
+/// What stands in front of a batch. Positions count from the slot's start, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Number of the batch in the channel, from 0.
+    pub batch: u64,
+    /// From 0.
+    pub epoch: u32,
+    /// At least one field of one record is absent.
+    pub has_absent: bool,
+    /// Number of records, n.
+    pub records: u32,
+    /// Number of fields of each record, k.
+    pub fields: u32,
+    /// A multiple of 64.
+    pub payload_at: u64,
+    /// Length of the payload.
+    pub payload_bytes: u64,
+    /// A multiple of 64.
+    pub index_at: u64,
+    /// Where the object's name (UTF-8) starts.
+    pub object_at: u32,
+    /// Length of the name.
+    pub object_bytes: u32,
+    /// Number, in its object, of the first record, from 0.
+    pub first_record: u64,
+    /// A byte offset in the object at or before the first record.
+    pub object_offset: u64,
+}
+
+/// Why the memory of a batch can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A number of the header is not what the layout says.
+    #[error("the batch's header has {found:#x} as {what}; expected {expected}")]
+    Header {
+        /// Name of the number.
+        what: &'static str,
+        /// What stands there.
+        found: u64,
+        /// What the layout asks for.
+        expected: String,
+    },
+    /// A part of the batch does not lie within its memory.
+    #[error("the batch's {what} ({bytes} bytes at {at}) does not lie within its {limit} bytes")]
+    Outside {
+        /// Name of the part.
+        what: &'static str,
+        /// Where it would start.
+        at: u64,
+        /// How long it would be.
+        bytes: u64,
+        /// How much there is.
+        limit: u64,
+    },
+    /// The name is not UTF-8.
+    #[error("the name of the batch's object is not UTF-8")]
+    Name,
+}
+
+impl Header {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &MAGIC.to_le_bytes());
+        put(4, &(HEADER_BYTES as u32).to_le_bytes());
+        put(8, &self.batch.to_le_bytes());
+        put(16, &self.epoch.to_le_bytes());
+        put(20, &(if self.has_absent { HAS_ABSENT } else { 0 }).to_le_bytes());
+        put(24, &self.records.to_le_bytes());
+        put(28, &self.fields.to_le_bytes());
+        put(32, &self.payload_at.to_le_bytes());
+        put(40, &self.payload_bytes.to_le_bytes());
+        put(48, &self.index_at.to_le_bytes());
+        put(56, &self.object_at.to_le_bytes());
+        put(60, &self.object_bytes.to_le_bytes());
+        put(64, &self.first_record.to_le_bytes());
+        put(72, &self.object_offset.to_le_bytes());
+        out
+    }
+
+    /// Reads the header of the batch whose memory this is, and checks that every part it names
+    /// lies within that memory.
+    pub fn decode(memory: &[u8]) -> Result<Header, LayoutError> {
+        let Some(head) = memory.first_chunk::<HEADER_BYTES>() else {
+            return Err(outside("header", 0, HEADER_BYTES as u64, memory));
+        };
+        let u32_at = |at: usize| u32::from_le_bytes(part(head, at));
+        let u64_at = |at: usize| u64::from_le_bytes(part(head, at));
+        expect("magic", u32_at(0).into(), u32_at(0) == MAGIC, "0x31424d50 (PMB1)")?;
+        let header_bytes = u32_at(4);
+        expect("header_bytes", header_bytes.into(), header_bytes as usize == HEADER_BYTES, "128")?;
+        let header = Header {
+            batch: u64_at(8),
+            epoch: u32_at(16),
+            has_absent: u32_at(20) & HAS_ABSENT != 0,
+            records: u32_at(24),
+            fields: u32_at(28),
+            payload_at: u64_at(32),
+            payload_bytes: u64_at(40),
+            index_at: u64_at(48),
+            object_at: u32_at(56),
+            object_bytes: u32_at(60),
+            first_record: u64_at(64),
+            object_offset: u64_at(72),
+        };
+        header.check(memory)?;
+        Ok(header)
+    }
+
+    fn check(&self, memory: &[u8]) -> Result<(), LayoutError> {
+        let aligned = |at: u64| at.is_multiple_of(ALIGN as u64);
+        expect("payload_at", self.payload_at, aligned(self.payload_at), "a multiple of 64")?;
+        expect("index_at", self.index_at, aligned(self.index_at), "a multiple of 64")?;
+        let columns = u128::from(self.fields) * 2 * stride(self.records) as u128;
+        let index_bytes = u64::try_from(columns).unwrap_or(u64::MAX);
+        within("payload", self.payload_at, self.payload_bytes, memory)?;
+        within("index", self.index_at, index_bytes, memory)?;
+        within("object name", self.object_at.into(), self.object_bytes.into(), memory)?;
+        self.object(memory).map(drop)
+    }
+
+    /// The object's name in the memory that this header was read from.
+    pub fn object<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
+        let bytes = within("object name", self.object_at.into(), self.object_bytes.into(), memory)?;
+        str::from_utf8(bytes).map_err(|_| LayoutError::Name)
+    }
+
+    /// The payload in the memory that this header was read from.
+    pub fn payload<'m>(&self, memory: &'m [u8]) -> Result<&'m [u8], LayoutError> {
+        within("payload", self.payload_at, self.payload_bytes, memory)
+    }
+
+    /// One column of the index in the memory that this header was read from: column `2 * f` has
+    /// the offsets of field f, the next one its lengths.
+    pub fn column<'m>(&self, memory: &'m [u8], number: usize) -> Result<&'m [u32], LayoutError> {
+        let at = self.index_at.saturating_add((number * stride(self.records)) as u64);
+        let bytes = within("index column", at, u64::from(self.records) * 4, memory)?;
+        column(bytes).ok_or_else(|| outside("aligned index column", at, bytes.len() as u64, memory))
+    }
+}
+
+/// Where the parts of a batch go that the host writes: the payload, then the name, then the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Where the object's name starts.
+    pub object_at: usize,
+    /// Where the index starts.
+    pub index_at: usize,
+    /// Length of the whole batch.
+    pub end: usize,
+}
+
+impl Plan {
+    /// For a payload at [`HEADER_BYTES`]. None where it would not fit an address space.
+    pub fn new(payload: usize, object: usize, fields: usize, records: usize) -> Option<Plan> {
+        let object_at = HEADER_BYTES.checked_add(payload)?;
+        let index_at = object_at.checked_add(object)?.checked_next_multiple_of(ALIGN)?;
+        let column = records.checked_mul(4)?.checked_next_multiple_of(ALIGN)?;
+        let index = column.checked_mul(2)?.checked_mul(fields)?;
+        Some(Plan { object_at, index_at, end: index_at.checked_add(index)? })
+    }
+}
+
+/// Bytes that must be left free behind `payload` bytes of payload for the object's name and the
+/// index: a batch fits where `payload + index_room(…)` is at most the length of the writer's
+/// payload area. `usize::MAX` where nothing could hold it.
+pub fn index_room(payload: usize, object: usize, fields: usize, records: usize) -> usize {
+    match Plan::new(payload, object, fields, records) {
+        Some(plan) => plan.end - HEADER_BYTES - payload,
+        None => usize::MAX,
+    }
+}
+
+/// Bytes from the start of one column to that of the next.
+pub fn stride(records: u32) -> usize {
+    (records as usize * 4).next_multiple_of(ALIGN)
+}
+
+/// Whether every span of one field lies within a payload of so many bytes, or is absent.
+pub fn spans_fit(offsets: &[u32], lengths: &[u32], payload_bytes: u64) -> bool {
+    // Without a way out in the middle, so that the compiler can take many at once.
+    offsets.iter().zip(lengths).fold(true, |fits, (&offset, &length)| {
+        let absent = (offset == ABSENT) & (length == 0);
+        fits & (absent | (u64::from(offset) + u64::from(length) <= payload_bytes))
+    })
+}
+
+fn part<const N: usize>(head: &[u8; HEADER_BYTES], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| head[at + i])
+}
+
+fn expect(what: &'static str, found: u64, fits: bool, wanted: &str) -> Result<(), LayoutError> {
+    match fits {
+        true => Ok(()),
+        false => Err(LayoutError::Header { what, found, expected: wanted.into() }),
+    }
+}
+
+fn outside(what: &'static str, at: u64, bytes: u64, memory: &[u8]) -> LayoutError {
+    LayoutError::Outside { what, at, bytes, limit: memory.len() as u64 }
+}
+
+fn within<'m>(w: &'static str, at: u64, bytes: u64, memory: &'m [u8]) -> Result<&'m [u8], LayoutError> {
+    let range = usize::try_from(at).ok().zip(usize::try_from(bytes).ok());
+    range
+        .and_then(|(at, bytes)| memory.get(at..at.checked_add(bytes)?))
+        .ok_or_else(|| outside(w, at, bytes, memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Memory that starts at a multiple of 64, as every slot does.
+    #[repr(align(64))]
+    struct Aligned([u8; 1024]);
+
+    fn header() -> impl Strategy<Value = Header> {
+        (any::<u64>(), any::<u32>(), any::<bool>(), 0..20u32, 0..4u32, 0..300u64, 0..40u32).prop_map(
+            |(number, epoch, has_absent, records, fields, payload_bytes, object_bytes)| {
+                let plan = Plan::new(
+                    payload_bytes as usize,
+                    object_bytes as usize,
+                    fields as usize,
+                    records as usize,
+                )
+                .unwrap();
+                Header {
+                    batch: number,
+                    epoch,
+                    has_absent,
+                    records,
+                    fields,
+                    payload_at: 128,
+                    payload_bytes,
+                    index_at: plan.index_at as u64,
+                    object_at: plan.object_at as u32,
+                    object_bytes,
+                    first_record: number / 2,
+                    object_offset: number / 3,
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_survives_the_way_through_memory(header in header()) {
+            let end = header.index_at as usize + header.fields as usize * 2 * stride(header.records);
+            let mut memory = vec![0; end];
+            memory[..HEADER_BYTES].copy_from_slice(&header.encode());
+            prop_assert_eq!(Header::decode(&memory), Ok(header));
+            // One byte less and some part is outside, unless that byte was only padding.
+            if header.fields > 0 && header.records > 0 {
+                prop_assert!(Header::decode(&memory[..end - 1]).is_err());
+            }
+        }
+
+        /// A valid header with one number replaced by garbage: an error or parts within memory.
+        #[test]
+        fn garbage_is_an_error_or_lies_within(
+            header in header(), at in 0usize..20, garbage in prop_oneof![any::<u32>(), 0..1100u32]
+        ) {
+            let mut memory = Aligned([0; 1024]);
+            memory.0[..HEADER_BYTES].copy_from_slice(&header.encode());
+            memory.0[at * 4..at * 4 + 4].copy_from_slice(&garbage.to_le_bytes());
+            if let Ok(read) = Header::decode(&memory.0) {
+                prop_assert_eq!(read.payload(&memory.0).unwrap().len() as u64, read.payload_bytes);
+                prop_assert_eq!(read.object(&memory.0).unwrap().len(), read.object_bytes as usize);
+                for number in 0..2 * (read.fields as usize).min(1000) {
+                    let column = read.column(&memory.0, number).unwrap();
+                    prop_assert_eq!(column.len(), read.records as usize);
+                }
+            }
+        }
+
+        #[test]
+        fn the_room_asked_for_is_the_room_needed(
+            payload in 0usize..1000, object in 0usize..100, fields in 0usize..5, records in 0usize..100
+        ) {
+            let plan = Plan::new(payload, object, fields, records).unwrap();
+            prop_assert_eq!(HEADER_BYTES + payload + index_room(payload, object, fields, records), plan.end);
+            prop_assert!(plan.index_at.is_multiple_of(ALIGN));
+            prop_assert!(plan.object_at + object <= plan.index_at);
+        }
+    }
+
+    #[test]
+    fn the_header_is_laid_out_as_the_contract_says() {
+        let header = Header {
+            batch: 0x0807_0605_0403_0201,
+            epoch: 7,
+            has_absent: true,
+            records: 9,
+            payload_at: 128,
+            object_at: 130,
+            ..Header::default()
+        };
+        let bytes = header.encode();
+        assert_eq!(&bytes[..16], b"PMB1\x80\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
+        assert_eq!(&bytes[16..28], &[7, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0]);
+        assert_eq!((bytes[32], bytes[56]), (128, 130));
+        assert_eq!(bytes[80..], [0; 48]);
+    }
+
+    #[test]
+    fn sizes_beyond_the_address_space_need_all_room_there_is() {
+        assert_eq!(index_room(usize::MAX - 5, 10, 1, 1), usize::MAX);
+        assert_eq!(index_room(0, 0, usize::MAX / 4, 100), usize::MAX);
+    }
+}

@@ -1,0 +1,179 @@
+//! A batch that the host has lent: its records in place, and the lease that ends when it is dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::connection::Connection;
+use crate::layout::{ABSENT, Header, spans_fit};
+use crate::memory::ReadMemory;
+use crate::protocol::{self, FieldSpec, Grant};
+
+/// Records of one object and one epoch, in shared memory. Dropping it ends the lease (RELEASE),
+/// and ACKs it where that was not done, unless a panic drops it: then the batch stays un-ACKed
+/// until the reader asks for the next one, or goes to another consumer when the process ends.
+#[derive(Debug)]
+pub struct Batch {
+    header: Header,
+    fields: Arc<[FieldSpec]>,
+    /// The batch's bytes in the memory.
+    from: usize,
+    bytes: usize,
+    // In this order: an extent is unmapped before it is RELEASEd.
+    memory: Arc<ReadMemory>,
+    lease: Held,
+}
+
+/// What the host has to be told of one grant.
+#[derive(Debug)]
+pub(super) struct Lease {
+    connection: Arc<Connection>,
+    grant: u64,
+    acked: AtomicBool,
+}
+
+impl Lease {
+    pub(super) fn new(connection: Arc<Connection>, grant: u64) -> Lease {
+        Lease { connection, grant, acked: AtomicBool::new(false) }
+    }
+
+    /// Tells the host once.
+    pub(super) fn ack(&self) {
+        if !self.acked.swap(true, Ordering::Relaxed) {
+            self.connection.send(&protocol::ack(self.grant));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Held(Arc<Lease>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let lease = &self.0;
+        if std::thread::panicking() && !lease.acked.swap(true, Ordering::Relaxed) {
+            return lease.connection.abandon(lease.grant);
+        }
+        // Stands for an ACK too, and none may follow it.
+        lease.acked.store(true, Ordering::Relaxed);
+        lease.connection.send(&protocol::release(lease.grant));
+    }
+}
+
+impl Batch {
+    /// Checks the header and every span, so that what is read later lies within the memory.
+    pub(super) fn open(
+        memory: Arc<ReadMemory>,
+        from: u64,
+        grant: &Grant,
+        fields: Arc<[FieldSpec]>,
+        lease: Arc<Lease>,
+    ) -> Result<Batch, String> {
+        let range = usize::try_from(from).ok().zip(usize::try_from(grant.bytes).ok());
+        let part = range.and_then(|(from, bytes)| memory.bytes().get(from..from.checked_add(bytes)?));
+        let (Some((from, bytes)), Some(part)) = (range, part) else {
+            return Err(format!("GRANT of {} bytes, more than there is", grant.bytes));
+        };
+        let header = Header::decode(part).map_err(|error| error.to_string())?;
+        let told = (grant.batch, grant.epoch, fields.len());
+        let found = (header.batch, header.epoch, header.fields as usize);
+        if told != found {
+            return Err(format!(
+                "(batch, epoch, fields) of GRANT and SCHEMA are {told:?}, the header has {found:?}"
+            ));
+        }
+        for field in 0..fields.len() {
+            let column = |number| header.column(part, number).map_err(|error| error.to_string());
+            let (offsets, lengths) = (column(2 * field)?, column(2 * field + 1)?);
+            if !spans_fit(offsets, lengths, header.payload_bytes) {
+                return Err(format!("batch {}: a span outside of the payload", header.batch));
+            }
+        }
+        // From here on the lease is to be ended.
+        Ok(Batch { header, fields, from, bytes, memory, lease: Held(lease) })
+    }
+
+    /// Tells the host that the program is done with this batch: it will not be delivered again.
+    /// Views stay good. [`Reader::next`](super::Reader::next) does this for the batch before.
+    pub fn ack(&self) {
+        self.lease.0.ack();
+    }
+
+    /// Number of the batch in the channel, from 0.
+    pub fn number(&self) -> u64 {
+        self.header.batch
+    }
+
+    /// From 0.
+    pub fn epoch(&self) -> u32 {
+        self.header.epoch
+    }
+
+    /// Number of records.
+    pub fn records(&self) -> usize {
+        self.header.records as usize
+    }
+
+    /// What each record consists of.
+    pub fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    /// Whether at least one field of one record is absent.
+    pub fn has_absent(&self) -> bool {
+        self.header.has_absent
+    }
+
+    /// Name of the object that all records come from.
+    pub fn object(&self) -> &str {
+        self.header.object(self.part()).unwrap_or_default()
+    }
+
+    /// Number, in its object, of the first record, from 0.
+    pub fn first_record(&self) -> u64 {
+        self.header.first_record
+    }
+
+    /// A byte offset in the object (inflated) at or before the first record.
+    pub fn object_offset(&self) -> u64 {
+        self.header.object_offset
+    }
+
+    /// The bytes that offsets count in. What lies between records is whatever stood in the input.
+    pub fn payload(&self) -> &[u8] {
+        self.header.payload(self.part()).unwrap_or_default()
+    }
+
+    /// One field of one record in place. None where it is absent, or where there is no such
+    /// record or field.
+    pub fn field(&self, record: usize, field: usize) -> Option<&[u8]> {
+        let offset = *self.offsets(field).get(record)?;
+        let length = *self.lengths(field).get(record)?;
+        if offset == ABSENT {
+            return None;
+        }
+        self.payload().get(offset as usize..offset as usize + length as usize)
+    }
+
+    /// Where one field of each record starts in the payload; [`ABSENT`] where it is absent. Empty
+    /// where there is no such field.
+    pub fn offsets(&self, field: usize) -> &[u32] {
+        self.column(field, 0)
+    }
+
+    /// The length of one field of each record, in bytes. Empty where there is no such field.
+    pub fn lengths(&self, field: usize) -> &[u32] {
+        self.column(field, 1)
+    }
+
+    fn column(&self, field: usize, which: usize) -> &[u32] {
+        match field < self.fields.len() {
+            true => self.header.column(self.part(), 2 * field + which).unwrap_or_default(),
+            false => &[],
+        }
+    }
+
+    /// Within the memory: checked when it was opened.
+    fn part(&self) -> &[u8] {
+        self.memory.bytes().get(self.from..self.from + self.bytes).unwrap_or_default()
+    }
+}

@@ -1,0 +1,99 @@
+//! A consumer's end of the socket, shared by the reader and its batches, in any threads.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use nix::errno::Errno;
+use nix::sys::socket::{Shutdown, SockFlag, UnixAddr, connect, shutdown};
+
+use super::ReaderError;
+use crate::protocol::{self, ToConsumer};
+use crate::socket::{Received, receive_with_fd, send, seqpacket};
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: OwnedFd,
+    channel: String,
+    process: u32,
+    /// Grants whose batches were dropped by a panic: neither ACKed nor RELEASEd yet.
+    abandoned: Mutex<Vec<u64>>,
+}
+
+impl Connection {
+    pub(super) fn open(path: &Path, channel: &str) -> Result<Connection, ReaderError> {
+        let failed =
+            |errno: Errno| ReaderError::Connect { path: path.into(), error: errno.into() };
+        let address = UnixAddr::new(path).map_err(failed)?;
+        let socket = seqpacket(SockFlag::empty()).map_err(failed)?;
+        loop {
+            match connect(socket.as_raw_fd(), &address) {
+                // A Unix socket's connect that a signal disturbed was not begun.
+                Err(Errno::EINTR) => continue,
+                result => break result.map_err(failed)?,
+            }
+        }
+        let (channel, process) = (channel.into(), std::process::id());
+        Ok(Connection { socket, channel, process, abandoned: Mutex::default() })
+    }
+
+    /// Sends a message. A host that is gone is no error here: what it sent before can still be
+    /// received, and then its hang-up tells. In a forked child nothing is sent, because the
+    /// connection is the parent's.
+    pub(super) fn send(&self, message: &[u8]) {
+        if self.check_process().is_err() {
+            return;
+        }
+        match send(&self.socket, message, None, true) {
+            Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
+            Err(_) => {
+                // An ACK that got lost would stop the channel in silence; a hang-up is loud.
+                let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
+            }
+        }
+    }
+
+    pub(super) fn receive(
+        &self,
+        buffer: &mut [u8],
+    ) -> Result<(ToConsumer, Option<OwnedFd>), ReaderError> {
+        match receive_with_fd(&self.socket, buffer).map_err(std::io::Error::from)? {
+            Received::Message(bytes, fd) => {
+                let message = ToConsumer::decode(&buffer[..bytes]);
+                Ok((message.map_err(|error| self.broke(error.to_string()))?, fd))
+            }
+            Received::HungUp => Err(ReaderError::HostDied { channel: self.channel.clone() }),
+            Received::Broken(what) => Err(self.broke(what.into())),
+            Received::Nothing => Err(self.broke("a socket that waits did not".into())),
+        }
+    }
+
+    pub(super) fn check_process(&self) -> Result<(), ReaderError> {
+        match std::process::id() == self.process {
+            true => Ok(()),
+            false => Err(ReaderError::Forked { channel: self.channel.clone() }),
+        }
+    }
+
+    pub(super) fn broke(&self, what: String) -> ReaderError {
+        ReaderError::Protocol { channel: self.channel.clone(), what }
+    }
+
+    pub(super) fn abandon(&self, grant: u64) {
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).push(grant);
+    }
+
+    /// The program survived the panic and asks for more: it is done with those.
+    pub(super) fn release_abandoned(&self) {
+        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        for grant in abandoned.drain(..) {
+            self.send(&protocol::release(grant));
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,127 @@
+//! Sending and receiving whole messages, with a file descriptor beside them, on a SEQPACKET socket.
+//! Tells apart what the two ends must tell apart: would block, hung up, failed.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType,
+    accept4, recv, recvmsg, sendmsg, shutdown, socket,
+};
+
+use crate::protocol::MAX_MESSAGE;
+
+/// What came out of a receive.
+pub(crate) enum Received {
+    /// A whole message of so many bytes, at the start of the buffer.
+    Message(usize, Option<OwnedFd>),
+    /// The other end is gone, and all it had sent was received.
+    HungUp,
+    /// A message longer than [`MAX_MESSAGE`]; or a descriptor that did not arrive.
+    Broken(&'static str),
+    /// Nothing there, on a socket that does not wait.
+    Nothing,
+}
+
+/// Big enough for every message. One byte more would show a message that is too long.
+pub(crate) fn buffer() -> Vec<u8> {
+    vec![0; MAX_MESSAGE]
+}
+
+/// A new SEQPACKET socket, closed on exec.
+pub(crate) fn seqpacket(flags: SockFlag) -> nix::Result<OwnedFd> {
+    socket(AddressFamily::Unix, SockType::SeqPacket, flags | SockFlag::SOCK_CLOEXEC, None)
+}
+
+/// The next connection, which does not wait.
+pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = accept4(listener.as_fd().as_raw_fd(), flags)?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sends one message. `wait` says whether to wait for room; a signal does not disturb it.
+pub(crate) fn send(
+    to: impl AsFd,
+    message: &[u8],
+    fd: Option<BorrowedFd<'_>>,
+    wait: bool,
+) -> nix::Result<()> {
+    let fds = fd.map(|fd| [fd.as_raw_fd()]);
+    let rights = fds.as_ref().map(|fds| ControlMessage::ScmRights(fds));
+    let mut flags = MsgFlags::MSG_NOSIGNAL;
+    flags.set(MsgFlags::MSG_DONTWAIT, !wait);
+    let (to, parts) = (to.as_fd().as_raw_fd(), [IoSlice::new(message)]);
+    loop {
+        match sendmsg::<()>(to, &parts, rights.as_slice(), flags, None) {
+            Err(Errno::EINTR) => continue,
+            result => return result.map(drop),
+        }
+    }
+}
+
+/// Receives one message, without descriptors: any that come with it are closed by the kernel.
+pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
+    loop {
+        // With MSG_TRUNC the true length is returned, so that a message too long shows.
+        match recv(from.as_fd().as_raw_fd(), buffer, MsgFlags::MSG_TRUNC) {
+            // An other end that closed with messages of ours unread shows as ECONNRESET once,
+            // before what it sent last, which must not be lost: go on until its end.
+            Err(Errno::EINTR | Errno::ECONNRESET) => continue,
+            Err(Errno::EAGAIN) => return Ok(Received::Nothing),
+            Err(errno) => return Err(errno),
+            Ok(0) => return Ok(Received::HungUp),
+            Ok(bytes) if bytes > buffer.len() => {
+                return Ok(Received::Broken("a message longer than 65,536 bytes"));
+            }
+            Ok(bytes) => return Ok(Received::Message(bytes, None)),
+        }
+    }
+}
+
+/// Receives one message and the descriptor that may come with it.
+pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
+    let mut space = cmsg_space!([std::os::fd::RawFd; 4]);
+    loop {
+        let mut parts = [IoSliceMut::new(buffer)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let received =
+            match recvmsg::<()>(from.as_fd().as_raw_fd(), &mut parts, Some(&mut space), flags) {
+                Err(Errno::EINTR | Errno::ECONNRESET) => continue,
+                Err(Errno::EAGAIN) => return Ok(Received::Nothing),
+                Err(errno) => return Err(errno),
+                Ok(received) => received,
+            };
+        if received.flags.contains(MsgFlags::MSG_CTRUNC) {
+            return Ok(Received::Broken(
+                "a file descriptor that did not arrive: is this process at its limit (ulimit -n)?",
+            ));
+        }
+        // First take what came, so that nothing leaks on the ways out below.
+        let mut fds = Vec::new();
+        for message in received.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(raw) = message {
+                // SAFETY: the kernel has just made these descriptors for us.
+                fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+            }
+        }
+        return Ok(if received.flags.contains(MsgFlags::MSG_TRUNC) {
+            Received::Broken("a message longer than 65,536 bytes")
+        } else if received.bytes == 0 {
+            Received::HungUp
+        } else {
+            Received::Message(received.bytes, fds.pop())
+        });
+    }
+}
+
+/// Hangs up such that the other end gets all that was sent to it and then the end, not ECONNRESET:
+/// that is what closing with unread messages would give it first.
+pub(crate) fn hang_up(end: impl AsFd, buffer: &mut [u8]) {
+    // Failures mean that the other end is gone already.
+    let _ = shutdown(end.as_fd().as_raw_fd(), Shutdown::Both);
+    while let Ok(Received::Message(..) | Received::Broken(_)) = receive(&end, buffer) {}
+}
