@@ -1,4 +1,4 @@
-"""The host's side of docs/ring.md in Python, for tests: written from that page, apart from the reader.
+"""The host's side of docs/ring.md in Python, for tests: written from that page alone.
 
 It checks each ACK and RELEASE against its own table, and overwrites a slot as soon as it is
 released, so that a reader that gives memory back too early is found out.
@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = range(16, 23)
@@ -31,7 +31,7 @@ PATIENCE = 10.0
 class Rows:
     """A batch: rows of fields, each bytes or None, with `gap` between every two fields."""
 
-    rows: list[tuple[Optional[bytes], ...]]
+    rows: list[tuple[bytes | None, ...]]
     epoch: int = 0
     gap: bytes = b""
     object: str = "folder/object-0"
@@ -99,7 +99,7 @@ class Peer:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.ring = Memory(slots * slot_bytes)
         self.free = list(range(slots))
-        self.open: dict[int, Optional[int]] = {}
+        self.open: dict[int, int | None] = {}
         self.acked: list[int] = []
         self.released: list[int] = []
         self.ended: list[int] = []
@@ -162,7 +162,7 @@ class Peer:
         socket_fds = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.sock.sendmsg([message], socket_fds)
 
-    def say(self, kind: int, **body: Any) -> None:
+    def say(self, kind: int, /, **body: Any) -> None:
         self.send(kind, json.dumps(body).encode())
 
     def welcome(self, fields: Any = BYTES, **other: Any) -> None:

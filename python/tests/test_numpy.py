@@ -99,8 +99,19 @@ def test_one_record_of_an_unknown_length_is_a_view(path: str) -> None:
             for batch in stream:
                 assert [x.shape for x in batch["x"]] == [(n, 2) for n in range(5)]
                 assert is_view(batch["x"][3], batch)
+                assert isinstance(batch["x"], list)
                 with pytest.raises(ValueError, match="0 bytes in row 0, 8 in row 1"):
                     batch.dense("x")
+
+
+def test_records_of_an_unknown_but_equal_length_are_one_view(path: str) -> None:
+    with one_batch(path, [("x", "float32", [0, 2])], Rows(floats(30, 6))):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                x = batch["x"]
+                assert x.shape == (30, 3, 2) and is_view(x, batch)
+                assert x[29].tolist() == [[29, 30], [31, 32], [33, 34]]
+            del x
 
 
 def test_absent_numbers_are_never_made_up(path: str) -> None:

@@ -84,6 +84,30 @@ def test_a_batch_is_acked_when_the_next_is_asked_for_and_not_before(path: str) -
                 break
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_batch_that_is_still_viewed_is_acked_all_the_same(path: str, waits: bool) -> None:
+    acked = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.grant(some(1)[0])
+        if waits:  # the reader waits for the next batch: it must not keep the ACK until then
+            peer.until(lambda: peer.acked == [0])
+        peer.grant(some(1, first=1)[0])
+        peer.until(lambda: peer.acked == [0])
+        assert peer.released == []
+        acked.set()
+        peer.linger()
+        assert (peer.acked, peer.released) == ([0], [0])
+
+    with FakeHost(path, script), pipemill.connect("train", path) as stream:
+        view = next(stream).payload
+        batch = next(stream)
+        assert bytes(batch.payload) == b"record 1"
+        assert acked.wait(20) and bytes(view) == b"record 0"
+        del view
+
+
 def test_the_batch_in_hand_is_not_acked_by_a_failure(path: str) -> None:
     def script(peer: Peer) -> None:
         peer.welcome()

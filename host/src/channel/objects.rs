@@ -48,7 +48,7 @@ impl Channel {
     pub fn run<S: Sink>(mut self, sink: &mut S, totals: &mut Totals) -> Outcome {
         let mut space = Space::new();
         let mut schema = None;
-        match self.objects(sink, &mut space, &mut schema, totals) {
+        let outcome = match self.objects(sink, &mut space, &mut schema, totals) {
             Ok(()) => Outcome::Ended,
             Err(Halt::Stopped | Halt::EpochEnded) => Outcome::Stopped,
             Err(Halt::Failed(failure)) => match space.grant(sink) {
@@ -56,7 +56,9 @@ impl Channel {
                 Err(Halt::Stopped) => Outcome::Stopped,
                 _ => Outcome::Failed(*failure),
             },
-        }
+        };
+        totals.batches = space.granted();
+        outcome
     }
 
     fn objects<S: Sink>(

@@ -38,6 +38,7 @@ pub(super) struct Space<M> {
     records: u64,
     /// How many records a byte of input makes, as seen so far in this object.
     density: f64,
+    granted: u64,
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
@@ -55,6 +56,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
             position: 0,
             records: 0,
             density: 0.0,
+            granted: 0,
         }
     }
 
@@ -82,6 +84,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
     /// Records of the object so far.
     pub(super) fn records(&self) -> u64 {
         self.records
+    }
+    /// Batches granted so far, of all objects.
+    pub(super) fn granted(&self) -> u64 {
+        self.granted
     }
     /// Records that wait to be granted.
     pub(super) fn waiting(&self) -> usize {
@@ -176,6 +182,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         self.large = false;
         if let Some(memory) = memory {
             sink.grant(memory, &self.batch)?;
+            self.granted += 1;
         }
         self.restart_batch(0);
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
+use wit_component::ComponentEncoder;
 
 use super::engine::{Engine, TICK};
 use super::imports::{State, printable};
@@ -79,11 +80,13 @@ impl Plugin {
     /// As [`load`](Self::load).
     pub fn compile(engine: &Engine, name: &str, wasm: &[u8]) -> Result<Self, PluginError> {
         let error = |message: String| PluginError { decoder: name.to_owned(), message };
-        if wasm.starts_with(b"\0asm\x01\0\0\0") {
-            return Err(error(
-                "this is a core module, not a component; wrap it with `wasm-tools component new`".into(),
-            ));
-        }
+        let wrapped;
+        let wasm = if wasm.starts_with(CORE_MODULE) {
+            wrapped = wrap(wasm).map_err(error)?;
+            &wrapped
+        } else {
+            wasm
+        };
         let component = Component::from_binary(&engine.engine, wasm)
             .map_err(|why| error(format!("not a WebAssembly component that can be compiled: {why:#}")))?;
         fits_interface(engine, &component).map_err(error)?;
@@ -184,6 +187,23 @@ impl Inner {
 /// A wall-clock limit in ticks of the engine's clock; one more, because the first may be short.
 pub(super) fn ticks(limits: &Limits) -> u64 {
     (limits.time.as_millis() / TICK.as_millis()) as u64 + 1
+}
+
+/// How a core module begins, as opposed to a component.
+const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
+/// Makes a component of a core module that says itself, as the SDK makes it say, which interface it
+/// implements.
+fn wrap(module: &[u8]) -> Result<Vec<u8>, String> {
+    ComponentEncoder::default()
+        .module(module)
+        .and_then(|encoder| encoder.validate(true).encode())
+        .map_err(|why| {
+            format!(
+                "is a core module that can't be made a component: {why:#}; build it with \
+                 pipemill-plugin for wasm32-unknown-unknown"
+            )
+        })
 }
 
 /// Says in the operator's terms what a plugin wants that decoders are not given.

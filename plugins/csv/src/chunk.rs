@@ -78,7 +78,12 @@ impl Chunk<'_> {
 
     /// An error of the row that starts at `row`; the next one starts at `next`.
     #[cold]
-    pub(crate) fn error(&self, row: usize, what: impl std::fmt::Display, next: usize) -> DecodeError {
+    pub(crate) fn error(
+        &self,
+        row: usize,
+        what: impl std::fmt::Display,
+        next: usize,
+    ) -> DecodeError {
         DecodeError::skippable(row, format!("line {}{what}", self.line(row)), next as u64)
     }
 

@@ -98,7 +98,8 @@ impl Dialect {
                 None => Row::Cut,
             };
         }
-        let mut walk = Walk { field: start, state: State::Start, raw: false, quote: start, kept: start };
+        let mut walk =
+            Walk { field: start, state: State::Start, raw: false, quote: start, kept: start };
         let mut at = start;
         while let Some(&byte) = chunk.get(at) {
             if Some(byte) == self.escape && self.escapes(walk.state) {

@@ -89,7 +89,8 @@ impl Wrong {
             }
             _ => "",
         };
-        let what = format_args!(", column {column} (`{name}`): expected {expected}, found {found}{hint}");
+        let what =
+            format_args!(", column {column} (`{name}`): expected {expected}, found {found}{hint}");
         job.chunk.error(row, what, next)
     }
 }
@@ -253,7 +254,8 @@ impl Dense<'_> {
     #[inline(always)]
     fn tensor(&mut self) -> Result<(), Wrong> {
         let Self { job, layout, cells, made } = self;
-        let float = |column| float(job.chunk, cells, column, made, job.empty_is_nan);
+        let (chunk, empty_is_nan) = (job.chunk, job.empty_is_nan);
+        let float = |column| float(chunk, cells, column, made, empty_is_nan);
         if layout.all {
             let columns = (0..cells.len()).filter(|column| Some(*column) != layout.label);
             job.out.field_made(|x| append(x, columns, float))

@@ -1,4 +1,35 @@
-//! The `csv` decoder.
+//! The `csv` decoder: rows of delimited text, as fields, as typed columns, as one tensor of float32 or
+//! as they stand. RFC 4180, and what real files do besides.
+//!
+//! Rows end at LF or CR LF (with `lone_cr` at a CR, too); the last one needs no line end. A quote
+//! opens a quoted field only where a field starts; in it delimiters and line ends are text, and two
+//! quotes stand for one. Blank lines and comment lines are no rows. A byte order mark is skipped at the
+//! very start of an object. NUL and bytes that are not UTF-8 pass, but for columns of type utf8.
+//! Numbers may have blanks around them. Columns are counted from 0, lines from 1.
+//!
+//! There is no header unless `header = true`, as SageMaker has it for `text/csv`: taken for a record, a
+//! header shows at once; taken for a header, a record is lost without a word.
+//!
+//! The fields are known at open with `names`, and with `emit = "row"`; else the first row tells them.
+//! A number's empty field is absent (with `emit = "dense"`, an error or NaN as `empty` says); empty
+//! bytes and text are empty.
+//!
+//! # Where this is not Python's `csv`
+//!
+//! Text behind a closing quote is appended (`"a"b` is `ab`), a quote inside of an unquoted field is
+//! plain, and an escape works inside and outside of quotes, all as there. Else:
+//!
+//! | input | here | Python's `csv` |
+//! |---|---|---|
+//! | a quote still open at the end | an error | a row |
+//! | an escape at the end | an error | an LF is added |
+//! | a CR without LF | text, unless `lone_cr` | ends a row |
+//! | a blank line | no row | an empty row |
+//! | a byte order mark | skipped | text |
+//! | rows of different lengths | an error, unless `flexible` | rows |
+//!
+//! Of a CR at the end of the input, nobody knows whether an LF was to follow: it is taken for a line
+//! end, as there.
 
 mod chunk;
 mod dialect;
@@ -8,6 +39,8 @@ mod number;
 mod scan;
 mod settings;
 mod simd;
+
+use std::ops::Range;
 
 use chunk::{Chunk, NextRow, shown};
 use dialect::Cell;
@@ -143,4 +176,88 @@ impl Csv {
         };
         self.emit(&chunk, at, end, first_row, out)
     }
+}
+
+impl Csv {
+    /// Learns from the first row what the columns are, if the options didn't tell.
+    fn learn(
+        &mut self,
+        chunk: &Chunk,
+        row: Range<usize>,
+        out: &mut Records,
+    ) -> Result<FirstRow, String> {
+        let line = chunk.line(row.start);
+        let settings = &self.settings;
+        if settings.drop_repeated_header {
+            self.header = chunk.bytes[row].to_vec();
+        }
+        if self.layout.is_none() {
+            let (names, told_by) = if settings.header {
+                (header_names(chunk, &self.cells)?, "the header has".to_owned())
+            } else {
+                let names = (0..self.cells.len()).map(unnamed).collect();
+                (names, format!("the first row (line {line}) has"))
+            };
+            let layout = Layout::new(settings, names, told_by)?;
+            out.set_schema(&layout.fields);
+            self.layout = Some(layout);
+        }
+        Ok(if settings.header { FirstRow::IsHeader } else { FirstRow::IsData(line) })
+    }
+
+    /// Emits the rows from `at` on, in the way that was asked for.
+    fn emit(
+        &mut self,
+        chunk: &Chunk,
+        at: usize,
+        end: bool,
+        first_row: FirstRow,
+        out: &mut Records,
+    ) -> Result<usize, DecodeError> {
+        // The first row was seen: it told the layout, or that was known before.
+        let layout = self.layout.as_ref().expect("known behind the first row");
+        let settings = &self.settings;
+        let job = Job {
+            chunk,
+            header: settings.drop_repeated_header.then_some(&self.header),
+            flexible: settings.flexible,
+            empty_is_nan: settings.empty_is_nan,
+            first_row,
+            out,
+        };
+        let bytes_alone = layout.picks.iter().all(|pick| pick.scalar == Scalar::Bytes);
+        let row = &mut self.cells;
+        let (cells, made) = (Vec::new(), Vec::new());
+        match settings.emit {
+            Emit::Row => scan::scan(chunk, at, end, row, &mut WholeRows { job }),
+            Emit::Fields if layout.all && bytes_alone && !settings.flexible => {
+                scan::scan(chunk, at, end, row, &mut AllFields { job, layout })
+            }
+            Emit::Fields => {
+                scan::scan(chunk, at, end, row, &mut Columns { job, layout, cells, made })
+            }
+            Emit::Dense => scan::scan(chunk, at, end, row, &mut Dense { job, layout, cells, made }),
+        }
+    }
+}
+
+/// The names that a header gives. A column without one is called as if there were no header.
+fn header_names(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {
+    let name = |(column, cell): (usize, &Cell)| {
+        let text = &chunk.bytes[cell.range()];
+        let mut name = Vec::new();
+        if cell.raw {
+            chunk.dialect.unescape(text, &mut name);
+        } else {
+            name.extend_from_slice(text);
+        }
+        if name.is_empty() {
+            return Ok(unnamed(column));
+        }
+        String::from_utf8(name).map_err(|error| {
+            let found = shown(error.as_bytes());
+            format!("expected the name of column {column} in UTF-8, found {found}")
+        })
+    };
+    cells.iter().enumerate().map(name).collect()
 }

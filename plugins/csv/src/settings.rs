@@ -56,7 +56,11 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             false,
             "drop later rows equal to the header, as where objects are concatenated",
         ),
-        text("names", None, "names of the columns, comma between them; else the header's, or f0, f1, …"),
+        text(
+            "names",
+            None,
+            "names of the columns, comma between them; else the header's, or f0, f1, …",
+        ),
         text(
             "columns",
             None,
@@ -68,7 +72,11 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "bytes, utf8, int32, int64, float32 or float64 for all columns, or as in \
              \"float32,id:int64\" for one",
         ),
-        text("label", None, "with emit = \"dense\": this column becomes the field `y`, apart from `x`"),
+        text(
+            "label",
+            None,
+            "with emit = \"dense\": this column becomes the field `y`, apart from `x`",
+        ),
         choice(
             "empty",
             &["error", "nan"],
@@ -77,7 +85,11 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
         ),
         flag("flexible", false, "take rows with fewer or more fields than the first"),
         text("delimiter", Some(","), "what stands between fields: a byte, or \"tab\""),
-        text("quote", Some("\""), "what stands around fields that hold delimiters: a byte, or \"none\""),
+        text(
+            "quote",
+            Some("\""),
+            "what stands around fields that hold delimiters: a byte, or \"none\"",
+        ),
         flag("double_quote", true, "two quotes in a quoted field stand for one"),
         text("escape", Some("none"), "what makes the next byte plain text: a byte, or \"none\""),
         text("comment", Some("none"), "what starts a line that is no row: a byte, or \"none\""),
@@ -127,9 +139,10 @@ impl Settings {
             Emit::Fields => vec![("label", self.label.is_some()), ("empty", self.empty_is_nan)],
         };
         match senseless.iter().find(|(_, set)| *set) {
-            Some((name, _)) => {
-                Err(format!("option `{name}` has no meaning with emit = {:?}", options.text("emit")))
-            }
+            Some((name, _)) => Err(format!(
+                "option `{name}` has no meaning with emit = {:?}",
+                options.text("emit")
+            )),
             None => Ok(()),
         }
     }
@@ -137,8 +150,7 @@ impl Settings {
 
 fn dialect(options: &Options) -> Result<Dialect, String> {
     let dialect = Dialect {
-        delimiter: byte(options, "delimiter")?
-            .ok_or("option `delimiter` takes one byte or \"tab\"; \"none\" is for emit = \"row\" of the decoder `lines`")?,
+        delimiter: byte(options, "delimiter")?.ok_or_else(|| no_byte(options, "delimiter"))?,
         quote: byte(options, "quote")?,
         escape: byte(options, "escape")?,
         double_quote: options.is_on("double_quote"),
@@ -154,7 +166,9 @@ fn dialect(options: &Options) -> Result<Dialect, String> {
     for (i, (name, value)) in used.iter().enumerate() {
         let same = used[..i].iter().find(|(_, other)| value.is_some() && other == value);
         if let Some((other, _)) = same {
-            return Err(format!("options `{other}` and `{name}` are the same byte; they must differ"));
+            return Err(format!(
+                "options `{other}` and `{name}` are the same byte; they must differ"
+            ));
         }
     }
     Ok(dialect)
@@ -166,11 +180,14 @@ fn byte(options: &Options, name: &str) -> Result<Option<u8>, String> {
         ("none", _) => Ok(None),
         ("tab" | "\\t", _) => Ok(Some(b'\t')),
         (_, [byte]) if !matches!(byte, b'\r' | b'\n') => Ok(Some(*byte)),
-        (value, _) => Err(format!(
-            "option `{name}` takes one byte of ASCII that is no line end, \"tab\" or \"none\", not \
-             {value:?}"
-        )),
+        _ => Err(no_byte(options, name)),
     }
+}
+
+fn no_byte(options: &Options, name: &str) -> String {
+    let words = if name == "delimiter" { ", or \"tab\"" } else { ", \"tab\" or \"none\"" };
+    let value = options.text(name);
+    format!("option `{name}` takes one byte of ASCII that is no line end{words}, not {value:?}")
 }
 
 /// The words of a list, if the option is set.

@@ -1,5 +1,5 @@
 //! Where in 64 bytes a byte stands, as a mask. Bit i is byte i. The only file of this crate with
-//! `unsafe`: turning 16 bytes into a register.
+//! `unsafe`, for registers and their instructions.
 
 /// 64 bytes in registers.
 #[derive(Clone, Copy)]
@@ -57,7 +57,6 @@ mod lane {
 
 #[cfg(target_arch = "x86_64")]
 mod lane {
-    // SSE2 is part of x86_64: these are safe calls there.
     use core::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
 
     pub(super) type Lane = __m128i;
@@ -69,16 +68,17 @@ mod lane {
     }
     #[inline(always)]
     pub(super) fn splat(byte: u8) -> Lane {
-        _mm_set1_epi8(byte as i8)
+        // SAFETY: SSE2 is part of every x86_64.
+        unsafe { _mm_set1_epi8(byte as i8) }
     }
     #[inline(always)]
     pub(super) fn eq(lane: Lane, needle: Lane) -> u16 {
-        _mm_movemask_epi8(_mm_cmpeq_epi8(lane, needle)) as u16
+        // SAFETY: SSE2 is part of every x86_64.
+        unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(lane, needle)) as u16 }
     }
 }
 
 #[cfg(any(test, not(any(target_arch = "x86_64", target_feature = "simd128"))))]
-#[cfg_attr(any(target_arch = "x86_64", target_feature = "simd128"), path = "unused")]
 mod words {
     //! The same in two plain words, for machines without the above.
 
@@ -108,7 +108,10 @@ mod words {
         half(0) | half(1) << 8
     }
 }
-#[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
+#[cfg(not(any(
+    target_arch = "x86_64",
+    all(target_arch = "wasm32", target_feature = "simd128")
+)))]
 use words as lane;
 
 #[cfg(test)]

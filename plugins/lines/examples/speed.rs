@@ -1,4 +1,5 @@
-//! Speed of the decoder by itself, natively: `cargo run --release -p pipemill-lines --example lines-speed`
+//! Speed of the decoder by itself, natively:
+//! `cargo run --release -p pipemill-lines --example lines-speed`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Speed of the decoder by itself, natively: `cargo run --release -p pipemill-recordio --example recordio-speed`
+//! Speed of the decoder by itself, natively:
+//! `cargo run --release -p pipemill-recordio --example recordio-speed`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -85,20 +85,22 @@ class Batch:
         return self._column(self._place(name)).all(MISSING)
 
     def column(self, name: str, absent: Any = MISSING) -> Any:
-        """The field `name` of all records. What comes depends on its type, never on the data:
+        """The field `name` of all records:
 
         ==========================================  ===============================================
         numbers, all of one shape                   numpy array ``(n,)`` or ``(n, *shape)``
-        numbers, with a 0 in the shape              list of numpy arrays
+        numbers with a 0 in the shape               the same where all are equally long, otherwise a
+                                                    list of n numpy arrays
         ``utf8``                                    list of ``str``
         ``bytes``                                   list of ``memoryview``
         ==========================================  ===============================================
 
+        An array can be gone through like that list, row by row; :meth:`dense` never gives a list.
         Arrays are read-only. They look into the shared memory where the rows are evenly spaced,
         and are one copy where they are not. Without numpy they are memoryviews with that shape.
 
-        Where a record does not have the field: a list has ``None``, an array can't be made. Give
-        `absent` to say what to put there instead (an array is a copy then)::
+        Where a record does not have the field, a list has ``None``, and an array of numbers of one
+        shape can't be made. Give `absent` to say what to put there; an array is a copy then::
 
             batch.column("age", absent=float("nan"))
 

@@ -32,11 +32,9 @@ class Column:
         self.field = field
         self._payload = payload
         self._raw = arrays.raw(payload)
-        self.offsets, self.lengths = (arrays.index(one) for one in index)
-        #: The same as memoryviews: their elements are plain `int`, which is quicker row by row.
-        self._starts, self._sizes = (
-            one.cast("I") if len(one) else memoryview(b"") for one in index
-        )
+        self._index = index
+        self.offsets = arrays.index(index[0])
+        self.lengths = arrays.index(index[1])
         itemsize, letter = SCALARS[field.scalar]
         text = field.scalar in ("bytes", "utf8")
         self._shape: tuple[int, ...] = () if text else field.shape
@@ -46,7 +44,7 @@ class Column:
         self._letter = letter
         self._check(len(payload), gaps)
         self._absent: Any = arrays.absent(self.offsets) if gaps else ()
-        self._cell = self._make_cell()
+        self._row_access: tuple[Any, Any, Callable[[int, int], Any]] | None = None
 
     def _check(self, limit: int, gaps: bool) -> None:
         rows = arrays.unsound(self.offsets, self.lengths, limit, self._unit, self._size, gaps)
@@ -54,8 +52,8 @@ class Column:
             row = int(rows[0])
             must = f"multiple of {self._unit}" if self._size is None else f"length of {self._size}"
             raise ProtocolError(
-                f"field {self.field.name!r} of row {row} is said to be {self._sizes[row]} bytes "
-                f"at {self._starts[row]}; the payload has {limit}, and the field's type asks for a "
+                f"field {self.field.name!r} of row {row} is said to be {self.lengths[row]} bytes "
+                f"at {self.offsets[row]}; the payload has {limit}, and the field's type asks for a "
                 f"{must}; {REMEDY}"
             )
 
@@ -63,17 +61,24 @@ class Column:
 
     def value(self, row: int) -> Any:
         """The field of one record; None where it is absent."""
-        offset = self._starts[row]
-        return None if offset == ABSENT else self._cell(offset, self._sizes[row])
+        starts, sizes, cell = self._row_access or self._rowwise()
+        offset = starts[row]
+        return None if offset == ABSENT else cell(offset, sizes[row])
 
     def values(self) -> Iterator[Any]:
         """The field of each record, in order."""
-        starts, sizes = self._starts, self._sizes
+        starts, sizes, cell = self._row_access or self._rowwise()
         if len(self._absent):
             return map(self.value, range(len(starts)))
         if self.field.scalar == "bytes":  # the same as below without a Python call a record
             return map(self._payload.__getitem__, map(slice, starts, map(add, starts, sizes)))
-        return starmap(self._cell, zip(starts, sizes))
+        return starmap(cell, zip(starts, sizes))
+
+    def _rowwise(self) -> tuple[Any, Any, Callable[[int, int], Any]]:
+        """Offsets and lengths whose elements are plain `int`, and what makes a value of a pair."""
+        starts, sizes = (one.cast("I") if len(one) else memoryview(b"") for one in self._index)
+        self._row_access = starts, sizes, self._make_cell()
+        return self._row_access
 
     def _make_cell(self) -> Callable[[int, int], Any]:
         payload, scalar = self._payload, self.field.scalar
@@ -92,16 +97,15 @@ class Column:
 
     def all(self, absent: Any) -> Any:
         """What `Batch.column` returns."""
-        gaps = len(self._absent)
         if self._size is None:
+            numbers = self._shape and not len(self._absent)
+            if numbers and any(self.lengths[:1]) and not len(arrays.uneven(self.lengths)):
+                return self.dense()
             return self._listed(absent)
-        if not gaps:
-            return self._rows(self._size, self._shape)
-        if absent is MISSING:
-            self._no_array()
-        return arrays.filled(
-            self._raw, self.offsets, self._size, self.field.scalar, self._shape, absent
-        )
+        if len(self._absent) and absent is not MISSING:
+            scalar = self.field.scalar
+            return arrays.filled(self._raw, self.offsets, self._size, scalar, self._shape, absent)
+        return self.dense()
 
     def _listed(self, absent: Any) -> list[Any]:
         values = list(self.values())
@@ -114,16 +118,14 @@ class Column:
         """What `Batch.dense` returns."""
         if len(self._absent):
             self._no_array()
-        if self._size is not None:
-            return self._rows(self._size, self._shape)
-        if not len(self._sizes):
-            return self._rows(0, self._shape or (0,))
-        size = self._sizes[0]
-        other = next((row for row, one in enumerate(self._sizes) if one != size), None)
-        if other is not None:
-            self._uneven(other)
-        shape = (size,) if not self._shape else _told(self._shape, self._itemsize, size)
-        return self._rows(size, shape)
+        size, shape = self._size, self._shape
+        if size is None:
+            others = arrays.uneven(self.lengths)
+            if len(others):
+                self._uneven(int(others[0]))
+            size = int(self.lengths[0]) if len(self.lengths) else 0
+            shape = _told(shape or (0,), self._itemsize, size)
+        return arrays.rows(self._raw, self.offsets, size, self.field.scalar, shape)
 
     def _no_array(self) -> NoReturn:
         name, gaps = self.field.name, len(self._absent)
@@ -135,19 +137,16 @@ class Column:
                 "records, where it is None"
             )
         raise AbsentError(
-            f"field {name!r} is absent in {gaps} of {len(self._starts)} records (the first is row "
+            f"field {name!r} is absent in {gaps} of {len(self.offsets)} records (the first is row "
             f"{int(self._absent[0])} of the batch), so it has no array; {remedy}"
         )
 
     def _uneven(self, row: int) -> NoReturn:
         raise ValueError(
-            f"field {self.field.name!r} is not equally long in all records: {self._sizes[0]} bytes "
-            f"in row 0, {self._sizes[row]} in row {int(row)}; take the list, "
+            f"field {self.field.name!r} is not equally long in all records: {self.lengths[0]} "
+            f"bytes in row 0, {self.lengths[row]} in row {row}; take the list, "
             f"batch[{self.field.name!r}], and pad or cut it"
         )
-
-    def _rows(self, size: int, shape: tuple[int, ...]) -> Any:
-        return arrays.rows(self._raw, self.offsets, size, self.field.scalar, shape)
 
 
 def _told(shape: tuple[int, ...], itemsize: int, length: int) -> tuple[int, ...]:

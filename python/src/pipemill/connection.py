@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .memory import Mapping, window_type
-from .protocol import ACK, GRANTS, RELEASE, Grant, Welcome
+from .protocol import ACK, GRANTS, HEADER_BYTES, OWN_MEMORY, RELEASE, Grant, Welcome
 
 if TYPE_CHECKING:
     from .batch import Batch
 
-_SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-_RECEIVE = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+# Plain numbers: the flags are enums, whose arithmetic costs more than a system call.
+_SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_RECEIVE = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+_CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 #: Room for the one descriptor that may come with a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
 
@@ -83,7 +85,7 @@ class Connection:
             self._hung_up = True
             return self.receive()
         fd = descriptor(passed) if passed else None
-        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        if flags & _CUT:
             if fd is not None:
                 os.close(fd)
             raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
@@ -98,22 +100,23 @@ class Connection:
 
     def lease(self, grant: Grant) -> tuple[Lease, Any]:
         """Opens a grant: its lease, and the window into its memory (the caller keeps it)."""
+        number, _, size, slot, _, fd = grant
         welcome = self.welcome
-        own = grant.slot == protocol.OWN_MEMORY
-        sound = grant.bytes >= protocol.HEADER_BYTES and grant.grant not in self.open
-        if not own:
-            sound = sound and grant.slot < welcome.slots and grant.bytes <= welcome.slot_bytes
-        if not sound or own != (grant.fd is not None):
-            if grant.fd is not None:
-                os.close(grant.fd)
+        if slot == OWN_MEMORY:
+            sound = fd is not None
+        else:
+            sound = fd is None and slot < welcome.slots and size <= welcome.slot_bytes
+        if not sound or size < HEADER_BYTES or number in self.open:
+            if fd is not None:
+                os.close(fd)
             raise ProtocolError(
                 f"the host granted what it does not have: {grant}, of {welcome.slots} slots of "
                 f"{welcome.slot_bytes} bytes; {protocol.REMEDY}"
             )
-        if own:
+        if slot == OWN_MEMORY:
             window = _own_memory(grant)
         else:
-            window = self._ring.window(grant.slot * welcome.slot_bytes, self._slot_type)
+            window = self._ring.window(slot * welcome.slot_bytes, self._slot_type)
         # What the window looks at is the host's again after a hang-up, so it keeps that off.
         window.connection = self
         lease = Lease(window, _last_view_died)
@@ -121,7 +124,7 @@ class Connection:
         lease.grant = grant
         lease.acked = False
         lease.batch = None
-        self.open[grant.grant] = lease
+        self.open[number] = lease
         return lease, window
 
     def done(self, lease: Lease) -> None:
@@ -163,6 +166,14 @@ class Connection:
     # --- sending (under the lock)
 
     def _send(self, message: bytes) -> None:
+        if not self._unsent and not self._closed:
+            try:
+                self._sock.send(message, _SEND)
+                return
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # the host is gone; the next receive tells
         self._unsent.append(message)
         self._flush()
 
@@ -177,7 +188,7 @@ class Connection:
                     self._unsent.appendleft(message)
                     return
                 except OSError:
-                    self._unsent.clear()  # the host is gone; the next receive tells
+                    self._unsent.clear()
 
     # --- the end
 

@@ -64,9 +64,7 @@ def _converse(
         # A host that refuses may hang up before it reads this; its answer is there all the same.
         sock.send(hello, socket.MSG_NOSIGNAL)
     try:
-        message, passed, _, _ = sock.recvmsg(
-            protocol.MAX_MESSAGE, FD_SPACE, socket.MSG_CMSG_CLOEXEC
-        )
+        message, passed = _answer(sock)
     except socket.timeout:
         raise ConnectError(
             f"the host at {path!r} took the connection but did not answer within {seconds:.1f} s; "
@@ -79,6 +77,17 @@ def _converse(
         ) from None
     sock.settimeout(None)
     return message, descriptor(passed)
+
+
+def _answer(sock: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]]]:
+    for last in (False, True):
+        try:
+            return sock.recvmsg(protocol.MAX_MESSAGE, FD_SPACE, socket.MSG_CMSG_CLOEXEC)[:2]
+        except ConnectionResetError:
+            # The host hung up before it had read HELLO. This is told once, ahead of its answer.
+            if last:
+                raise
+    return b"", []
 
 
 def _admit(sock: socket.socket, channel: str, message: bytes, fd: int | None) -> Connection:

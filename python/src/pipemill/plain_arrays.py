@@ -47,6 +47,11 @@ def absent(offsets: Any) -> Sequence[int]:
     return [row for row, offset in enumerate(offsets) if offset == ABSENT]
 
 
+def uneven(lengths: Any) -> Sequence[int]:
+    """Rows that are not as long as the first."""
+    return [row for row, length in enumerate(lengths) if length != lengths[0]]
+
+
 def one(raw: memoryview, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """One record's array: a view."""
     return _shaped(raw, offset, scalar, shape)

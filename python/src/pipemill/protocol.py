@@ -87,11 +87,15 @@ class EpochEnd(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A slot's header, checked: all it points at lies inside the batch's memory."""
+    """A slot's header. What `parse_header` returns points at nothing outside the batch's memory."""
 
+    magic: int
+    header_bytes: int
+    batch: int
     epoch: int
     flags: int
     records: int
+    fields: int
     payload_at: int
     payload_bytes: int
     index_at: int
@@ -99,6 +103,9 @@ class Header(NamedTuple):
     object_bytes: int
     first_record: int
     object_offset: int
+
+
+_new = tuple.__new__
 
 
 def hello(channel: str, credits: int | None, client: str) -> bytes:
@@ -147,6 +154,7 @@ def parse_schema(body: bytes) -> tuple[Field, ...]:
         )
         sound = (
             isinstance(name, str)
+            and isinstance(scalar, str)
             and scalar in SCALARS
             and isinstance(shape, list)
             and all(type(size) is int and 0 <= size <= 0xFFFFFFFF for size in shape)
@@ -173,8 +181,7 @@ def parse_grant(message: memoryview, fd: int | None) -> Grant:
     """A GRANT; that its slot exists is for the caller to check."""
     if len(message) != 4 + GRANT_BODY.size:
         raise ProtocolError(f"the host's GRANT has {len(message)} bytes, not 36; {REMEDY}")
-    grant, batch, size, slot, epoch = GRANT_BODY.unpack_from(message, 4)
-    return Grant(grant, batch, size, slot, epoch, fd)
+    return _new(Grant, (*GRANT_BODY.unpack_from(message, 4), fd))
 
 
 def parse_epoch_end(message: memoryview) -> EpochEnd:
@@ -189,8 +196,9 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
 
     Raises `ProtocolError` where any number of it points outside the batch's `grant.bytes` bytes.
     """
-    magic, header_bytes, batch, epoch, flags, n, k, *places = HEADER.unpack_from(memory)
-    payload_at, payload_bytes, index_at, object_at, object_bytes, first, offset = places
+    values = HEADER.unpack_from(memory)
+    magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, *places = values
+    index_at, object_at, object_bytes, _, _ = places
     limit = grant.bytes
     if magic != MAGIC or header_bytes != HEADER_BYTES:
         wrong = f"starts with {magic:#x} and {header_bytes}, not {MAGIC:#x} and {HEADER_BYTES}"
@@ -205,10 +213,7 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
     elif object_bytes and (object_at < HEADER_BYTES or object_at + object_bytes > limit):
         wrong = f"has its object's name at {object_at}, {object_bytes} bytes"
     else:
-        return Header(
-            epoch, flags, n, payload_at, payload_bytes, index_at, object_at, object_bytes,
-            first, offset,
-        )  # fmt: skip
+        return _new(Header, values)  # as Header(*values), in a third of the time
     raise ProtocolError(
         f"batch {grant.batch} of epoch {grant.epoch} in slot {grant.slot} ({limit} bytes) is not "
         f"laid out as version {VERSION} says: it {wrong}; {REMEDY}"

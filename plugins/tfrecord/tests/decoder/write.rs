@@ -3,8 +3,7 @@
 use pipemill_plugin::testing::crc32c;
 
 pub fn masked(bytes: &[u8]) -> u32 {
-    let crc = crc32c(bytes);
-    (crc >> 15 | crc << 17).wrapping_add(0xa282_ead8)
+    crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// Appends the length and its checksum.

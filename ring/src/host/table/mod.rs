@@ -184,13 +184,8 @@ impl Table {
 
     /// A place that was taken holds this batch now.
     pub(super) fn push(&mut self, place: Place, batch: Batch, now: Instant) {
-        if self.finished.is_some() {
-            // Only a writer that goes on after its end gets here; its slots must not be lost.
-            self.free(place);
-            return;
-        }
-        if self.left_out == Some(batch.epoch) {
-            self.count.left_out = true;
+        // After the end only a mistaken writer gets here; its slots must not be lost.
+        if self.left_out == Some(batch.epoch) || self.finished.is_some() {
             self.free(place);
             return;
         }

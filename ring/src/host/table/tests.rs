@@ -281,3 +281,33 @@ proptest! {
         run.drain();
     }
 }
+
+/// The two cases below are too rare for random commands.
+fn broadcast(minimum: u32) -> Run {
+    Run::new(Mode::Broadcast, minimum)
+}
+
+fn all(run: &mut Run, commands: &[Command]) {
+    commands.iter().for_each(|command| run.step(command.clone()));
+}
+
+#[test]
+fn a_batch_that_only_those_who_left_could_take_is_still_delivered() {
+    use Command::*;
+    let mut run = broadcast(1);
+    all(&mut run, &[Connect(1), TakeSlot, Push(1), Connect(1), Leave(0, 0), Leave(1, 0)]);
+    all(&mut run, &[Disconnect(0)]);
+    let left: Vec<_> = run.model.consumers.values().map(|held| held.grants.len()).collect();
+    assert_eq!(left, [1]);
+    run.drain();
+}
+
+#[test]
+fn a_batch_that_its_last_taker_leaves_out_does_not_count() {
+    use Command::*;
+    let mut run = broadcast(2);
+    all(&mut run, &[Connect(1), Connect(2), TakeSlot, Push(3), TakeSlot, Push(4)]);
+    all(&mut run, &[Disconnect(1), Leave(0, 0), EndEpoch(false)]);
+    assert_eq!(run.model.counts[&0], (1, 3));
+    run.drain();
+}

@@ -1,0 +1,129 @@
+//! Speed of the decoder by itself, natively, beside that of the `csv` crate:
+//! `cargo run --release -p pipemill-csv --example speed`
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use pipemill_csv::Csv;
+use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
+
+/// Takes records and counts spans.
+struct Count(u64);
+
+impl Host for Count {
+    fn emit(&mut self, spans: &[u64], payload: &[u8], _: &[u32]) {
+        self.0 += spans.len() as u64 + payload.len() as u64;
+        black_box((spans, payload, self.0));
+    }
+    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
+        None
+    }
+    fn log(&mut self, _: Level, _: &str) {}
+}
+
+/// A small generator, so that every run sees the same file.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// About 4 MiB of rows.
+fn file(mut row: impl FnMut(&mut Random) -> String) -> Vec<u8> {
+    let mut random = Random(1);
+    let mut file = Vec::new();
+    while file.len() < 4 << 20 {
+        file.extend(row(&mut random).into_bytes());
+        file.push(b'\n');
+    }
+    file
+}
+
+/// 8 fields, about 100 bytes; one in five fields is quoted if `quotes`, some with delimiters or
+/// doubled quotes in them.
+fn mixed(random: &mut Random, quotes: bool) -> String {
+    let words = ["alpha", "a longer piece of text", "x", "2026-11-21", "3.25", "nine hundred"];
+    let field = |random: &mut Random| {
+        let word = words[random.below(6) as usize];
+        let number = random.below(1000);
+        match random.below(50) {
+            0 if quotes => format!("\"{word}, \"\"{number}\"\"\""),
+            1..10 if quotes => format!("\"{word}, {number}\""),
+            _ => format!("{word}{number}"),
+        }
+    };
+    (0..8).map(|_| field(random)).collect::<Vec<_>>().join(",")
+}
+
+fn floats(random: &mut Random) -> String {
+    let float = |random: &mut Random| {
+        let sign = if random.below(3) == 0 { "-" } else { "" };
+        format!("{sign}{}.{:06}", random.below(30), random.below(1_000_000))
+    };
+    (0..28).map(|_| float(random)).collect::<Vec<_>>().join(",")
+}
+
+fn timed(what: &str, file: &[u8], mut pass: impl FnMut(&[u8])) {
+    let (start, mut calls) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(700) {
+        pass(black_box(file));
+        calls += 1;
+    }
+    let speed = calls as f64 * file.len() as f64 / start.elapsed().as_secs_f64() / 1e9;
+    println!("{what:<34} {speed:6.2} GB/s");
+}
+
+fn ours(what: &str, file: &[u8], options: &[(&str, &str)]) {
+    let given: Vec<_> = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let options = Options::new(&Csv::options(), &given).expect("known options");
+    let info = StreamInfo {
+        channel: "speed".into(),
+        epoch: 0,
+        object: "memory".into(),
+        max_record: 64 << 20,
+    };
+    timed(what, file, |file| {
+        let mut decoder = Csv::open(&options, &info).expect("opens");
+        let mut out = Records::new(Box::new(Count(0)), false);
+        if let Some(fields) = decoder.schema() {
+            out.set_schema(&fields);
+        }
+        let progress = decoder.decode(file, true, &mut out).expect("good rows");
+        assert_eq!(progress.consumed, file.len());
+        out.flush();
+    });
+}
+
+fn theirs(what: &str, file: &[u8]) {
+    timed(what, file, |file| {
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(file);
+        let mut record = csv::ByteRecord::new();
+        while reader.read_byte_record(&mut record).expect("good rows") {
+            black_box(&record);
+        }
+    });
+}
+
+fn main() {
+    for (name, quotes) in [("plain", false), ("quoted", true)] {
+        let file = file(|random| mixed(random, quotes));
+        let rows = file.iter().filter(|b| **b == b'\n').count();
+        println!("{name}: rows of 8 fields, {} bytes on average", file.len() / rows);
+        ours("  row", &file, &[("emit", "row")]);
+        ours("  fields", &file, &[]);
+        ours("  fields, 2 columns as utf8", &file, &[("columns", "1,0"), ("types", "utf8")]);
+        theirs("  csv crate, ByteRecord", &file);
+    }
+    let file = file(floats);
+    println!("floats: rows of 28 numbers");
+    ours("  row", &file, &[("emit", "row")]);
+    ours("  fields", &file, &[]);
+    ours("  fields as float32", &file, &[("types", "float32")]);
+    ours("  dense", &file, &[("emit", "dense")]);
+    ours("  dense with label", &file, &[("emit", "dense"), ("label", "0")]);
+    theirs("  csv crate, ByteRecord", &file);
+}

@@ -1,0 +1,43 @@
+//! Against the `csv` crate, where both mean the same: it ends rows at every CR, and takes a quote that
+//! was never closed for closed at the end.
+
+use pipemill_csv::Csv;
+use pipemill_plugin::testing::{Setup, decode_whole};
+use proptest::prelude::*;
+
+use crate::inputs::nasty;
+
+fn theirs(input: &[u8], comment: bool, double_quote: bool) -> Vec<Vec<Vec<u8>>> {
+    let mut reader = csv::ReaderBuilder::new();
+    reader.has_headers(false).flexible(true).double_quote(double_quote);
+    reader.comment(comment.then_some(b'#'));
+    let record = |record: csv::Result<csv::ByteRecord>| {
+        record.expect("bytes in memory").iter().map(<[u8]>::to_vec).collect()
+    };
+    reader.from_reader(input).into_byte_records().map(record).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same(input in nasty(), comment: bool, double_quote: bool) {
+        let names: Vec<_> = (0..200).map(|column| format!("c{column}")).collect();
+        let names = names.join(",");
+        let outcome = decode_whole::<Csv>(&Setup::new(&[
+            ("lone_cr", "true"),
+            ("flexible", "true"),
+            ("comment", if comment { "#" } else { "none" }),
+            ("double_quote", if double_quote { "true" } else { "false" }),
+            ("names", &names),
+        ]), &input);
+        let mut expected = theirs(&input, comment, double_quote);
+        if !outcome.errors.is_empty() {
+            prop_assert!(outcome.errors[0].2.contains("closing quote"));
+            expected.truncate(outcome.records.len());
+        }
+        let found: Vec<Vec<Vec<u8>>> =
+            outcome.records.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
+        prop_assert_eq!(found, expected);
+    }
+}

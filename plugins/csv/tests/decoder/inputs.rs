@@ -1,0 +1,83 @@
+//! What the tests feed: nasty text, tables and a writer for them.
+
+use proptest::prelude::*;
+
+/// Text of the bytes that mean something, mostly.
+pub fn nasty() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        4 => Just(&b"\""[..]),
+        3 => Just(&b","[..]),
+        3 => Just(&b"\n"[..]),
+        1 => Just(&b"\r\n"[..]),
+        1 => Just(&b"\r"[..]),
+        1 => Just(&b"\"\""[..]),
+        1 => Just(&b"\",\""[..]),
+        1 => Just(&b"\"\n\""[..]),
+        1 => Just(&b"#"[..]),
+        1 => Just(&b"\\"[..]),
+        1 => Just(&b" "[..]),
+        4 => Just(&b"a"[..]),
+        1 => Just(&b"1.5"[..]),
+        1 => Just(&b"\xef\xbb\xbf"[..]),
+        1 => Just(&b"\xff\0"[..]),
+        // Beyond a block of the scanner.
+        1 => Just(&b"0123456789012345678901234567890123456789012345678901234567890123456789"[..]),
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+/// A table: all rows have the same number of fields.
+pub fn table() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
+    let byte = prop_oneof![
+        Just(b','),
+        Just(b'"'),
+        Just(b'\n'),
+        Just(b'\r'),
+        Just(b'a'),
+        Just(b' '),
+        any::<u8>()
+    ];
+    let field = prop::collection::vec(byte, 0..20);
+    (1usize..6).prop_flat_map(move |width| {
+        prop::collection::vec(prop::collection::vec(field.clone(), width), 0..12)
+    })
+}
+
+/// Writes a table. `coins` decides what is a matter of taste: quotes where none are needed, CR LF for
+/// LF, blank lines between rows, no line end behind the last row.
+pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
+    let mut coins = coins.iter().copied().cycle();
+    let mut coin = || coins.next().unwrap_or(0);
+    let mut file = Vec::new();
+    for (i, row) in table.iter().enumerate() {
+        for (j, field) in row.iter().enumerate() {
+            if j > 0 {
+                file.push(b',');
+            }
+            let blank = row.len() == 1 && field.is_empty();
+            let bom = i == 0 && j == 0 && field.starts_with(b"\xef");
+            let special = field.iter().any(|byte| b",\"\r\n".contains(byte));
+            if special || blank || bom || coin() % 3 == 0 {
+                file.push(b'"');
+                for byte in field {
+                    file.extend(if *byte == b'"' {
+                        &b"\"\""[..]
+                    } else {
+                        std::slice::from_ref(byte)
+                    });
+                }
+                file.push(b'"');
+            } else {
+                file.extend(field);
+            }
+        }
+        let last = i + 1 == table.len();
+        file.extend(match coin() % 8 {
+            0 | 1 => &b"\r\n"[..],
+            2 => &b"\n\n\r\n"[..],
+            3 if last => &b""[..],
+            _ => &b"\n"[..],
+        });
+    }
+    file
+}

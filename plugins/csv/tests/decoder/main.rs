@@ -1,0 +1,10 @@
+//! The decoder through its public interface: in all ways to cut an input, against two other readers,
+//! and word by word where a person reads.
+
+mod crate_csv;
+mod inputs;
+mod messages;
+mod options;
+mod python;
+mod splits;
+mod vectors;

@@ -1,0 +1,103 @@
+//! What a person reads when something is wrong, word by word, and where decoding goes on.
+
+use pipemill_csv::Csv;
+use pipemill_plugin::testing::{Setup, decode_split, decode_whole};
+
+/// The bad places of an input when bad rows are skipped; the same however the input is cut.
+fn bad(options: &[(&str, &str)], max_record: u64, input: &str) -> Vec<(u64, u64, String)> {
+    let mut setup = Setup::new(options).skipping();
+    setup.max_record = max_record;
+    let whole = decode_whole::<Csv>(&setup, input.as_bytes());
+    for cut in 0..input.len() {
+        assert_eq!(decode_split::<Csv>(&setup, input.as_bytes(), &[cut]), whole, "cut at {cut}");
+    }
+    whole.errors
+}
+
+#[track_caller]
+fn one(options: &[(&str, &str)], input: &str, expected: (u64, u64, &str)) {
+    let found = bad(options, 1 << 20, input);
+    assert_eq!(found, [(expected.0, expected.1, expected.2.to_owned())]);
+}
+
+#[test]
+fn ragged() {
+    let message = "line 4: expected 2 fields, as the first row (line 2) has, found 3; set flexible = \
+                   true to take such rows";
+    one(&[], "\na,b\nc,d\ne,\"f\n\",g\nh,i\n", (9, 9, message));
+    let message = "line 2: expected 2 fields, as the header has, found 1; set flexible = true to take such rows";
+    one(&[("header", "true")], "a,b\nc", (4, 1, message));
+    let message = "line 1: expected 1 fields, as option `names` has, found 2; set flexible = true to \
+                   take such rows";
+    one(&[("names", "a")], "c,d", (0, 3, message));
+}
+
+#[test]
+fn numbers() {
+    let message = "line 3, column 1 (`price`): expected float32, found \"12,5 \\xe2\\x82\\xac\"";
+    let options = [("header", "true"), ("types", "price:float32")];
+    one(&options, "id,price\n1,2\n3,\"12,5 €\"\n4,5\n", (13, 14, message));
+    let message = "line 1, column 0 (`f0`): expected int32, found \"id\"; if this row is the header, \
+                   set header = true";
+    one(&[("types", "int32")], "id\n1\n", (0, 3, message));
+    let message = "line 2, column 0 (`f0`): expected int32, found \"2147483648\"";
+    one(&[("types", "int32")], "1\n2147483648\n", (2, 11, message));
+    let long = "9".repeat(50);
+    let message = format!("line 2, column 0 (`f0`): expected int64, found \"{}…\"", "9".repeat(40));
+    one(&[("types", "int64")], &format!("1\n{long}\n"), (2, 51, &message));
+}
+
+#[test]
+fn dense() {
+    let message = "line 2, column 1 (`f1`): expected float32, found an empty field; set empty = \
+                   \"nan\" to take it as NaN";
+    one(&[("emit", "dense")], "1,2\n3,\n5,6\n", (4, 3, message));
+    let message = "line 2, column 0 (`y`): expected float32, found \"cat\"";
+    let options = [("emit", "dense"), ("names", "y,a"), ("label", "y")];
+    one(&options, "1,2\ncat,3\n", (4, 6, message));
+}
+
+#[test]
+fn not_utf8() {
+    let setup = Setup::new(&[("types", "utf8")]);
+    let found = decode_whole::<Csv>(&setup, b"a\nb\xff\xfe\n").errors;
+    let message =
+        "line 2, column 0 (`f0`): expected utf8, found \"\\xff\\xfe\" at byte 1 of the value";
+    assert_eq!(found, [(2, 0, message.to_owned())]);
+}
+
+#[test]
+fn open_quote() {
+    let message =
+        "line 2: expected a closing quote for the one opened in line 3, found the end of the input";
+    one(&[], "a,b\n\"c\n\",\"d\ne\n", (4, 10, message));
+}
+
+#[test]
+fn escape_at_the_end() {
+    let message = "line 2: expected a byte behind the escape in line 2, found the end of the input";
+    one(&[("escape", "\\")], "a\nb\\", (2, 2, message));
+}
+
+#[test]
+fn too_long() {
+    let message =
+        "line 2: the row is larger than max_record (8 bytes); a quote may have been left open";
+    let found = bad(&[], 8, "12345678\r\n123456789\r\n1\n");
+    assert_eq!(found, [(10, 11, message.to_owned())]);
+    let found = bad(&[], 8, "12345678\n\"2345\n789\nabc\"\n1\n");
+    // On from the line end behind the 8 bytes, though it was quoted: `abc"` is a row.
+    assert_eq!(found, [(9, 10, message.to_owned())]);
+}
+
+#[test]
+fn header_that_cannot_be_one() {
+    let message = "line 1: columns 0 and 2 are both called `a`, and fields must differ in name; give \
+                   others by `names`, or leave one out by `columns`";
+    one(&[("header", "true")], "a,b,a\n1,2,3\n", (0, 12, message));
+    let message = "line 1: option `columns`: there is no column `c`; the 2 columns are: a, b";
+    one(&[("header", "true"), ("columns", "c")], "a,b\n1,2\n", (0, 8, message));
+    let message = "line 1: option `label`: columns 0 and 1 are both called `a`; use the number";
+    let options = [("header", "true"), ("emit", "dense"), ("label", "a")];
+    one(&options, "a,a\n1,2\n", (0, 8, message));
+}

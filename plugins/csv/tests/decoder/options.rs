@@ -1,0 +1,67 @@
+//! Options that can't be, and what is said about them.
+
+use pipemill_csv::Csv;
+use pipemill_plugin::{Decoder, Options, StreamInfo};
+
+fn refused(given: &[(&str, &str)]) -> String {
+    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let info =
+        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
+    Options::new(&Csv::options(), &given)
+        .and_then(|options| Csv::open(&options, &info))
+        .expect_err("can't be")
+}
+
+#[test]
+fn bytes() {
+    assert_eq!(
+        refused(&[("delimiter", "ab")]),
+        "option `delimiter` takes one byte of ASCII that is no line end, or \"tab\", not \"ab\""
+    );
+    assert_eq!(
+        refused(&[("quote", "«")]),
+        "option `quote` takes one byte of ASCII that is no line end, \"tab\" or \"none\", not \"«\""
+    );
+    assert_eq!(
+        refused(&[("delimiter", "none")]),
+        "option `delimiter` takes one byte of ASCII that is no line end, or \"tab\", not \"none\""
+    );
+    assert_eq!(
+        refused(&[("escape", "\"")]),
+        "options `quote` and `escape` are the same byte; they must differ"
+    );
+}
+
+#[test]
+fn lists() {
+    assert_eq!(
+        refused(&[("names", "a,,b")]),
+        "option `names` takes names with a comma between them, not \"a,,b\""
+    );
+    assert_eq!(refused(&[("columns", "a,b,a")]), "option `columns` has `a` twice");
+    assert_eq!(
+        refused(&[("names", "a,b"), ("types", "c:int32")]),
+        "option `types`: there is no column `c`; the 2 columns are: a, b"
+    );
+    assert_eq!(
+        refused(&[("types", "float")]),
+        "option `types` knows bytes, utf8, int32, int64, float32 and float64, not \"float\""
+    );
+}
+
+#[test]
+fn together() {
+    assert_eq!(
+        refused(&[("drop_repeated_header", "true")]),
+        "option `drop_repeated_header` needs header = true"
+    );
+    assert_eq!(
+        refused(&[("emit", "row"), ("names", "a")]),
+        "option `names` has no meaning with emit = \"row\""
+    );
+    assert_eq!(
+        refused(&[("emit", "dense"), ("types", "int32")]),
+        "option `types` has no meaning with emit = \"dense\""
+    );
+    assert_eq!(refused(&[("label", "a")]), "option `label` has no meaning with emit = \"fields\"");
+}

@@ -1,0 +1,103 @@
+//! However an input is cut, the records, the errors and the places are the same.
+
+use pipemill_csv::Csv;
+use pipemill_plugin::testing::{Setup, assert_any_split, decode_split, decode_whole};
+use proptest::prelude::*;
+
+use crate::inputs::{nasty, table, write};
+
+/// Options under which inputs are tried.
+const WAYS: &[&[(&str, &str)]] = &[
+    &[],
+    &[("flexible", "true")],
+    &[("emit", "row")],
+    &[("emit", "row"), ("comment", "#"), ("header", "true"), ("drop_repeated_header", "true")],
+    &[("header", "true"), ("comment", "#")],
+    &[("names", "a,b"), ("lone_cr", "true")],
+    &[("flexible", "true"), ("escape", "\\"), ("columns", "0")],
+    &[("escape", "\\"), ("double_quote", "false"), ("comment", "#"), ("flexible", "true")],
+    &[("quote", "none"), ("lone_cr", "true"), ("flexible", "true")],
+    &[("types", "utf8"), ("flexible", "true")],
+    &[("types", "float64"), ("flexible", "true")],
+    &[("emit", "dense"), ("flexible", "true"), ("empty", "nan"), ("label", "0")],
+];
+
+fn setup(way: usize, skip: bool, max_record: u64) -> Setup {
+    let mut setup = Setup::new(WAYS[way]);
+    (setup.skip, setup.max_record) = (skip, max_record);
+    setup
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tables_come_back(
+        table in table(),
+        coins in prop::collection::vec(any::<u8>(), 1..40),
+        sizes in prop::collection::vec(1usize..50, 0..20),
+    ) {
+        let file = write(&table, &coins);
+        let outcome = assert_any_split::<Csv>(&Setup::new(&[]), &file, &sizes);
+        prop_assert_eq!(outcome.errors, vec![]);
+        let expected: Vec<Vec<Option<Vec<u8>>>> =
+            table.iter().map(|row| row.iter().cloned().map(Some).collect()).collect();
+        prop_assert_eq!(outcome.records, expected);
+    }
+
+    #[test]
+    fn nasty_text(
+        input in nasty(),
+        sizes in prop::collection::vec(1usize..30, 0..20),
+        way in 0..WAYS.len(),
+        skip: bool,
+        max_record in prop_oneof![Just(1u64 << 20), 0u64..90],
+    ) {
+        assert_any_split::<Csv>(&setup(way, skip, max_record), &input, &sizes);
+    }
+
+    #[test]
+    fn every_cut(input in nasty(), way in 0..WAYS.len(), skip: bool, max_record in 1u64..200) {
+        let setup = setup(way, skip, max_record);
+        let whole = decode_whole::<Csv>(&setup, &input);
+        for cut in 0..input.len() {
+            prop_assert_eq!(&decode_split::<Csv>(&setup, &input, &[cut]), &whole, "cut at {}", cut);
+        }
+        let bytes = vec![1; input.len()];
+        prop_assert_eq!(&decode_split::<Csv>(&setup, &input, &bytes), &whole, "byte by byte");
+    }
+
+    #[test]
+    fn damaged_tables(
+        table in table(),
+        coins in prop::collection::vec(any::<u8>(), 1..40),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        sizes in prop::collection::vec(1usize..50, 0..20),
+        way in 0..WAYS.len(),
+        skip: bool,
+    ) {
+        let mut file = write(&table, &coins);
+        for (at, byte) in damage {
+            if !file.is_empty() {
+                let at = at.index(file.len());
+                file[at] = byte;
+            }
+        }
+        assert_any_split::<Csv>(&setup(way, skip, 1 << 20), &file, &sizes);
+    }
+
+    /// The fast way and the careful one agree: an escape that never comes forces the latter.
+    #[test]
+    fn both_ways(input in nasty(), lone_cr: bool, double_quote: bool, row: bool, comment: bool) {
+        let flag = |on| if on { "true" } else { "false" };
+        let mut options = vec![
+            ("lone_cr", flag(lone_cr)),
+            ("double_quote", flag(double_quote)),
+            ("comment", if comment { "#" } else { "none" }),
+        ];
+        options.push(if row { ("emit", "row") } else { ("flexible", "true") });
+        let fast = decode_whole::<Csv>(&Setup::new(&options), &input);
+        options.push(("escape", "\x01"));
+        prop_assert_eq!(fast, decode_whole::<Csv>(&Setup::new(&options), &input));
+    }
+}

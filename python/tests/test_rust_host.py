@@ -1,0 +1,240 @@
+"""Against the real host end: the example `serve_numbers` of the ring's crate.
+
+cargo build -p pipemill-ring --example serve_numbers
+PIPEMILL_SERVE_NUMBERS=target/debug/examples/serve_numbers pytest
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import pipemill
+
+SERVE_NUMBERS = os.environ.get("PIPEMILL_SERVE_NUMBERS")
+pytestmark = pytest.mark.skipif(not SERVE_NUMBERS, reason="PIPEMILL_SERVE_NUMBERS is not set")
+
+
+@contextmanager
+def serving(path: str, *options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """The host with channel "numbers"; at the end it must have ended by itself, unless killed."""
+    command = [str(SERVE_NUMBERS), path, "numbers", *map(str, options)]
+    host = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert host.stdout is not None and host.stdout.readline() == b"ready\n"
+        yield host
+        assert host.wait(20) in (0, -signal.SIGKILL)
+    finally:
+        host.kill()
+        host.wait()
+        if host.stdout is not None:
+            host.stdout.close()
+
+
+def record(i: int, epoch: int, size: int) -> bytes:
+    return bytes((i + j + epoch) % 251 for j in range(size))
+
+
+def test_bytes(path: str) -> None:
+    with serving(path, "--records", 3000, "--epochs", 2, "--record-bytes", 70):
+        with pipemill.connect("numbers", path) as stream:
+            assert [field.name for field in stream.fields] == ["data"]
+            for epoch in stream.epochs():
+                count = 0
+                for batch in epoch:
+                    assert batch.object == f"numbers/é/{epoch.number}"
+                    assert batch.first_record == count
+                    assert batch.object_offset == count * 73
+                    for one in batch:
+                        assert one == record(count, epoch.number, 70)
+                        count += 1
+                assert (count, epoch.records) == (3000, 3000)
+                assert epoch.ended_early is False
+            assert epoch.number == 1
+
+
+def test_records_larger_than_a_slot(path: str) -> None:
+    options = ("--records", 40, "--record-bytes", 50, "--slot-bytes", 4096, "--extent-every", 7)
+    with serving(path, *options), pipemill.connect("numbers", path) as stream:
+        records = [bytes(one) for batch in stream for one in batch]
+    sizes = [3 * 4096 if i % 7 == 6 else 50 for i in range(40)]
+    assert records == [record(i, 0, size) for i, size in enumerate(sizes)]
+
+
+def test_dense_numbers(path: str) -> None:
+    np = pytest.importorskip("numpy")
+    options = ("--fields", "float32", "--records", 5000, "--record-bytes", 32, "--epochs", 2)
+    with serving(path, *options), pipemill.connect("numbers", path) as stream:
+        for epoch in stream.epochs():
+            first = 0
+            for batch in epoch:
+                x = batch["x"]
+                assert x.shape == (len(batch), 8) and x.dtype == np.float32
+                assert np.shares_memory(x, np.frombuffer(batch.payload, "u1"))
+                assert x.ctypes.data % 64 == 0 and x.flags.c_contiguous
+                rows = np.arange(first, first + len(batch))[:, None]
+                assert (x == rows + np.arange(8) / 8 + epoch.number).all()
+                first += len(batch)
+            assert first == 5000
+        del x
+
+
+def test_text_and_numbers_with_gaps(path: str) -> None:
+    with serving(path, "--fields", "mixed", "--records", 2000):
+        with pipemill.connect("numbers", path) as stream:
+            i = 0
+            for batch in stream:
+                texts, numbers = batch["text"], batch.column("number", absent=-1)
+                with pytest.raises(pipemill.AbsentError):
+                    batch["number"]
+                for row, one in enumerate(batch):
+                    text = None if i % 5 == 4 else f"record {i} of epoch 0 ✓"
+                    number = None if i % 7 == 6 else i * 1000
+                    assert (one.text, one["number"]) == (text, number) == tuple(one)
+                    assert (texts[row], numbers[row]) == (text, -1 if number is None else number)
+                    i += 1
+            assert i == 2000
+
+
+def test_an_error_of_the_channel(path: str) -> None:
+    seen = 0
+    with serving(path, "--records", 1000, "--fail-after", 700):
+        with pipemill.connect("numbers", path) as stream:
+            with pytest.raises(pipemill.DecodeError, match="failed as asked") as caught:
+                for batch in stream:
+                    seen += len(batch)
+    e = caught.value
+    assert seen == 700 and (e.kind, e.channel, e.epoch) == ("decode", "numbers", 0)
+    assert (e.object, e.record, e.offset) == ("numbers/é/0", 700, 700 * 103)
+    assert e.decoder == "numbers"
+
+
+def test_a_channel_that_is_not_there(path: str) -> None:
+    with serving(path, "--records", 1):
+        with pytest.raises(pipemill.Refused, match="refused channel 'letters': "):
+            pipemill.connect("letters", path)
+        with pipemill.connect("numbers", path) as stream:
+            assert sum(len(batch) for batch in stream) == 1
+
+
+def test_two_epochs_the_first_of_them_ended(path: str) -> None:
+    with serving(path, "--records", 50_000, "--epochs", 2, "--slot-bytes", 4096):
+        with pipemill.connect("numbers", path) as stream:
+            counts = []
+            for epoch in stream.epochs():
+                counts.append(0)
+                for batch in epoch:
+                    counts[-1] += len(batch)
+                    if epoch.number == 0:
+                        epoch.end()
+                assert epoch.ended_early is (epoch.number == 0)
+            assert counts[0] < 50_000 and counts[1] == 50_000
+
+
+def test_views_are_kept_over_many_rounds_of_the_ring(path: str) -> None:
+    with serving(path, "--records", 5000, "--slot-bytes", 4096, "--slots", 8):
+        with pipemill.connect("numbers", path, credits=5) as stream:
+            kept: list[tuple[int, memoryview]] = []
+            i = 0
+            for batch in stream:
+                kept = [*kept[-2:], (i, next(iter(batch)))]
+                i += len(batch)
+                assert all(view == record(number, 0, 100) for number, view in kept)
+            assert i == 5000
+        del batch
+        kept.clear()
+
+
+def test_holding_too_much_is_told(path: str) -> None:
+    with serving(path, "--records", 1000, "--slot-bytes", 4096):
+        with pipemill.connect("numbers", path, hold_timeout=0.1) as stream:
+            held = [next(stream), next(stream)]
+            with pytest.raises(pipemill.HeldError, match="batch 1 of epoch 0: the Batch itself"):
+                next(stream)
+            count = sum(map(len, held))
+            held.clear()
+            assert count + sum(len(batch) for batch in stream) == 1000
+
+
+@pytest.mark.parametrize("mode", ["share", "broadcast"])
+def test_two_consumers(path: str, mode: str) -> None:
+    seen: list[list[int]] = [[], []]
+
+    def consume(which: int) -> None:
+        with pipemill.connect("numbers", path) as stream:
+            for batch in stream:
+                first = batch.first_record
+                seen[which] += range(first, first + len(batch))
+                assert batch.records()[0] == record(first, 0, 100)
+
+    with serving(path, "--records", 20_000, "--mode", mode, "--consumers", 2):
+        threads = [threading.Thread(target=consume, args=(which,)) for which in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    whole = list(range(20_000))
+    if mode == "broadcast":
+        assert seen == [whole, whole]
+    else:
+        assert sorted(seen[0] + seen[1]) == whole and seen[0] == sorted(seen[0])
+
+
+def test_a_consumer_that_is_killed_loses_nothing(path: str) -> None:
+    """Batches that it had not ACKed come to the next one."""
+    program = (
+        "import sys, pipemill\n"
+        "stream = pipemill.connect('numbers', sys.argv[1])\n"
+        "for batch in stream:\n"
+        "    if batch.number == 3:\n"
+        "        print(batch.first_record, flush=True)\n"
+        "        sys.stdin.read()\n"
+    )
+    with serving(path, "--records", 1000, "--slot-bytes", 4096):
+        with subprocess.Popen(
+            [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as first:
+            assert first.stdout is not None
+            acked = int(first.stdout.readline())
+            first.send_signal(signal.SIGKILL)
+        with pipemill.connect("numbers", path) as stream:
+            records = [bytes(one) for batch in stream for one in batch]
+    assert records == [record(i, 0, 100) for i in range(acked, 1000)]
+
+
+def test_a_host_that_is_killed(path: str) -> None:
+    with serving(path, "--records", 100_000) as host, pipemill.connect("numbers", path) as stream:
+        batch = next(stream)
+        view = next(iter(batch))
+        host.kill()
+        count = 0
+        with pytest.raises(pipemill.HostDied) as caught:
+            for batch in stream:
+                count += len(batch)
+        assert caught.value.batches >= 1 and count < 100_000
+        assert view == record(0, 0, 100)
+
+
+def test_the_ring_can_not_be_written(path: str) -> None:
+    """The kernel itself refuses; the type of the view only says so earlier."""
+    program = (
+        "import sys, ctypes, pipemill\n"
+        "batch = next(pipemill.connect('numbers', sys.argv[1]))\n"
+        "try: batch.payload[0] = 1\n"
+        "except TypeError: print('refused', flush=True)\n"
+        "batch.payload.obj[200] = 1\n"
+    )
+    with serving(path, "--records", 10):
+        writer = subprocess.run([sys.executable, "-c", program, path], stdout=subprocess.PIPE)
+        assert writer.stdout == b"refused\n" and writer.returncode == -signal.SIGSEGV
+        with pipemill.connect("numbers", path) as stream:
+            assert [bytes(one) for batch in stream for one in batch] == [
+                record(i, 0, 100) for i in range(10)
+            ]

@@ -1,0 +1,224 @@
+//! Consumers and hosts that are killed: nothing ACKed is seen again, nothing is lost, and the other
+//! side learns of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pipemill_ring::host::Ring;
+use pipemill_ring::layout::OWN_MEMORY;
+use pipemill_ring::reader::{Event, ReaderError};
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use proptest::prelude::Rng;
+
+use crate::child::Process;
+use crate::raw::Raw;
+use crate::setup::{RECORDS, check, config, grant, grant_extent, host, next_batch};
+
+const KILLS: usize = 100;
+
+/// What all consumers have said of one batch.
+#[derive(Default)]
+struct Story {
+    first_record: u64,
+    records: u64,
+    got: Vec<u128>,
+    /// ACKed for sure: the consumer lived long enough to say so.
+    acked: Vec<u128>,
+    /// Perhaps: it said that it would.
+    acking: usize,
+}
+
+#[derive(Default)]
+struct Stories(BTreeMap<u64, Story>);
+
+impl Stories {
+    /// False at the end of the process.
+    fn hear(&mut self, process: &mut Process) -> bool {
+        let Some((time, line)) = process.line() else { return false };
+        let words: Vec<&str> = line.split(' ').collect();
+        let [what, number, first_record, records] = words[..] else { return true };
+        let story = self.0.entry(number.parse().unwrap()).or_default();
+        story.first_record = first_record.parse().unwrap();
+        story.records = records.parse().unwrap();
+        match what {
+            "got" => story.got.push(time),
+            "acking" => story.acking += 1,
+            "acked" => story.acked.push(time),
+            other => panic!("{other}?"),
+        }
+        true
+    }
+
+    /// Returns the number of records.
+    fn check(&self) -> u64 {
+        let mut next_record = 0;
+        for (number, story) in &self.0 {
+            assert!(story.acking >= 1, "batch {number} was never ACKed");
+            assert!(story.acked.len() <= 1, "batch {number} was ACKed twice");
+            if let Some(acked) = story.acked.first() {
+                assert!(story.got.iter().all(|got| got < acked), "batch {number} came again");
+            }
+            assert_eq!(story.first_record, next_record, "records are missing before {number}");
+            next_record += story.records;
+        }
+        assert!(self.0.keys().copied().eq(0..self.0.len() as u64), "a batch is missing");
+        next_record
+    }
+}
+
+/// Grants batches until it is told to end the stream; returns the number of records.
+fn write(ring: &Arc<Ring>, enough: &AtomicBool) -> u64 {
+    let (mut record, mut batch) = (0, 0);
+    while !enough.load(Ordering::Relaxed) || batch % 7 != 0 {
+        if batch % 7 == 3 {
+            grant_extent(ring, 0, record).unwrap();
+            record += 1;
+        } else {
+            grant(ring, 0, record, RECORDS).unwrap();
+            record += RECORDS;
+        }
+        batch += 1;
+    }
+    ring.end_epoch(0, false);
+    ring.end_stream();
+    record
+}
+
+#[test]
+fn a_hundred_kills_lose_nothing_and_repeat_nothing_acked() {
+    let host = host(config());
+    let enough = AtomicBool::new(false);
+    let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut stories = Stories::default();
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&host.ring, &enough));
+        let start = || Process::start("consume", &host.socket);
+        let mut consumers = [start(), start()];
+        for kill in 0..KILLS {
+            let victim = &mut consumers[kill % 2];
+            // It goes on while these lines are read, so that it dies anywhere.
+            for _ in 0..1 + random.next_u32() % 20 {
+                assert!(stories.hear(victim), "it ended by itself");
+            }
+            victim.kill();
+            while stories.hear(victim) {}
+            consumers[kill % 2] = start();
+        }
+        enough.store(true, Ordering::Relaxed);
+        for consumer in &mut consumers {
+            while stories.hear(consumer) {}
+            assert!(consumer.child.wait().unwrap().success());
+        }
+        writer.join().unwrap()
+    });
+    assert_eq!(stories.check(), written);
+    assert!(host.ring.wait_drained(None));
+    host.wait_until("empty", |status| status.free == 8 && status.extents == 0);
+}
+
+#[test]
+fn what_a_dead_consumer_had_not_acked_comes_first_and_in_order() {
+    let host = host(config());
+    let (dying, ..) = Raw::welcomed(&host.socket, 4);
+    for batch in 0..2 {
+        grant(&host.ring, 0, batch * RECORDS, RECORDS).unwrap();
+    }
+    grant_extent(&host.ring, 0, 20).unwrap();
+    grant(&host.ring, 0, 21, RECORDS).unwrap();
+    grant(&host.ring, 0, 31, RECORDS).unwrap();
+    let grants: Vec<_> = (0..4).map(|_| dying.grant()).collect();
+    assert_eq!(grants[2].0.slot, OWN_MEMORY);
+    assert!(grants[2].1.is_some());
+    // ACKs the second one, and goes.
+    dying.send(&pipemill_ring::protocol::ack(grants[1].0.grant)).unwrap();
+    drop(dying);
+    let mut reader = host.reader(2);
+    let seen: Vec<_> = (0..4)
+        .map(|_| {
+            let batch = next_batch(&mut reader);
+            check(&batch);
+            (batch.number(), batch.records())
+        })
+        .collect();
+    assert_eq!(seen, [(0, 10), (2, 1), (3, 10), (4, 10)]);
+}
+
+#[test]
+fn a_panic_does_not_ack() {
+    let host = host(config());
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    grant(&host.ring, 0, 10, RECORDS).unwrap();
+    let mut reader = host.reader(2);
+    let batch = next_batch(&mut reader);
+    let result = std::thread::spawn(move || {
+        let _batch = batch;
+        std::panic::resume_unwind(Box::new("as asked"));
+    });
+    assert!(result.join().is_err());
+    drop(reader);
+    // The next consumer sees it again; and one that goes on after a panic is done with it.
+    let mut reader = host.reader(1);
+    let batch = next_batch(&mut reader);
+    assert_eq!(batch.number(), 0);
+    let result = std::thread::spawn(move || {
+        let _batch = batch;
+        std::panic::resume_unwind(Box::new("as asked"));
+    });
+    assert!(result.join().is_err());
+    assert_eq!(next_batch(&mut reader).number(), 1);
+}
+
+#[test]
+fn when_the_host_dies_the_reader_gets_what_was_granted_and_then_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let mut process = Process::start("serve", &socket);
+    assert_eq!(process.line().unwrap().1, "ready");
+    let mut reader = pipemill_ring::reader::Reader::connect(&socket, "train", Some(3)).unwrap();
+    let first = next_batch(&mut reader);
+    process.kill();
+    process.child.wait().unwrap();
+    let second = next_batch(&mut reader);
+    let third = next_batch(&mut reader);
+    assert!(matches!(reader.next(), Err(ReaderError::HostDied { channel }) if channel == "train"));
+    assert!(matches!(reader.next(), Err(ReaderError::HostDied { .. })));
+    for batch in [&first, &second, &third] {
+        check(batch);
+    }
+    drop(reader);
+    check(&third);
+}
+
+#[test]
+fn a_reader_that_waits_learns_at_once_that_the_host_died() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let mut process = Process::start("serve", &socket);
+    assert_eq!(process.line().unwrap().1, "ready");
+    let mut reader = pipemill_ring::reader::Reader::connect(&socket, "train", None).unwrap();
+    for _ in 0..3 {
+        drop(next_batch(&mut reader));
+    }
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| reader.next());
+        process.kill();
+        assert!(matches!(waiting.join().unwrap(), Err(ReaderError::HostDied { .. })));
+    });
+}
+
+#[test]
+fn an_orderly_host_leaves_no_error_behind() {
+    let mut host = host(config());
+    let mut reader = host.reader(2);
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    host.ring.end_stream();
+    let batch = next_batch(&mut reader);
+    batch.ack();
+    assert!(host.ring.wait_drained(None));
+    host.server = None;
+    assert!(!host.socket.exists());
+    drop(batch);
+    assert!(matches!(reader.next().unwrap(), Event::StreamEnd));
+    assert!(matches!(reader.next().unwrap(), Event::StreamEnd));
+}

@@ -1,0 +1,135 @@
+//! The socket's path: one host at a time, one user, nothing left behind.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Barrier;
+
+use nix::unistd::geteuid;
+use pipemill_ring::endpoint::EndpointError;
+use pipemill_ring::host::{Ring, Server, ServerError};
+
+use crate::child::Process;
+use crate::setup::config;
+
+fn start(socket: &Path, allow_other_users: bool) -> Result<Server, ServerError> {
+    Server::start(socket, allow_other_users, vec![Ring::new(config()).unwrap()])
+}
+
+fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().unwrap().permissions().mode() & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn the_socket_is_this_users_and_gone_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("made/for/it/socket");
+    let server = start(&socket, false).unwrap();
+    assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
+    drop(server);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_second_host_is_refused_and_told_who_the_first_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let first = start(&socket, false).unwrap();
+    match start(&socket, false) {
+        Err(ServerError::Endpoint(EndpointError::InUse { pid, .. })) => {
+            assert_eq!(pid, std::process::id() as i32);
+        }
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+    assert!(socket.exists(), "the first is not harmed");
+    drop(first);
+    start(&socket, false).unwrap();
+}
+
+#[test]
+fn the_socket_of_a_killed_host_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let mut process = Process::start("serve", &socket);
+    assert_eq!(process.line().unwrap().1, "ready");
+    assert!(start(&socket, false).is_err());
+    process.kill();
+    process.child.wait().unwrap();
+    assert!(socket.exists());
+    let _server = start(&socket, false).unwrap();
+}
+
+#[test]
+fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    for _ in 0..20 {
+        // A listener that is dropped leaves its socket behind, as a killed host does.
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        let barrier = Barrier::new(4);
+        let started: Vec<_> = std::thread::scope(|scope| {
+            let starts = [(); 4].map(|()| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    start(&socket, false)
+                })
+            });
+            starts.map(|start| start.join().unwrap()).into()
+        });
+        assert_eq!(started.iter().filter(|started| started.is_ok()).count(), 1, "{started:?}");
+    }
+}
+
+#[test]
+fn an_old_host_does_not_take_away_the_socket_of_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let old = start(&socket, false).unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    let _new = start(&socket, false).unwrap();
+    drop(old);
+    assert!(socket.exists());
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    let message = start(&file, false).unwrap_err().to_string();
+    assert!(message.contains("expected a socket or nothing, found a file"), "{message}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    let open = folder.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    set_mode(&open, 0o755);
+    let message = start(&open.join("socket"), false).unwrap_err().to_string();
+    assert!(message.contains("mode 0700") && message.contains("mode 0755"), "{message}");
+    assert_eq!(mode(&open), 0o755);
+    let long = folder.path().join("x".repeat(200));
+    assert!(start(&long, false).unwrap_err().to_string().contains("can't be a socket's"));
+}
+
+#[test]
+fn another_user_is_refused_unless_allowed() {
+    if !geteuid().is_root() {
+        eprintln!("not root: another user can't be played");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let answer = || Process::start("nobody", &socket).line().unwrap().1;
+    let server = start(&socket, false).unwrap();
+    let first = answer();
+    assert!(first.starts_with("failed") && first.contains("denied"), "{first}");
+    // Where the folder's and the socket's modes are no hindrance, the host itself refuses.
+    set_mode(folder.path(), 0o755);
+    set_mode(&socket, 0o666);
+    let refused = answer();
+    assert!(refused.starts_with("refused") && refused.contains("65534"), "{refused}");
+    drop(server);
+    let _server = start(&socket, true).unwrap();
+    assert_eq!(answer(), "welcomed");
+}

@@ -1,0 +1,211 @@
+//! The ends of epochs and streams: who is told, when, and what wakes a writer that waits.
+
+use std::time::Duration;
+
+use pipemill_ring::host::AcquireError;
+use pipemill_ring::protocol::{EpochEnd, ErrorKind, ErrorReport, Mode, ToConsumer, release};
+use pipemill_ring::reader::{Event, Reader, ReaderError};
+
+use crate::raw::Raw;
+use crate::setup::{RECORDS, config, grant, host, next_batch};
+
+fn epoch_end(reader: &mut Reader) -> EpochEnd {
+    match reader.next().unwrap() {
+        Event::EpochEnd(end) => end,
+        other => panic!("expected EPOCH_END, got {other:?}"),
+    }
+}
+
+fn report() -> ErrorReport {
+    ErrorReport {
+        kind: ErrorKind::Decode,
+        message: "a bad place".into(),
+        channel: "train".into(),
+        epoch: Some(0),
+        object: Some("made-up".into()),
+        offset: Some(1234),
+        record: Some(17),
+        decoder: None,
+    }
+}
+
+#[test]
+fn an_epoch_ends_for_all_when_every_batch_is_acked() {
+    let host = host(config());
+    let (slow, ..) = Raw::welcomed(&host.socket, 1);
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    let (held, _) = slow.grant();
+    let mut fast = host.reader(2);
+    grant(&host.ring, 0, 10, RECORDS).unwrap();
+    host.ring.end_epoch(0, false);
+    grant(&host.ring, 1, 0, RECORDS).unwrap();
+    drop(next_batch(&mut fast));
+    // Nobody is told, and nothing of the next epoch is granted, while one batch is not ACKed.
+    host.wait_until("seen its RELEASE", |status| status.free == 6);
+    assert_eq!(host.ring.status().ready, 1);
+    slow.send(&release(held.grant)).unwrap();
+    assert_eq!(epoch_end(&mut fast), EpochEnd { batches: 2, records: 20, epoch: 0, early: false });
+    assert!(matches!(slow.receive(), Some((ToConsumer::EpochEnd(EpochEnd { epoch: 0, .. }), _))));
+}
+
+#[test]
+fn a_failure_comes_behind_the_batches_before_it_and_is_told_to_late_ones_too() {
+    let host = host(config());
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    host.ring.fail(report());
+    let mut reader = host.reader(2);
+    let batch = next_batch(&mut reader);
+    for _ in 0..2 {
+        match reader.next() {
+            Err(ReaderError::Failed(found)) => assert_eq!(found, report()),
+            other => panic!("expected the report, got {other:?}"),
+        }
+    }
+    drop(batch);
+    let late = Reader::connect(&host.socket, "train", None).unwrap().next();
+    assert!(matches!(late, Err(ReaderError::Failed(found)) if found == report()));
+}
+
+#[test]
+fn a_consumer_after_the_end_is_told_at_once_and_one_after_an_epoch_goes_on() {
+    let host = host(config());
+    let mut first = host.reader(2);
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    host.ring.end_epoch(0, false);
+    drop(next_batch(&mut first));
+    assert_eq!(epoch_end(&mut first).epoch, 0);
+    drop(first);
+    let mut second = host.reader(2);
+    grant(&host.ring, 1, 0, RECORDS).unwrap();
+    host.ring.end_stream();
+    assert_eq!(next_batch(&mut second).epoch(), 1);
+    assert!(matches!(second.next().unwrap(), Event::StreamEnd));
+    let mut third = host.reader(2);
+    assert!(matches!(third.next().unwrap(), Event::StreamEnd));
+    assert_eq!(third.fields().unwrap(), crate::setup::fields());
+}
+
+/// The end of an epoch is not lost where its last consumer dies just before it is told.
+#[test]
+fn the_end_of_an_epoch_waits_for_somebody_to_hear_it() {
+    let host = host(config());
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    let mut first = host.reader(2);
+    drop(next_batch(&mut first));
+    host.wait_until("released", |status| status.free == 8);
+    drop(first);
+    host.wait_until("gone", |status| status.consumers.is_empty());
+    host.ring.end_epoch(0, false);
+    assert_eq!(epoch_end(&mut host.reader(2)).batches, 1);
+}
+
+#[test]
+fn a_consumer_that_holds_every_slot_can_still_end_the_epoch() {
+    let mut config = config();
+    config.slots = 3;
+    let host = host(config);
+    let mut reader = host.reader(2);
+    for batch in 0..3 {
+        grant(&host.ring, 0, batch * RECORDS, RECORDS).unwrap();
+    }
+    let held = [next_batch(&mut reader), next_batch(&mut reader)];
+    std::thread::scope(|scope| {
+        // Waits for a slot, or for this: what nobody holds is dropped, but that alone is no
+        // reason to go on with this epoch.
+        let writer = scope.spawn(|| host.ring.acquire());
+        reader.end_epoch(0);
+        assert!(matches!(writer.join().unwrap(), Err(AcquireError::EpochEnd(0))));
+    });
+    assert_eq!(host.ring.epoch_end_asked(), Some(0));
+    host.ring.end_epoch(0, true);
+    assert_eq!(host.ring.epoch_end_asked(), None);
+    assert_eq!(epoch_end(&mut reader), EpochEnd { batches: 2, records: 20, epoch: 0, early: true });
+    // Another request for the old epoch is without effect on the next.
+    reader.end_epoch(0);
+    grant(&host.ring, 1, 0, RECORDS).unwrap();
+    drop(held);
+    assert_eq!(next_batch(&mut reader).epoch(), 1);
+    assert_eq!(host.ring.epoch_end_asked(), None);
+}
+
+#[test]
+fn in_broadcast_an_epoch_ends_early_when_all_have_asked() {
+    let mut config = config();
+    config.mode = Mode::Broadcast;
+    config.consumers = 2;
+    let host = host(config);
+    let (mut one, mut other) = (host.reader(2), host.reader(2));
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    drop(next_batch(&mut one));
+    one.end_epoch(0);
+    drop(next_batch(&mut other));
+    host.wait_until("released by both", |status| status.free == 8);
+    // The first gets nothing more of this epoch, the second does.
+    grant(&host.ring, 0, 10, RECORDS).unwrap();
+    assert_eq!(next_batch(&mut other).first_record(), 10);
+    assert_eq!(host.ring.epoch_end_asked(), None);
+    other.end_epoch(0);
+    assert!(matches!(
+        (0..).map(|_| host.ring.acquire()).find(Result::is_err),
+        Some(Err(AcquireError::EpochEnd(0)))
+    ));
+    host.ring.end_epoch(0, true);
+    for reader in [&mut one, &mut other] {
+        assert_eq!(epoch_end(reader), EpochEnd { batches: 2, records: 20, epoch: 0, early: true });
+    }
+}
+
+#[test]
+fn stop_wakes_a_writer_that_waits() {
+    let mut config = config();
+    config.slots = 2;
+    let host = host(config);
+    let _held = [host.ring.acquire().unwrap(), host.ring.acquire().unwrap()];
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| host.ring.acquire());
+        host.wait_until("waiting", |status| status.writer_waits);
+        host.ring.stop();
+        assert!(matches!(writer.join().unwrap(), Err(AcquireError::Stopped)));
+    });
+    assert!(matches!(host.ring.extent(1), Err(AcquireError::Stopped)));
+}
+
+#[test]
+fn draining_waits_for_the_last_ack() {
+    let host = host(config());
+    let mut reader = host.reader(2);
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    host.ring.end_stream();
+    let batch = next_batch(&mut reader);
+    assert!(!host.ring.wait_drained(Some(Duration::from_millis(1))));
+    batch.ack();
+    assert!(host.ring.wait_drained(None));
+    assert!(matches!(reader.next().unwrap(), Event::StreamEnd));
+}
+
+/// More ends than a socket holds: the consumer that does not listen gets them all, later.
+#[test]
+fn a_full_socket_keeps_the_order_and_loses_nothing() {
+    const EPOCHS: u32 = 3000;
+    let host = host(config());
+    let mut deaf = host.reader(2);
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    drop(next_batch(&mut deaf));
+    for epoch in 0..EPOCHS {
+        host.ring.end_epoch(epoch, false);
+    }
+    host.ring.end_stream();
+    // It was not thrown out, and a writer would wait for it.
+    assert_eq!(host.ring.status().consumers.len(), 1);
+    assert!(!host.ring.wait_drained(Some(Duration::from_millis(1))));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| host.ring.acquire().map(drop));
+        host.wait_until("waiting", |status| status.writer_waits);
+        for epoch in 0..EPOCHS {
+            assert_eq!(epoch_end(&mut deaf).epoch, epoch);
+        }
+        assert!(matches!(deaf.next().unwrap(), Event::StreamEnd));
+        writer.join().unwrap().unwrap();
+    });
+    assert!(host.ring.wait_drained(None));
+}

@@ -1,0 +1,12 @@
+//! The ring as its users meet it: real sockets, real memory, real processes that are killed.
+
+mod child;
+mod deaths;
+mod ends;
+mod endpoint;
+mod fake_host;
+mod hostile;
+mod raw;
+mod sealed;
+mod setup;
+mod sharing;

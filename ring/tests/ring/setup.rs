@@ -1,0 +1,129 @@
+//! What most tests need: a ring with a server in a folder of its own, and batches whose contents
+//! can be checked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pipemill_ring::host::{AcquireError, BatchInfo, Column, Ring, RingConfig, Server, Writer};
+use pipemill_ring::protocol::{FieldSpec, Mode, Scalar};
+use pipemill_ring::reader::{Batch, Event, Reader};
+use tempfile::TempDir;
+
+/// Long enough for the slowest machine: only tests that fail wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Records of a batch that fits a slot.
+pub const RECORDS: u64 = 10;
+
+pub struct Host {
+    pub ring: Arc<Ring>,
+    pub server: Option<Server>,
+    pub socket: PathBuf,
+    _folder: TempDir,
+}
+
+pub fn config() -> RingConfig {
+    RingConfig {
+        channel: "train".into(),
+        slots: 8,
+        slot_bytes: 8192,
+        credits: 2,
+        mode: Mode::Share,
+        consumers: 1,
+    }
+}
+
+pub fn fields() -> Vec<FieldSpec> {
+    vec![FieldSpec { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] }]
+}
+
+pub fn host(config: RingConfig) -> Host {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("run/socket");
+    let ring = Ring::new(config).unwrap();
+    ring.set_schema(fields()).unwrap();
+    let server = Server::start(&socket, false, vec![ring.clone()]).unwrap();
+    Host { ring, server: Some(server), socket, _folder: folder }
+}
+
+impl Host {
+    pub fn reader(&self, credits: u32) -> Reader {
+        Reader::connect(&self.socket, "train", Some(credits)).unwrap()
+    }
+
+    /// Waits until the ring stands so. There is no other way to know when a thread of the server
+    /// has seen what was sent to it.
+    pub fn wait_until(&self, what: &str, stands: impl Fn(&pipemill_ring::host::Status) -> bool) {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !stands(&self.ring.status()) {
+            let late = std::time::Instant::now() > deadline;
+            assert!(!late, "never {what}: {:?}", self.ring.status());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Fills and grants a batch of `records` records from number `first` on.
+pub fn grant(ring: &Arc<Ring>, epoch: u32, first: u64, records: u64) -> Result<u64, AcquireError> {
+    Ok(fill(ring.acquire()?, epoch, first, records))
+}
+
+/// One record, three slots long, in memory of its own.
+pub fn grant_extent(ring: &Arc<Ring>, epoch: u32, first: u64) -> Result<u64, AcquireError> {
+    let mut writer = ring.extent(100)?;
+    // Grows while it is filled, and moves.
+    writer.payload()[..100].fill(1);
+    writer.ensure(3 * ring.config().slot_bytes).unwrap();
+    assert_eq!(writer.payload()[..100], [1; 100]);
+    Ok(fill_with(writer, epoch, first, &[content(first, 3 * ring.config().slot_bytes)]))
+}
+
+pub fn fill(writer: Writer, epoch: u32, first: u64, records: u64) -> u64 {
+    let contents: Vec<_> = (first..first + records).map(|record| content(record, 100)).collect();
+    fill_with(writer, epoch, first, &contents)
+}
+
+fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -> u64 {
+    let (mut column, mut at) = (Column::default(), 0);
+    for content in contents {
+        writer.payload()[at..at + content.len()].copy_from_slice(content);
+        column.offsets.push(at as u32);
+        column.lengths.push(content.len() as u32);
+        at += content.len();
+    }
+    let info = BatchInfo {
+        epoch,
+        object: "made-up",
+        first_record: first,
+        object_offset: first * 100,
+        payload_bytes: at,
+        has_absent: false,
+    };
+    writer.grant(&info, &[column]).unwrap()
+}
+
+pub fn content(record: u64, bytes: usize) -> Vec<u8> {
+    let mut content = record.to_le_bytes().to_vec();
+    content.extend((8..bytes as u64).map(|at| (record * 31 + at * 7) as u8));
+    content
+}
+
+/// Checks all that a batch says and holds.
+pub fn check(batch: &Batch) {
+    assert_eq!(batch.object(), "made-up");
+    assert_eq!(batch.fields(), fields());
+    assert_eq!(batch.object_offset(), batch.first_record() * 100);
+    for (record, number) in (0..batch.records()).zip(batch.first_record()..) {
+        let bytes = batch.field(record, 0).expect("present");
+        assert!(bytes == content(number, bytes.len()), "record {number} is another");
+    }
+    assert_eq!(batch.field(batch.records(), 0), None);
+    assert_eq!(batch.field(0, 1), None);
+}
+
+pub fn next_batch(reader: &mut Reader) -> Batch {
+    match reader.next().unwrap() {
+        Event::Batch(batch) => batch,
+        other => panic!("expected a batch, got {other:?}"),
+    }
+}

@@ -1,0 +1,3 @@
+//! What the end-to-end tests share: inputs of each format, hosts as processes, consumers.
+
+pub mod inputs;

@@ -1,0 +1,143 @@
+//! Runs a channel of the host over objects in memory, and says all that can be seen of it.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use pipemill::channel::{Channel, OnError, Outcome, Policy, Totals};
+use pipemill::decode::{Engine, Field, Limits, Plugin};
+use serde_json::Value;
+
+use crate::sink::{Collector, Kept};
+use crate::source::Objects;
+
+/// What is decoded, and how.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub decoder: &'static str,
+    pub options: Vec<(&'static str, String)>,
+    pub objects: Vec<Vec<u8>>,
+    pub on_error: Bad,
+    pub max_record: u64,
+    pub max_errors: u64,
+}
+
+/// What happens to bad places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bad {
+    Fail,
+    Skip,
+    Quarantine,
+}
+
+/// How the bytes come in, and the memories that records go to.
+#[derive(Debug, Clone)]
+pub struct Way {
+    pub pieces: Vec<usize>,
+    pub slot: usize,
+    pub index_inside: bool,
+    pub hungry: bool,
+}
+
+impl Way {
+    /// In one piece, into memory that is never full.
+    pub fn straight() -> Self {
+        Self { pieces: Vec::new(), slot: 32 << 20, index_inside: false, hungry: false }
+    }
+}
+
+/// All that can be seen from outside, except for how records were shared out to batches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    pub schema: Option<Vec<Field>>,
+    pub records: Vec<Kept>,
+    pub bad_places: u64,
+    pub quarantined: Vec<Value>,
+    pub end: End,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    Ended,
+    Failed {
+        object: Option<String>,
+        offset: Option<u64>,
+        record: Option<u64>,
+        kind: &'static str,
+        message: String,
+        remedy: String,
+    },
+}
+
+/// Plugins are compiled once.
+pub fn plugin(name: &str) -> Plugin {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+    let engine = ENGINE.get_or_init(|| Engine::new().expect("an engine"));
+    let load = || Plugin::load(engine, name).expect("a built-in decoder");
+    let plugin = PLUGIN.get_or_init(load);
+    if plugin.name() == name { plugin.clone() } else { load() }
+}
+
+/// Runs the job.
+pub fn run(job: &Job, way: &Way) -> Seen {
+    let mut sink = Collector::new(way.slot);
+    (sink.index_inside, sink.hungry) = (way.index_inside, way.hungry);
+    run_into(job, way, &mut sink)
+}
+
+/// Runs the job into a sink of the caller's.
+pub fn run_into(job: &Job, way: &Way, sink: &mut Collector) -> Seen {
+    let folder = tempfile::tempdir().expect("a folder for the quarantine");
+    let quarantine = folder.path().join("bad.jsonl");
+    let on_error = match job.on_error {
+        Bad::Fail => OnError::Fail,
+        Bad::Skip => OnError::Skip,
+        Bad::Quarantine => OnError::Quarantine(quarantine.clone()),
+    };
+    let options = job.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let channel = Channel {
+        name: "test".to_owned(),
+        source: Box::new(Objects::new(job.objects.clone(), &way.pieces)),
+        plugin: plugin(job.decoder),
+        options: options.collect(),
+        limits: Limits::default(),
+        policy: Policy::new(on_error, job.max_errors),
+        max_record: job.max_record,
+        linger: Duration::ZERO,
+        offsets: true,
+    };
+    let mut totals = Totals::default();
+    let outcome = channel.run(sink, &mut totals);
+    assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
+    assert_eq!(totals.batches, sink.batches as u64, "the count of batches");
+    Seen {
+        schema: sink.schema.as_ref().map(|fields| fields.to_vec()),
+        records: std::mem::take(&mut sink.records),
+        bad_places: totals.bad_places,
+        quarantined: lines(&quarantine),
+        end: end(outcome),
+    }
+}
+
+fn end(outcome: Outcome) -> End {
+    match outcome {
+        Outcome::Ended => End::Ended,
+        Outcome::Stopped => panic!("nobody asked to stop"),
+        // The excerpt of the bytes there is left out: how long it can be depends on what had come.
+        Outcome::Failed(failure) => End::Failed {
+            object: failure.object,
+            offset: failure.offset,
+            record: failure.record,
+            kind: failure.fault.kind.word(),
+            message: failure.fault.message,
+            remedy: failure.fault.remedy,
+        },
+    }
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+}

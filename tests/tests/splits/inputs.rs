@@ -1,0 +1,182 @@
+//! Inputs of each format, sound and damaged, with records from nothing to many memories long.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// Bytes without a pattern that could hide a wrong offset.
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// Mostly small, some larger than any memory that the tests use.
+fn length() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0usize..40, 6 => 0usize..600, 3 => 0usize..6_000, 1 => 0usize..90_000]
+}
+
+fn payload() -> impl Strategy<Value = Vec<u8>> {
+    (length(), any::<u64>()).prop_map(|(length, seed)| noise(length, seed))
+}
+
+/// A run of records of one size, so that indexes grow large against payloads.
+fn payloads() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let run = (0usize..12, 1usize..700, any::<u64>())
+        .prop_map(|(length, count, seed)| (0..count).map(|n| noise(length, seed + n as u64)).collect());
+    let one = payload().prop_map(|payload| vec![payload]);
+    let part = prop_oneof![6 => one, 1 => run];
+    prop::collection::vec(part, 0..16).prop_map(|parts: Vec<Vec<Vec<u8>>>| parts.concat())
+}
+
+/// A TFRecord file.
+pub fn tfrecord() -> impl Strategy<Value = Vec<u8>> {
+    payloads().prop_map(|payloads| pipemill_tests::inputs::tfrecord(&payloads))
+}
+
+const MAGIC: [u8; 4] = [0x0a, 0x23, 0xd7, 0xce];
+
+/// A RecordIO file whose records may be in several parts, which the decoder has to join.
+pub fn recordio() -> impl Strategy<Value = Vec<u8>> {
+    let cuts = prop::collection::vec(length(), 0..3);
+    let several = (payload(), cuts).prop_map(|(payload, cuts)| {
+        let mut parts = Vec::new();
+        let mut rest = &payload[..];
+        for cut in cuts {
+            let (part, behind) = rest.split_at(cut.min(rest.len()));
+            parts.push(part.to_vec());
+            rest = behind;
+        }
+        parts.push(rest.to_vec());
+        vec![parts]
+    });
+    let single = payloads().prop_map(|all| all.into_iter().map(|one| vec![one]).collect::<Vec<_>>());
+    let section = prop_oneof![1 => single, 2 => several];
+    prop::collection::vec(section, 0..5).prop_map(|sections| {
+        let mut file = Vec::new();
+        for parts in sections.concat() {
+            let last = parts.len() - 1;
+            for (index, part) in parts.iter().enumerate() {
+                let cflag: u32 = match index {
+                    _ if last == 0 => 0,
+                    0 => 1,
+                    index if index == last => 3,
+                    _ => 2,
+                };
+                file.extend_from_slice(&MAGIC);
+                file.extend_from_slice(&(cflag << 29 | part.len() as u32).to_le_bytes());
+                file.extend_from_slice(part);
+                file.resize(file.len().next_multiple_of(4), b' ');
+            }
+        }
+        file
+    })
+}
+
+/// Text with all kinds of line ends.
+pub fn lines() -> impl Strategy<Value = Vec<u8>> {
+    let end = prop_oneof![4 => Just("\n"), 2 => Just("\r\n"), 1 => Just("\r"), 1 => Just("\n\n")];
+    (prop::collection::vec((payloads(), end), 0..3), any::<bool>()).prop_map(|(parts, ended)| {
+        let mut text = Vec::new();
+        for (payloads, end) in parts {
+            for payload in payloads {
+                text.extend(payload.into_iter().map(|byte| if byte < 0x20 { byte + 0x20 } else { byte }));
+                text.extend_from_slice(end.as_bytes());
+            }
+        }
+        if !ended {
+            text.pop();
+        }
+        text
+    })
+}
+
+fn cell(numbers: bool) -> BoxedStrategy<String> {
+    let number = prop_oneof![
+        any::<i16>().prop_map(|n| n.to_string()),
+        any::<f32>().prop_filter("finite", |n| n.is_finite()).prop_map(|n| n.to_string()),
+        (0u32..99).prop_map(|n| format!(" {n}.5e-3 ")),
+        Just(String::new()),
+    ];
+    if numbers {
+        return prop_oneof![20 => number, 1 => "[a-z\"]{1,3}"].boxed();
+    }
+    let long = (1usize..40_000).prop_map(|length| "lorem ipsum ".chars().cycle().take(length).collect());
+    let quoted = "[a-z,\n\r\"]{0,12}".prop_map(|text| format!("\"{}\"", text.replace('"', "\"\"")));
+    let long_quoted = (1usize..9_000).prop_map(|n| format!("\"{}\"", "a\"\",\n".repeat(n)));
+    let text = "[a-zé \"]{0,14}";
+    prop_oneof![20 => number, 20 => text, 12 => quoted, 1 => long, 1 => long_quoted].boxed()
+}
+
+/// A table of so many columns; some rows have more or fewer.
+pub fn csv(columns: usize, numbers: bool) -> impl Strategy<Value = Vec<u8>> {
+    let wide = prop_oneof![30 => Just(columns), 1 => 1..columns + 2];
+    let row = wide.prop_flat_map(move |columns| prop::collection::vec(cell(numbers), columns));
+    let end = prop_oneof![6 => Just("\n"), 3 => Just("\r\n"), 1 => Just("\n\n")];
+    let rows = (prop::collection::vec((row, end), 0..30), 1usize..20);
+    (prop::collection::vec(rows, 0..3), any::<bool>()).prop_map(|(sections, ended)| {
+        let mut text = String::new();
+        for (rows, times) in sections {
+            // The long ones once, or a table would take megabytes.
+            let times = if rows.iter().flat_map(|(row, _)| row).any(|cell| cell.len() > 99) { 1 } else { times };
+            for (row, end) in std::iter::repeat_n(&rows, times).flatten() {
+                text.push_str(&row.join(","));
+                text.push_str(end);
+            }
+        }
+        if !ended {
+            text.pop();
+        }
+        text.into_bytes()
+    })
+}
+
+/// What can happen to a file.
+#[derive(Debug, Clone)]
+pub enum Damage {
+    Flip(Index, u8),
+    Insert(Index, Vec<u8>),
+    Delete(Index, usize),
+    CutShort(Index),
+}
+
+/// None for half of the files.
+pub fn damages() -> impl Strategy<Value = Vec<Damage>> {
+    let small = || prop::collection::vec(any::<u8>(), 1..9);
+    let damage = prop_oneof![
+        4 => (any::<Index>(), 1u8..).prop_map(|(at, flip)| Damage::Flip(at, flip)),
+        2 => (any::<Index>(), small()).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        2 => (any::<Index>(), 1usize..5000).prop_map(|(at, count)| Damage::Delete(at, count)),
+        1 => any::<Index>().prop_map(Damage::CutShort),
+    ];
+    prop_oneof![Just(Vec::new()), prop::collection::vec(damage, 1..4)]
+}
+
+/// Damages a file.
+pub fn damage(mut file: Vec<u8>, damages: &[Damage]) -> Vec<u8> {
+    for damage in damages {
+        if file.is_empty() {
+            break;
+        }
+        match damage {
+            Damage::Flip(at, flip) => {
+                let at = at.index(file.len());
+                file[at] ^= flip;
+            }
+            Damage::Insert(at, bytes) => {
+                let at = at.index(file.len());
+                file.splice(at..at, bytes.iter().copied());
+            }
+            Damage::Delete(at, count) => {
+                let at = at.index(file.len());
+                file.drain(at..file.len().min(at + count));
+            }
+            Damage::CutShort(at) => file.truncate(at.index(file.len())),
+        }
+    }
+    file
+}

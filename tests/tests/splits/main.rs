@@ -1,0 +1,153 @@
+//! Any split, same records: through the host, with the real plugins, in all kinds of pieces and into
+//! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
+//! decoder's native core says.
+
+mod host;
+mod inputs;
+mod native;
+mod sink;
+mod source;
+
+use host::{Bad, Job, Way};
+use pipemill_plugin::Decoder;
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+fn config() -> Config {
+    // Minimal cases that were found stand below, with their reasons.
+    Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    let piece = prop_oneof![
+        1 => Just(0usize),
+        4 => 1usize..20,
+        4 => 1usize..400,
+        2 => 1usize..9_000,
+        1 => 1usize..200_000,
+    ];
+    let pieces = prop_oneof![
+        1 => Just(Vec::new()),
+        8 => prop::collection::vec(piece, 0..120),
+        // All of a small input byte by byte.
+        1 => Just(vec![1; 3_000]),
+    ];
+    let slot = prop_oneof![
+        2 => 1usize..1_000,
+        4 => 1_000usize..9_000,
+        4 => 9_000usize..70_000,
+        1 => 70_000usize..700_000,
+    ];
+    (pieces, slot, any::<bool>(), any::<bool>())
+        .prop_map(|(pieces, slot, index_inside, hungry)| Way { pieces, slot, index_inside, hungry })
+}
+
+type Options = Vec<(&'static str, String)>;
+
+fn job(
+    decoder: &'static str,
+    options: impl Strategy<Value = Options> + 'static,
+    file: impl Strategy<Value = Vec<u8>> + 'static,
+) -> impl Strategy<Value = Job> {
+    let file = (file, inputs::damages()).prop_map(|(file, damages)| inputs::damage(file, &damages));
+    let on_error = prop_oneof![Just(Bad::Fail), Just(Bad::Skip), Just(Bad::Quarantine)];
+    let max_record = prop_oneof![3 => Just(64u64 << 20), 1 => 0u64..3_000];
+    let max_errors = prop_oneof![6 => Just(1_000_000u64), 1 => 0u64..4];
+    let objects = prop::collection::vec(file, 1..3);
+    (options, objects, on_error, max_record, max_errors).prop_map(
+        move |(options, objects, on_error, max_record, max_errors)| Job {
+            decoder,
+            options,
+            objects,
+            on_error,
+            max_record,
+            max_errors,
+        },
+    )
+}
+
+/// The property itself.
+fn same<D: Decoder>(job: &Job, way: &Way) -> Result<(), TestCaseError> {
+    let whole = host::run(job, &Way::straight());
+    let split = host::run(job, way);
+    prop_assert_eq!(&whole, &split, "left: the whole, right: in pieces");
+    native::compare::<D>(job, &whole)
+}
+
+fn flag(name: &'static str) -> impl Strategy<Value = Options> {
+    any::<bool>().prop_map(move |on| vec![(name, on.to_string())])
+}
+
+fn fixed(options: &[(&'static str, &str)]) -> Just<Options> {
+    Just(options.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn tfrecord(job in job("tfrecord", flag("verify"), inputs::tfrecord()), way in way()) {
+        same::<pipemill_tfrecord::TfRecord>(&job, &way)?;
+    }
+
+    #[test]
+    fn recordio(
+        job in job(
+            "recordio",
+            prop_oneof![fixed(&[("multipart", "dmlc")]), fixed(&[("multipart", "concat")])],
+            inputs::recordio(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_recordio::RecordIo>(&job, &way)?;
+    }
+
+    #[test]
+    fn lines(
+        job in job(
+            "lines",
+            (flag("strip_cr"), flag("skip_blank"), flag("utf8")).prop_map(|(a, b, c)| [a, b, c].concat()),
+            inputs::lines(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_lines::Lines>(&job, &way)?;
+    }
+
+    #[test]
+    fn csv_text(
+        job in job(
+            "csv",
+            prop_oneof![
+                fixed(&[]),
+                fixed(&[("emit", "row")]),
+                fixed(&[("columns", "2,0")]),
+                fixed(&[("header", "true"), ("drop_repeated_header", "true")]),
+                fixed(&[("flexible", "true"), ("names", "a,b,c")]),
+                fixed(&[("types", "f1:int64"), ("names", "f0,f1,f2")]),
+            ],
+            inputs::csv(3, false),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+
+    #[test]
+    fn csv_numbers(
+        job in job(
+            "csv",
+            prop_oneof![
+                fixed(&[("types", "float32")]),
+                fixed(&[("types", "bytes,f0:float64,f3:int32")]),
+                fixed(&[("emit", "dense")]),
+                fixed(&[("emit", "dense"), ("empty", "nan")]),
+                fixed(&[("emit", "dense"), ("label", "f0"), ("empty", "nan")]),
+            ],
+            inputs::csv(4, true),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+}

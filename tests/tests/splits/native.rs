@@ -1,0 +1,89 @@
+//! The same input through the decoder's native core, shown as a whole: what the host must agree with.
+
+use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
+use pipemill_plugin::Decoder;
+use proptest::prelude::*;
+
+use crate::host::{Bad, End, Job, Seen};
+
+/// How both begin to say that the input is cut short; the host says more.
+const CUT: &str = "the input ends inside a record";
+
+/// Compares what the host made of a job with what the native core makes of each object.
+pub fn compare<D: Decoder>(job: &Job, seen: &Seen) -> Result<(), TestCaseError> {
+    let skips = job.on_error != Bad::Fail;
+    let options: Vec<_> = job.options.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let setup = Setup { skip: skips, max_record: job.max_record, ..Setup::new(&options) };
+    let outcomes = job.objects.iter().map(|object| decode_whole::<D>(&setup, object));
+    let mut records = seen.records.iter();
+    let mut errors = Vec::new();
+    for (number, outcome) in outcomes.enumerate() {
+        let object = format!("object {number}");
+        let failed_here = matches!(&seen.end, End::Failed { object: Some(at), .. } if *at == object);
+        let too_many = skips && failed_here;
+        if !too_many {
+            check_records(&outcome, &object, &mut records)?;
+        }
+        errors.extend(outcome.errors.into_iter().map(|error| (object.clone(), error)));
+        if failed_here {
+            break;
+        }
+    }
+    if skips { check_skipped(job, seen, &errors) } else { check_failure(seen, errors.first()) }
+}
+
+fn check_records<'a>(
+    outcome: &Outcome,
+    object: &str,
+    records: &mut impl Iterator<Item = &'a crate::sink::Kept>,
+) -> Result<(), TestCaseError> {
+    for (number, (fields, start)) in outcome.records.iter().zip(&outcome.starts).enumerate() {
+        let Some(kept) = records.next() else {
+            return Err(TestCaseError::fail(format!("{object}: record {number} is missing")));
+        };
+        prop_assert_eq!((kept.object.as_str(), kept.number, kept.start), (object, number as u64, *start));
+        prop_assert_eq!(&kept.fields, fields, "record {}", number);
+    }
+    Ok(())
+}
+
+type Error = (String, (u64, u64, String));
+
+fn check_failure(seen: &Seen, error: Option<&Error>) -> Result<(), TestCaseError> {
+    let Some((object, (at, _, text))) = error else {
+        prop_assert_eq!(&seen.end, &End::Ended);
+        return Ok(());
+    };
+    let End::Failed { object: found, offset, record, message, .. } = &seen.end else {
+        return Err(TestCaseError::fail(format!("ended well, in spite of {error:?}")));
+    };
+    let of_object = seen.records.iter().filter(|kept| kept.object == *object).count();
+    prop_assert_eq!((found.as_ref(), *offset), (Some(object), Some(*at)));
+    prop_assert_eq!(*record, Some(of_object as u64));
+    let alike = message == text || (text == CUT && message.starts_with(CUT));
+    prop_assert!(alike, "host: {}; native: {}", message, text);
+    Ok(())
+}
+
+fn check_skipped(job: &Job, seen: &Seen, errors: &[Error]) -> Result<(), TestCaseError> {
+    let most = job.max_errors.saturating_add(1).min(errors.len() as u64);
+    prop_assert_eq!(seen.bad_places, most, "bad places; native: {:?}", errors);
+    prop_assert_eq!(seen.end == End::Ended, errors.len() as u64 <= job.max_errors);
+    if job.on_error != Bad::Quarantine {
+        return Ok(());
+    }
+    prop_assert_eq!(seen.quarantined.len() as u64, most);
+    for (line, (object, (offset, length, message))) in seen.quarantined.iter().zip(errors) {
+        prop_assert_eq!(line["object"].as_str(), Some(object.as_str()));
+        prop_assert_eq!(line["offset"].as_u64(), Some(*offset));
+        let number = object.trim_start_matches("object ").parse::<usize>().expect("our own name");
+        let rest = &job.objects[number][*offset as usize..];
+        // The native host does not pass over what follows the last whole record.
+        let length = if message == CUT { rest.len() } else { *length as usize };
+        prop_assert_eq!(line["length"].as_u64(), Some(length as u64));
+        let bytes = line["bytes"].as_str().expect("text");
+        prop_assert_eq!(bytes, pipemill_tests::inputs::base64(&rest[..length]));
+        prop_assert!(line["reason"].as_str().is_some_and(|reason| reason.starts_with(message.as_str())));
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! A sink with small memories that keeps every record, and checks each batch as it comes.
+
+use std::sync::Arc;
+
+use pipemill::channel::{Batch, Halt, Sink};
+use pipemill::decode::{ABSENT, Field};
+use pipemill_ring::layout::index_room;
+
+/// One record, copied out of its batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub epoch: u32,
+    pub object: String,
+    pub number: u64,
+    pub start: u64,
+    pub fields: Vec<Option<Vec<u8>>>,
+}
+
+/// Memory of a batch. What nobody wrote reads as [`DIRT`].
+pub struct Memory {
+    bytes: Vec<u8>,
+    large: bool,
+}
+
+/// What the last batch left behind in a memory, so to speak.
+const DIRT: u8 = 0xdb;
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsMut<[u8]> for Memory {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+/// Keeps what it is granted.
+pub struct Collector {
+    /// Bytes of a memory, as a ring's slot has.
+    pub slot: usize,
+    /// Whether the index takes its part of the memory, as it does in a ring.
+    pub index_inside: bool,
+    pub hungry: bool,
+    /// Ask for the end of an epoch when so many batches have come.
+    pub leave_after: Option<usize>,
+    pub batches: usize,
+    pub large_batches: usize,
+    pub schema: Option<Arc<[Field]>>,
+    pub records: Vec<Kept>,
+    pub epochs: Vec<(u32, bool)>,
+}
+
+impl Collector {
+    pub fn new(slot: usize) -> Self {
+        Self {
+            slot,
+            index_inside: false,
+            hungry: false,
+            leave_after: None,
+            batches: 0,
+            large_batches: 0,
+            schema: None,
+            records: Vec::new(),
+            epochs: Vec::new(),
+        }
+    }
+
+    fn next_number(&self, batch: &Batch) -> u64 {
+        let same = |last: &&Kept| last.epoch == batch.epoch && last.object == batch.object;
+        self.records.last().filter(same).map_or(0, |last| last.number + 1)
+    }
+
+    /// What every batch must be, however it came about.
+    fn check(&self, memory: &Memory, batch: &Batch) {
+        let fields = self.schema.as_ref().expect("the schema comes before the first batch").len();
+        assert!(batch.records > 0, "an empty batch");
+        assert_eq!(batch.columns.len(), fields, "columns");
+        assert_eq!(batch.starts.len(), batch.records, "starts");
+        assert_eq!(batch.first_record, self.next_number(batch), "number of the first record");
+        assert!(batch.object_offset <= batch.starts[0], "object_offset behind the first record");
+        let room = self.room(memory, batch.records, fields);
+        assert!(batch.payload <= room, "a payload of {} bytes has room for {room}", batch.payload);
+        for column in &batch.columns {
+            assert_eq!(column.offsets.len(), batch.records, "offsets");
+            assert_eq!(column.lengths.len(), batch.records, "lengths");
+        }
+        let absent = batch.columns.iter().flat_map(|column| &column.offsets).any(|at| *at == ABSENT);
+        assert_eq!(batch.absent, absent, "whether a field is absent");
+    }
+}
+
+impl Sink for Collector {
+    type Memory = Memory;
+
+    fn memory(&mut self) -> Result<Memory, Halt> {
+        Ok(Memory { bytes: vec![DIRT; self.slot], large: false })
+    }
+
+    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Memory, Halt> {
+        Ok(Memory { bytes: vec![DIRT; payload], large: true })
+    }
+
+    fn room(&self, memory: &Memory, records: usize, fields: usize) -> usize {
+        if memory.large || !self.index_inside {
+            return memory.bytes.len();
+        }
+        memory.bytes.len().saturating_sub(index_room(0, 0, fields, records) + 64)
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        assert!(self.schema.is_none(), "the schema was said twice");
+        self.schema = Some(fields.clone());
+    }
+
+    fn grant(&mut self, memory: Memory, batch: &Batch) -> Result<(), Halt> {
+        self.check(&memory, batch);
+        self.batches += 1;
+        self.large_batches += usize::from(memory.large);
+        let payload = &memory.bytes[..batch.payload];
+        for record in 0..batch.records {
+            let fields = batch.columns.iter().map(|column| {
+                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+                (offset != ABSENT).then(|| payload[offset as usize..][..length].to_vec())
+            });
+            self.records.push(Kept {
+                epoch: batch.epoch,
+                object: batch.object.clone(),
+                number: batch.first_record + record as u64,
+                start: batch.starts[record],
+                fields: fields.collect(),
+            });
+        }
+        Ok(())
+    }
+
+    fn is_hungry(&self) -> bool {
+        self.hungry
+    }
+
+    fn wants_epoch_end(&self, epoch: u32) -> bool {
+        self.leave_after.is_some_and(|after| self.batches >= after && epoch == 0)
+    }
+
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), Halt> {
+        self.epochs.push((epoch, early));
+        Ok(())
+    }
+}
