@@ -153,7 +153,7 @@ def check_columns(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
 
 
 def check_dense(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
-    for place, (name, scalar, shape) in enumerate(schema):
+    for place, (name, _, _) in enumerate(schema):
         raws = [row[place] for row in sent.rows]
         sizes = {-1 if raw is None else len(raw) for raw in raws}
         if len(sizes) > 1 or -1 in sizes:

@@ -160,7 +160,8 @@ impl Numbers {
             true => self.ring.extent(self.length(first))?,
             false => self.ring.acquire()?,
         };
-        let end = if first < self.fail_after { self.fail_after.min(self.records) } else { self.records };
+        let end =
+            if first < self.fail_after { self.fail_after.min(self.records) } else { self.records };
         while next < end && (next == first || !self.is_large(first) && !self.is_large(next)) {
             let fields = self.record(epoch, next);
             let bytes: usize = fields.iter().flatten().map(Vec::len).sum();

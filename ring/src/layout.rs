@@ -219,7 +219,12 @@ fn outside(what: &'static str, at: u64, bytes: u64, memory: &[u8]) -> LayoutErro
     LayoutError::Outside { what, at, bytes, limit: memory.len() as u64 }
 }
 
-fn within<'m>(w: &'static str, at: u64, bytes: u64, memory: &'m [u8]) -> Result<&'m [u8], LayoutError> {
+fn within<'m>(
+    w: &'static str,
+    at: u64,
+    bytes: u64,
+    memory: &'m [u8],
+) -> Result<&'m [u8], LayoutError> {
     let range = usize::try_from(at).ok().zip(usize::try_from(bytes).ok());
     range
         .and_then(|(at, bytes)| memory.get(at..at.checked_add(bytes)?))
@@ -236,31 +241,32 @@ mod tests {
     struct Aligned([u8; 1024]);
 
     fn header() -> impl Strategy<Value = Header> {
-        (any::<u64>(), any::<u32>(), any::<bool>(), 0..20u32, 0..4u32, 0..300u64, 0..40u32).prop_map(
-            |(number, epoch, has_absent, records, fields, payload_bytes, object_bytes)| {
-                let plan = Plan::new(
-                    payload_bytes as usize,
-                    object_bytes as usize,
-                    fields as usize,
-                    records as usize,
-                )
-                .unwrap();
-                Header {
-                    batch: number,
-                    epoch,
-                    has_absent,
-                    records,
-                    fields,
-                    payload_at: 128,
-                    payload_bytes,
-                    index_at: plan.index_at as u64,
-                    object_at: plan.object_at as u32,
-                    object_bytes,
-                    first_record: number / 2,
-                    object_offset: number / 3,
-                }
-            },
-        )
+        (any::<u64>(), any::<u32>(), any::<bool>(), 0..20u32, 0..4u32, 0..300u64, 0..40u32)
+            .prop_map(
+                |(number, epoch, has_absent, records, fields, payload_bytes, object_bytes)| {
+                    let plan = Plan::new(
+                        payload_bytes as usize,
+                        object_bytes as usize,
+                        fields as usize,
+                        records as usize,
+                    )
+                    .unwrap();
+                    Header {
+                        batch: number,
+                        epoch,
+                        has_absent,
+                        records,
+                        fields,
+                        payload_at: 128,
+                        payload_bytes,
+                        index_at: plan.index_at as u64,
+                        object_at: plan.object_at as u32,
+                        object_bytes,
+                        first_record: number / 2,
+                        object_offset: number / 3,
+                    }
+                },
+            )
     }
 
     proptest! {

@@ -138,7 +138,9 @@ impl RingMemory {
         assert!(end.is_some_and(|end| end <= self.map.bytes), "a part outside the ring's memory");
         // SAFETY: within the mapping (above), initialised (zeroed by the kernel), and the caller
         // vouches that it is not aliased.
-        unsafe { std::slice::from_raw_parts_mut(self.map.start.cast::<u8>().add(start).as_ptr(), bytes) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.map.start.cast::<u8>().add(start).as_ptr(), bytes)
+        }
     }
 
     /// Part of it, to be read.
@@ -148,7 +150,9 @@ impl RingMemory {
     pub(crate) unsafe fn part_to_read(&self, start: usize, bytes: usize) -> &[u8] {
         assert!(start <= self.map.bytes && bytes <= self.map.bytes - start);
         // SAFETY: the part lies within the mapping, and the caller vouches for the rest.
-        unsafe { std::slice::from_raw_parts(self.map.start.cast::<u8>().add(start).as_ptr(), bytes) }
+        unsafe {
+            std::slice::from_raw_parts(self.map.start.cast::<u8>().add(start).as_ptr(), bytes)
+        }
     }
 }
 
@@ -188,7 +192,9 @@ impl ExtentMemory {
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the whole mapping, initialised (zeroed by the kernel), borrowed through
         // `&mut self`, and not yet handed to anybody.
-        unsafe { std::slice::from_raw_parts_mut(self.map.start.cast::<u8>().as_ptr(), self.map.bytes) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.map.start.cast::<u8>().as_ptr(), self.map.bytes)
+        }
     }
 
     /// All of it, to be read.

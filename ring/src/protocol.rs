@@ -409,8 +409,9 @@ fn unknown(kind: u32) -> ProtocolError {
 }
 
 fn parse<'m, T: Deserialize<'m>>(name: &str, body: &'m [u8]) -> Result<T, ProtocolError> {
-    serde_json::from_slice(body)
-        .map_err(|error| ProtocolError(format!("{name} with a body that is not understood: {error}")))
+    serde_json::from_slice(body).map_err(|error| {
+        ProtocolError(format!("{name} with a body that is not understood: {error}"))
+    })
 }
 
 fn exactly<const N: usize>(name: &str, body: &[u8]) -> Result<[u8; N], ProtocolError> {

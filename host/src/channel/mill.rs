@@ -54,7 +54,10 @@ pub(super) struct Progress {
     shown: usize,
     /// It was shown all that it asked for and still stood.
     stood: bool,
+    /// The input is at its end.
     ended: bool,
+    /// Nothing more of the object can be decoded.
+    over: bool,
     schema_known: bool,
 }
 
@@ -62,7 +65,7 @@ impl<S: Sink> Mill<'_, S> {
     /// Grinds to the end of the object.
     pub(super) fn grind(&mut self) -> Result<(), Halt> {
         self.learn_schema()?;
-        while !self.progress.ended {
+        while !self.progress.ended && !self.progress.over {
             match self.read()? {
                 Got::Bytes(_) if self.is_due() => self.turn()?,
                 Got::Nothing => self.pause()?,
@@ -72,7 +75,9 @@ impl<S: Sink> Mill<'_, S> {
                 return Err(Halt::EpochEnded);
             }
         }
-        self.turn()?;
+        if !self.progress.over {
+            self.turn()?;
+        }
         self.space.grant(self.sink)
     }
 
@@ -148,7 +153,7 @@ impl<S: Sink> Mill<'_, S> {
                     let remedy = "see `on_error` to go on behind bad records";
                     let fault = Fault::new(FaultKind::Decode, message, remedy);
                     self.pass_over(offset, fault, resume)?;
-                    if self.space.len() == 0 {
+                    if self.space.len() == 0 || self.progress.over {
                         return Ok(());
                     }
                 }
@@ -221,10 +226,13 @@ impl<S: Sink> Mill<'_, S> {
         self.space.consume(offset);
         let mut kept = Vec::new();
         match resume {
-            Resume::At(to) => self.discard_to(start + to, &mut kept)?,
-            Resume::None => self.discard_to(u64::MAX, &mut kept)?,
+            Resume::At(to) => self.discard_to(start.saturating_add(to), &mut kept)?,
+            Resume::None => {
+                self.progress.over = true;
+                self.discard_to(u64::MAX, &mut kept)?;
+            }
             Resume::Scan(from) => {
-                self.discard_to(start + from, &mut kept)?;
+                self.discard_to(start.saturating_add(from), &mut kept)?;
                 self.search(&mut kept)?;
             }
         }
@@ -232,6 +240,7 @@ impl<S: Sink> Mill<'_, S> {
         self.totals.bad_places += 1;
         self.progress = Progress {
             ended: self.progress.ended,
+            over: self.progress.over,
             schema_known: self.progress.schema_known,
             ..Progress::default()
         };

@@ -25,8 +25,6 @@ pub(super) struct Space<M> {
     /// The memory is larger than others and is granted as soon as it holds a record.
     large: bool,
     scratch: Arc<Vec<u8>>,
-    /// A place to keep the tail while memories are changed.
-    carry: Vec<u8>,
     in_place: bool,
     wants_scratch: bool,
     at: usize,
@@ -47,7 +45,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
             memory: None,
             large: false,
             scratch: Arc::default(),
-            carry: Vec::new(),
             in_place: true,
             wants_scratch: false,
             at: 0,
@@ -137,6 +134,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         self.at += count;
         self.len -= count;
         self.position += count as u64;
+        self.density = self.records as f64 / self.position.max(1) as f64;
     }
 
     /// Takes the records that a call emitted.
@@ -150,19 +148,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         self.wants_scratch = emitted.payload.len() as u64 > emitted.reached;
         if self.in_place && !self.take_in_place(sink, emitted) {
             // Too much for what is left of this memory: from here on by copying.
-            let (bytes, range) = self.chunk();
-            let chunk = (*bytes).as_ref()[range].to_vec();
-            drop(bytes);
+            self.leave_memory();
             self.grant(sink)?;
-            self.scratch = Arc::new(chunk);
-            (self.at, self.in_place) = (0, false);
         }
         if !self.in_place {
             self.take_by_copying(sink, emitted)?;
         }
         self.records += emitted.records as u64;
-        let seen = self.position + emitted.reached.max(1);
-        self.density = self.records as f64 / seen as f64;
         Ok(())
     }
 
@@ -195,21 +187,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
 
     /// The chunk goes on in the scratch.
     fn leave_memory(&mut self) {
-        let carry = std::mem::take(&mut self.carry);
-        let mut scratch = std::mem::replace(&mut self.scratch, Arc::new(carry));
-        match Arc::get_mut(&mut scratch) {
-            Some(vec) => vec.clear(),
-            None => scratch = Arc::default(),
+        let range = self.at..self.at + self.len;
+        let memory = self.memory.take();
+        let scratch = self.scratch_mut();
+        scratch.clear();
+        if let Some(memory) = &memory {
+            scratch.extend_from_slice(&(**memory).as_ref()[range]);
         }
-        if let Some(memory) = &self.memory
-            && let Some(vec) = Arc::get_mut(&mut scratch)
-        {
-            vec.extend_from_slice(&(**memory).as_ref()[self.at..self.at + self.len]);
-        }
-        if let Some(old) = Arc::get_mut(&mut self.scratch) {
-            self.carry = std::mem::take(old);
-        }
-        self.scratch = scratch;
+        self.memory = memory;
         self.at = 0;
         self.in_place = false;
     }
@@ -274,14 +259,20 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
                 self.enter_memory(sink)?;
             }
             let fields = self.batch.columns.len();
-            let records = self.batch.records + self.expected(self.len + want);
+            let records = self.batch.records + self.expected(self.len);
             let room = self.memory.as_ref().map_or(0, |memory| sink.room(memory, records, fields));
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
+            // What is read takes its own room and that of its index.
+            let index = 8.0 * fields as f64 * self.density * 1.1;
+            let worth = ((free as f64 / (1.0 + index)) as usize).min(want);
             let granting = self.large && self.batch.records > 0;
             let fresh = self.batch.records == 0;
-            if !granting && (free >= want.min(WORTH_READING) || (fresh && self.at == 0 && free > 0)) {
-                return Ok((end, end + free.min(want)));
+            if !granting && worth >= want.min(WORTH_READING) {
+                return Ok((end, end + worth));
+            }
+            if fresh && self.at == 0 && free > 0 {
+                return Ok((end, end + free.min(WORTH_READING)));
             }
             if !fresh {
                 self.grant(sink)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pipemill_plugin::{DecodeError, Resume};
 
-use crate::dialect::{Cell, Dialect, Row};
+use crate::dialect::{Cell, Dialect, Row, count_lf};
 
 /// Bytes of a value that a message shows.
 const SHOWN: usize = 40;
@@ -12,6 +12,8 @@ const SHOWN: usize = 40;
 /// A chunk on its way.
 pub(crate) struct Chunk<'a> {
     pub(crate) bytes: &'a [u8],
+    /// Whether no byte follows it.
+    pub(crate) end: bool,
     pub(crate) dialect: Dialect,
     /// Largest row, in bytes, its line end left out.
     pub(crate) max_record: u64,
@@ -19,6 +21,26 @@ pub(crate) struct Chunk<'a> {
     pub(crate) line: u64,
     /// Whether a CR stands before the chunk.
     pub(crate) after_cr: bool,
+}
+
+/// LFs counted on the way through a chunk, so that it need not be gone through for that alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// In the bytes before this place,
+    pub(crate) to: usize,
+    /// there are this many.
+    pub(crate) lines: u64,
+}
+
+impl Counted {
+    /// How many there are before `at`, which is best a place nearby.
+    pub(crate) fn up_to(self, bytes: &[u8], at: usize) -> u64 {
+        if at < self.to {
+            self.lines - count_lf(&bytes[at..self.to])
+        } else {
+            self.lines + count_lf(&bytes[self.to..at])
+        }
+    }
 }
 
 /// The first row from a place on.
@@ -34,14 +56,13 @@ impl Chunk<'_> {
     pub(crate) fn next_row(
         &self,
         mut at: usize,
-        end: bool,
         cells: &mut Vec<Cell>,
     ) -> Result<NextRow, DecodeError> {
         loop {
             if at == self.bytes.len() {
                 return Ok(NextRow::Cut(at));
             }
-            match self.dialect.row(self.bytes, at, end, cells) {
+            match self.dialect.row(self.bytes, at, self.end, cells) {
                 Row::Whole { end, next } => {
                     self.check_length(at..end)?;
                     return Ok(NextRow::Whole { row: at..end, next });

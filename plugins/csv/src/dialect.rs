@@ -51,6 +51,13 @@ pub(crate) enum Row {
     Dangling { escape: usize },
 }
 
+/// How many LFs there are.
+pub(crate) fn count_lf(bytes: &[u8]) -> u64 {
+    // In lots that a byte counts: this keeps the inner loop in registers.
+    let lot = |lot: &[u8]| lot.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
+    bytes.chunks(192).map(|bytes| u64::from(lot(bytes))).sum()
+}
+
 /// Where in a field the next byte stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -76,9 +83,7 @@ impl Dialect {
     /// whether one ends them: with `lone_cr`, CR LF is one line end.
     pub(crate) fn count_lines(&self, bytes: &[u8], after_cr: &mut bool) -> u64 {
         if !self.lone_cr {
-            // In lots that a byte counts: this keeps the inner loop in registers.
-            let lot = |lot: &[u8]| lot.iter().map(|b| u8::from(*b == b'\n')).sum::<u8>();
-            return bytes.chunks(192).map(|bytes| u64::from(lot(bytes))).sum();
+            return count_lf(bytes);
         }
         let mut lines = 0;
         for byte in bytes {

@@ -196,13 +196,16 @@ impl Columns<'_> {
         cell: Cell,
         to_bytes: fn(N) -> [u8; SIZE],
     ) -> Result<(), Wrong> {
-        let text = trimmed(value(self.job.chunk, cell, &mut self.made));
-        if text.is_empty() {
-            self.job.out.absent();
-            return Ok(());
+        match read::<N>(self.job.chunk, cell, &mut self.made) {
+            Some(number) => self.job.out.field_bytes(&to_bytes(number)),
+            None => {
+                let text = trimmed(value(self.job.chunk, cell, &mut self.made));
+                if !text.is_empty() {
+                    return Err(Wrong::new(column, N::NAME, text));
+                }
+                self.job.out.absent();
+            }
         }
-        let number = N::parse(text).ok_or_else(|| Wrong::new(column, N::NAME, text))?;
-        self.job.out.field_bytes(&to_bytes(number));
         Ok(())
     }
 }
@@ -251,26 +254,35 @@ pub(crate) struct Dense<'a> {
 }
 
 impl Dense<'_> {
+    /// Emits the fields of a record, or says in which column that went wrong.
     #[inline(always)]
-    fn tensor(&mut self) -> Result<(), Wrong> {
+    fn tensor(&mut self) -> Result<(), usize> {
         let Self { job, layout, cells, made } = self;
         let (chunk, empty_is_nan) = (job.chunk, job.empty_is_nan);
-        let float = |column| float(chunk, cells, column, made, empty_is_nan);
+        let mut float = |column| float(chunk, cells, column, made, empty_is_nan).ok_or(column);
         if layout.all {
             let columns = (0..cells.len()).filter(|column| Some(*column) != layout.label);
-            job.out.field_made(|x| append(x, columns, float))
+            job.out.field_made(|x| append(x, columns, &mut float))?;
         } else {
             let columns = layout.picks.iter().map(|pick| pick.column);
-            job.out.field_made(|x| append(x, columns, float))
+            job.out.field_made(|x| append(x, columns, &mut float))?;
         }
+        if let Some(label) = layout.label {
+            job.out.field_bytes(&float(label)?.to_le_bytes());
+        }
+        Ok(())
     }
 
-    fn label(&mut self) -> Result<(), Wrong> {
-        let Self { job, layout, cells, made } = self;
-        let Some(column) = layout.label else { return Ok(()) };
-        let float = float(job.chunk, cells, column, made, job.empty_is_nan)?;
-        job.out.field_bytes(&float.to_le_bytes());
-        Ok(())
+    #[cold]
+    fn wrong(&mut self, column: usize) -> Wrong {
+        let cell = self.cells.get(column);
+        match cell.map_or(&[][..], |cell| trimmed(value(self.job.chunk, *cell, &mut self.made))) {
+            [] => {
+                let found = "an empty field; set empty = \"nan\" to take it as NaN".to_owned();
+                Wrong { column, expected: f32::NAME, found }
+            }
+            text => Wrong::new(column, f32::NAME, text),
+        }
     }
 }
 
@@ -278,8 +290,8 @@ impl Dense<'_> {
 fn append(
     x: &mut Vec<u8>,
     columns: impl Iterator<Item = usize>,
-    mut float: impl FnMut(usize) -> Result<f32, Wrong>,
-) -> Result<(), Wrong> {
+    mut float: impl FnMut(usize) -> Result<f32, usize>,
+) -> Result<(), usize> {
     for column in columns {
         x.extend_from_slice(&float(column)?.to_le_bytes());
     }
@@ -293,20 +305,13 @@ fn float(
     column: usize,
     made: &mut Vec<u8>,
     empty_is_nan: bool,
-) -> Result<f32, Wrong> {
-    let text = cells.get(column).map_or(&[][..], |cell| trimmed(value(chunk, *cell, made)));
-    match f32::parse(text) {
-        Some(float) => Ok(float),
-        None if text.is_empty() && empty_is_nan => Ok(f32::NAN),
-        None if text.is_empty() => Err(empty(column)),
-        None => Err(Wrong::new(column, f32::NAME, text)),
+) -> Option<f32> {
+    let cell = cells.get(column).copied();
+    if let Some(float) = cell.and_then(|cell| read(chunk, cell, made)) {
+        return Some(float);
     }
-}
-
-#[cold]
-fn empty(column: usize) -> Wrong {
-    let found = "an empty field; set empty = \"nan\" to take it as NaN".to_owned();
-    Wrong { column, expected: f32::NAME, found }
+    let empty = cell.is_none_or(|cell| trimmed(value(chunk, cell, made)).is_empty());
+    (empty && empty_is_nan).then_some(f32::NAN)
 }
 
 impl Rows for Dense<'_> {
@@ -320,8 +325,9 @@ impl Rows for Dense<'_> {
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
         self.job.check_width(self.layout, self.cells.len(), &row, next)?;
         if !self.job.is_header(&row) {
-            if let Err(wrong) = self.tensor().and_then(|()| self.label()) {
+            if let Err(column) = self.tensor() {
                 self.job.out.abandon_record();
+                let wrong = self.wrong(column);
                 return Err(wrong.error(&self.job, self.layout, row.start, next));
             }
             self.job.out.end_record(row.start);
@@ -333,6 +339,15 @@ impl Rows for Dense<'_> {
     fn again(&mut self) {
         self.cells.clear();
     }
+}
+
+/// The number in a field, if it is one.
+#[inline(always)]
+fn read<N: Number>(chunk: &Chunk, cell: Cell, made: &mut Vec<u8>) -> Option<N> {
+    if cell.raw {
+        return N::parse(trimmed(value(chunk, cell, made)));
+    }
+    N::read(chunk.bytes, cell.start as usize, cell.end as usize)
 }
 
 /// The value of a field; `made` holds it where it is not as it stands.

@@ -42,7 +42,7 @@ mod simd;
 
 use std::ops::Range;
 
-use chunk::{Chunk, NextRow, shown};
+use chunk::{Chunk, Counted, NextRow, shown};
 use dialect::Cell;
 use emit::{AllFields, Columns, Dense, FirstRow, Job, WholeRows};
 use layout::{Layout, unnamed};
@@ -115,13 +115,18 @@ impl Decoder for Csv {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        let answer = self.rows(bytes, end, out);
+        let mut counted = Counted::default();
+        let answer = self.rows(bytes, end, &mut counted, out);
         let done = match &answer {
             Ok(consumed) => *consumed,
             Err(DecodeError { resume: Resume::At(to) | Resume::Scan(to), .. }) => *to as usize,
             Err(DecodeError { resume: Resume::None, .. }) => bytes.len(),
         };
-        self.pass(&bytes[..done]);
+        if self.settings.dialect.lone_cr {
+            self.pass(&bytes[..done]);
+        } else {
+            self.line += counted.up_to(bytes, done);
+        }
         answer.map(|consumed| Progress { consumed, need: 0 })
     }
 
@@ -140,7 +145,13 @@ impl Csv {
     }
 
     /// Emits the rows of a chunk and says how far it came.
-    fn rows(&mut self, bytes: &[u8], end: bool, out: &mut Records) -> Result<usize, DecodeError> {
+    fn rows(
+        &mut self,
+        bytes: &[u8],
+        end: bool,
+        counted: &mut Counted,
+        out: &mut Records,
+    ) -> Result<usize, DecodeError> {
         let mut at = 0;
         if self.at_start {
             if !end && bytes.len() < BOM.len() && BOM.starts_with(bytes) {
@@ -151,6 +162,7 @@ impl Csv {
         }
         let chunk = Chunk {
             bytes,
+            end,
             dialect: self.settings.dialect,
             max_record: self.max_record,
             line: self.line,
@@ -158,7 +170,7 @@ impl Csv {
         };
         let first_row = match self.first_row {
             Some(first_row) => first_row,
-            None => match chunk.next_row(at, end, &mut self.cells) {
+            None => match chunk.next_row(at, &mut self.cells) {
                 Ok(NextRow::Cut(at)) => return Ok(at),
                 Ok(NextRow::Whole { row, next }) => {
                     let start = row.start;
@@ -174,7 +186,7 @@ impl Csv {
                 Err(error) => return Err(error),
             },
         };
-        self.emit(&chunk, at, end, first_row, out)
+        self.emit(&chunk, at, first_row, counted, out)
     }
 }
 
@@ -210,8 +222,8 @@ impl Csv {
         &mut self,
         chunk: &Chunk,
         at: usize,
-        end: bool,
         first_row: FirstRow,
+        counted: &mut Counted,
         out: &mut Records,
     ) -> Result<usize, DecodeError> {
         // The first row was seen: it told the layout, or that was known before.
@@ -229,14 +241,16 @@ impl Csv {
         let row = &mut self.cells;
         let (cells, made) = (Vec::new(), Vec::new());
         match settings.emit {
-            Emit::Row => scan::scan(chunk, at, end, row, &mut WholeRows { job }),
+            Emit::Row => scan::scan(chunk, at, row, counted, &mut WholeRows { job }),
             Emit::Fields if layout.all && bytes_alone && !settings.flexible => {
-                scan::scan(chunk, at, end, row, &mut AllFields { job, layout })
+                scan::scan(chunk, at, row, counted, &mut AllFields { job, layout })
             }
             Emit::Fields => {
-                scan::scan(chunk, at, end, row, &mut Columns { job, layout, cells, made })
+                scan::scan(chunk, at, row, counted, &mut Columns { job, layout, cells, made })
             }
-            Emit::Dense => scan::scan(chunk, at, end, row, &mut Dense { job, layout, cells, made }),
+            Emit::Dense => {
+                scan::scan(chunk, at, row, counted, &mut Dense { job, layout, cells, made })
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 
 use pipemill_plugin::DecodeError;
 
-use crate::chunk::{Chunk, NextRow};
+use crate::chunk::{Chunk, Counted, NextRow};
 use crate::dialect::Cell;
 use crate::simd::{Block, prefix_xor};
 
@@ -21,26 +21,26 @@ pub(crate) trait Rows {
     fn again(&mut self);
 }
 
-/// Goes through the rows that lie whole in the chunk from `start` on; with `end`, the last one needs
-/// no line end. Answers how far it came: to the start of a row, or to the end.
+/// Goes through the rows that lie whole in the chunk from `start` on; at the end of the input, the
+/// last one needs no line end. Answers how far it came: to the start of a row, or to the end.
 pub(crate) fn scan<R: Rows>(
     chunk: &Chunk,
     start: usize,
-    end: bool,
     cells: &mut Vec<Cell>,
+    counted: &mut Counted,
     rows: &mut R,
 ) -> Result<usize, DecodeError> {
     let mut at = start;
     loop {
         if chunk.dialect.escape.is_none() {
-            let stop = blocks(chunk, at, rows)?;
+            let stop = blocks(chunk, at, counted, rows)?;
             rows.again();
             at = match stop {
-                Stop::End(row) if !end => return chunk.check_cut(row).map(|()| row),
+                Stop::End(row) if !chunk.end => return chunk.check_cut(row).map(|()| row),
                 Stop::End(row) | Stop::Odd(row) => row,
             };
         }
-        let next = match chunk.next_row(at, end, cells)? {
+        let next = match chunk.next_row(at, cells)? {
             NextRow::Whole { row, next } => {
                 if R::FIELDS {
                     cells.iter().for_each(|cell| rows.field(*cell));
@@ -63,23 +63,36 @@ enum Stop {
 }
 
 /// The fast way, from a row's start. It knows no escapes, and takes comments for odd.
-fn blocks<R: Rows>(chunk: &Chunk, start: usize, rows: &mut R) -> Result<Stop, DecodeError> {
-    let mut scan = Scan { chunk, start, row: start, field: start, inside: 0, doubled: 0 };
+fn blocks<R: Rows>(
+    chunk: &Chunk,
+    start: usize,
+    counted: &mut Counted,
+    rows: &mut R,
+) -> Result<Stop, DecodeError> {
+    let mut scan = Scan { chunk, start, row: start, field: start, inside: 0, doubled: 0, quote: 0 };
     if scan.starts_comment() {
         return Ok(Stop::Odd(start));
     }
-    let mut base = start;
-    while let Some(block) = chunk.bytes[base..].first_chunk::<64>() {
-        if scan.block(base, block, !0, rows)?.is_break() {
-            return Ok(Stop::Odd(scan.row));
+    let (mut base, mut lines) = (start, counted.up_to(chunk.bytes, start));
+    let stop = loop {
+        let Some(block) = chunk.bytes[base..].first_chunk::<64>() else { break None };
+        let marks = scan.marks::<R>(base, block, !0);
+        if scan.block(base, &marks, rows)?.is_break() {
+            break Some(Stop::Odd(scan.row));
         }
+        lines += u64::from(marks.lines.count_ones());
         base += 64;
+    };
+    *counted = Counted { to: base, lines };
+    if let Some(stop) = stop {
+        return Ok(stop);
     }
     let rest = &chunk.bytes[base..];
     if !rest.is_empty() {
         let mut block = [0; 64];
         block[..rest.len()].copy_from_slice(rest);
-        if scan.block(base, &block, !0 >> (64 - rest.len()), rows)?.is_break() {
+        let marks = scan.marks::<R>(base, &block, !0 >> (64 - rest.len()));
+        if scan.block(base, &marks, rows)?.is_break() {
             return Ok(Stop::Odd(scan.row));
         }
     }
@@ -99,6 +112,8 @@ struct Scan<'a> {
     inside: u64,
     /// Where the second quote of the last doubled one stands; 0 before the first.
     doubled: usize,
+    /// Behind the last quote before the block; 0 before the first.
+    quote: usize,
 }
 
 /// What stands where in a block.
@@ -108,6 +123,7 @@ struct Marks {
     ends: u64,
     /// Line ends.
     lines: u64,
+    quotes: u64,
     /// Second quotes of doubled ones.
     doubled: u64,
     odd: bool,
@@ -119,16 +135,36 @@ impl Scan<'_> {
         comment.is_some() && self.chunk.bytes.get(self.row).copied() == comment
     }
 
-    /// Hands over what ends in the block at `base`. Of its bytes those are real whose bits are set.
+    /// Hands over what ends in the block at `base`.
     #[inline(always)]
     fn block<R: Rows>(
         &mut self,
         base: usize,
-        block: &[u8; 64],
-        real: u64,
+        marks: &Marks,
         rows: &mut R,
     ) -> Result<ControlFlow<()>, DecodeError> {
-        let marks = self.marks::<R>(base, block, real);
+        // Where no quote stands, none has to be looked for in each field.
+        if marks.quotes == 0 && self.quote <= self.field {
+            return self.ends::<R, false>(base, marks, rows);
+        }
+        let flow = self.ends::<R, true>(base, marks, rows)?;
+        if let Some(bit) = marks.doubled.checked_ilog2() {
+            self.doubled = base + bit as usize;
+        }
+        if let Some(bit) = marks.quotes.checked_ilog2() {
+            self.quote = base + bit as usize + 1;
+        }
+        Ok(if marks.odd { ControlFlow::Break(()) } else { flow })
+    }
+
+    /// Goes from end to end in the block. `QUOTED` says whether a field may be.
+    #[inline(always)]
+    fn ends<R: Rows, const QUOTED: bool>(
+        &mut self,
+        base: usize,
+        marks: &Marks,
+        rows: &mut R,
+    ) -> Result<ControlFlow<()>, DecodeError> {
         let mut ends = marks.ends;
         while ends != 0 {
             let bit = ends.trailing_zeros();
@@ -138,14 +174,16 @@ impl Scan<'_> {
             let end = if is_line { self.trim_cr(at) } else { at };
             // A row that holds nothing is none.
             if !is_line || end > self.row {
-                if R::FIELDS {
+                if R::FIELDS && QUOTED {
                     let Some(cell) = self.cell(end, marks.doubled & !(!0 << bit), base) else {
                         return Ok(ControlFlow::Break(()));
                     };
                     rows.field(cell);
-                    self.field = at + 1;
+                } else if R::FIELDS {
+                    rows.field(Cell::new(self.field, end, false));
                 }
                 if !is_line {
+                    self.field = at + 1;
                     continue;
                 }
                 self.chunk.check_length(self.row..end)?;
@@ -156,10 +194,7 @@ impl Scan<'_> {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        if marks.doubled != 0 {
-            self.doubled = base + marks.doubled.ilog2() as usize;
-        }
-        Ok(if marks.odd { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(ControlFlow::Continue(()))
     }
 
     /// `at`, or the place of the CR right before it, which belongs to the line end then.
@@ -180,12 +215,9 @@ impl Scan<'_> {
         let lines = lines & real;
         let quotes = dialect.quote.map_or(0, |quote| bytes.eq(quote)) & real;
         let plain = quotes | self.inside == 0;
-        if plain && !R::FIELDS {
-            return Marks { ends: lines, lines, doubled: 0, odd: false };
-        }
-        let ends = bytes.eq(dialect.delimiter) & real | lines;
+        let ends = if plain && !R::FIELDS { 0 } else { bytes.eq(dialect.delimiter) & real } | lines;
         if plain {
-            return Marks { ends, lines, doubled: 0, odd: false };
+            return Marks { ends, lines, quotes: 0, doubled: 0, odd: false };
         }
         self.quoted::<R>(base, quotes, ends, lines)
     }
@@ -212,7 +244,7 @@ impl Scan<'_> {
         let known = (odd & odd.wrapping_neg()).wrapping_sub(1);
         self.inside = ((within as i64) >> 63) as u64;
         let ends = (if R::FIELDS { ends } else { lines }) & !within & known;
-        Marks { ends, lines, doubled, odd: odd != 0 }
+        Marks { ends, lines, quotes, doubled, odd: odd != 0 }
     }
 
     /// The field that ends before `end`, of a block at `base` with these second quotes of doubled ones

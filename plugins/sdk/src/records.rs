@@ -100,7 +100,14 @@ impl Records {
     #[inline]
     pub fn span(&mut self, start: usize, field: Range<usize>) {
         self.spans.push(pack(field));
-        self.end_record(start);
+        if self.offsets {
+            self.starts.push(start as u32);
+        }
+        // As `end_record`, but for what can't have changed: the payload.
+        self.record_span = self.spans.len();
+        if self.spans.len() >= FLUSH_SPANS {
+            self.flush();
+        }
     }
 
     /// A record of one field whose bytes the decoder made.

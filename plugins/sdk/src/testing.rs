@@ -194,9 +194,9 @@ impl<D: Decoder> Run<'_, D> {
                         return errors;
                     }
                     self.start = match error.resume {
-                        Resume::At(to) => self.reach(chunk + to as usize),
+                        Resume::At(to) => self.reach(chunk.saturating_add(to as usize)),
                         Resume::Scan(from) => {
-                            let from = self.reach(chunk + from as usize);
+                            let from = self.reach(chunk.saturating_add(from as usize));
                             self.search(from)
                         }
                         Resume::None => self.reach(usize::MAX),

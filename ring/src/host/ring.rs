@@ -190,10 +190,7 @@ impl Ring {
         Writer::extent(self.clone(), place, payload_bytes).map_err(AcquireError::Memory)
     }
 
-    fn wait_for(
-        &self,
-        take: impl Fn(&mut Table) -> Option<Place>,
-    ) -> Result<Place, AcquireError> {
+    fn wait_for(&self, take: impl Fn(&mut Table) -> Option<Place>) -> Result<Place, AcquireError> {
         let mut inner = self.lock();
         let result = loop {
             if inner.stopped {

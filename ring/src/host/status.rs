@@ -81,8 +81,7 @@ pub(super) fn snapshot(channel: &str, batches: u64, inner: &Inner, now: Instant)
 /// an epoch for an ACK: a long pause that holds up nobody is the consumer's own affair.
 pub(super) fn report_stuck(channel: &str, inner: &mut Inner, now: Instant) {
     for consumer in inner.table.consumers() {
-        let holds_up =
-            |g: &&Granted| inner.writer_waits || (inner.table.end_waits() && !g.acked);
+        let holds_up = |g: &&Granted| inner.writer_waits || (inner.table.end_waits() && !g.acked);
         let Some(oldest) = consumer.grants.iter().find(holds_up) else { continue };
         let times = age(oldest, now).as_secs() / STUCK.as_secs();
         let Some(link) = inner.links.iter_mut().find(|link| link.id == consumer.id) else {

@@ -225,6 +225,8 @@ fn check_size(payload_bytes: usize) -> Result<(), RingError> {
     // The name's place behind the payload must be a u32 too.
     match payload_bytes <= MAX_PAYLOAD - HEADER_BYTES {
         true => Ok(()),
-        false => Err(RingError::TooLarge { bytes: payload_bytes, limit: MAX_PAYLOAD - HEADER_BYTES }),
+        false => {
+            Err(RingError::TooLarge { bytes: payload_bytes, limit: MAX_PAYLOAD - HEADER_BYTES })
+        }
     }
 }

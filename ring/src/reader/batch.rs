@@ -69,7 +69,8 @@ impl Batch {
         lease: Arc<Lease>,
     ) -> Result<Batch, String> {
         let range = usize::try_from(from).ok().zip(usize::try_from(grant.bytes).ok());
-        let part = range.and_then(|(from, bytes)| memory.bytes().get(from..from.checked_add(bytes)?));
+        let part =
+            range.and_then(|(from, bytes)| memory.bytes().get(from..from.checked_add(bytes)?));
         let (Some((from, bytes)), Some(part)) = (range, part) else {
             return Err(format!("GRANT of {} bytes, more than there is", grant.bytes));
         };

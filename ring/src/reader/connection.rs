@@ -22,8 +22,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn open(path: &Path, channel: &str) -> Result<Connection, ReaderError> {
-        let failed =
-            |errno: Errno| ReaderError::Connect { path: path.into(), error: errno.into() };
+        let failed = |errno: Errno| ReaderError::Connect { path: path.into(), error: errno.into() };
         let address = UnixAddr::new(path).map_err(failed)?;
         let socket = seqpacket(SockFlag::empty()).map_err(failed)?;
         loop {

@@ -216,7 +216,8 @@ impl Reader {
             (slot, fd) => {
                 let with = if fd.is_some() { "with" } else { "without" };
                 let bytes = grant.bytes;
-                let what = format!("GRANT of {bytes} bytes in slot {slot} {with} memory of its own");
+                let what =
+                    format!("GRANT of {bytes} bytes in slot {slot} {with} memory of its own");
                 return Err(self.connection.broke(what));
             }
         };

@@ -38,8 +38,9 @@ impl Process {
     /// The next line and its time in nanoseconds.
     pub fn line(&mut self) -> Option<(u128, String)> {
         let line = self.lines.next()?.unwrap();
-        let (time, text) = line.split_once(' ').expect("a time, then text");
-        Some((time.parse().unwrap_or_else(|_| panic!("the child says: {line}")), text.into()))
+        let time = line.split_once(' ').and_then(|(time, text)| Some((time.parse().ok()?, text)));
+        let (time, text) = time.unwrap_or_else(|| panic!("the child says: {line}"));
+        Some((time, text.into()))
     }
 
     pub fn kill(&mut self) {
@@ -83,7 +84,8 @@ fn consume(socket: &Path) {
         match reader.next().unwrap() {
             Event::Batch(batch) => {
                 check(&batch);
-                let what = format!("{} {} {}", batch.number(), batch.first_record(), batch.records());
+                let what =
+                    format!("{} {} {}", batch.number(), batch.first_record(), batch.records());
                 say(&format!("got {what}"));
                 say(&format!("acking {what}"));
                 batch.ack();

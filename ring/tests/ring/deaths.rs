@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pipemill_ring::host::Ring;
 use pipemill_ring::layout::OWN_MEMORY;
 use pipemill_ring::reader::{Event, ReaderError};
-use proptest::test_runner::{RngAlgorithm, TestRng};
 use proptest::prelude::Rng;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::child::Process;
 use crate::raw::Raw;
-use crate::setup::{RECORDS, check, config, grant, grant_extent, host, next_batch};
+use crate::setup::{RECORDS, check, config, folder, grant, grant_extent, host, next_batch};
 
 const KILLS: usize = 100;
 
@@ -171,7 +171,7 @@ fn a_panic_does_not_ack() {
 
 #[test]
 fn when_the_host_dies_the_reader_gets_what_was_granted_and_then_an_error() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let mut process = Process::start("serve", &socket);
     assert_eq!(process.line().unwrap().1, "ready");
@@ -192,7 +192,7 @@ fn when_the_host_dies_the_reader_gets_what_was_granted_and_then_an_error() {
 
 #[test]
 fn a_reader_that_waits_learns_at_once_that_the_host_died() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let mut process = Process::start("serve", &socket);
     assert_eq!(process.line().unwrap().1, "ready");

@@ -9,7 +9,7 @@ use pipemill_ring::endpoint::EndpointError;
 use pipemill_ring::host::{Ring, Server, ServerError};
 
 use crate::child::Process;
-use crate::setup::config;
+use crate::setup::{config, folder};
 
 fn start(socket: &Path, allow_other_users: bool) -> Result<Server, ServerError> {
     Server::start(socket, allow_other_users, vec![Ring::new(config()).unwrap()])
@@ -25,7 +25,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 fn the_socket_is_this_users_and_gone_at_the_end() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("made/for/it/socket");
     let server = start(&socket, false).unwrap();
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
@@ -35,7 +35,7 @@ fn the_socket_is_this_users_and_gone_at_the_end() {
 
 #[test]
 fn a_second_host_is_refused_and_told_who_the_first_is() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let first = start(&socket, false).unwrap();
     match start(&socket, false) {
@@ -51,7 +51,7 @@ fn a_second_host_is_refused_and_told_who_the_first_is() {
 
 #[test]
 fn the_socket_of_a_killed_host_is_replaced() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let mut process = Process::start("serve", &socket);
     assert_eq!(process.line().unwrap().1, "ready");
@@ -64,7 +64,7 @@ fn the_socket_of_a_killed_host_is_replaced() {
 
 #[test]
 fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     for _ in 0..20 {
         // A listener that is dropped leaves its socket behind, as a killed host does.
@@ -85,7 +85,7 @@ fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
 
 #[test]
 fn an_old_host_does_not_take_away_the_socket_of_a_new_one() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let old = start(&socket, false).unwrap();
     std::fs::remove_file(&socket).unwrap();
@@ -96,7 +96,7 @@ fn an_old_host_does_not_take_away_the_socket_of_a_new_one() {
 
 #[test]
 fn what_is_not_ours_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let file = folder.path().join("file");
     std::fs::write(&file, "precious").unwrap();
     let message = start(&file, false).unwrap_err().to_string();
@@ -118,7 +118,7 @@ fn another_user_is_refused_unless_allowed() {
         eprintln!("not root: another user can't be played");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let answer = || Process::start("nobody", &socket).line().unwrap().1;
     let server = start(&socket, false).unwrap();

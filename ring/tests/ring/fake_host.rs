@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use crate::raw::Raw;
-use crate::setup::fields;
+use crate::setup::{fields, folder};
 
 const SLOT: usize = 4096;
 const SLOTS: usize = 2;
@@ -28,7 +28,7 @@ struct FakeHost {
 
 impl FakeHost {
     fn new() -> FakeHost {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder();
         let path = folder.path().join("socket");
         let flags = SockFlag::SOCK_CLOEXEC;
         let listener = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
@@ -111,7 +111,12 @@ fn good_ring() -> Vec<u8> {
 
 const GRANT: Grant = Grant { grant: 0, batch: 0, bytes: SLOT as u64, slot: 1, epoch: 0 };
 
-fn with_grant(host: &FakeHost, ring: &[u8], grant: Grant, own: Option<&[u8]>) -> Result<Batch, ReaderError> {
+fn with_grant(
+    host: &FakeHost,
+    ring: &[u8],
+    grant: Grant,
+    own: Option<&[u8]>,
+) -> Result<Batch, ReaderError> {
     let (ring, own) = (memory(ring, true), own.map(|own| memory(own, true)));
     host.answer(&[
         (protocol::welcome(&welcome()), Some(ring.as_fd())),
@@ -166,7 +171,10 @@ fn a_welcome_that_can_not_be_is_the_hosts_fault() {
     broke(host.answer(&[(protocol::stream_end().into(), None)]));
     broke(host.answer(&[(vec![1, 2, 3], None)]));
     assert!(matches!(host.answer(&[]), Err(ReaderError::HostDied { .. })));
-    let early = [(protocol::welcome(&welcome()), Some(ring.as_fd())), (protocol::grant(&GRANT).into(), None)];
+    let early = [
+        (protocol::welcome(&welcome()), Some(ring.as_fd())),
+        (protocol::grant(&GRANT).into(), None),
+    ];
     assert!(broke(host.answer(&early)).contains("GRANT before SCHEMA"));
 }
 

@@ -9,7 +9,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::child::Process;
 use crate::raw::{Raw, hello};
-use crate::setup::{RECORDS, check, config, grant, host, next_batch};
+use crate::setup::{RECORDS, check, config, folder, grant, host};
 
 #[test]
 fn a_wrong_grant_number_is_refused_and_costs_nobody_a_batch() {
@@ -138,7 +138,7 @@ fn usage(process: &Process) -> (usize, u64) {
 
 #[test]
 fn thousands_of_connections_leave_nothing_behind() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let mut process = Process::start("serve", &socket);
     assert_eq!(process.line().unwrap().1, "ready");

@@ -2,8 +2,8 @@
 
 mod child;
 mod deaths;
-mod ends;
 mod endpoint;
+mod ends;
 mod fake_host;
 mod hostile;
 mod raw;

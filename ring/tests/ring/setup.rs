@@ -1,6 +1,7 @@
 //! What most tests need: a ring with a server in a folder of its own, and batches whose contents
 //! can be checked.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,11 @@ pub struct Host {
     _folder: TempDir,
 }
 
+/// A folder that is this user's alone.
+pub fn folder() -> TempDir {
+    tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().unwrap()
+}
+
 pub fn config() -> RingConfig {
     RingConfig {
         channel: "train".into(),
@@ -38,7 +44,7 @@ pub fn fields() -> Vec<FieldSpec> {
 }
 
 pub fn host(config: RingConfig) -> Host {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("run/socket");
     let ring = Ring::new(config).unwrap();
     ring.set_schema(fields()).unwrap();

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use pipemill_ring::host::{BatchInfo, Column, Ring, RingError, Server};
 use pipemill_ring::protocol::{Mode, ToConsumer, ack, release};
-use pipemill_ring::reader::{Event, Reader, ReaderError};
+use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 
 use crate::raw::{Raw, hello};
-use crate::setup::{RECORDS, check, config, fields, grant, host, next_batch};
+use crate::setup::{RECORDS, check, config, fields, folder, grant, host, next_batch};
 
 #[test]
 fn an_ack_alone_gives_no_credit_back_and_a_release_does() {
@@ -17,7 +17,7 @@ fn an_ack_alone_gives_no_credit_back_and_a_release_does() {
         grant(&host.ring, 0, batch * RECORDS, RECORDS).unwrap();
     }
     let held = [next_batch(&mut reader), next_batch(&mut reader)];
-    held.each_ref().map(|batch| batch.ack());
+    held.iter().for_each(Batch::ack);
     let acked = |status: &pipemill_ring::host::Status| status.consumers[0].unacked == 0;
     host.wait_until("ACKed", acked);
     let status = host.ring.status();
@@ -138,7 +138,7 @@ fn a_broadcast_consumer_that_dies_holds_up_nobody_and_the_last_one_loses_nothing
 
 #[test]
 fn what_is_said_in_hello_is_checked() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let socket = folder.path().join("socket");
     let ring = |name: &str| {
         let mut config = config();

@@ -1,5 +1,6 @@
 //! Runs a channel of the host over objects in memory, and says all that can be seen of it.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -16,10 +17,21 @@ use crate::source::Objects;
 pub struct Job {
     pub decoder: &'static str,
     pub options: Vec<(&'static str, String)>,
-    pub objects: Vec<Vec<u8>>,
+    pub objects: Vec<Bytes>,
     pub on_error: Bad,
     pub max_record: u64,
     pub max_errors: u64,
+}
+
+/// Bytes that a failed test shows as text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self.0[..self.0.len().min(600)];
+        write!(f, "{} bytes b\"{}\"", self.0.len(), shown.escape_ascii())
+    }
 }
 
 /// What happens to bad places.
@@ -42,7 +54,7 @@ pub struct Way {
 impl Way {
     /// In one piece, into memory that is never full.
     pub fn straight() -> Self {
-        Self { pieces: Vec::new(), slot: 32 << 20, index_inside: false, hungry: false }
+        Self { pieces: Vec::new(), slot: 8 << 20, index_inside: false, hungry: false }
     }
 }
 
@@ -99,7 +111,7 @@ pub fn run_into(job: &Job, way: &Way, sink: &mut Collector) -> Seen {
     let options = job.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let channel = Channel {
         name: "test".to_owned(),
-        source: Box::new(Objects::new(job.objects.clone(), &way.pieces)),
+        source: Box::new(Objects::new(job.objects.iter().map(|object| object.0.clone()), &way.pieces)),
         plugin: plugin(job.decoder),
         options: options.collect(),
         limits: Limits::default(),
@@ -140,4 +152,32 @@ fn end(outcome: Outcome) -> End {
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+}
+
+impl Seen {
+    /// What differs first, if anything does.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let pair = |what: &str, a: &dyn fmt::Debug, b: &dyn fmt::Debug| {
+            let differs = |text: &str| text.chars().take(1_000).collect::<String>();
+            Some(format!("{what}: {}\nagainst: {}", differs(&format!("{a:?}")), differs(&format!("{b:?}"))))
+        };
+        let counts = (self.records.len(), other.records.len());
+        if let Some(at) = self.records.iter().zip(&other.records).position(|(a, b)| a != b) {
+            return pair(&format!("record {at} of {counts:?}"), &self.records[at], &other.records[at]);
+        }
+        if counts.0 != counts.1 {
+            let missing = self.records.get(counts.1).or(other.records.get(counts.0));
+            return pair("records", &(counts, missing), &"");
+        }
+        if self.end != other.end {
+            return pair("end", &self.end, &other.end);
+        }
+        if self.quarantined != other.quarantined {
+            return pair("quarantined", &self.quarantined, &other.quarantined);
+        }
+        if self.bad_places != other.bad_places {
+            return pair("bad places", &self.bad_places, &other.bad_places);
+        }
+        if self.schema != other.schema { pair("schema", &self.schema, &other.schema) } else { None }
+    }
 }

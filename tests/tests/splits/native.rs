@@ -14,7 +14,7 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Seen) -> Result<(), TestCaseError> 
     let skips = job.on_error != Bad::Fail;
     let options: Vec<_> = job.options.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let setup = Setup { skip: skips, max_record: job.max_record, ..Setup::new(&options) };
-    let outcomes = job.objects.iter().map(|object| decode_whole::<D>(&setup, object));
+    let outcomes = job.objects.iter().map(|object| decode_whole::<D>(&setup, &object.0));
     let mut records = seen.records.iter();
     let mut errors = Vec::new();
     for (number, outcome) in outcomes.enumerate() {
@@ -77,7 +77,7 @@ fn check_skipped(job: &Job, seen: &Seen, errors: &[Error]) -> Result<(), TestCas
         prop_assert_eq!(line["object"].as_str(), Some(object.as_str()));
         prop_assert_eq!(line["offset"].as_u64(), Some(*offset));
         let number = object.trim_start_matches("object ").parse::<usize>().expect("our own name");
-        let rest = &job.objects[number][*offset as usize..];
+        let rest = &job.objects[number].0[*offset as usize..];
         // The native host does not pass over what follows the last whole record.
         let length = if message == CUT { rest.len() } else { *length as usize };
         prop_assert_eq!(line["length"].as_u64(), Some(length as u64));

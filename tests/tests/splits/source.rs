@@ -14,8 +14,9 @@ pub struct Objects {
 
 impl Objects {
     /// `pieces`: sizes of the reads of each object, 0 for one that gives nothing; then all the rest.
-    pub fn new(objects: Vec<Vec<u8>>, pieces: &[usize]) -> Self {
-        Self { objects: objects.into_iter(), pieces: pieces.to_vec(), given: 0, ended: false }
+    pub fn new(objects: impl Iterator<Item = Vec<u8>>, pieces: &[usize]) -> Self {
+        let objects = objects.collect::<Vec<_>>().into_iter();
+        Self { objects, pieces: pieces.to_vec(), given: 0, ended: false }
     }
 }
 

@@ -21,7 +21,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_same(input in nasty(), comment: bool, double_quote: bool) {
+    fn the_same(mut input in nasty(), comment: bool, double_quote: bool) {
+        // It makes a record of a comment that the input ends in, and ends comments at LF alone.
+        if comment {
+            input.push(b'\n');
+            input.retain(|byte| *byte != b'\r');
+        }
         let names: Vec<_> = (0..200).map(|column| format!("c{column}")).collect();
         let names = names.join(",");
         let outcome = decode_whole::<Csv>(&Setup::new(&[

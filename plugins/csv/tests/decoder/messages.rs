@@ -36,7 +36,7 @@ fn ragged() {
 fn numbers() {
     let message = "line 3, column 1 (`price`): expected float32, found \"12,5 \\xe2\\x82\\xac\"";
     let options = [("header", "true"), ("types", "price:float32")];
-    one(&options, "id,price\n1,2\n3,\"12,5 €\"\n4,5\n", (13, 14, message));
+    one(&options, "id,price\n1,2\n3,\"12,5 €\"\n4,5\n", (13, 13, message));
     let message = "line 1, column 0 (`f0`): expected int32, found \"id\"; if this row is the header, \
                    set header = true";
     one(&[("types", "int32")], "id\n1\n", (0, 3, message));

@@ -119,7 +119,9 @@ impl Model {
             self.epoch = batch.epoch;
             for (id, held) in &mut self.consumers {
                 let wants = held.left != Some(batch.epoch) || self.leaving == Some(batch.epoch);
-                if (self.mode == Mode::Share && *id == to) || (self.mode == Mode::Broadcast && wants) {
+                if (self.mode == Mode::Share && *id == to)
+                    || (self.mode == Mode::Broadcast && wants)
+                {
                     held.due.push_back(number);
                 }
             }
@@ -166,7 +168,8 @@ impl Model {
             self.filling.remove(at);
             return;
         }
-        let (&number, &(_, batch)) = self.batches.iter().find(|(_, (at, _))| *at == place).expect("in use");
+        let (&number, &(_, batch)) =
+            self.batches.iter().find(|(_, (at, _))| *at == place).expect("in use");
         assert_eq!(self.holders(number), 0, "freed while a consumer holds it");
         if !self.acked.contains(&number) && self.finished.is_none() {
             let leaves = |held: &Held| held.left == Some(batch.epoch);

@@ -1,0 +1,87 @@
+# What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`. Each sets up what it
+# needs by itself, once, in the target folder.
+# Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+override TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(TARGET)
+export PYTHONPYCACHEPREFIX := $(TARGET)/pycache
+
+PYTHON ?= python3
+VENV   := $(TARGET)/venv
+PY     := $(VENV)/bin/python
+WASM   := wasm32-unknown-unknown
+DIGITS := $(TARGET)/demo/digits.csv
+DEMOS  := examples/digits examples/two-consumers
+
+help: ## what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
+	cargo build --release -p pipemill
+	@$(call run-demos,release)
+
+test: test-rust test-python test-examples ## all tests
+
+test-rust: wasm
+	cargo $(if $(nextest),nextest run,test) --workspace
+	$(if $(nextest),cargo test --workspace --doc)
+
+test-python: wasm venv
+	cargo build -p pipemill -p pipemill-ring --bin pipemill --example serve_numbers
+	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers \
+	    $(PY) -m pytest -q -p no:cacheprovider python
+
+test-examples: wasm venv $(DIGITS)
+	cargo build -p pipemill
+	@$(call run-demos,debug)
+	PIPEMILL=$(TARGET)/debug/pipemill $(MAKE) --no-print-directory -C examples/decoder-rust test
+
+bench: wasm ## measure, and write target/bench/report.json
+	cargo run --release -p pipemill-bench
+
+lint: wasm venv ## formats, warnings, types, documentation
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	$(MAKE) --no-print-directory -C examples/decoder-rust lint
+	$(PY) -m compileall -q python/src examples
+	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
+
+clean: ## remove the target folder
+	rm -rf $(TARGET)
+
+# --- set-up
+
+# $(call run-demos,PROFILE)
+run-demos = for demo in $(DEMOS); do \
+    echo "== $$demo"; PIPEMILL=$(TARGET)/$(1)/pipemill PYTHON=$(PY) $$demo/run $(DIGITS); done
+
+nextest = $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
+
+wasm:
+	@test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM)" || rustup target add $(WASM)
+
+venv: $(VENV)/ready
+
+# The reader is installed as a link to python/, so only its pyproject.toml matters here. The stamp
+# holds the checkout's path: a target folder may be shared by several.
+ifneq ($(shell cat $(VENV)/ready 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/ready
+endif
+$(VENV)/ready: python/pyproject.toml python/requirements-test.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9))' || \
+	    { echo "make: Python 3.9 or later is needed; say which with PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "make: Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt -e ./python
+	@printf %s "$(CURDIR)" >$@
+
+$(DIGITS): | venv
+	$(PY) examples/digits/fetch.py $@
+
+.PHONY: help demo test test-rust test-python test-examples bench lint clean wasm venv

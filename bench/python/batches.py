@@ -1,0 +1,15 @@
+"""The measured side: one Python process that takes batches from the ring."""
+
+import time
+
+import pipemill
+
+records = size = batches = 0
+with pipemill.connect(channel="bench") as stream:
+    started = time.perf_counter()
+    for batch in stream:
+        batches += 1
+        records += len(batch)
+        size += int(batch.lengths("data").sum())
+    seconds = time.perf_counter() - started
+print(records, size, seconds, batches)

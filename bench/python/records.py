@@ -1,0 +1,16 @@
+"""As `batches.py`, but touches each record as a memoryview."""
+
+import time
+
+import pipemill
+
+records = size = batches = 0
+with pipemill.connect(channel="bench") as stream:
+    started = time.perf_counter()
+    for batch in stream:
+        batches += 1
+        for record in batch:
+            records += 1
+            size += len(record)
+    seconds = time.perf_counter() - started
+print(records, size, seconds, batches)

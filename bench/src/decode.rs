@@ -1,0 +1,63 @@
+//! Decoding from files: Wasm through the host into the ring, against the same core natively.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use pipemill::source::{Compression, Files, Pattern};
+use pipemill::stop::Stop;
+
+use crate::data::{self, Format};
+use crate::host::Mill;
+use crate::report::{Place, Report};
+use crate::{in_turns, native};
+
+/// A case: its name, format, record size, decoder options and bar.
+type Case = (&'static str, Format, usize, &'static [(&'static str, &'static str)], f64);
+
+const CASES: [Case; 8] = [
+    ("tfrecord 100 B, full CRC", Format::TfRecord, 100, &[], 0.68),
+    ("tfrecord 1 KiB, full CRC", Format::TfRecord, 1 << 10, &[], 0.68),
+    ("tfrecord 100 KiB, full CRC", Format::TfRecord, 100 << 10, &[], 0.68),
+    ("recordio 100 B", Format::RecordIo, 100, &[], 0.68),
+    ("recordio 1 KiB", Format::RecordIo, 1 << 10, &[], 0.68),
+    ("recordio 100 KiB", Format::RecordIo, 100 << 10, &[], 0.68),
+    ("csv rows of 100 B, quoted", Format::Csv, 100, &[("emit", "row")], 0.75),
+    ("csv fields of 100 B rows, quoted", Format::Csv, 100, &[], 0.68),
+];
+
+pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
+    for (name, format, record, options, bar) in CASES {
+        let path = data::file(place, format, record)?;
+        let options: Vec<_> =
+            options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let mill = Mill::new(format.decoder(), &options)?;
+        let stop = Stop::new()?;
+        let mut counts = (0, 0);
+        let (wasm, native) = in_turns(
+            || {
+                let pattern = Pattern::File(path.clone());
+                let files = Files::new(pattern, 1, Compression::None, stop.clone());
+                let (seconds, totals) = mill.run(&place.dir, Box::new(files))?;
+                counts.0 = totals.records;
+                Ok(seconds)
+            },
+            || {
+                let (seconds, records) = run_native(format, &path, &options)?;
+                counts.1 = records;
+                Ok(seconds)
+            },
+        )?;
+        ensure!(counts.0 == counts.1 && counts.0 > 0, "{name}: {counts:?} records");
+        let bytes = std::fs::metadata(&path)?.len() as f64 / 1e9;
+        report.rate(name, bytes / wasm, "GB/s", "the same core, native", bytes / native, Some(bar));
+    }
+    Ok(())
+}
+
+fn run_native(format: Format, path: &Path, options: &[(String, String)]) -> Result<(f64, u64)> {
+    match format {
+        Format::TfRecord => native::run::<pipemill_tfrecord::TfRecord>(path, options),
+        Format::RecordIo => native::run::<pipemill_recordio::RecordIo>(path, options),
+        Format::Csv => native::run::<pipemill_csv::Csv>(path, options),
+    }
+}

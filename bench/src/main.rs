@@ -1,0 +1,61 @@
+//! `make bench`: figures as ratios, both sides taken in one run, on data in the page cache.
+//!
+//! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments choose the parts to
+//! run (`decode`, `fifo`, `python`, `latency`); without any, all.
+
+mod data;
+mod decode;
+mod fifo;
+mod host;
+mod latency;
+mod native;
+mod python;
+mod report;
+
+use anyhow::Result;
+
+/// How often each side is measured. Sides take turns, and the medians are compared, because the
+/// machine's speed drifts.
+const ROUNDS: usize = 7;
+
+fn main() -> Result<()> {
+    let parts: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| name == part);
+    let place = report::Place::find()?;
+    let mut report = report::Report::default();
+    if wanted("decode") {
+        decode::measure(&place, &mut report)?;
+    }
+    if wanted("fifo") {
+        fifo::measure(&place, &mut report)?;
+    }
+    if wanted("python") {
+        python::measure(&place, &mut report)?;
+    }
+    if wanted("latency") {
+        latency::measure(&place, &mut report)?;
+    }
+    report.write(&place)
+}
+
+/// Seconds that each of two things takes, in turns: the medians.
+fn in_turns(
+    mut one: impl FnMut() -> Result<f64>,
+    mut other: impl FnMut() -> Result<f64>,
+) -> Result<(f64, f64)> {
+    let (mut ones, mut others) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let (a, b) = (one()?, other()?);
+        // The first round warms caches.
+        if round > 0 {
+            ones.push(a);
+            others.push(b);
+        }
+    }
+    Ok((median(ones), median(others)))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

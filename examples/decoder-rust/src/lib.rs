@@ -1,0 +1,82 @@
+//! A pipemill decoder for a small format, to copy and change. A file is the magic `PSTR`, then
+//! records: the length as a little-endian `u16`, then so many bytes.
+
+use pipemill_plugin::{
+    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Scalar, StreamInfo,
+};
+
+const MAGIC: &[u8] = b"PSTR";
+const LENGTH: usize = 2;
+
+/// What is kept between calls. Never a part of a record: bytes that are not consumed are shown again.
+pub struct Pascal {
+    text: bool,
+    max_record: u64,
+    magic_seen: bool,
+}
+
+// The plugin's door. All else is plain Rust that is tested natively, see `tests/`.
+pipemill_plugin::export!(Pascal);
+
+impl Decoder for Pascal {
+    fn options() -> Vec<OptionSpec> {
+        vec![OptionSpec::bool("text", false, "make the field text: strings must be UTF-8")]
+    }
+
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        let text = options.is_on("text");
+        Ok(Self { text, max_record: info.max_record, magic_seen: false })
+    }
+
+    fn schema(&self) -> Option<Vec<Field>> {
+        let scalar = if self.text { Scalar::Utf8 } else { Scalar::Bytes };
+        Some(vec![Field::new("string", scalar)])
+    }
+
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        _end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let mut at = 0;
+        if !self.magic_seen {
+            let Some(magic) = chunk.get(..MAGIC.len()) else {
+                return Ok(Progress { consumed: 0, need: MAGIC.len() });
+            };
+            if magic != MAGIC {
+                let message = format!("expected the magic {MAGIC:02x?}, found {magic:02x?}");
+                return Err(DecodeError::fatal(0, message));
+            }
+            self.magic_seen = true;
+            at = MAGIC.len();
+        }
+        while let Some(length) = chunk[at..].first_chunk::<LENGTH>() {
+            let start = at + LENGTH;
+            let end = start + usize::from(u16::from_le_bytes(*length));
+            let Some(string) = chunk.get(start..end) else {
+                // The record is not whole: say how much it wants and leave it unconsumed.
+                return Ok(Progress { consumed: at, need: end - at });
+            };
+            self.check(string).map_err(|why| DecodeError::skippable(at, why, end as u64))?;
+            // A span: the bytes stay where they are, nothing is copied.
+            out.span(at, start..end);
+            at = end;
+        }
+        Ok(Progress { consumed: at, need: LENGTH })
+    }
+}
+
+impl Pascal {
+    /// Says what was expected and what stood there; pipemill adds file, offset and record number.
+    fn check(&self, string: &[u8]) -> Result<(), String> {
+        if string.len() as u64 > self.max_record {
+            let (length, max) = (string.len(), self.max_record);
+            return Err(format!("a string of {length} bytes is larger than max_record ({max})"));
+        }
+        match str::from_utf8(string) {
+            Err(error) if self.text => Err(format!("expected UTF-8: {error}")),
+            _ => Ok(()),
+        }
+    }
+}

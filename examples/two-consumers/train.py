@@ -1,0 +1,93 @@
+"""Two processes learn to read digits from one pipemill channel, and average what they learned.
+
+The channel shares its batches out: each goes to one of the two, whichever is ready. At the end of
+an epoch both send their weights to the parent, which averages them by the number of rows that each
+has seen. Every fifth row is never learned from; the accuracy is measured on these.
+"""
+
+import multiprocessing
+import sys
+import time
+
+import numpy as np
+import softmax
+
+import pipemill
+
+CONSUMERS = 2
+RECORD = np.dtype([("pixels", "<f4", 64), ("digit", "<i4")])  # as write_tfrecord.py has it
+
+
+def consumer(pipe, all_connected):
+    """One of the processes. It connects by itself: a connection is one consumer."""
+    weights = softmax.new_weights()
+    kept = [np.empty(0, RECORD)]
+    with pipemill.connect("train") as stream:
+        # Without this, one may have read all before the others are there.
+        all_connected.wait(timeout=60)
+        for epoch in stream.epochs():
+            rows, learning = 0, 0.0
+            for batch in epoch:
+                begun = time.perf_counter()
+                records = batch.dense("data").view(RECORD)[:, 0]  # still no copy
+                held = (batch.first_record + np.arange(len(batch))) % 5 == 0
+                if epoch.number == 0:
+                    kept.append(records[held])  # a selection is a copy: the batch can go back
+                softmax.learn(weights, records["pixels"][~held], records["digit"][~held])
+                rows += len(batch)
+                learning += time.perf_counter() - begun
+            pipe.send((weights, rows, learning))
+            weights = pipe.recv()
+            mine = np.concatenate(kept)
+            pipe.send((softmax.right(weights, mine["pixels"], mine["digit"]), len(mine)))
+
+
+def average_epochs(pipes):
+    """Averages until the consumers hang up; the accuracy at the end."""
+    accuracy, records, learning, started = 0.0, 0, [0.0] * len(pipes), None
+    for number in range(sys.maxsize):
+        try:
+            weights, rows, busy = zip(*[pipe.recv() for pipe in pipes])
+        except EOFError:
+            break
+        started = started or time.perf_counter()  # how Python starts is not to be measured
+        average = sum(w * n for w, n in zip(weights, rows)) / sum(rows)
+        for pipe in pipes:
+            pipe.send(average.astype(np.float32))
+        right, held = map(sum, zip(*[pipe.recv() for pipe in pipes]))
+        accuracy = right / held
+        shares = " + ".join(map(str, rows))
+        print(f"epoch {number}: accuracy {accuracy:.3f} on {held} rows not learned from; read {shares}")
+        if number > 0:
+            records += sum(rows)
+            learning = [total + new for total, new in zip(learning, busy)]
+    seconds = max(time.perf_counter() - (started or 0), 1e-9)
+    print(f"{records:,} records, the first epoch's not counted, in {seconds:.2f} s: {records / seconds:,.0f} records/s")
+    shares = " and ".join(f"{busy / seconds:.0%}" for busy in learning)
+    print(f"train.py: {shares} of the time learning, the rest waiting for batches and each other")
+    return accuracy
+
+
+def main():
+    context = multiprocessing.get_context("spawn")
+    all_connected = context.Barrier(CONSUMERS)
+    pipes, processes = [], []
+    for _ in range(CONSUMERS):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=consumer, args=(theirs, all_connected), daemon=True)
+        process.start()
+        theirs.close()  # so that the process's end shows here as the end of its pipe
+        pipes.append(ours)
+        processes.append(process)
+    accuracy = average_epochs(pipes)
+    for pipe, process in zip(pipes, processes):
+        pipe.close()
+        process.join()
+    if any(process.exitcode for process in processes):
+        sys.exit("train.py: a consumer failed; what it said stands above")
+    if not accuracy > softmax.EXPECTED:
+        sys.exit(f"train.py: accuracy {accuracy:.3f}, expected more than {softmax.EXPECTED}")
+
+
+if __name__ == "__main__":
+    main()
