@@ -1,4 +1,4 @@
-"""Softmax regression on the digits, in numpy: what the examples learn. Nothing of pipemill is here."""
+"""Softmax regression on the digits, in numpy: what the examples learn. It knows no pipemill."""
 
 import numpy as np
 

@@ -8,9 +8,9 @@ import sys
 import time
 
 import numpy as np
-import softmax
-
 import pipemill
+
+import softmax
 
 
 def main():

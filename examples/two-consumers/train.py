@@ -10,9 +10,9 @@ import sys
 import time
 
 import numpy as np
-import softmax
-
 import pipemill
+
+import softmax
 
 CONSUMERS = 2
 RECORD = np.dtype([("pixels", "<f4", 64), ("digit", "<i4")])  # as write_tfrecord.py has it
@@ -57,12 +57,14 @@ def average_epochs(pipes):
         right, held = map(sum, zip(*[pipe.recv() for pipe in pipes]))
         accuracy = right / held
         shares = " + ".join(map(str, rows))
-        print(f"epoch {number}: accuracy {accuracy:.3f} on {held} rows not learned from; read {shares}")
+        tested = f"accuracy {accuracy:.3f} on {held} rows not learned from"
+        print(f"epoch {number}: {tested}; rows read: {shares}")
         if number > 0:
             records += sum(rows)
             learning = [total + new for total, new in zip(learning, busy)]
     seconds = max(time.perf_counter() - (started or 0), 1e-9)
-    print(f"{records:,} records, the first epoch's not counted, in {seconds:.2f} s: {records / seconds:,.0f} records/s")
+    rate = f"{records / seconds:,.0f} records/s"
+    print(f"{records:,} records since the first epoch in {seconds:.2f} s: {rate}")
     shares = " and ".join(f"{busy / seconds:.0%}" for busy in learning)
     print(f"train.py: {shares} of the time learning, the rest waiting for batches and each other")
     return accuracy

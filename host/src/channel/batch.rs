@@ -43,10 +43,11 @@ impl Batch {
     }
 
     /// Adds all records of a call. Those in the chunk have their bytes at `chunk`, those that were
-    /// made at `made`, both counted from the start of the memory.
+    /// made at `made` (anywhere in the payload if all of these are empty), both counted from the start
+    /// of the memory.
     pub(super) fn add_in_place(&mut self, emitted: &Emitted, chunk: usize, made: usize, from: u64) {
         let (chunk, made) = (chunk as u32, made as u32);
-        let plain = emitted.payload.is_empty() && !emitted.absent;
+        let plain = !emitted.made && !emitted.absent;
         for (to, column) in self.columns.iter_mut().zip(&emitted.columns) {
             to.lengths.extend_from_slice(&column.lengths);
             if plain {

@@ -322,11 +322,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         }
         if emitted.payload.is_empty() {
             self.batch.payload = self.batch.payload.max(self.at + emitted.reached as usize);
+            self.batch.add_in_place(emitted, self.at, 0, self.position);
         } else {
             self.memory_mut()[made_at..made_end].copy_from_slice(&emitted.payload);
             self.batch.payload = made_end;
+            self.batch.add_in_place(emitted, self.at, made_at, self.position);
         }
-        self.batch.add_in_place(emitted, self.at, made_at, self.position);
         true
     }
 

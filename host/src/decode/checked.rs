@@ -27,6 +27,8 @@ pub struct Emitted {
     pub records: usize,
     /// Whether a field is absent.
     pub absent: bool,
+    /// Whether a field lies in the payload, if only as an empty one.
+    pub made: bool,
     /// Whether all fields lie in the payload.
     pub all_made: bool,
     /// Where in the chunk the last emitted span ends.
@@ -44,6 +46,7 @@ impl Emitted {
         self.starts.clear();
         self.records = 0;
         self.absent = false;
+        self.made = false;
         self.all_made = true;
         self.reached = 0;
     }
@@ -158,6 +161,7 @@ impl Emitted {
                     } else if *span != u64::MAX {
                         let end = end - u64::from(MADE);
                         bad |= end > payload;
+                        self.made = true;
                     } else {
                         self.absent = true;
                     }

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
@@ -101,6 +101,8 @@ pub(super) struct Pipe {
     path: String,
     file: File,
     idle: Option<Duration>,
+    /// When the last byte came, if a wait has begun since.
+    silent_since: Option<Instant>,
     stop: Stop,
     /// Before a writer came, a read gives 0 bytes, which is no end. `poll` knows the difference: it
     /// reports a hang-up only if there was a writer.
@@ -111,13 +113,16 @@ pub(super) struct Pipe {
 
 impl Pipe {
     fn new(path: &str, file: File, idle: Option<Duration>, stop: Stop) -> Self {
-        Self { path: path.to_owned(), file, idle, stop, writer_came: false, blocking: false }
+        Self { path: path.to_owned(), file, idle, silent_since: None, stop, writer_came: false, blocking: false }
     }
 
     fn wait(&mut self, wait: Option<Duration>) -> Result<Option<Got>, SourceError> {
-        let limit = match (wait, self.idle) {
-            (Some(wait), Some(idle)) => Some(wait.min(idle)),
-            (wait, idle) => wait.or(idle),
+        // Waits are short, because the caller has other things to see to; silence adds up over them.
+        let since = *self.silent_since.get_or_insert_with(Instant::now);
+        let left = self.idle.map(|idle| idle.saturating_sub(since.elapsed()));
+        let limit = match (wait, left) {
+            (Some(wait), Some(left)) => Some(wait.min(left)),
+            (wait, left) => wait.or(left),
         };
         let woken = readable(self.file.as_fd(), &self.stop, limit)
             .map_err(|error| SourceError::io(&self.path, "can't wait for it", &error))?;
@@ -127,14 +132,14 @@ impl Pipe {
                 Ok(None)
             }
             Woken::Stopped => Ok(Some(Got::Stopped)),
-            Woken::Late if wait.is_some_and(|wait| self.idle.is_none_or(|idle| wait < idle)) => {
-                Ok(Some(Got::Nothing))
-            }
-            Woken::Late => Err(SourceError::new(
-                &self.path,
-                format!("no byte came for {:?}, the time that `idle` allows", limit.unwrap_or_default()),
-                "see whether its writer still runs, or raise `idle`",
-            )),
+            Woken::Late => match self.idle {
+                Some(idle) if since.elapsed() >= idle => Err(SourceError::new(
+                    &self.path,
+                    format!("no byte came for {idle:?}, the time that `idle` allows"),
+                    "see whether its writer still runs, or raise `idle`",
+                )),
+                _ => Ok(Some(Got::Nothing)),
+            },
         }
     }
 }
@@ -153,6 +158,7 @@ impl Input for Pipe {
             match self.file.read(buf) {
                 Ok(0) => return Ok(Got::End),
                 Ok(count) => {
+                    self.silent_since = None;
                     self.writer_came = !self.blocking;
                     return Ok(Got::Bytes(count));
                 }

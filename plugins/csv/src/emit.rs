@@ -249,27 +249,51 @@ impl Rows for Columns<'_> {
 pub(crate) struct Dense<'a> {
     pub(crate) job: Job<'a>,
     pub(crate) layout: &'a Layout,
+    /// The columns of `x`, in order.
+    pub(crate) columns: Vec<usize>,
     pub(crate) cells: Vec<Cell>,
     pub(crate) made: Vec<u8>,
 }
 
 impl Dense<'_> {
     /// Emits the fields of a record, or says in which column that went wrong.
-    #[inline(always)]
-    fn tensor(&mut self) -> Result<(), usize> {
-        let Self { job, layout, cells, made } = self;
-        let (chunk, empty_is_nan) = (job.chunk, job.empty_is_nan);
-        let mut float = |column| float(chunk, cells, column, made, empty_is_nan).ok_or(column);
-        if layout.all {
-            let columns = (0..cells.len()).filter(|column| Some(*column) != layout.label);
-            job.out.field_made(|x| append(x, columns, &mut float))?;
-        } else {
-            let columns = layout.picks.iter().map(|pick| pick.column);
-            job.out.field_made(|x| append(x, columns, &mut float))?;
+    fn fields(&mut self) -> Result<(), usize> {
+        let all = self.layout.all && self.job.flexible;
+        if all && self.columns.len() != self.cells.len() {
+            // A row of another length than the last.
+            let label = self.layout.label;
+            self.columns = (0..self.cells.len()).filter(|column| Some(*column) != label).collect();
         }
-        if let Some(label) = layout.label {
-            job.out.field_bytes(&float(label)?.to_le_bytes());
+        let Self { job, cells, made, columns, .. } = self;
+        let (chunk, nan) = (job.chunk, job.empty_is_nan);
+        job.out.field_made(|x| {
+            let from = x.len();
+            x.resize(from + 4 * columns.len(), 0);
+            for (place, column) in x[from..].chunks_exact_mut(4).zip(&*columns) {
+                let cell = cells.get(*column).copied();
+                let float = match cell.and_then(|cell| read(chunk, cell, made)) {
+                    Some(float) => float,
+                    None => nothing(chunk, cell, made, nan).ok_or(*column)?,
+                };
+                place.copy_from_slice(&f32::to_le_bytes(float));
+            }
+            Ok::<(), usize>(())
+        })?;
+        match self.layout.label {
+            Some(label) => self.label(label),
+            None => Ok(()),
         }
+    }
+
+    #[inline(never)]
+    fn label(&mut self, column: usize) -> Result<(), usize> {
+        let Self { job, cells, made, .. } = self;
+        let cell = cells.get(column).copied();
+        let float = cell
+            .and_then(|cell| read::<f32>(job.chunk, cell, made))
+            .or_else(|| nothing(job.chunk, cell, made, job.empty_is_nan))
+            .ok_or(column)?;
+        job.out.field_bytes(&float.to_le_bytes());
         Ok(())
     }
 
@@ -286,32 +310,11 @@ impl Dense<'_> {
     }
 }
 
-#[inline(always)]
-fn append(
-    x: &mut Vec<u8>,
-    columns: impl Iterator<Item = usize>,
-    mut float: impl FnMut(usize) -> Result<f32, usize>,
-) -> Result<(), usize> {
-    for column in columns {
-        x.extend_from_slice(&float(column)?.to_le_bytes());
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn float(
-    chunk: &Chunk,
-    cells: &[Cell],
-    column: usize,
-    made: &mut Vec<u8>,
-    empty_is_nan: bool,
-) -> Option<f32> {
-    let cell = cells.get(column).copied();
-    if let Some(float) = cell.and_then(|cell| read(chunk, cell, made)) {
-        return Some(float);
-    }
+/// The value of a field without one, if it may have none.
+#[cold]
+fn nothing(chunk: &Chunk, cell: Option<Cell>, made: &mut Vec<u8>, nan: bool) -> Option<f32> {
     let empty = cell.is_none_or(|cell| trimmed(value(chunk, cell, made)).is_empty());
-    (empty && empty_is_nan).then_some(f32::NAN)
+    (empty && nan).then_some(f32::NAN)
 }
 
 impl Rows for Dense<'_> {
@@ -325,7 +328,7 @@ impl Rows for Dense<'_> {
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
         self.job.check_width(self.layout, self.cells.len(), &row, next)?;
         if !self.job.is_header(&row) {
-            if let Err(column) = self.tensor() {
+            if let Err(column) = self.fields() {
                 self.job.out.abandon_record();
                 let wrong = self.wrong(column);
                 return Err(wrong.error(&self.job, self.layout, row.start, next));

@@ -249,7 +249,9 @@ impl Csv {
                 scan::scan(chunk, at, row, counted, &mut Columns { job, layout, cells, made })
             }
             Emit::Dense => {
-                scan::scan(chunk, at, row, counted, &mut Dense { job, layout, cells, made })
+                let columns = layout.picks.iter().map(|pick| pick.column).collect();
+                let dense = &mut Dense { job, layout, columns, cells, made };
+                scan::scan(chunk, at, row, counted, dense)
             }
         }
     }

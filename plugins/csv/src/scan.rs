@@ -251,19 +251,18 @@ impl Scan<'_> {
     /// before that; `None` if it is odd.
     #[inline(always)]
     fn cell(&self, end: usize, doubled: u64, base: usize) -> Option<Cell> {
-        let (start, quote) = (self.field, self.chunk.dialect.quote);
-        if end == start || Some(self.chunk.bytes[start]) != quote {
-            return Some(Cell::new(start, end, false));
-        }
-        // Its last byte is the closing quote, or else text stands behind that.
-        if end - start < 2 || Some(self.chunk.bytes[end - 1]) != quote {
+        let (start, bytes) = (self.field, self.chunk.bytes);
+        // Only called where a quote was seen. What ends a field is no quote: an empty one is plain.
+        let quote = self.chunk.dialect.quote?;
+        let quoted = bytes[start] == quote;
+        // The last byte is the closing quote, or else text stands behind that. No branch but this
+        // one, which is hardly ever taken: which fields are quoted can't be foretold.
+        if quoted & ((end - start < 2) | (bytes[end.max(1) - 1] != quote)) {
             return None;
         }
         let last = doubled.checked_ilog2().map_or(self.doubled, |bit| base + bit as usize);
-        Some(if last > start {
-            Cell::new(start, end, true)
-        } else {
-            Cell::new(start + 1, end - 1, false)
-        })
+        let raw = quoted & (last > start);
+        let inner = usize::from(quoted & !raw);
+        Some(Cell::new(start + inner, end - inner, raw))
     }
 }

@@ -6,6 +6,7 @@
 //! copying of an index happens before. The server's own state belongs to its thread alone.
 //! Messages are sent under the lock so that a consumer gets them in the order of the table.
 
+mod config;
 mod consumers;
 mod ring;
 mod server;
@@ -13,7 +14,8 @@ mod status;
 mod table;
 mod writer;
 
-pub use ring::{AcquireError, Ring, RingConfig, RingError};
+pub use config::{AcquireError, RingConfig, RingError};
+pub use ring::Ring;
 pub use server::{Server, ServerError};
 pub use status::{ConsumerStatus, Status};
 pub use writer::{BatchInfo, Column, Writer};

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use nix::sys::epoll::Epoll;
 
+use super::config::{AcquireError, RingConfig, RingError};
 use super::consumers::{Beside, Link, Peer};
 use super::status::{self, Status};
 use super::table::{Batch, ConsumerId, Effect, End, Place, Table};
 use super::writer::Writer;
-use crate::layout::{ALIGN, HEADER_BYTES, OWN_MEMORY};
-use crate::memory::{MemoryError, RingMemory};
+use crate::layout::OWN_MEMORY;
+use crate::memory::RingMemory;
 use crate::protocol::{
-    self, ErrorReport, FieldSpec, Grant, Hello, MAX_MESSAGE, Mode, PROTOCOL, ToHost, Welcome,
+    self, ErrorReport, FieldSpec, Grant, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome,
 };
 use crate::socket::send;
 
@@ -25,97 +26,6 @@ const EXTENTS: u32 = 2;
 const MAX_ENDS: usize = 64;
 /// A consumer's name for itself is cut to this.
 const MAX_CLIENT: usize = 200;
-
-/// What a ring is to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RingConfig {
-    /// Name of the channel.
-    pub channel: String,
-    /// Number of slots, 2 or more. Best: the credits of all consumers, and 2.
-    pub slots: u32,
-    /// Size of a slot in bytes: a multiple of 4096, less than 4 GiB.
-    pub slot_bytes: usize,
-    /// Grants that a consumer may hold where it does not say itself, 1 or more.
-    pub credits: u32,
-    /// How batches are shared out.
-    pub mode: Mode,
-    /// Consumers that must be connected before the first grant, 1 or more. For `broadcast`, so
-    /// that all of them see all batches.
-    pub consumers: u32,
-}
-
-/// What can be wrong with a ring or with a batch that is granted.
-#[derive(Debug, thiserror::Error)]
-pub enum RingError {
-    /// A setting that can't be.
-    #[error("ring of channel {channel:?}: {what}")]
-    Config {
-        /// The channel.
-        channel: String,
-        /// Which setting, what is expected and what stood there.
-        what: String,
-    },
-    /// No memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The fields of a channel can't change, since consumers were told them.
-    #[error("the fields of channel {channel:?} changed: expected {expected:?}, found {found:?}")]
-    SchemaChanged {
-        /// The channel.
-        channel: String,
-        /// What was set first.
-        expected: Vec<FieldSpec>,
-        /// What was to be set now.
-        found: Vec<FieldSpec>,
-    },
-    /// Too many or too long fields.
-    #[error("the description of the {fields} fields takes {bytes} bytes; a message holds 65536")]
-    SchemaTooLong {
-        /// How many fields.
-        fields: usize,
-        /// How long the message would be.
-        bytes: usize,
-    },
-    /// A batch before the schema.
-    #[error("a batch was granted before the channel's fields were set")]
-    NoSchema,
-    /// The columns don't fit the schema or each other.
-    #[error(
-        "a batch with {columns} columns, the first of {records} records: expected {fields} \
-         columns of the same length"
-    )]
-    Columns {
-        /// Fields of the schema.
-        fields: usize,
-        /// Columns given.
-        columns: usize,
-        /// Length of the first.
-        records: usize,
-    },
-    /// It does not fit.
-    #[error("a batch of {bytes} bytes does not fit into {limit} bytes")]
-    TooLarge {
-        /// Needed, in bytes.
-        bytes: usize,
-        /// There, in bytes.
-        limit: usize,
-    },
-}
-
-/// Why there is no memory for a batch.
-#[derive(Debug, thiserror::Error)]
-pub enum AcquireError {
-    /// [`Ring::stop`] was called.
-    #[error("the channel was stopped")]
-    Stopped,
-    /// Consumers ask for the rest of this epoch to be left out. Comes back until
-    /// [`Ring::end_epoch`] is called.
-    #[error("the rest of epoch {0} is to be left out")]
-    EpochEnd(u32),
-    /// There is none.
-    #[error(transparent)]
-    Memory(RingError),
-}
 
 /// A channel's ring. One thread writes; any thread may ask.
 pub struct Ring {
@@ -149,7 +59,7 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// Makes the ring and all of its memory.
     pub fn new(config: RingConfig) -> Result<Arc<Ring>, RingError> {
-        let bytes = check(&config)?;
+        let bytes = config.check()?;
         let memory = RingMemory::create(&format!("pipemill:{}", config.channel), bytes)?;
         let inner = Inner {
             table: Table::new(config.mode, config.consumers, config.slots, EXTENTS),
@@ -300,6 +210,7 @@ impl Ring {
 
     /// # Safety
     /// As for [`RingMemory::part`]: the caller has taken this slot from the table.
+    #[expect(clippy::mut_from_ref, reason = "slots are lent apart from each other")]
     pub(super) unsafe fn slot(&self, place: Place) -> &mut [u8] {
         let bytes = self.config.slot_bytes;
         // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
@@ -404,9 +315,9 @@ impl Ring {
         });
     }
 
-    /// Logs consumers that hold others up.
-    pub(super) fn report_stuck(&self) {
-        status::report_stuck(&self.config.channel, &mut self.lock(), Instant::now());
+    /// A line for the log for each consumer that holds others up, once per 30 s.
+    pub(super) fn stuck(&self, now: Instant) -> Vec<String> {
+        status::stuck(&self.config.channel, &mut self.lock(), now)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -477,33 +388,4 @@ impl Inner {
             self.table.set_blocked(link.id, true, now);
         }
     }
-}
-
-/// The size of all slots, if the settings can be.
-fn check(config: &RingConfig) -> Result<usize, RingError> {
-    let wrong = |what: String| RingError::Config { channel: config.channel.clone(), what };
-    if config.channel.is_empty() {
-        return Err(wrong("a channel's name must not be empty".into()));
-    }
-    if config.slots < 2 {
-        return Err(wrong(format!("slots: expected 2 or more, found {}", config.slots)));
-    }
-    if config.credits == 0 || config.consumers == 0 {
-        let (credits, consumers) = (config.credits, config.consumers);
-        return Err(wrong(format!(
-            "credits and consumers: expected 1 or more, found {credits} and {consumers}"
-        )));
-    }
-    let bytes = config.slot_bytes;
-    let fits = bytes.is_multiple_of(4096) && bytes > 0 && u32::try_from(bytes).is_ok();
-    if !fits {
-        return Err(wrong(format!(
-            "slot: expected a multiple of 4096 bytes below 4 GiB, found {bytes}"
-        )));
-    }
-    const { assert!(HEADER_BYTES.is_multiple_of(ALIGN) && 4096usize.is_multiple_of(ALIGN)) };
-    bytes
-        .checked_mul(config.slots as usize)
-        .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(|| wrong(format!("{} slots of {bytes} bytes are too much", config.slots)))
 }

@@ -168,7 +168,7 @@ impl Desk {
 
     fn tick(&mut self) {
         for ring in self.channels.values() {
-            ring.report_stuck();
+            ring.stuck(Instant::now()).iter().for_each(|line| log::warn!("{line}"));
         }
         if !self.listening {
             self.listen(true);

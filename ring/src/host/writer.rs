@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::ring::{Ring, RingError};
+use super::config::RingError;
+use super::ring::Ring;
 use super::table::{Batch, Place};
 use crate::layout::{ABSENT, HEADER_BYTES, Header, Plan, spans_fit};
 use crate::memory::{ExtentMemory, column_bytes};
@@ -91,7 +92,7 @@ impl Writer {
     /// must fit in here too, see [`index_room`](crate::layout::index_room). It starts at a
     /// multiple of 64. Holds old bytes, not zeros.
     pub fn payload(&mut self) -> &mut [u8] {
-        &mut self.bytes()[HEADER_BYTES..]
+        self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
     }
 
     /// Makes the payload area at least `bytes` long; what was written stays. A slot can't grow.

@@ -64,7 +64,7 @@ pub enum ReaderError {
     Refused(String),
     /// The channel failed; the report says where and why.
     #[error("{0}")]
-    Failed(ErrorReport),
+    Failed(Box<ErrorReport>),
     /// The host hung up without saying that the stream is over.
     #[error("channel {channel:?}: the host died: it hung up before the end of the stream")]
     HostDied {
@@ -179,7 +179,7 @@ impl Reader {
             if let Some(finish) = &self.finish {
                 return match finish.clone() {
                     Finish::StreamEnd => Ok(Event::StreamEnd),
-                    Finish::Failed(report) => Err(ReaderError::Failed(report)),
+                    Finish::Failed(report) => Err(ReaderError::Failed(report.into())),
                     Finish::Refused(message) => Err(ReaderError::Refused(message)),
                 };
             }

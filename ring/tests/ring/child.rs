@@ -110,7 +110,13 @@ fn serve(socket: &Path) {
     }
     say("ready");
     loop {
-        std::thread::park();
+        let held = ring.status().granted;
+        if held == 3 {
+            say("granted");
+        }
+        while ring.status().granted == held {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 }
 

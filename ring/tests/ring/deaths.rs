@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, fork};
 use pipemill_ring::host::Ring;
 use pipemill_ring::layout::OWN_MEMORY;
 use pipemill_ring::reader::{Event, ReaderError};
@@ -133,6 +135,7 @@ fn what_a_dead_consumer_had_not_acked_comes_first_and_in_order() {
     // ACKs the second one, and goes.
     dying.send(&pipemill_ring::protocol::ack(grants[1].0.grant)).unwrap();
     drop(dying);
+    host.wait_until("gone", |status| status.consumers.is_empty());
     let mut reader = host.reader(2);
     let seen: Vec<_> = (0..4)
         .map(|_| {
@@ -157,6 +160,7 @@ fn a_panic_does_not_ack() {
     });
     assert!(result.join().is_err());
     drop(reader);
+    host.wait_until("gone", |status| status.consumers.is_empty());
     // The next consumer sees it again; and one that goes on after a panic is done with it.
     let mut reader = host.reader(1);
     let batch = next_batch(&mut reader);
@@ -177,6 +181,7 @@ fn when_the_host_dies_the_reader_gets_what_was_granted_and_then_an_error() {
     assert_eq!(process.line().unwrap().1, "ready");
     let mut reader = pipemill_ring::reader::Reader::connect(&socket, "train", Some(3)).unwrap();
     let first = next_batch(&mut reader);
+    assert_eq!(process.line().unwrap().1, "granted");
     process.kill();
     process.child.wait().unwrap();
     let second = next_batch(&mut reader);
@@ -205,6 +210,32 @@ fn a_reader_that_waits_learns_at_once_that_the_host_died() {
         process.kill();
         assert!(matches!(waiting.join().unwrap(), Err(ReaderError::HostDied { .. })));
     });
+}
+
+#[test]
+fn a_forked_child_leaves_its_parents_connection_alone() {
+    let host = host(config());
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    grant(&host.ring, 0, 10, RECORDS).unwrap();
+    let mut reader = host.reader(2);
+    let batch = next_batch(&mut reader);
+    // SAFETY: the child calls nothing that another thread's lock could stop, but for malloc, which
+    // the C library keeps usable after a fork; and it ends without returning.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let forked = matches!(reader.next(), Err(ReaderError::Forked { .. }));
+            drop(batch);
+            // SAFETY: ends the process.
+            unsafe { nix::libc::_exit(if forked { 7 } else { 1 }) }
+        }
+        ForkResult::Parent { child } => {
+            assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 7)));
+        }
+    }
+    assert_eq!(next_batch(&mut reader).number(), 1);
+    check(&batch);
+    host.wait_until("ACKed", |status| status.consumers[0].unacked == 0);
+    assert_eq!(host.ring.status().consumers[0].held, 1);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The socket's path: one host at a time, one user, nothing left behind.
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Barrier;
 
@@ -68,7 +69,11 @@ fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
     let socket = folder.path().join("socket");
     for _ in 0..20 {
         // A listener that is dropped leaves its socket behind, as a killed host does.
-        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        drop(UnixListener::bind(&socket).unwrap());
+        // Until then a process that another test is just starting has it, between fork and exec.
+        while UnixStream::connect(&socket).is_ok() {
+            std::thread::yield_now();
+        }
         let barrier = Barrier::new(4);
         let started: Vec<_> = std::thread::scope(|scope| {
             let starts = [(); 4].map(|()| {

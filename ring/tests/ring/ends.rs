@@ -57,13 +57,13 @@ fn a_failure_comes_behind_the_batches_before_it_and_is_told_to_late_ones_too() {
     let batch = next_batch(&mut reader);
     for _ in 0..2 {
         match reader.next() {
-            Err(ReaderError::Failed(found)) => assert_eq!(found, report()),
+            Err(ReaderError::Failed(found)) => assert_eq!(*found, report()),
             other => panic!("expected the report, got {other:?}"),
         }
     }
     drop(batch);
     let late = Reader::connect(&host.socket, "train", None).unwrap().next();
-    assert!(matches!(late, Err(ReaderError::Failed(found)) if found == report()));
+    assert!(matches!(late, Err(ReaderError::Failed(found)) if *found == report()));
 }
 
 #[test]
@@ -191,6 +191,7 @@ fn a_full_socket_keeps_the_order_and_loses_nothing() {
     let mut deaf = host.reader(2);
     grant(&host.ring, 0, 0, RECORDS).unwrap();
     drop(next_batch(&mut deaf));
+    host.wait_until("released", |status| status.free == 8);
     for epoch in 0..EPOCHS {
         host.ring.end_epoch(epoch, false);
     }

@@ -98,11 +98,7 @@ pub fn hello(channel: &str, credits: u32) -> Vec<u8> {
 }
 
 fn fd_of(message: ControlMessageOwned) -> Option<OwnedFd> {
-    match message {
-        // SAFETY: the kernel has just made it for us.
-        ControlMessageOwned::ScmRights(fds) => {
-            fds.first().map(|fd| unsafe { OwnedFd::from_raw_fd(*fd) })
-        }
-        _ => None,
-    }
+    let ControlMessageOwned::ScmRights(fds) = message else { return None };
+    // SAFETY: the kernel has just made it for us.
+    fds.first().map(|fd| unsafe { OwnedFd::from_raw_fd(*fd) })
 }

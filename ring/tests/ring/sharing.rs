@@ -132,6 +132,7 @@ fn a_broadcast_consumer_that_dies_holds_up_nobody_and_the_last_one_loses_nothing
     last.send(&ack(held.grant)).unwrap();
     assert_eq!(last.grant().0.batch, 1);
     drop(last);
+    host.wait_until("gone", |status| status.consumers.is_empty());
     let mut reader = host.reader(2);
     assert_eq!([1, 2, 3].map(|_| next_batch(&mut reader).number()), [1, 2, 3]);
 }

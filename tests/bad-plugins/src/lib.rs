@@ -1,1 +1,7 @@
-//! placeholder
+//! A decoder that does whatever wrong its option `do` says, to see that the host takes no harm. It
+//! speaks the raw interface, because the SDK would keep it from most of it. Natively it is empty.
+
+#[cfg(target_arch = "wasm32")]
+mod misdeeds;
+#[cfg(target_arch = "wasm32")]
+mod plugin;

@@ -51,7 +51,7 @@ fn job(
 ) -> impl Strategy<Value = Job> {
     let file = (file, inputs::damages()).prop_map(|(file, damages)| Bytes(inputs::damage(file, &damages)));
     let on_error = prop_oneof![Just(Bad::Fail), Just(Bad::Skip), Just(Bad::Quarantine)];
-    let max_record = prop_oneof![3 => Just(64u64 << 20), 1 => 0u64..3_000];
+    let max_record = prop_oneof![3 => Just(64u64 << 20), 1 => 1u64..3_000];
     let max_errors = prop_oneof![6 => Just(1_000_000u64), 1 => 0u64..4];
     let objects = prop::collection::vec(file, 1..3);
     (options, objects, on_error, max_record, max_errors).prop_map(

@@ -9,8 +9,15 @@ use crate::host::{Bad, End, Job, Seen};
 /// How both begin to say that the input is cut short; the host says more.
 const CUT: &str = "the input ends inside a record";
 
+/// How the host begins to say that objects have different schemas.
+const OTHER_FIELDS: &str = "its records have the fields";
+
 /// Compares what the host made of a job with what the native core makes of each object.
 pub fn compare<D: Decoder>(job: &Job, seen: &Seen) -> Result<(), TestCaseError> {
+    // One object alone can't show it.
+    if matches!(&seen.end, End::Failed { message, .. } if message.starts_with(OTHER_FIELDS)) {
+        return Ok(());
+    }
     let skips = job.on_error != Bad::Fail;
     let options: Vec<_> = job.options.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let setup = Setup { skip: skips, max_record: job.max_record, ..Setup::new(&options) };

@@ -8,6 +8,7 @@
 //! goes back to the queue. The queue is in the order of batch numbers, with the ends of epochs and
 //! stream between them; nothing is granted from behind such an end before it was sent.
 
+mod consumer;
 mod delivery;
 #[cfg(test)]
 mod model;
@@ -16,6 +17,8 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::time::Instant;
+
+pub(super) use consumer::{Consumer, Granted};
 
 use crate::protocol::{EpochEnd, Mode};
 
@@ -62,45 +65,6 @@ enum Content {
 enum Entry {
     Batch { place: Place, number: u64, epoch: u32 },
     End(End),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Granted {
-    pub(super) grant: u64,
-    pub(super) place: Place,
-    pub(super) batch: u64,
-    pub(super) since: Instant,
-    pub(super) acked: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Consumer {
-    pub(super) id: ConsumerId,
-    pub(super) credits: u32,
-    /// In the order of their numbers.
-    pub(super) grants: Vec<Granted>,
-    /// Broadcast: assigned, waiting for credit.
-    due: VecDeque<Place>,
-    /// Its socket takes no more for now.
-    blocked: bool,
-    /// The epoch whose rest it asked to be left out.
-    left: Option<u32>,
-    /// When it was last granted something, for taking turns.
-    turn: u64,
-}
-
-impl Consumer {
-    pub(super) fn has_credit(&self) -> bool {
-        self.grants.len() < self.credits as usize
-    }
-
-    fn takes(&self) -> bool {
-        !self.blocked && self.has_credit()
-    }
-
-    fn all_acked(&self) -> bool {
-        self.due.is_empty() && self.grants.iter().all(|granted| granted.acked)
-    }
 }
 
 /// What an epoch has delivered so far; batches that are left out again are taken off.
@@ -211,15 +175,7 @@ impl Table {
     // ---- the consumers' commands
 
     pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, now: Instant) {
-        self.consumers.push(Consumer {
-            id,
-            credits,
-            grants: Vec::new(),
-            due: VecDeque::new(),
-            blocked: false,
-            left: None,
-            turn: 0,
-        });
+        self.consumers.push(Consumer::new(id, credits));
         if let Some(end) = self.finished {
             self.effects.push(Effect::End { to: id, end });
         }

@@ -1,0 +1,110 @@
+//! Messages as bytes. Those of a fixed size need no memory of their own.
+
+use serde::Serialize;
+
+use super::*;
+
+/// HELLO.
+pub fn hello(hello: &Hello) -> Vec<u8> {
+    json(HELLO, hello)
+}
+
+/// ACK of one grant.
+pub fn ack(grant: u64) -> [u8; 12] {
+    numbered(ACK, grant)
+}
+
+/// RELEASE of one grant.
+pub fn release(grant: u64) -> [u8; 12] {
+    numbered(RELEASE, grant)
+}
+
+/// END_EPOCH.
+pub fn end_epoch(epoch: u32) -> [u8; 8] {
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&END_EPOCH.to_le_bytes());
+    out[4..].copy_from_slice(&epoch.to_le_bytes());
+    out
+}
+
+/// WELCOME.
+pub fn welcome(welcome: &Welcome) -> Vec<u8> {
+    json(WELCOME, welcome)
+}
+
+/// REFUSED. The text is cut where it would be longer than a message may be.
+pub fn refused(message: &str) -> Vec<u8> {
+    shortened(message, |text| json(REFUSED, &RefusedBody { message: text.into() }))
+}
+
+/// SCHEMA. May come out longer than [`MAX_MESSAGE`]; then it must not be sent.
+pub fn schema(fields: &[FieldSpec]) -> Vec<u8> {
+    json(SCHEMA, &SchemaBody { fields })
+}
+
+/// GRANT.
+pub fn grant(grant: &Grant) -> [u8; 36] {
+    let mut out = [0; 36];
+    out[..4].copy_from_slice(&GRANT.to_le_bytes());
+    out[4..12].copy_from_slice(&grant.grant.to_le_bytes());
+    out[12..20].copy_from_slice(&grant.batch.to_le_bytes());
+    out[20..28].copy_from_slice(&grant.bytes.to_le_bytes());
+    out[28..32].copy_from_slice(&grant.slot.to_le_bytes());
+    out[32..36].copy_from_slice(&grant.epoch.to_le_bytes());
+    out
+}
+
+/// EPOCH_END.
+pub fn epoch_end(end: &EpochEnd) -> [u8; 28] {
+    let mut out = [0; 28];
+    out[..4].copy_from_slice(&EPOCH_END.to_le_bytes());
+    out[4..12].copy_from_slice(&end.batches.to_le_bytes());
+    out[12..20].copy_from_slice(&end.records.to_le_bytes());
+    out[20..24].copy_from_slice(&end.epoch.to_le_bytes());
+    out[24..28].copy_from_slice(&(if end.early { ENDED_EARLY } else { 0 }).to_le_bytes());
+    out
+}
+
+/// STREAM_END.
+pub fn stream_end() -> [u8; 4] {
+    STREAM_END.to_le_bytes()
+}
+
+/// ERROR. Message and object are cut where they would be longer than a message may be.
+pub fn error(report: &ErrorReport) -> Vec<u8> {
+    let whole = json(ERROR, report);
+    if whole.len() <= MAX_MESSAGE {
+        return whole;
+    }
+    let object = report.object.as_ref().map(|name| name.chars().take(1024).collect());
+    let report = ErrorReport { object, ..report.clone() };
+    shortened(&report.message, |text| {
+        json(ERROR, &ErrorReport { message: text.into(), ..report.clone() })
+    })
+}
+
+fn json(kind: u32, body: &impl Serialize) -> Vec<u8> {
+    let mut out = kind.to_le_bytes().to_vec();
+    serde_json::to_writer(&mut out, body)
+        .expect("writing to memory can't fail, and the bodies have no keys but names");
+    out
+}
+
+fn numbered(kind: u32, grant: u64) -> [u8; 12] {
+    let mut out = [0; 12];
+    out[..4].copy_from_slice(&kind.to_le_bytes());
+    out[4..].copy_from_slice(&grant.to_le_bytes());
+    out
+}
+
+/// The message with as much of `text` as fits: halved until it does.
+fn shortened(text: &str, build: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
+    let mut text = text;
+    loop {
+        let message = build(text);
+        if message.len() <= MAX_MESSAGE || text.is_empty() {
+            return message;
+        }
+        text = &text[..text.floor_char_boundary(text.len() / 2)];
+    }
+}

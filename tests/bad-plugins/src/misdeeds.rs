@@ -1,0 +1,122 @@
+//! The misdeeds, by name. None that is due at another time: the stream is decoded as it should be.
+
+use std::hint::black_box;
+
+use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+    DecodeError, Progress, Resume, Resynced,
+};
+use pipemill_plugin::bindings::pipemill::decoder::host;
+use pipemill_plugin::bindings::pipemill::decoder::types::Level;
+
+use crate::plugin::{every_byte, field, span};
+
+/// Bit of a span that says: in the payload.
+const MADE: u64 = 1 << 63;
+
+/// Misdeeds before the first chunk; those with schemas, and those that keep the stream from starting.
+pub fn at_open(misdeed: &str) -> Result<(), String> {
+    match misdeed {
+        "refuse" => return Err("no,\n\x1b[31mI won't".to_owned()),
+        "trap-at-open" => panic!("I fell over the doorstep"),
+        "spin-at-open" => spin(),
+        "emit-at-open" => host::emit(&[span(0, 1)], &[], &[0]),
+        "twice-schema" => (0..2).for_each(|_| host::set_schema(&[field("byte")])),
+        "empty-schema" => host::set_schema(&[]),
+        "same-names-schema" => host::set_schema(&[field("a"), field("b"), field("a")]),
+        "huge-schema" => host::set_schema(&(0..70_000).map(|n| field(format!("f{n}"))).collect::<Vec<_>>()),
+        "wordy-schema" => host::set_schema(&[field("x".repeat(100_000))]),
+        "pair-schema" => host::set_schema(&[field("a"), field("b")]),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Misdeeds with a chunk, which is not empty.
+pub fn at_decode(misdeed: &str, chunk: &[u8], _end: bool) -> Option<Result<Progress, DecodeError>> {
+    let size = chunk.len() as u32;
+    let all = Progress { consumed: size, need: 1 };
+    match misdeed {
+        "spin" => spin(),
+        "alloc" => allocate(),
+        "panic" => panic!("{}\nand on the next line", "I was told to panic \x1b[2J"),
+        "deep-recursion" => {
+            black_box(recurse(size as u64));
+        }
+        "log-flood" => {
+            (0..500).for_each(|n| host::log(Level::Warn, &format!("flood {n} {}", "x".repeat(3_000))));
+            return None;
+        }
+        "no-schema" | "pair-schema" => host::emit(&[span(0, 1)], &[], &[0]),
+        "wordy-schema" => return None,
+        "span-outside" => host::emit(&[span(0, 1), span(size - 1, 2)], &[], &[0, 1]),
+        "span-far-outside" => host::emit(&[span(0x7fff_ffff, 0xffff_ffff)], &[], &[0]),
+        "span-overlap" => host::emit(&[span(0, 3), span(2, 2)], &[], &[0, 2]),
+        "payload-outside" => host::emit(&[MADE | span(1, 3)], b"abc", &[0]),
+        "stay" => return Some(Ok(Progress { consumed: 0, need: 0 })),
+        "bad-need" => return Some(Ok(Progress { consumed: 0, need: 1 })),
+        "endless-need" => return Some(Ok(Progress { consumed: 0, need: u32::MAX })),
+        "consume-too-much" => return Some(Ok(Progress { consumed: size + 1, need: 0 })),
+        "consume-too-little" => {
+            every_byte(chunk);
+            return Some(Ok(Progress { consumed: size - 1, need: 0 }));
+        }
+        "emit-and-stay" => {
+            host::emit(&[MADE | span(0, 1)], b"x", &[0]);
+            return Some(Ok(Progress { consumed: 0, need: 0 }));
+        }
+        "emit-forever" => loop {
+            host::emit(&[MADE | span(0, 60_000)], &[7; 60_000], &[0]);
+        },
+        "emit-nothings" => loop {
+            host::emit(&[MADE; 1000], &[], &[0; 1000]);
+        },
+        "emit-then-trap" => {
+            host::emit(&[span(0, 1), span(1, 1), span(2, 1)], &[], &[0, 1, 2]);
+            panic!("three were enough");
+        }
+        "crc-outside" => drop(host::check_crc32c(&[span(size, 1)], &[0])),
+        "crc-uneven" => drop(host::check_crc32c(&[span(0, 1)], &[0, 0])),
+        "error-behind-chunk" => return Some(error(size + 1, "far out", Resume::None)),
+        "error-goes-back" => return Some(error(size - 1, "again", Resume::At(0))),
+        "control-characters" => {
+            return Some(error(0, "red \x1b[31malert\x07\r\nsecond\u{9b}2J line\0", Resume::None));
+        }
+        "long-message" => return Some(error(0, &"la".repeat(1 << 20), Resume::None)),
+        "resync-too-much" | "resync-spins" => {
+            return Some(error(0, "lost", Resume::Scan(1)));
+        }
+        _ => return None,
+    }
+    Some(Ok(all))
+}
+
+/// Misdeeds while looking for the next record.
+pub fn at_resync(misdeed: &str, chunk: &[u8]) -> Resynced {
+    match misdeed {
+        "resync-spins" => spin(),
+        _ => Resynced { consumed: chunk.len() as u32 + 1, found: true },
+    }
+}
+
+fn error(offset: u32, message: &str, resume: Resume) -> Result<Progress, DecodeError> {
+    Err(DecodeError { offset, message: message.to_owned(), resume })
+}
+
+fn spin() -> ! {
+    let mut turns = 0u64;
+    loop {
+        turns = black_box(turns.wrapping_add(1));
+    }
+}
+
+fn allocate() -> ! {
+    let mut hoard = Vec::new();
+    loop {
+        hoard.push(black_box(vec![1u8; 1 << 20]));
+    }
+}
+
+#[expect(unconditional_recursion, reason = "that is the misdeed")]
+fn recurse(depth: u64) -> u64 {
+    black_box(recurse(black_box(depth + 1)) + 1)
+}

@@ -1,0 +1,80 @@
+//! The exports: a decoder to which each byte is a record, until its misdeed is due.
+
+use std::cell::Cell;
+
+use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+    DecodeError, Guest, GuestStream, OptionSpec, Progress, Resynced, Stream, StreamInfo,
+};
+use pipemill_plugin::bindings::pipemill::decoder::host;
+use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level, Scalar};
+
+use crate::misdeeds;
+
+struct Plugin;
+
+impl Guest for Plugin {
+    type Stream = Bad;
+
+    fn options() -> Vec<OptionSpec> {
+        vec![OptionSpec {
+            name: "do".to_owned(),
+            kind: "string".to_owned(),
+            default: Some("nothing".to_owned()),
+            help: "the misdeed".to_owned(),
+        }]
+    }
+}
+
+/// An open stream.
+pub struct Bad {
+    misdeed: String,
+    /// Set while a call runs, and so for ever in an instance that died in one.
+    busy: Cell<bool>,
+}
+
+impl GuestStream for Bad {
+    fn open(options: Vec<(String, String)>, _: StreamInfo) -> Result<Stream, String> {
+        std::panic::set_hook(Box::new(|info| host::log(Level::Error, &info.to_string())));
+        let misdeed = options.into_iter().next().map_or_else(String::new, |(_, value)| value);
+        misdeeds::at_open(&misdeed)?;
+        if !misdeed.ends_with("-schema") {
+            host::set_schema(&[field("byte")]);
+        }
+        Ok(Stream::new(Bad { misdeed, busy: Cell::new(false) }))
+    }
+
+    fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<Progress, DecodeError> {
+        assert!(!self.busy.replace(true), "called again after it died");
+        let answer = match chunk.as_slice() {
+            [] => Ok(Progress { consumed: 0, need: 1 }),
+            chunk => misdeeds::at_decode(&self.misdeed, chunk, end).unwrap_or_else(|| Ok(every_byte(chunk))),
+        };
+        self.busy.set(false);
+        answer
+    }
+
+    fn resync(&self, chunk: Vec<u8>, _: bool) -> Resynced {
+        misdeeds::at_resync(&self.misdeed, &chunk)
+    }
+}
+
+/// What a good decoder of this kind would do.
+pub fn every_byte(chunk: &[u8]) -> Progress {
+    let size = chunk.len() as u32;
+    let spans: Vec<u64> = (0..size).map(|at| span(at, 1)).collect();
+    let starts: Vec<u32> = (0..size).collect();
+    host::emit(&spans, &[], &starts);
+    Progress { consumed: size, need: 1 }
+}
+
+/// A span of the chunk.
+pub fn span(offset: u32, length: u32) -> u64 {
+    u64::from(offset) << 32 | u64::from(length)
+}
+
+/// A field of bytes.
+pub fn field(name: impl Into<String>) -> Field {
+    Field { name: name.into(), scalar: Scalar::Bytes, shape: Vec::new() }
+}
+
+pipemill_plugin::bindings::export!(Plugin with_types_in pipemill_plugin::bindings);

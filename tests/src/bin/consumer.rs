@@ -1,0 +1,69 @@
+//! A consumer as a process, to be killed. Says each thing that it does in a line, before and after.
+//!
+//! `consumer CHANNEL [PAUSE_MS]`: reads a channel whose records start with their number, eight digits.
+//! Says `connected`, then for each batch `about BATCH EPOCH FIRST RECORDS` before its ACK and
+//! `acked BATCH` behind it, `epoch EPOCH RECORDS` and, at the end, `end` (and exits with 0) or
+//! `failed WHY` (3).
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use pipemill_ring::reader::{Batch, Event, Reader};
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let channel = args.next().expect("CHANNEL");
+    let pause = args.next().map_or(0, |pause| pause.parse().expect("PAUSE_MS"));
+    let socket = std::env::var_os("PIPEMILL_SOCKET").expect("PIPEMILL_SOCKET is set");
+    match read(socket.as_ref(), &channel, Duration::from_millis(pause)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&format!("failed {why}"));
+            3.into()
+        }
+    }
+}
+
+fn read(socket: &std::path::Path, channel: &str, pause: Duration) -> Result<(), String> {
+    let mut reader = Reader::connect(socket, channel, None).map_err(|error| error.to_string())?;
+    say("connected");
+    loop {
+        match reader.next().map_err(|error| error.to_string())? {
+            Event::Batch(batch) => {
+                check(&batch)?;
+                let (number, epoch) = (batch.number(), batch.epoch());
+                let (first, records) = (batch.first_record(), batch.records());
+                std::thread::sleep(pause);
+                say(&format!("about {number} {epoch} {first} {records}"));
+                batch.ack();
+                say(&format!("acked {number}"));
+            }
+            Event::EpochEnd(end) => say(&format!("epoch {} {}", end.epoch, end.records)),
+            Event::StreamEnd => {
+                say("end");
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The records are those that the batch says they are.
+fn check(batch: &Batch) -> Result<(), String> {
+    for record in 0..batch.records() {
+        let expected = format!("{:08}", batch.first_record() + record as u64);
+        let found = batch.field(record, 0).and_then(|bytes| bytes.get(..8)).unwrap_or_default();
+        if found != expected.as_bytes() {
+            let batch = batch.number();
+            return Err(format!("batch {batch}: expected record {expected}, found {}", found.escape_ascii()));
+        }
+    }
+    Ok(())
+}
+
+/// In one piece, at once: whoever kills this process wants to know how far it came.
+fn say(line: &str) {
+    let written = std::io::stdout().write_all(format!("{line}\n").as_bytes());
+    // Nobody listens any more: then there is nobody to tell.
+    let _ = written.and_then(|()| std::io::stdout().flush());
+}
