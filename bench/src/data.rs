@@ -53,7 +53,12 @@ pub fn bytes(path: &PathBuf) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn write_record(out: &mut impl Write, format: Format, record: usize, random: &mut Random) -> Result<usize> {
+fn write_record(
+    out: &mut impl Write,
+    format: Format,
+    record: usize,
+    random: &mut Random,
+) -> Result<usize> {
     match format {
         Format::TfRecord => {
             let payload = random.bytes(record);

@@ -28,8 +28,7 @@ const CASES: [Case; 8] = [
 pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     for (name, format, record, options, bar) in CASES {
         let path = data::file(place, format, record)?;
-        let options: Vec<_> =
-            options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let options: Vec<_> = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let mill = Mill::new(format.decoder(), &options)?;
         let stop = Stop::new()?;
         let mut counts = (0, 0);

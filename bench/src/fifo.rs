@@ -30,10 +30,8 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     for (name, format, record, bar) in cases {
         let input = Arc::new(data::bytes(&data::file(place, format, record)?)?);
         let mill = Mill::new(format.decoder(), &[])?;
-        let (ours, bare) = in_turns(
-            || through_host(place, &mill, &input),
-            || bare_reads(place, &input),
-        )?;
+        let (ours, bare) =
+            in_turns(|| through_host(place, &mill, &input), || bare_reads(place, &input))?;
         let bytes = input.len() as f64 / 1e9;
         report.rate(name, bytes / ours, "GB/s", "bare reads of 64 KiB", bytes / bare, bar);
     }

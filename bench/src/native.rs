@@ -74,7 +74,8 @@ pub fn run<D: Decoder>(path: &Path, options: &[(String, String)]) -> Result<(f64
     let mut file = File::open(path)?;
     let (mut slot, mut at, mut end) = (0, 0, 0);
     loop {
-        let count = file.read(&mut index.memory.borrow_mut()[slot + end..slot + (end + READ).min(SLOT)])?;
+        let count =
+            file.read(&mut index.memory.borrow_mut()[slot + end..slot + (end + READ).min(SLOT)])?;
         end += count;
         index.state.borrow_mut().chunk = (slot + at, slot + end);
         let progress = {

@@ -9,8 +9,8 @@ use nix::unistd::mkfifo;
 
 use crate::data::{self, Format};
 use crate::fifo;
-use crate::report::{Place, Report};
 use crate::in_turns;
+use crate::report::{Place, Report};
 
 pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     for (size, record) in [("1 KiB", 1 << 10), ("100 KiB", 100 << 10)] {
@@ -21,17 +21,36 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
         let (ours, raw) =
             in_turns(|| ours(place, "batches.py", &file, None), || raw(place, &input))?;
         let baseline = "Python, read + struct on a pipe";
-        report.rate(format!("file to Python batches, {size}"), bytes / ours, "GB/s", baseline, bytes / raw, Some(2.0));
+        report.rate(
+            format!("file to Python batches, {size}"),
+            bytes / ours,
+            "GB/s",
+            baseline,
+            bytes / raw,
+            Some(2.0),
+        );
         let (piped, raw) = in_turns(
             || self::ours(place, "batches.py", "", Some(&input)),
             || self::raw(place, &input),
         )?;
-        report.rate(format!("fifo to Python batches, {size}"), bytes / piped, "GB/s", baseline, bytes / raw, None);
-        let (each, raw) = in_turns(
-            || self::ours(place, "records.py", &file, None),
-            || self::raw(place, &input),
-        )?;
-        report.rate(format!("file to Python records, {size}"), bytes / each, "GB/s", baseline, bytes / raw, None);
+        report.rate(
+            format!("fifo to Python batches, {size}"),
+            bytes / piped,
+            "GB/s",
+            baseline,
+            bytes / raw,
+            None,
+        );
+        let (each, raw) =
+            in_turns(|| self::ours(place, "records.py", &file, None), || self::raw(place, &input))?;
+        report.rate(
+            format!("file to Python records, {size}"),
+            bytes / each,
+            "GB/s",
+            baseline,
+            bytes / raw,
+            None,
+        );
     }
     Ok(())
 }
@@ -78,10 +97,12 @@ fn raw(place: &Place, input: &Arc<Vec<u8>>) -> Result<f64> {
 
 /// The script's own time for the data: the third word that it prints.
 fn seconds_of(command: &mut Command) -> Result<f64> {
-    let done = command.stderr(Stdio::inherit()).output().context("starting Python; `make bench` sets it up")?;
+    let done = command
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting Python; `make bench` sets it up")?;
     ensure!(done.status.success(), "{command:?}: {}", done.status);
     let text = String::from_utf8(done.stdout)?;
     let seconds = text.split_whitespace().nth(2).context("no figures printed")?;
     Ok(seconds.parse()?)
 }
-

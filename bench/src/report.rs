@@ -51,16 +51,40 @@ pub struct Report {
 
 impl Report {
     /// A rate against another.
-    pub fn rate(&mut self, name: impl Into<String>, value: f64, unit: &'static str, baseline: &str, baseline_value: f64, bar: Option<f64>) {
+    pub fn rate(
+        &mut self,
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        baseline: &str,
+        baseline_value: f64,
+        bar: Option<f64>,
+    ) {
         let ratio = value / baseline_value;
-        self.add(Row { name: name.into(), value, unit, baseline: baseline.into(), baseline_value, ratio, bar });
+        self.add(Row {
+            name: name.into(),
+            value,
+            unit,
+            baseline: baseline.into(),
+            baseline_value,
+            ratio,
+            bar,
+        });
     }
 
     /// A time that should stay under a limit.
     pub fn time(&mut self, name: impl Into<String>, value: f64, unit: &'static str, limit: f64) {
         let baseline = format!("at most {limit} {unit}");
         let ratio = limit / value;
-        self.add(Row { name: name.into(), value, unit, baseline, baseline_value: limit, ratio, bar: Some(1.0) });
+        self.add(Row {
+            name: name.into(),
+            value,
+            unit,
+            baseline,
+            baseline_value: limit,
+            ratio,
+            bar: Some(1.0),
+        });
     }
 
     fn add(&mut self, row: Row) {
@@ -79,7 +103,8 @@ impl Report {
     pub fn write(&self, place: &Place) -> Result<()> {
         let path = place.dir.join("report.json");
         std::fs::write(&path, serde_json::to_string_pretty(&self.rows)? + "\n")?;
-        let missed = self.rows.iter().filter(|row| row.bar.is_some_and(|bar| row.ratio < bar)).count();
+        let missed =
+            self.rows.iter().filter(|row| row.bar.is_some_and(|bar| row.ratio < bar)).count();
         println!("\n{} figures, {missed} below their bar; {}", self.rows.len(), path.display());
         Ok(())
     }

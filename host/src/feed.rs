@@ -58,7 +58,8 @@ impl Feed {
             let fifo = self.to.join(format!("{}_{epoch}", self.channel));
             let _guard = Fifo::make(&fifo, &current).map_err(io(&fifo, "make the FIFO"))?;
             // Blocks until there is a reader.
-            let mut pipe = OpenOptions::new().write(true).open(&fifo).map_err(io(&fifo, "open it"))?;
+            let mut pipe =
+                OpenOptions::new().write(true).open(&fifo).map_err(io(&fifo, "open it"))?;
             match write_all(&files, &mut pipe) {
                 Ok(bytes) => log::info!("{}: {bytes} bytes", fifo.display()),
                 Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => {

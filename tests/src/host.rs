@@ -38,7 +38,12 @@ impl Host {
     }
 
     /// Runs a host with a command, to the end of both.
-    pub fn run<T: AsRef<OsStr>>(pipemill: &OsStr, place: &Place, config: &str, words: &[T]) -> Ended {
+    pub fn run<T: AsRef<OsStr>>(
+        pipemill: &OsStr,
+        place: &Place,
+        config: &str,
+        words: &[T],
+    ) -> Ended {
         let mut command = command(pipemill, place, config);
         command.arg("--").args(words.iter().map(AsRef::as_ref).map(OsString::from));
         Process::start(&mut command).wait()

@@ -1,7 +1,11 @@
 //! Inputs whose records are known.
 
+use std::io::Write;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 /// A TFRecord file of these payloads.
 pub fn tfrecord<T: AsRef<[u8]>>(payloads: &[T]) -> Vec<u8> {
@@ -38,4 +42,21 @@ pub fn recordio<T: AsRef<[u8]>>(payloads: &[T]) -> Vec<u8> {
 /// As it stands in quarantine files and in JSON output.
 pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
+}
+
+/// Compressed with gzip.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    written.expect("memory can be written to")
+}
+
+/// Compressed with Zstandard.
+pub fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(bytes, 1).expect("memory can be written to")
+}
+
+/// What [`base64`] was made of.
+pub fn unbase64(text: &str) -> Vec<u8> {
+    STANDARD.decode(text).expect("base64")
 }

@@ -14,7 +14,9 @@ impl Place {
     /// An empty one. Its path is short, because sockets are made in it.
     #[expect(clippy::new_without_default, reason = "each is another folder")]
     pub fn new() -> Self {
-        Self(tempfile::Builder::new().prefix("pipemill-test-").tempdir_in("/tmp").expect("a folder"))
+        Self(
+            tempfile::Builder::new().prefix("pipemill-test-").tempdir_in("/tmp").expect("a folder"),
+        )
     }
 
     /// The path of what may be there.

@@ -47,7 +47,11 @@ fn cases() -> Vec<Case> {
         case("alloc", Limit, &["bytes of memory; its limit is 33554432", "raise `limits.memory`"]),
         Case {
             records: vec![vec![7; 60_000]; 17],
-            ..case("emit-forever", Limit, &["more than 1048576 bytes in one call", "raise `limits.output`"])
+            ..case(
+                "emit-forever",
+                Limit,
+                &["more than 1048576 bytes in one call", "raise `limits.output`"],
+            )
         },
         plugin("emit-nothings", &["emitted more than 16 records from a chunk of 16 bytes", AUTHOR]),
         // How it fails.
@@ -55,18 +59,37 @@ fn cases() -> Vec<Case> {
         plugin("trap-at-open", &["I fell over the doorstep", AUTHOR]),
         plugin("deep-recursion", &["overflow", "recurse", AUTHOR]),
         plugin("refuse", &["refuses to start: no, ", "I won't", "`options`"]),
-        Case { records: bytes(3), ..plugin("emit-then-trap", &["byte offset 3, record 3", "three were enough"]) },
+        Case {
+            records: bytes(3),
+            ..plugin("emit-then-trap", &["byte offset 3, record 3", "three were enough"])
+        },
         // What it says of its records.
-        plugin("span-outside", &["record 1 of the call has a span at 15, 2 bytes long, outside", AUTHOR]),
-        plugin("span-far-outside", &["a span at 2147483647, 4294967295 bytes long, outside its chunk", AUTHOR]),
-        plugin("span-overlap", &["record 1 of the call starts at 2, before the end", "at 3", AUTHOR]),
-        plugin("payload-outside", &["a span at 1, 3 bytes long, outside its payload of 3 bytes", AUTHOR]),
+        plugin(
+            "span-outside",
+            &["record 1 of the call has a span at 15, 2 bytes long, outside", AUTHOR],
+        ),
+        plugin(
+            "span-far-outside",
+            &["a span at 2147483647, 4294967295 bytes long, outside its chunk", AUTHOR],
+        ),
+        plugin(
+            "span-overlap",
+            &["record 1 of the call starts at 2, before the end", "at 3", AUTHOR],
+        ),
+        plugin(
+            "payload-outside",
+            &["a span at 1, 3 bytes long, outside its payload of 3 bytes", AUTHOR],
+        ),
         plugin("crc-outside", &["the checksum of a span at 16, outside its chunk", AUTHOR]),
         plugin("crc-uneven", &["asked for 1 checksums but expects 2", AUTHOR]),
         // What it says of its progress.
         case("stay", Decode, &["ends inside a record, 16 bytes after its start"]),
         plugin("bad-need", &["asks for 1 bytes and was shown 16, but got no further", AUTHOR]),
-        case("endless-need", Limit, &["larger than `max_record` = 65536 bytes", "raise `max_record`"]),
+        case(
+            "endless-need",
+            Limit,
+            &["larger than `max_record` = 65536 bytes", "raise `max_record`"],
+        ),
         plugin("consume-too-much", &["consumed 17 bytes of a chunk of 16", AUTHOR]),
         Case {
             records: bytes(16),
@@ -83,12 +106,23 @@ fn cases() -> Vec<Case> {
         plugin("huge-schema", &["declared 70000 fields; 1 to 65536 are possible", AUTHOR]),
         plugin("same-names-schema", &["declared the field `a` twice", AUTHOR]),
         plugin("pair-schema", &["emitted 1 spans for records of 2 fields", AUTHOR]),
-        case("wordy-schema", Host, &["the description of the 1 fields takes 100", "65536", "ask for fewer fields"]),
+        case(
+            "wordy-schema",
+            Host,
+            &["the description of the 1 fields takes 100", "65536", "ask for fewer fields"],
+        ),
         plugin("emit-at-open", &["emitted records", AUTHOR]),
         // What it says of errors.
-        plugin("error-behind-chunk", &["reports an error at 17, behind its chunk of 16 bytes", AUTHOR]),
+        plugin(
+            "error-behind-chunk",
+            &["reports an error at 17, behind its chunk of 16 bytes", AUTHOR],
+        ),
         plugin("error-goes-back", &["wants to go on at 0, not behind its error at 15", AUTHOR]),
-        case("control-characters", Decode, &["byte offset 0, record 0", "alert", "second", "see `on_error`"]),
+        case(
+            "control-characters",
+            Decode,
+            &["byte offset 0, record 0", "alert", "second", "see `on_error`"],
+        ),
         case("long-message", Decode, &["lalala", "…"]),
     ]
 }
@@ -96,7 +130,9 @@ fn cases() -> Vec<Case> {
 /// A channel that is as it should be, and reads a FIFO.
 fn good(place: &Place) -> String {
     let folder = place.folder();
-    format!("[[channel]]\nname = 'good'\ndecoder = 'lines'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n")
+    format!(
+        "[[channel]]\nname = 'good'\ndecoder = 'lines'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n"
+    )
 }
 
 fn channel(name: &str, misdeed: &str, source: &str, on_error: &str) -> String {
@@ -156,7 +192,12 @@ fn every_misdeed_ends_its_own_stream() {
 fn check(case: &Case, read: &consumer::Read) -> Result<(), String> {
     let report = match &read.error {
         Some(pipemill_ring::reader::ReaderError::Failed(report)) => report,
-        other => return Err(format!("expected a failure, found {other:?} and {} records", read.records.len())),
+        other => {
+            return Err(format!(
+                "expected a failure, found {other:?} and {} records",
+                read.records.len()
+            ));
+        }
     };
     let message = &report.message;
     if report.kind != case.kind {
@@ -196,7 +237,8 @@ fn skipping_goes_on_with_the_next_object() {
     }
     let host = Host::start(&pipemill!(), &place, &config);
     let readers = misdeeds.map(|misdeed| host.connect(misdeed));
-    let [trapped, spun, hoarded, lost, searched] = readers.map(|mut reader| consumer::read(&mut reader));
+    let [trapped, spun, hoarded, lost, searched] =
+        readers.map(|mut reader| consumer::read(&mut reader));
     assert_eq!(trapped.well(), [bytes(3), bytes(3)].concat());
     assert!(spun.well().is_empty());
     assert!(hoarded.well().is_empty());
@@ -205,7 +247,9 @@ fn skipping_goes_on_with_the_next_object() {
     drop(File::options().write(true).open(place.fifo("good_0")).expect("the host reads it"));
     let ended = host.wait().with_code(65);
     for misdeed in ["emit-then-trap", "spin", "alloc"] {
-        let passed = |line: &&str| line.contains("passed over") && line.contains(&format!("`{misdeed}`, epoch"));
+        let passed = |line: &&str| {
+            line.contains("passed over") && line.contains(&format!("`{misdeed}`, epoch"))
+        };
         let lines: Vec<_> = ended.stderr.lines().filter(passed).collect();
         assert_eq!(lines.len(), 2, "{misdeed}: one for each object: {lines:#?}");
     }
@@ -236,8 +280,16 @@ fn what_is_no_decoder_is_refused() {
         (func (param i32 i32 i32 i32) (result i32))))"#;
     let newer = r#"(component (import "pipemill:decoder/host@0.2.0" (instance)))"#;
     let cases = [
-        ("wasi", component(wasi), &["requires `wasi:cli/environment@0.2.0`", "no files, clock"][..]),
-        ("newer", component(newer), &["was made for `pipemill:decoder/host@0.2.0`", "0.1.0: rebuild"]),
+        (
+            "wasi",
+            component(wasi),
+            &["requires `wasi:cli/environment@0.2.0`", "no files, clock"][..],
+        ),
+        (
+            "newer",
+            component(newer),
+            &["was made for `pipemill:decoder/host@0.2.0`", "0.1.0: rebuild"],
+        ),
         ("none", component("(component)"), &["exports no `pipemill:decoder/decoder@0.1.0`"]),
         ("core", component("(module)"), &["exports no `pipemill:decoder/decoder@0.1.0`"]),
         ("core-wasi", component(core_wasi), &["wasi_snapshot_preview1", "wasm32-unknown-unknown"]),

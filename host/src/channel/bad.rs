@@ -51,17 +51,27 @@ impl Policy {
     }
 
     /// Takes note of a place that was passed over: `length` bytes, of which `bytes` were kept.
-    pub(super) fn passed(&mut self, place: &Failure, length: u64, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn passed(
+        &mut self,
+        place: &Failure,
+        length: u64,
+        bytes: &[u8],
+    ) -> Result<(), Failure> {
         self.count += 1;
         log::warn!("passed over {length} bytes: {place}");
         if let OnError::Quarantine(path) = &self.on_error {
             let written = match &mut self.file {
                 Some(file) => Ok(file),
-                none => File::options().append(true).create(true).open(path).map(|file| none.insert(file)),
+                none => File::options()
+                    .append(true)
+                    .create(true)
+                    .open(path)
+                    .map(|file| none.insert(file)),
             }
             .and_then(|file| file.write_all(line(place, length, bytes).as_bytes()));
             if let Err(error) = written {
-                let message = format!("the quarantine {} can't be written: {error}", path.display());
+                let message =
+                    format!("the quarantine {} can't be written: {error}", path.display());
                 let fault = Fault::new(FaultKind::Host, message, "check `quarantine`");
                 return Err(Failure { fault, ..place.clone() });
             }

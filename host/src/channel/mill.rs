@@ -199,8 +199,10 @@ impl<S: Sink> Mill<'_, S> {
     /// The decoder got no further with `left` bytes: fine as long as there can be more.
     fn check_standing(&mut self, left: usize, need: usize) -> Result<(), Halt> {
         if self.progress.ended && left > 0 {
-            let wants = if need > left { format!("; it wants at least {need}") } else { String::new() };
-            let message = format!("the input ends inside a record, {left} bytes after its start{wants}");
+            let wants =
+                if need > left { format!("; it wants at least {need}") } else { String::new() };
+            let message =
+                format!("the input ends inside a record, {left} bytes after its start{wants}");
             let remedy = "the object was cut short, or is not of this format";
             let fault = Fault::new(FaultKind::Decode, message, remedy);
             return self.pass_over(0, fault, Resume::None);

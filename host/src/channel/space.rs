@@ -118,9 +118,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         } else if !self.in_place && !self.wants_scratch {
             self.enter_memory(sink)?;
         }
-        let (from, to) =
-            if self.in_place { self.room_in_place(sink, want)? } else { self.room_in_scratch(want) };
-        let bytes = if self.in_place { self.memory_mut() } else { self.scratch_mut().as_mut_slice() };
+        let (from, to) = if self.in_place {
+            self.room_in_place(sink, want)?
+        } else {
+            self.room_in_scratch(want)
+        };
+        let bytes =
+            if self.in_place { self.memory_mut() } else { self.scratch_mut().as_mut_slice() };
         Ok(&mut bytes[from..to])
     }
 
@@ -234,7 +238,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
     }
 
     /// Only for a batch without records, and a chunk that is in the scratch.
-    fn replace_by_large<S: Sink<Memory = M>>(&mut self, sink: &mut S, payload: usize) -> Result<(), Halt> {
+    fn replace_by_large<S: Sink<Memory = M>>(
+        &mut self,
+        sink: &mut S,
+        payload: usize,
+    ) -> Result<(), Halt> {
         let fields = self.batch.columns.len().max(1);
         self.memory = None;
         self.memory = Some(Arc::new(sink.large_memory(payload, fields)?));
@@ -338,9 +346,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         self.ensure_memory(sink)?;
         let fields = self.batch.columns.len();
         let end = self.batch.payload + emitted.payload.len();
-        let room = self.memory.as_ref().map_or(0, |memory| {
-            sink.room(memory, self.batch.records + emitted.records, fields)
-        });
+        let room = self
+            .memory
+            .as_ref()
+            .map_or(0, |memory| sink.room(memory, self.batch.records + emitted.records, fields));
         if emitted.all_made && end <= room {
             let at = self.batch.payload;
             self.memory_mut()[at..end].copy_from_slice(&emitted.payload);
@@ -369,9 +378,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         let fields = self.batch.columns.len();
         loop {
             self.ensure_memory(sink)?;
-            let room = self.memory.as_ref().map_or(0, |memory| {
-                sink.room(memory, self.batch.records + 1, fields)
-            });
+            let room = self
+                .memory
+                .as_ref()
+                .map_or(0, |memory| sink.room(memory, self.batch.records + 1, fields));
             let full_large = self.large && self.batch.records > 0;
             if self.batch.payload + bytes <= room && !full_large {
                 return Ok(());
@@ -397,4 +407,3 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         Arc::get_mut(&mut self.scratch).expect("the scratch is not shared")
     }
 }
-

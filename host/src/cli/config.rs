@@ -45,12 +45,17 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(engine) => engine,
         Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error:#}")),
     };
-    let faults: Vec<_> =
-        config.channels.iter().filter_map(|channel| run::load(channel, &engine).err()).flatten().collect();
+    let faults: Vec<_> = config
+        .channels
+        .iter()
+        .filter_map(|channel| run::load(channel, &engine).err())
+        .flatten()
+        .collect();
     if !faults.is_empty() {
         return exit::because(exit::USAGE, faults.join("\npipemill: "));
     }
-    println!("{}: {} channels, nothing wrong", file.display(), config.channels.len());
+    let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
+    println!("{}: nothing wrong; channels: {}", file.display(), names.join(", "));
     ExitCode::SUCCESS
 }
 

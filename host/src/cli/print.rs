@@ -74,7 +74,11 @@ impl Printer {
             }
             for column in &batch.columns {
                 if column.offsets[record] != ABSENT {
-                    self.out.write_all(value(memory, column.offsets[record], column.lengths[record]))?;
+                    self.out.write_all(value(
+                        memory,
+                        column.offsets[record],
+                        column.lengths[record],
+                    ))?;
                 }
             }
         }
@@ -120,7 +124,9 @@ fn print_value(out: &mut impl Write, field: &Field, bytes: &[u8]) -> io::Result<
         },
         Scalar::Bytes => print_base64(out, bytes),
         _ if bytes.len() % size != 0 => print_base64(out, bytes),
-        _ if field.shape.is_empty() && bytes.len() == size => print_number(out, field.scalar, bytes),
+        _ if field.shape.is_empty() && bytes.len() == size => {
+            print_number(out, field.scalar, bytes)
+        }
         _ => print_array(out, field.scalar, field.shape.get(1..).unwrap_or(&[]), bytes),
     }
 }
@@ -130,7 +136,12 @@ fn print_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// An array whose elements have the shape `inner`.
-fn print_array(out: &mut impl Write, scalar: Scalar, inner: &[u32], bytes: &[u8]) -> io::Result<()> {
+fn print_array(
+    out: &mut impl Write,
+    scalar: Scalar,
+    inner: &[u32],
+    bytes: &[u8],
+) -> io::Result<()> {
     let step: usize = inner.iter().map(|dim| *dim as usize).product::<usize>() * scalar.size();
     out.write_all(b"[")?;
     for (index, element) in bytes.chunks(step.max(1)).enumerate() {

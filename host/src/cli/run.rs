@@ -37,7 +37,9 @@ pub(super) fn main(args: &Args) -> ExitCode {
             let code = match &error {
                 StartError::NotReady(_) => exit::USAGE,
                 StartError::Command(error) => error.code(),
-                StartError::Server(_) | StartError::System(_) | StartError::Engine(_) => exit::SYSTEM,
+                StartError::Server(_) | StartError::System(_) | StartError::Engine(_) => {
+                    exit::SYSTEM
+                }
             };
             exit::because(code, error)
         }

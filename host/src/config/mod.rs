@@ -17,12 +17,12 @@ mod vars;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use fault::{Fault, Place};
-pub use parse::parse;
-pub use show::show;
 pub use crate::channel::OnError;
 pub use crate::decode::Limits;
 pub use crate::source::Compression;
+pub use fault::{Fault, Place};
+pub use parse::parse;
+pub use show::show;
 pub use values::{Invalid, parse_duration, parse_size, show_duration, show_size};
 
 /// The whole configuration of one host process.

@@ -11,8 +11,8 @@ use super::document::{Document, Read, Reported};
 use super::fault::Place;
 use super::key::{Choice, Flag, Free, Key, Number, Table, Unit};
 use super::keys::{FOREVER, TABLES};
-use crate::suggest::nearest;
 use super::values::{self, Invalid, quoted};
+use crate::suggest::nearest;
 
 /// A string value, its variables filled in.
 pub(super) struct Given {

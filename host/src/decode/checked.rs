@@ -68,7 +68,9 @@ impl Emitted {
         let records = spans.len() / fields.max(1);
         if spans.len() != records * fields {
             let count = spans.len();
-            return Err(Fault::contract(format!("emitted {count} spans for records of {fields} fields")));
+            return Err(Fault::contract(format!(
+                "emitted {count} spans for records of {fields} fields"
+            )));
         }
         if want_starts && starts.len() != records {
             let count = starts.len();
@@ -145,7 +147,13 @@ impl Emitted {
     }
 
     /// Any fields: those in the chunk lie behind the records before, in any order among themselves.
-    fn take_rows(&mut self, chunk: u64, spans: &[u64], payload: u64, base: u32) -> Result<(), Fault> {
+    fn take_rows(
+        &mut self,
+        chunk: u64,
+        spans: &[u64],
+        payload: u64,
+        base: u32,
+    ) -> Result<(), Fault> {
         let fields = self.columns.len();
         let (before, mut bad) = (self.reached, false);
         for rows in spans.chunks(BLOCK * fields) {

@@ -48,7 +48,11 @@ impl Fault {
     }
     pub(super) fn contract(message: impl Into<String>) -> Self {
         let remedy = "this is a bug in the decoder; tell its author";
-        Self::new(FaultKind::Plugin, format!("the decoder broke its contract: {}", message.into()), remedy)
+        Self::new(
+            FaultKind::Plugin,
+            format!("the decoder broke its contract: {}", message.into()),
+            remedy,
+        )
     }
 }
 

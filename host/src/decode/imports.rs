@@ -77,7 +77,9 @@ impl State {
         }
         if fields.is_empty() || fields.len() > FIELDS {
             let count = fields.len();
-            return Err(Fault::contract(format!("declared {count} fields; 1 to {FIELDS} are possible")));
+            return Err(Fault::contract(format!(
+                "declared {count} fields; 1 to {FIELDS} are possible"
+            )));
         }
         let mut names = std::collections::HashSet::new();
         for field in &fields {
@@ -179,7 +181,8 @@ fn check_crc32c(
     for (index, (span, expected)) in spans.iter().zip(expected).enumerate() {
         let (offset, length) = ((span >> 32) as usize, (span & 0xffff_ffff) as usize);
         let Some(bytes) = chunk.get(offset..offset.saturating_add(length)) else {
-            let message = format!("asked for the checksum of a span at {offset}, outside its chunk");
+            let message =
+                format!("asked for the checksum of a span at {offset}, outside its chunk");
             return Err(Fault::contract(message).into());
         };
         if crc32c::crc32c(bytes) != *expected {

@@ -87,14 +87,18 @@ impl Plugin {
         } else {
             wasm
         };
-        let component = Component::from_binary(&engine.engine, wasm)
-            .map_err(|why| error(format!("not a WebAssembly component that can be compiled: {why:#}")))?;
+        let component = Component::from_binary(&engine.engine, wasm).map_err(|why| {
+            error(format!("not a WebAssembly component that can be compiled: {why:#}"))
+        })?;
         fits_interface(engine, &component).map_err(error)?;
-        let pre = engine
-            .linker
-            .instantiate_pre(&component)
-            .and_then(DecoderPluginPre::new)
-            .map_err(|why| error(format!("does not fit the interface {INTERFACE}@{INTERFACE_VERSION}: {why:#}")))?;
+        let pre =
+            engine.linker.instantiate_pre(&component).and_then(DecoderPluginPre::new).map_err(
+                |why| {
+                    error(format!(
+                        "does not fit the interface {INTERFACE}@{INTERFACE_VERSION}: {why:#}"
+                    ))
+                },
+            )?;
         let mut inner =
             Inner { name: name.to_owned(), engine: engine.clone(), pre, options: Vec::new() };
         inner.options = inner.ask_options().map_err(error)?;
@@ -128,8 +132,12 @@ impl Plugin {
         let known: Vec<_> = self.inner.options.iter().map(|spec| spec.name.as_str()).collect();
         let decoder = self.name();
         match nearest(name, &known) {
-            Some(near) => format!("decoder `{decoder}` has no option `{name}`; did you mean `{near}`?"),
-            None if self.inner.options.is_empty() => format!("decoder `{decoder}` takes no options"),
+            Some(near) => {
+                format!("decoder `{decoder}` has no option `{name}`; did you mean `{near}`?")
+            }
+            None if self.inner.options.is_empty() => {
+                format!("decoder `{decoder}` takes no options")
+            }
             None => {
                 let known = known.join(", ");
                 format!("decoder `{decoder}` has no option `{name}`; it takes {known}")
@@ -170,9 +178,10 @@ impl Inner {
 
     fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
         let mut store = self.store(self.name.clone(), &Limits::default(), false);
-        let asked = self.pre.instantiate(&mut store).and_then(|bindings| {
-            bindings.pipemill_decoder_decoder().call_options(&mut store)
-        });
+        let asked = self
+            .pre
+            .instantiate(&mut store)
+            .and_then(|bindings| bindings.pipemill_decoder_decoder().call_options(&mut store));
         let specs = asked.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
         let spec = |spec: super::wit::exports::pipemill::decoder::decoder::OptionSpec| OptionSpec {
             name: printable(&spec.name),

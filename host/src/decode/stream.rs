@@ -177,7 +177,12 @@ impl Stream {
     ///
     /// # Errors
     /// The decoder failed, lied, or hit a limit.
-    pub fn decode(&mut self, bytes: &Bytes, chunk: Range<usize>, end: bool) -> Result<Answer, Fault> {
+    pub fn decode(
+        &mut self,
+        bytes: &Bytes,
+        chunk: Range<usize>,
+        end: bool,
+    ) -> Result<Answer, Fault> {
         self.store.set_epoch_deadline(ticks(&self.limits));
         let state = self.store.data_mut();
         state.emitted.clear();

@@ -30,7 +30,9 @@ impl RingSink {
         match error {
             AcquireError::Stopped => Halt::Stopped,
             AcquireError::EpochEnd(_) => Halt::EpochEnded,
-            AcquireError::Memory(error) => self.failure(&error, "give the host more memory, or lower `max_record`"),
+            AcquireError::Memory(error) => {
+                self.failure(&error, "give the host more memory, or lower `max_record`")
+            }
         }
     }
 

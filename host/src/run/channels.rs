@@ -9,7 +9,7 @@ use pipemill_ring::protocol;
 use crate::channel::{Channel, Policy};
 use crate::config::{self, Config, DecoderRef};
 use crate::decode::{Engine, Plugin};
-use crate::source::{Files, Fifos, Pattern, Source, stdin};
+use crate::source::{Fifos, Files, Pattern, Source, stdin};
 use crate::stop::Stop;
 
 /// A channel and its ring.
@@ -135,4 +135,3 @@ fn source(channel: &config::Channel, stop: Stop) -> Box<dyn Source> {
         From::Stdin { compression } => Box::new(stdin(compression, stop)),
     }
 }
-

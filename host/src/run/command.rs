@@ -31,9 +31,9 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn start(words: &[OsString], socket: &Path) -> Result<Self, CommandError> {
-        let (name, args) = words.split_first().map_or((OsString::new(), &[][..]), |(name, args)| {
-            (name.clone(), args)
-        });
+        let (name, args) = words
+            .split_first()
+            .map_or((OsString::new(), &[][..]), |(name, args)| (name.clone(), args));
         let child = process::Command::new(&name).args(args).env(SOCKET, socket).spawn();
         let child = child.map_err(|error| CommandError {
             command: name.to_string_lossy().into_owned(),

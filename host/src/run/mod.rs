@@ -69,7 +69,8 @@ pub fn run(config: &Config, command: &[OsString]) -> Result<Ended, StartError> {
     let rings: Vec<_> = lines.iter().map(|line| line.ring.clone()).collect();
     let socket = config.socket.clone().unwrap_or_else(default_socket);
     let server = Server::start(&socket, config.allow_other_users, rings.clone())?;
-    log::info!("{} channels on {}", rings.len(), socket.display());
+    let names: Vec<_> = rings.iter().map(|ring| ring.config().channel.as_str()).collect();
+    log::info!("serving {} on {}", names.join(", "), socket.display());
     let threads = start(lines)?;
     let halt = {
         let (stop, rings) = (stop.clone(), rings.clone());

@@ -28,7 +28,11 @@ impl Signals {
     }
 
     /// Hands signals on to the command, or calls `halt`, in a thread of its own until the process ends.
-    pub(super) fn run(self, command: Option<u32>, halt: impl Fn() + Send + 'static) -> io::Result<()> {
+    pub(super) fn run(
+        self,
+        command: Option<u32>,
+        halt: impl Fn() + Send + 'static,
+    ) -> io::Result<()> {
         let hand_on = move || {
             while let Ok(Some(info)) = self.0.read_signal() {
                 let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };

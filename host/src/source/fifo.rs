@@ -105,7 +105,9 @@ impl Fifos {
             Err(error) => format!("its folder can't be listed: {error}"),
             Ok(entries) => {
                 let mut names: Vec<_> = entries
-                    .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+                    .filter_map(|entry| {
+                        Some(entry.ok()?.file_name().to_string_lossy().into_owned())
+                    })
                     .take(20)
                     .collect();
                 names.sort();
@@ -116,7 +118,8 @@ impl Fifos {
                 }
             }
         };
-        let message = format!("did not appear within {waited:?}, the time that `wait` allows; {there}");
+        let message =
+            format!("did not appear within {waited:?}, the time that `wait` allows; {there}");
         let remedy = "see whether the channel is in Pipe mode and its writer runs, set `epochs` if there \
                       are no more, or raise `wait`";
         SourceError { missing: true, ..SourceError::new(name, message, remedy) }

@@ -36,7 +36,9 @@ impl Compression {
         let compressed = BufReader::with_capacity(BUFFER, compressed);
         let name = name.to_owned();
         match kind {
-            Self::Gzip => Box::new(Inflated { name, kind: "gzip", decoder: MultiGzDecoder::new(compressed) }),
+            Self::Gzip => {
+                Box::new(Inflated { name, kind: "gzip", decoder: MultiGzDecoder::new(compressed) })
+            }
             Self::Zstd => match zstd::stream::read::Decoder::with_buffer(compressed) {
                 Ok(decoder) => Box::new(Inflated { name, kind: "zstd", decoder }),
                 Err(error) => Box::new(Refused(SourceError::io(name, "can't start zstd", &error))),
@@ -142,7 +144,8 @@ impl<D: Decoder> Inflated<D> {
         } else {
             ("is corrupt", "get it again, or set `compression = \"none\"` if it is not compressed")
         };
-        let message = format!("its {kind} data {what} within the first {count} compressed bytes: {error}");
+        let message =
+            format!("its {kind} data {what} within the first {count} compressed bytes: {error}");
         SourceError::new(&self.name, message, remedy)
     }
 }

@@ -85,7 +85,11 @@ pub struct SourceError {
 }
 
 impl SourceError {
-    fn new(object: impl Into<String>, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn new(
+        object: impl Into<String>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self {
             object: Some(object.into()),
             message: message.into(),

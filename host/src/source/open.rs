@@ -23,7 +23,8 @@ pub(super) fn open(
 ) -> Result<Box<dyn Input>, SourceError> {
     let input: Box<dyn Input> = if path == "-" {
         let stdin = std::io::stdin().as_fd().try_clone_to_owned();
-        let file = stdin.map_err(|error| SourceError::io(path, "can't use standard input", &error))?;
+        let file =
+            stdin.map_err(|error| SourceError::io(path, "can't use standard input", &error))?;
         Box::new(Pipe { blocking: true, ..Pipe::new(path, file.into(), None, stop.clone()) })
     } else {
         let error = |error| SourceError::io(path, "can't open it", &error);
@@ -51,7 +52,8 @@ pub(super) fn open_fifo(
 ) -> Result<Pipe, SourceError> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
-    let file = options.open(path).map_err(|error| SourceError::io(path, "can't open it", &error))?;
+    let file =
+        options.open(path).map_err(|error| SourceError::io(path, "can't open it", &error))?;
     enlarge(path, &file, pipe);
     Ok(Pipe::new(path, file, idle, stop.clone()))
 }
@@ -63,8 +65,10 @@ fn enlarge(path: &str, file: &File, pipe: usize) {
     while size > 64 << 10 {
         if fcntl(file, FcntlArg::F_SETPIPE_SZ(size as i32)).is_ok() {
             if size < pipe {
-                log::warn!("{path}: the kernel gives this pipe {size} bytes, not {pipe}; \
-                    /proc/sys/fs/pipe-max-size and pipe-user-pages-soft set the limits");
+                log::warn!(
+                    "{path}: the kernel gives this pipe {size} bytes, not {pipe}; \
+                    /proc/sys/fs/pipe-max-size and pipe-user-pages-soft set the limits"
+                );
             }
             return;
         }
@@ -113,7 +117,15 @@ pub(super) struct Pipe {
 
 impl Pipe {
     fn new(path: &str, file: File, idle: Option<Duration>, stop: Stop) -> Self {
-        Self { path: path.to_owned(), file, idle, silent_since: None, stop, writer_came: false, blocking: false }
+        Self {
+            path: path.to_owned(),
+            file,
+            idle,
+            silent_since: None,
+            stop,
+            writer_came: false,
+            blocking: false,
+        }
     }
 
     fn wait(&mut self, wait: Option<Duration>) -> Result<Option<Got>, SourceError> {

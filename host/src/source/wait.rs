@@ -28,13 +28,12 @@ pub(super) fn readable(fd: BorrowedFd, stop: &Stop, wait: Option<Duration>) -> i
         let timeout = match left {
             None => PollTimeout::NONE,
             // Rounded up, or the last part of a millisecond would be spent spinning.
-            Some(left) => PollTimeout::try_from(left.as_micros().div_ceil(1000))
-                .unwrap_or(PollTimeout::MAX),
+            Some(left) => {
+                PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+            }
         };
-        let mut fds = [
-            PollFd::new(fd, PollFlags::POLLIN),
-            PollFd::new(stop.as_fd(), PollFlags::POLLIN),
-        ];
+        let mut fds =
+            [PollFd::new(fd, PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout) {
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),

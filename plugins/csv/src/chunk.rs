@@ -23,7 +23,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) after_cr: bool,
 }
 
-/// LFs counted on the way through a chunk, so that it need not be gone through for that alone.
+/// LFs counted on the way through a chunk, so that it need not be gone through for that alone. Means
+/// nothing with `lone_cr`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
     /// In the bytes before this place,

@@ -249,8 +249,10 @@ impl Rows for Columns<'_> {
 pub(crate) struct Dense<'a> {
     pub(crate) job: Job<'a>,
     pub(crate) layout: &'a Layout,
-    /// The columns of `x`, in order.
+    /// The columns of `x`, in order: all but the label, or those that were asked for.
     pub(crate) columns: Vec<usize>,
+    /// With rows of any length: how many fields the row had that `columns` is for.
+    pub(crate) wide: usize,
     pub(crate) cells: Vec<Cell>,
     pub(crate) made: Vec<u8>,
 }
@@ -258,11 +260,11 @@ pub(crate) struct Dense<'a> {
 impl Dense<'_> {
     /// Emits the fields of a record, or says in which column that went wrong.
     fn fields(&mut self) -> Result<(), usize> {
-        let all = self.layout.all && self.job.flexible;
-        if all && self.columns.len() != self.cells.len() {
-            // A row of another length than the last.
+        let wide = self.cells.len();
+        if self.job.flexible && self.layout.all && self.wide != wide {
             let label = self.layout.label;
-            self.columns = (0..self.cells.len()).filter(|column| Some(*column) != label).collect();
+            self.columns = (0..wide).filter(|column| Some(*column) != label).collect();
+            self.wide = wide;
         }
         let Self { job, cells, made, columns, .. } = self;
         let (chunk, nan) = (job.chunk, job.empty_is_nan);

@@ -250,7 +250,8 @@ impl Csv {
             }
             Emit::Dense => {
                 let columns = layout.picks.iter().map(|pick| pick.column).collect();
-                let dense = &mut Dense { job, layout, columns, cells, made };
+                let wide = layout.names.len();
+                let dense = &mut Dense { job, layout, columns, wide, cells, made };
                 scan::scan(chunk, at, row, counted, dense)
             }
         }

@@ -23,7 +23,9 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         "twice-schema" => (0..2).for_each(|_| host::set_schema(&[field("byte")])),
         "empty-schema" => host::set_schema(&[]),
         "same-names-schema" => host::set_schema(&[field("a"), field("b"), field("a")]),
-        "huge-schema" => host::set_schema(&(0..70_000).map(|n| field(format!("f{n}"))).collect::<Vec<_>>()),
+        "huge-schema" => {
+            host::set_schema(&(0..70_000).map(|n| field(format!("f{n}"))).collect::<Vec<_>>())
+        }
         "wordy-schema" => host::set_schema(&[field("x".repeat(100_000))]),
         "pair-schema" => host::set_schema(&[field("a"), field("b")]),
         _ => {}
@@ -43,7 +45,8 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], _end: bool) -> Option<Result<Progr
             black_box(recurse(size as u64));
         }
         "log-flood" => {
-            (0..500).for_each(|n| host::log(Level::Warn, &format!("flood {n} {}", "x".repeat(3_000))));
+            (0..500)
+                .for_each(|n| host::log(Level::Warn, &format!("flood {n} {}", "x".repeat(3_000))));
             return None;
         }
         "no-schema" | "pair-schema" => host::emit(&[span(0, 1)], &[], &[0]),

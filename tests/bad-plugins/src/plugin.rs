@@ -47,7 +47,8 @@ impl GuestStream for Bad {
         assert!(!self.busy.replace(true), "called again after it died");
         let answer = match chunk.as_slice() {
             [] => Ok(Progress { consumed: 0, need: 1 }),
-            chunk => misdeeds::at_decode(&self.misdeed, chunk, end).unwrap_or_else(|| Ok(every_byte(chunk))),
+            chunk => misdeeds::at_decode(&self.misdeed, chunk, end)
+                .unwrap_or_else(|| Ok(every_byte(chunk))),
         };
         self.busy.set(false);
         answer

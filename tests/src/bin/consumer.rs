@@ -34,8 +34,8 @@ fn read(socket: &std::path::Path, channel: &str, pause: Duration) -> Result<(), 
                 check(&batch)?;
                 let (number, epoch) = (batch.number(), batch.epoch());
                 let (first, records) = (batch.first_record(), batch.records());
-                std::thread::sleep(pause);
                 say(&format!("about {number} {epoch} {first} {records}"));
+                std::thread::sleep(pause);
                 batch.ack();
                 say(&format!("acked {number}"));
             }
@@ -55,7 +55,10 @@ fn check(batch: &Batch) -> Result<(), String> {
         let found = batch.field(record, 0).and_then(|bytes| bytes.get(..8)).unwrap_or_default();
         if found != expected.as_bytes() {
             let batch = batch.number();
-            return Err(format!("batch {batch}: expected record {expected}, found {}", found.escape_ascii()));
+            return Err(format!(
+                "batch {batch}: expected record {expected}, found {}",
+                found.escape_ascii()
+            ));
         }
     }
     Ok(())

@@ -33,7 +33,9 @@ fn the_signal_that_ended_it_is_told_as_a_shell_does() {
 
 #[test]
 fn what_cant_be_started_is_said() {
-    run(&["/nowhere/train.sh", "x"]).with_code(127).says(&["`/nowhere/train.sh` can't be started", "PATH"]);
+    run(&["/nowhere/train.sh", "x"])
+        .with_code(127)
+        .says(&["`/nowhere/train.sh` can't be started", "PATH"]);
     run(&["/etc/passwd"]).with_code(126).says(&["`/etc/passwd` can't be started", "executable"]);
 }
 
@@ -41,7 +43,11 @@ fn what_cant_be_started_is_said() {
 fn it_finds_the_channel_and_reads_it() {
     let ended = run(&[consumer!(), "train"]).with_code(0);
     let said = ended.text();
-    assert!(said.ends_with("epoch 0 100\nepoch 1 100\nepoch 2 100\nend\n") || said.contains("epoch 1 100"), "{said}");
+    assert!(
+        said.ends_with("epoch 0 100\nepoch 1 100\nepoch 2 100\nend\n")
+            || said.contains("epoch 1 100"),
+        "{said}"
+    );
     assert_eq!(said.lines().last(), Some("end"));
 }
 
@@ -92,7 +98,10 @@ fn without_a_command_it_ends_when_all_is_consumed() {
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &records, ""));
     let mut reader = host.connect("train");
     let read = consumer::read(&mut reader);
-    assert_eq!(read.epochs.iter().map(|end| (end.records, end.early)).collect::<Vec<_>>(), [(100, false); 3]);
+    assert_eq!(
+        read.epochs.iter().map(|end| (end.records, end.early)).collect::<Vec<_>>(),
+        [(100, false); 3]
+    );
     assert_eq!(read.well().len(), 300);
     host.wait().with_code(0).says(&["channel `train` ended: 300 records"]);
 }
@@ -101,7 +110,8 @@ fn without_a_command_it_ends_when_all_is_consumed() {
 fn without_a_command_a_signal_stops_it() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let place = Place::new();
-        let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(50_000, 200), ""));
+        let host =
+            Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(50_000, 200), ""));
         // It waits for this consumer then, in the middle of its work.
         let reader = host.connect("train");
         host.process.signal(signal);

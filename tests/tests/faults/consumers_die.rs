@@ -2,12 +2,17 @@
 //! nothing that was ACKed comes again.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use pipemill_tests::host::Host;
 use pipemill_tests::place::Place;
 use pipemill_tests::{consumer, pipemill};
@@ -15,11 +20,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use crate::{lines, numbered};
-
 const KILLS: usize = 100;
-const RECORDS: usize = 12_000;
-const EPOCHS: u64 = 3;
+const EPOCHS: usize = 3;
 
 /// A consumer as a process, and what it says, gathered as long as it lives.
 struct Consumer {
@@ -69,12 +71,42 @@ struct Batch {
     acked: usize,
 }
 
+/// Writes epochs for as long as there are kills to come, and tells how many records each has.
+fn write(place: &Place, killed: Arc<AtomicUsize>) -> JoinHandle<Vec<u64>> {
+    let fifos: Vec<_> = (0..EPOCHS).map(|epoch| place.path(&format!("train_{epoch}"))).collect();
+    place.fifo("train_0");
+    thread::spawn(move || {
+        let write = |(epoch, fifo): (usize, &PathBuf)| {
+            if epoch > 0 {
+                mkfifo(fifo, Mode::S_IRUSR | Mode::S_IWUSR).expect("its folder is there");
+            }
+            let mut fifo = BufWriter::new(File::options().write(true).open(fifo).expect("a FIFO"));
+            let mut records = 0;
+            while killed.load(Ordering::Acquire) < KILLS * (epoch + 1) / EPOCHS {
+                let size = records % 7 * 800;
+                writeln!(fifo, "{records:08}{}", "x".repeat(size)).expect("the host reads");
+                records += 1;
+            }
+            records as u64
+        };
+        fifos.iter().enumerate().map(write).collect()
+    })
+}
+
 #[test]
 fn a_hundred_deaths_lose_nothing() {
     let place = Place::new();
-    let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(RECORDS, 2_500), ""));
+    let folder = place.folder();
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\n\
+         source = {{ fifo = {folder:?}, epochs = {EPOCHS} }}\n\
+         [channel.ring]\nslots = 8\nslot = '64KiB'\n"
+    );
+    let host = Host::start(&pipemill!(), &place, &config);
     // Only to see that it is up.
     drop(host.connect("train"));
+    let killed = Arc::new(AtomicUsize::new(0));
+    let writer = write(&place, killed.clone());
     let mut random = TestRunner::deterministic();
     let mut draw = |range: std::ops::Range<u64>| {
         range.new_tree(&mut random).expect("a range has values").current()
@@ -83,9 +115,10 @@ fn a_hundred_deaths_lose_nothing() {
     let mut lives = Vec::new();
     for _ in 0..KILLS {
         thread::sleep(Duration::from_micros(draw(0..12_000)));
-        let victim = consumers.swap_remove(draw(0..3) as usize);
-        lives.push(victim.kill());
+        // The new one first, so that there is always somebody to end an epoch.
         consumers.push(Consumer::start(&host.socket));
+        lives.push(consumers.swap_remove(draw(0..3) as usize).kill());
+        killed.fetch_add(1, Ordering::Release);
     }
     let survivors: Vec<_> = consumers.into_iter().map(Consumer::wait).collect();
     for said in &survivors {
@@ -93,10 +126,11 @@ fn a_hundred_deaths_lose_nothing() {
     }
     host.wait().with_code(0);
     lives.extend(survivors);
-    check(&lives);
+    check(&lives, &writer.join().expect("writing does not panic"));
 }
 
-fn check(lives: &[Vec<String>]) {
+/// Each batch was ACKed, and once; together they are all records of all epochs.
+fn check(lives: &[Vec<String>], epochs: &[u64]) {
     let mut batches = BTreeMap::<u64, Batch>::new();
     for line in lives.iter().flatten() {
         let words: Vec<_> = line.split(' ').collect();
@@ -112,14 +146,26 @@ fn check(lives: &[Vec<String>]) {
             _ => panic!("a consumer says {line:?}"),
         }
     }
-    assert!(batches.values().any(|batch| batch.about > 1), "no batch came again: kills hit nobody at work");
+    let again = batches.values().filter(|batch| batch.about > 1).count();
+    println!("{} batches, {again} of them again after a death", batches.len());
+    assert!(again > KILLS / 10, "only {again} batches came again: the kills hit nobody at work");
     let mut expected = (0, 0);
     for (number, batch) in &batches {
         // Whoever dies between ACK and word did it, but could not say so.
-        assert!(batch.about >= 1 && batch.acked <= 1, "batch {number}: {} {}", batch.about, batch.acked);
-        assert_eq!((batch.epoch, batch.first), expected, "batch {number} is not where the last one ends");
+        assert!(
+            batch.about >= 1 && batch.acked <= 1,
+            "batch {number}: {} {}",
+            batch.about,
+            batch.acked
+        );
+        assert_eq!(
+            (batch.epoch, batch.first),
+            expected,
+            "batch {number} is not where the last one ends"
+        );
         let next = batch.first + batch.records;
-        expected = if next == RECORDS as u64 { (batch.epoch + 1, 0) } else { (batch.epoch, next) };
+        let ended = next == epochs[batch.epoch as usize];
+        expected = if ended { (batch.epoch + 1, 0) } else { (batch.epoch, next) };
     }
-    assert_eq!(expected, (EPOCHS, 0), "records are missing at the end");
+    assert_eq!(expected, (EPOCHS as u64, 0), "records are missing at the end");
 }

@@ -17,7 +17,9 @@ const SOON: Duration = Duration::from_secs(2);
 
 fn shared_memory() -> BTreeSet<String> {
     let entries = std::fs::read_dir("/dev/shm").expect("Linux has it");
-    entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect()
+    entries
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .collect()
 }
 
 #[test]
@@ -46,7 +48,10 @@ fn consumers_learn_it_and_nothing_is_left() {
     let took = learned.saturating_duration_since(killed);
     println!("a consumer learned of the host's death after {took:?}");
     assert!(matches!(error, ReaderError::HostDied { .. }), "{error}");
-    assert!(error.to_string().contains("train") && error.to_string().contains("host died"), "{error}");
+    assert!(
+        error.to_string().contains("train") && error.to_string().contains("host died"),
+        "{error}"
+    );
     assert!(took < SOON, "after {took:?}");
     // What was lent before stays good.
     let first = consumer::records(&held[0]);

@@ -54,7 +54,8 @@ fn each_gets_all_of_a_broadcast() {
 fn one_that_never_reads_stops_nobody_else() {
     let place = Place::new();
     let records = numbered(30_000, 200);
-    let config = [lines(&place, "still", &records, ""), lines(&place, "moving", &records, "")].concat();
+    let config =
+        [lines(&place, "still", &records, ""), lines(&place, "moving", &records, "")].concat();
     let host = Host::start(&pipemill!(), &place, &config);
     let mut still = host.connect("still");
     let held = still.next().expect("the host is well");

@@ -111,7 +111,10 @@ pub fn run_into(job: &Job, way: &Way, sink: &mut Collector) -> Seen {
     let options = job.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let channel = Channel {
         name: "test".to_owned(),
-        source: Box::new(Objects::new(job.objects.iter().map(|object| object.0.clone()), &way.pieces)),
+        source: Box::new(Objects::new(
+            job.objects.iter().map(|object| object.0.clone()),
+            &way.pieces,
+        )),
         plugin: plugin(job.decoder),
         options: options.collect(),
         limits: Limits::default(),
@@ -159,11 +162,19 @@ impl Seen {
     pub fn difference(&self, other: &Self) -> Option<String> {
         let pair = |what: &str, a: &dyn fmt::Debug, b: &dyn fmt::Debug| {
             let differs = |text: &str| text.chars().take(1_000).collect::<String>();
-            Some(format!("{what}: {}\nagainst: {}", differs(&format!("{a:?}")), differs(&format!("{b:?}"))))
+            Some(format!(
+                "{what}: {}\nagainst: {}",
+                differs(&format!("{a:?}")),
+                differs(&format!("{b:?}"))
+            ))
         };
         let counts = (self.records.len(), other.records.len());
         if let Some(at) = self.records.iter().zip(&other.records).position(|(a, b)| a != b) {
-            return pair(&format!("record {at} of {counts:?}"), &self.records[at], &other.records[at]);
+            return pair(
+                &format!("record {at} of {counts:?}"),
+                &self.records[at],
+                &other.records[at],
+            );
         }
         if counts.0 != counts.1 {
             let missing = self.records.get(counts.1).or(other.records.get(counts.0));

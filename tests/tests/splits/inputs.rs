@@ -26,8 +26,9 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
 
 /// A run of records of one size, so that indexes grow large against payloads.
 fn payloads() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let run = (0usize..12, 1usize..700, any::<u64>())
-        .prop_map(|(length, count, seed)| (0..count).map(|n| noise(length, seed + n as u64)).collect());
+    let run = (0usize..12, 1usize..700, any::<u64>()).prop_map(|(length, count, seed)| {
+        (0..count).map(|n| noise(length, seed + n as u64)).collect()
+    });
     let one = payload().prop_map(|payload| vec![payload]);
     let part = prop_oneof![6 => one, 1 => run];
     prop::collection::vec(part, 0..16).prop_map(|parts: Vec<Vec<Vec<u8>>>| parts.concat())
@@ -54,7 +55,8 @@ pub fn recordio() -> impl Strategy<Value = Vec<u8>> {
         parts.push(rest.to_vec());
         vec![parts]
     });
-    let single = payloads().prop_map(|all| all.into_iter().map(|one| vec![one]).collect::<Vec<_>>());
+    let single =
+        payloads().prop_map(|all| all.into_iter().map(|one| vec![one]).collect::<Vec<_>>());
     let section = prop_oneof![1 => single, 2 => several];
     prop::collection::vec(section, 0..5).prop_map(|sections| {
         let mut file = Vec::new();
@@ -84,7 +86,9 @@ pub fn lines() -> impl Strategy<Value = Vec<u8>> {
         let mut text = Vec::new();
         for (payloads, end) in parts {
             for payload in payloads {
-                text.extend(payload.into_iter().map(|byte| if byte < 0x20 { byte + 0x20 } else { byte }));
+                text.extend(
+                    payload.into_iter().map(|byte| if byte < 0x20 { byte + 0x20 } else { byte }),
+                );
                 text.extend_from_slice(end.as_bytes());
             }
         }
@@ -105,7 +109,8 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
     if numbers {
         return prop_oneof![20 => number, 1 => "[a-z\"]{1,3}"].boxed();
     }
-    let long = (1usize..40_000).prop_map(|length| "lorem ipsum ".chars().cycle().take(length).collect());
+    let long =
+        (1usize..40_000).prop_map(|length| "lorem ipsum ".chars().cycle().take(length).collect());
     let quoted = "[a-z,\n\r\"]{0,12}".prop_map(|text| format!("\"{}\"", text.replace('"', "\"\"")));
     let long_quoted = (1usize..9_000).prop_map(|n| format!("\"{}\"", "a\"\",\n".repeat(n)));
     let text = "[a-zé \"]{0,14}";
@@ -122,7 +127,11 @@ pub fn csv(columns: usize, numbers: bool) -> impl Strategy<Value = Vec<u8>> {
         let mut text = String::new();
         for (rows, times) in sections {
             // The long ones once, or a table would take megabytes.
-            let times = if rows.iter().flat_map(|(row, _)| row).any(|cell| cell.len() > 99) { 1 } else { times };
+            let times = if rows.iter().flat_map(|(row, _)| row).any(|cell| cell.len() > 99) {
+                1
+            } else {
+                times
+            };
             for (row, end) in std::iter::repeat_n(&rows, times).flatten() {
                 text.push_str(&row.join(","));
                 text.push_str(end);

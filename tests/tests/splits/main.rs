@@ -49,7 +49,8 @@ fn job(
     options: impl Strategy<Value = Options> + 'static,
     file: impl Strategy<Value = Vec<u8>> + 'static,
 ) -> impl Strategy<Value = Job> {
-    let file = (file, inputs::damages()).prop_map(|(file, damages)| Bytes(inputs::damage(file, &damages)));
+    let file =
+        (file, inputs::damages()).prop_map(|(file, damages)| Bytes(inputs::damage(file, &damages)));
     let on_error = prop_oneof![Just(Bad::Fail), Just(Bad::Skip), Just(Bad::Quarantine)];
     let max_record = prop_oneof![3 => Just(64u64 << 20), 1 => 1u64..3_000];
     let max_errors = prop_oneof![6 => Just(1_000_000u64), 1 => 0u64..4];

@@ -1,7 +1,7 @@
 //! The same input through the decoder's native core, shown as a whole: what the host must agree with.
 
-use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
 use pipemill_plugin::Decoder;
+use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
 use proptest::prelude::*;
 
 use crate::host::{Bad, End, Job, Seen};
@@ -26,7 +26,8 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Seen) -> Result<(), TestCaseError> 
     let mut errors = Vec::new();
     for (number, outcome) in outcomes.enumerate() {
         let object = format!("object {number}");
-        let failed_here = matches!(&seen.end, End::Failed { object: Some(at), .. } if *at == object);
+        let failed_here =
+            matches!(&seen.end, End::Failed { object: Some(at), .. } if *at == object);
         let too_many = skips && failed_here;
         if !too_many {
             check_records(&outcome, &object, &mut records)?;
@@ -48,7 +49,10 @@ fn check_records<'a>(
         let Some(kept) = records.next() else {
             return Err(TestCaseError::fail(format!("{object}: record {number} is missing")));
         };
-        prop_assert_eq!((kept.object.as_str(), kept.number, kept.start), (object, number as u64, *start));
+        prop_assert_eq!(
+            (kept.object.as_str(), kept.number, kept.start),
+            (object, number as u64, *start)
+        );
         prop_assert_eq!(&kept.fields, fields, "record {}", number);
     }
     Ok(())
@@ -90,7 +94,9 @@ fn check_skipped(job: &Job, seen: &Seen, errors: &[Error]) -> Result<(), TestCas
         prop_assert_eq!(line["length"].as_u64(), Some(length as u64));
         let bytes = line["bytes"].as_str().expect("text");
         prop_assert_eq!(bytes, pipemill_tests::inputs::base64(&rest[..length]));
-        prop_assert!(line["reason"].as_str().is_some_and(|reason| reason.starts_with(message.as_str())));
+        prop_assert!(
+            line["reason"].as_str().is_some_and(|reason| reason.starts_with(message.as_str()))
+        );
     }
     Ok(())
 }

@@ -87,7 +87,8 @@ impl Collector {
             assert_eq!(column.offsets.len(), batch.records, "offsets");
             assert_eq!(column.lengths.len(), batch.records, "lengths");
         }
-        let absent = batch.columns.iter().flat_map(|column| &column.offsets).any(|at| *at == ABSENT);
+        let absent =
+            batch.columns.iter().flat_map(|column| &column.offsets).any(|at| *at == ABSENT);
         assert_eq!(batch.absent, absent, "whether a field is absent");
     }
 }

@@ -147,6 +147,17 @@ fn dense() {
 }
 
 #[test]
+fn dense_rows_of_any_length() {
+    let options = [("emit", "dense"), ("flexible", "true"), ("label", "0")];
+    let outcome = good(&options, "1\n2,3\n4\n5,6,7\n8,9\n");
+    let rows: Vec<_> =
+        outcome.records.iter().map(|record| (floats(&record[1])[0], floats(&record[0]))).collect();
+    let expected =
+        [(1.0, vec![]), (2.0, vec![3.0]), (4.0, vec![]), (5.0, vec![6.0, 7.0]), (8.0, vec![9.0])];
+    assert_eq!(rows, expected);
+}
+
+#[test]
 fn flexible() {
     let outcome = good(&[("flexible", "true")], "a,b\nc\nd,e,f\n");
     assert_eq!(text(&outcome), [["a", "b"], ["c", "-"], ["d", "e"]]);

@@ -1,0 +1,80 @@
+//! The messages that a person meets most, word for word, in `golden/`. `PIPEMILL_GOLDEN=write` writes
+//! them anew: look at the difference before you commit it.
+
+use std::path::Path;
+
+use pipemill_tests::inputs::{gzip, recordio, tfrecord};
+use pipemill_tests::place::Place;
+
+use crate::run;
+
+/// Checks what a command says against the file of that name.
+fn golden(place: &Place, name: &str, args: &[&str]) {
+    let ended = run(place, args);
+    let code = ended.code.unwrap_or(-1);
+    let said = format!("$ pipemill {}\n{}exit code {code}\n", args.join(" "), ended.stderr);
+    let said = said.replace(place.folder().to_str().expect("UTF-8"), "<folder>");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.txt"));
+    if std::env::var_os("PIPEMILL_GOLDEN").is_some_and(|value| value == "write") {
+        std::fs::write(&file, &said).expect("the golden file can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(said == expected, "golden/{name}.txt: expected\n{expected}\nfound\n{said}");
+}
+
+#[test]
+fn bad_input() {
+    let place = Place::new();
+    let payloads: Vec<_> = (0..20u8).map(|n| vec![n; 30]).collect();
+    let records = tfrecord(&payloads);
+    let mut damaged = records.clone();
+    damaged[5 * 46 + 20] ^= 1;
+    place.write("damaged.tfrecord", &damaged);
+    place.write("cut.tfrecord", &records[..100]);
+    place.write("other.tfrecord", recordio(&payloads));
+    place.write("other.rec", &records);
+    place.write("table.csv", "a,b\n1,2\n3\n");
+    place.write("open.csv", "a,b\n1,\"2\n3,4\n");
+    place.write("words.csv", "1,2\n1,two\n");
+    let compressed = gzip(&records);
+    place.write("cut.gz", &compressed[..compressed.len() / 2]);
+    golden(&place, "tfrecord-damaged", &["cat", "-d", "tfrecord", "damaged.tfrecord"]);
+    golden(&place, "tfrecord-cut", &["cat", "-d", "tfrecord", "cut.tfrecord"]);
+    golden(&place, "tfrecord-other", &["cat", "-d", "tfrecord", "other.tfrecord"]);
+    golden(&place, "recordio-other", &["cat", "-d", "recordio", "other.rec"]);
+    golden(&place, "csv-short-row", &["cat", "-d", "csv", "table.csv"]);
+    golden(&place, "csv-open-quote", &["cat", "-d", "csv", "open.csv"]);
+    golden(&place, "csv-no-number", &["cat", "-d", "csv", "-o", "types=int64", "words.csv"]);
+    golden(&place, "lines-too-long", &["cat", "-d", "lines", "--max-record", "8B", "table.csv"]);
+    golden(&place, "gzip-cut", &["cat", "-d", "tfrecord", "cut.gz"]);
+    golden(&place, "skipped", &["cat", "-d", "tfrecord", "--on-error", "skip", "damaged.tfrecord"]);
+}
+
+#[test]
+fn what_is_not_there() {
+    let place = Place::new();
+    place.make_folder("empty");
+    golden(&place, "no-file", &["cat", "-d", "lines", "nothing.txt"]);
+    golden(&place, "empty-folder", &["cat", "-d", "lines", "empty"]);
+    golden(&place, "no-decoder", &["cat", "-d", "tfrecords", "x"]);
+    golden(&place, "no-plugin", &["cat", "-d", "./mine.wasm", "x"]);
+}
+
+#[test]
+fn command_lines() {
+    let place = Place::new();
+    place.write("x", "x");
+    golden(&place, "option-unknown", &["cat", "-d", "csv", "-o", "headers=true", "x"]);
+    golden(&place, "option-value", &["cat", "-d", "csv", "-o", "header=yes", "x"]);
+    golden(&place, "option-form", &["cat", "-d", "csv", "-o", "header", "x"]);
+    golden(&place, "option-refused", &["cat", "-d", "csv", "-o", "types=int128", "x"]);
+    golden(&place, "size", &["cat", "-d", "csv", "--max-record", "10MB", "x"]);
+    golden(
+        &place,
+        "quarantine-without-file",
+        &["cat", "-d", "csv", "--on-error", "quarantine", "x"],
+    );
+    golden(&place, "no-source", &["cat", "-d", "csv"]);
+    golden(&place, "config-missing", &["run", "--config", "none.toml"]);
+}
