@@ -32,8 +32,10 @@ test-rust: wasm
 
 test-python: wasm venv
 	cargo build -p pipemill -p pipemill-ring --bin pipemill --example serve_numbers
-	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers \
+	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers \
 	    $(PY) -m pytest -q -p no:cacheprovider python
+	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
+	    $(PY) -m pytest -q -p no:cacheprovider tests/e2e
 
 test-examples: wasm venv $(DIGITS)
 	cargo build -p pipemill

@@ -25,7 +25,8 @@ def learn(weights, x, y):
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         odds /= odds.sum(axis=1, keepdims=True)
         odds[np.arange(len(digits)), digits] -= 1
-        weights -= RATE / len(rows) * rows.T @ odds
+        # Not divided by len(rows): a step over the few rows that a batch may end with is a small one.
+        weights -= RATE / ROWS_A_STEP * rows.T @ odds
 
 
 def right(weights, x, y):

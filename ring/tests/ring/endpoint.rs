@@ -67,7 +67,7 @@ fn the_socket_of_a_killed_host_is_replaced() {
 fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
     let folder = folder();
     let socket = folder.path().join("socket");
-    for _ in 0..20 {
+    for _ in 0..200 {
         // A listener that is dropped leaves its socket behind, as a killed host does.
         drop(UnixListener::bind(&socket).unwrap());
         // Until then a process that another test is just starting has it, between fork and exec.
@@ -78,8 +78,9 @@ fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
         let started: Vec<_> = std::thread::scope(|scope| {
             let starts = [(); 4].map(|()| {
                 scope.spawn(|| {
+                    let ring = Ring::new(config()).unwrap();
                     barrier.wait();
-                    start(&socket, false)
+                    Server::start(&socket, false, vec![ring])
                 })
             });
             starts.map(|start| start.join().unwrap()).into()

@@ -154,6 +154,17 @@ fn a_grant_that_can_not_be_is_the_hosts_fault() {
 }
 
 #[test]
+fn a_span_outside_of_the_payload_is_the_hosts_fault() {
+    let host = FakeHost::new();
+    for (at, number) in [(192, 21), (200, u32::MAX), (256, 31), (264, u32::MAX)] {
+        let mut ring = good_ring();
+        ring[SLOT + at..SLOT + at + 4].copy_from_slice(&u32::to_le_bytes(number));
+        let why = broke(with_grant(&host, &ring, GRANT, None));
+        assert!(why.contains("a span outside of the payload"), "{why}");
+    }
+}
+
+#[test]
 fn a_welcome_that_can_not_be_is_the_hosts_fault() {
     let host = FakeHost::new();
     let ring = memory(&good_ring(), true);

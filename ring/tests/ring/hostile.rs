@@ -62,6 +62,20 @@ fn several_grants_may_stand_in_one_message_and_a_broken_one_is_refused() {
     }
 }
 
+/// Hanging up with unread messages would show as ECONNRESET, before the reason.
+#[test]
+fn the_reason_arrives_whatever_else_was_sent() {
+    let host = host(config());
+    for _ in 0..100 {
+        let (raw, ..) = Raw::welcomed(&host.socket, 1);
+        for _ in 0..50 {
+            // An error means that the host has hung up already.
+            let _ = raw.send(&release(77));
+        }
+        assert!(raw.refusal().contains("grant 77"));
+    }
+}
+
 /// A message of random bytes, most of them near to what is understood.
 fn garbage(random: &mut TestRng) -> Vec<u8> {
     let mut bytes = vec![0; (random.next_u32() % 64) as usize];

@@ -60,12 +60,19 @@ fn what_is_cut_short() {
 fn what_is_broken_or_no_such_thing() {
     let place = Place::new();
     let mut broken = gzip(&plain());
-    let middle = broken.len() / 2;
-    broken[middle..middle + 40].fill(0xff);
-    place.write("broken.gz", broken);
+    // A block of the type that there is not, right behind the header.
+    broken[10] |= 0b110;
+    place.write("broken.gz", &broken);
+    let mut untrue = gzip(&plain());
+    // The checksum of what all of it should be.
+    let checksum = untrue.len() - 8;
+    untrue[checksum] ^= 1;
+    place.write("untrue.gz", untrue);
     place.write("plain.gz", plain());
     place.write("plain.zst", plain());
-    for (file, kind) in [("broken.gz", "gzip"), ("plain.gz", "gzip"), ("plain.zst", "zstd")] {
+    for (file, kind) in
+        [("broken.gz", "gzip"), ("untrue.gz", "gzip"), ("plain.gz", "gzip"), ("plain.zst", "zstd")]
+    {
         let ended = run(&place, &[&COUNT[..], &[file]].concat()).with_code(65);
         ended.says(&[file, &format!("its {kind} data is corrupt"), "compression = \"none\""]);
     }
