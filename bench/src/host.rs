@@ -40,7 +40,7 @@ impl Mill {
             consumers: 1,
         })?;
         let dir = tempfile::tempdir_in(dir)?;
-        let socket = dir.path().join("bench.sock");
+        let socket = dir.path().join("s/bench.sock");
         let server = Server::start(&socket, false, vec![ring.clone()])?;
         let consumer = consume(&socket)?;
         let channel = Channel {

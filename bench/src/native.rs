@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
+use pipemill_plugin::{Decoder, Field, Host, Level, Options, Records, StreamInfo};
 
 pub const SLOT: usize = 4 << 20;
 pub const SLOTS: usize = 16;
@@ -32,6 +32,11 @@ struct State {
 struct Shared(Rc<Index>);
 
 impl Host for Shared {
+    fn set_schema(&mut self, fields: &[Field]) {
+        let state = &mut *self.0.state.borrow_mut();
+        state.fields = fields.len();
+        state.columns.resize_with(fields.len(), Default::default);
+    }
     fn emit(&mut self, spans: &[u64], payload: &[u8], _: &[u32]) {
         let state = &mut *self.0.state.borrow_mut();
         assert!(payload.is_empty(), "the bench's inputs need no copies");
@@ -71,6 +76,9 @@ pub fn run<D: Decoder>(path: &Path, options: &[(String, String)]) -> Result<(f64
     let started = Instant::now();
     let mut decoder = D::open(&options, &info).map_err(anyhow::Error::msg)?;
     let mut records = Records::new(Box::new(Shared(index.clone())), false);
+    if let Some(fields) = decoder.schema() {
+        records.set_schema(&fields);
+    }
     let mut file = File::open(path)?;
     let (mut slot, mut at, mut end) = (0, 0, 0);
     loop {
@@ -80,12 +88,6 @@ pub fn run<D: Decoder>(path: &Path, options: &[(String, String)]) -> Result<(f64
         index.state.borrow_mut().chunk = (slot + at, slot + end);
         let progress = {
             let memory = index.memory.borrow();
-            if let Some(schema) = decoder.schema() {
-                let state = &mut *index.state.borrow_mut();
-                state.fields = schema.len();
-                state.columns.resize_with(schema.len(), Default::default);
-                records.set_fields(schema.len());
-            }
             decoder.decode(&memory[slot + at..slot + end], count == 0, &mut records)
         };
         records.flush();

@@ -56,7 +56,7 @@ pub fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, 1).expect("memory can be written to")
 }
 
-/// What [`base64`] was made of.
+/// What [`base64()`] was made of.
 pub fn unbase64(text: &str) -> Vec<u8> {
     STANDARD.decode(text).expect("base64")
 }

@@ -56,7 +56,7 @@ impl Policy {
         place: &Failure,
         length: u64,
         bytes: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Box<Failure>> {
         self.count += 1;
         log::warn!("passed over {length} bytes: {place}");
         if let OnError::Quarantine(path) = &self.on_error {
@@ -73,7 +73,7 @@ impl Policy {
                 let message =
                     format!("the quarantine {} can't be written: {error}", path.display());
                 let fault = Fault::new(FaultKind::Host, message, "check `quarantine`");
-                return Err(Failure { fault, ..place.clone() });
+                return Err(Box::new(Failure { fault, ..place.clone() }));
             }
         }
         if self.count > self.max_errors {
@@ -85,7 +85,7 @@ impl Policy {
                 ),
                 "check the input, or raise `max_errors`",
             );
-            return Err(Failure { fault, ..place.clone() });
+            return Err(Box::new(Failure { fault, ..place.clone() }));
         }
         Ok(())
     }

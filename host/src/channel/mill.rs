@@ -10,7 +10,7 @@ use crate::decode::{Answer, Fault, FaultKind, Resume, Stream};
 use crate::source::{Got, Input, SourceError};
 
 /// Bytes read and decoded at a time: with what the decoder copies of it, it stays in the second cache.
-const READ: usize = 256 << 10;
+const READ: usize = 128 << 10;
 /// From this size on, a chunk in which the decoder found no end is shown again only when it has grown
 /// by half, so that a long record costs a few looks and not thousands.
 const LONG: usize = 64 << 10;
@@ -66,10 +66,17 @@ impl<S: Sink> Mill<'_, S> {
     pub(super) fn grind(&mut self) -> Result<(), Halt> {
         self.learn_schema()?;
         while !self.progress.ended && !self.progress.over {
-            match self.read()? {
-                Got::Bytes(_) if self.is_due() => self.turn()?,
-                Got::Nothing => self.pause()?,
-                _ => {}
+            match self.try_read()? {
+                Ok(Got::Bytes(_)) if self.is_due() => self.turn()?,
+                Ok(Got::Nothing) => self.pause()?,
+                Ok(_) => {}
+                Err(error) => {
+                    // Whole records may have come since the decoder was last called.
+                    if self.is_unseen() {
+                        self.turn()?;
+                    }
+                    return Err(self.source_failure(error).into());
+                }
             }
             if self.sink.wants_epoch_end(self.epoch) {
                 return Err(Halt::EpochEnded);
@@ -81,8 +88,13 @@ impl<S: Sink> Mill<'_, S> {
         self.space.grant(self.sink)
     }
 
-    /// Reads once.
+    /// Reads once, where only bytes are wanted.
     fn read(&mut self) -> Result<Got, Halt> {
+        self.try_read()?.map_err(|error| self.source_failure(error).into())
+    }
+
+    /// Reads once.
+    fn try_read(&mut self) -> Result<Result<Got, SourceError>, Halt> {
         let want = READ.max(self.progress.need.saturating_sub(self.space.len()));
         let before = Instant::now();
         let wait = self.patience();
@@ -95,16 +107,12 @@ impl<S: Sink> Mill<'_, S> {
             Ok(Got::Bytes(count)) => {
                 self.space.came(count);
                 self.totals.bytes += count as u64;
-                Ok(Got::Bytes(count))
             }
-            Ok(Got::Stopped) => Err(Halt::Stopped),
-            Ok(Got::End) => {
-                self.progress.ended = true;
-                Ok(Got::End)
-            }
-            Ok(Got::Nothing) => Ok(Got::Nothing),
-            Err(error) => Err(self.source_failure(error).into()),
+            Ok(Got::Stopped) => return Err(Halt::Stopped),
+            Ok(Got::End) => self.progress.ended = true,
+            Ok(Got::Nothing) | Err(_) => {}
         }
+        Ok(got)
     }
 
     /// How long to wait for bytes before something else is due.
@@ -120,8 +128,13 @@ impl<S: Sink> Mill<'_, S> {
         if self.space.waiting() > 0 {
             return self.space.grant(self.sink);
         }
+        if self.is_unseen() { self.turn() } else { Ok(()) }
+    }
+
+    /// Whether bytes came since the last call, and not fewer than the decoder wants.
+    fn is_unseen(&self) -> bool {
         let len = self.space.len();
-        if len > self.progress.shown && len >= self.progress.need { self.turn() } else { Ok(()) }
+        len > self.progress.shown && len >= self.progress.need
     }
 
     /// Whether the chunk is worth a call.

@@ -22,6 +22,12 @@ impl From<Failure> for Halt {
     }
 }
 
+impl From<Box<Failure>> for Halt {
+    fn from(failure: Box<Failure>) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 /// Where batches go.
 pub trait Sink {
     /// Memory that a batch is laid out in. Shared with the decoder while it looks at its chunk.

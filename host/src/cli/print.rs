@@ -123,7 +123,7 @@ fn print_value(out: &mut impl Write, field: &Field, bytes: &[u8]) -> io::Result<
             Err(_) => print_base64(out, bytes),
         },
         Scalar::Bytes => print_base64(out, bytes),
-        _ if bytes.len() % size != 0 => print_base64(out, bytes),
+        _ if !bytes.len().is_multiple_of(size) => print_base64(out, bytes),
         _ if field.shape.is_empty() && bytes.len() == size => {
             print_number(out, field.scalar, bytes)
         }

@@ -38,21 +38,26 @@ impl std::fmt::Display for NotReady {
 /// # Errors
 /// All that is wrong, at once.
 pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line>, NotReady> {
-    let plugins: Vec<_> = thread::scope(|scope| {
+    let ready: Vec<_> = thread::scope(|scope| {
         let load = |channel| scope.spawn(move || load(channel, engine));
         let threads: Vec<_> = config.channels.iter().map(load).collect();
+        // Getting memory from the kernel takes as long as compiling: meanwhile.
+        let rings: Vec<_> = config.channels.iter().map(ring).collect();
         // A panic in there is a panic here.
-        threads.into_iter().map(|thread| thread.join().expect("loading does not panic")).collect()
+        let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
+        plugins.zip(rings).collect()
     });
     let mut faults = Vec::new();
     let mut lines = Vec::new();
-    for (channel, plugin) in config.channels.iter().zip(plugins) {
-        match plugin {
-            Err(wrong) => faults.extend(wrong),
-            Ok(plugin) => match ring(channel) {
-                Err(error) => faults.push(error.to_string()),
-                Ok(ring) => lines.push(Line { channel: line(channel, plugin, stop), ring }),
-            },
+    for (channel, ready) in config.channels.iter().zip(ready) {
+        match ready {
+            (Ok(plugin), Ok(ring)) => {
+                lines.push(Line { channel: line(channel, plugin, stop), ring });
+            }
+            (plugin, ring) => {
+                faults.extend(plugin.err().into_iter().flatten());
+                faults.extend(ring.err().map(|error| error.to_string()));
+            }
         }
     }
     if faults.is_empty() { Ok(lines) } else { Err(NotReady { faults }) }

@@ -4,4 +4,6 @@
 #[cfg(target_arch = "wasm32")]
 mod misdeeds;
 #[cfg(target_arch = "wasm32")]
+mod mix;
+#[cfg(target_arch = "wasm32")]
 mod plugin;

@@ -8,6 +8,7 @@ use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
 use pipemill_plugin::bindings::pipemill::decoder::host;
 use pipemill_plugin::bindings::pipemill::decoder::types::Level;
 
+use crate::mix;
 use crate::plugin::{every_byte, field, span};
 
 /// Bit of a span that says: in the payload.
@@ -28,6 +29,7 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         }
         "wordy-schema" => host::set_schema(&[field("x".repeat(100_000))]),
         "pair-schema" => host::set_schema(&[field("a"), field("b")]),
+        "mix-schema" => host::set_schema(&[field("a"), field("b"), field("c")]),
         _ => {}
     }
     Ok(())
@@ -51,6 +53,7 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], _end: bool) -> Option<Result<Progr
         }
         "no-schema" | "pair-schema" => host::emit(&[span(0, 1)], &[], &[0]),
         "wordy-schema" => return None,
+        "mix-schema" => return Some(Ok(mix::records(chunk))),
         "span-outside" => host::emit(&[span(0, 1), span(size - 1, 2)], &[], &[0, 1]),
         "span-far-outside" => host::emit(&[span(0x7fff_ffff, 0xffff_ffff)], &[], &[0]),
         "span-overlap" => host::emit(&[span(0, 3), span(2, 2)], &[], &[0, 2]),

@@ -1,8 +1,9 @@
 //! Runs a channel of the host over objects in memory, and says all that can be seen of it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill::channel::{Channel, OnError, Outcome, Policy, Totals};
@@ -15,6 +16,7 @@ use crate::source::Objects;
 /// What is decoded, and how.
 #[derive(Debug, Clone)]
 pub struct Job {
+    /// A built-in's name, or a path.
     pub decoder: &'static str,
     pub options: Vec<(&'static str, String)>,
     pub objects: Vec<Bytes>,
@@ -49,12 +51,23 @@ pub struct Way {
     pub slot: usize,
     pub index_inside: bool,
     pub hungry: bool,
+    /// Where in each object reading fails.
+    pub fails_at: Option<usize>,
+    /// Batches after which the consumer wants no more of the epoch.
+    pub leaves_after: Option<usize>,
 }
 
 impl Way {
     /// In one piece, into memory that is never full.
     pub fn straight() -> Self {
-        Self { pieces: Vec::new(), slot: 8 << 20, index_inside: false, hungry: false }
+        Self {
+            pieces: Vec::new(),
+            slot: 8 << 20,
+            index_inside: false,
+            hungry: false,
+            fails_at: None,
+            leaves_after: None,
+        }
     }
 }
 
@@ -63,6 +76,8 @@ impl Way {
 pub struct Seen {
     pub schema: Option<Vec<Field>>,
     pub records: Vec<Kept>,
+    /// The epochs that ended, and whether early.
+    pub epochs: Vec<(u32, bool)>,
     pub bad_places: u64,
     pub quarantined: Vec<Value>,
     pub end: End,
@@ -85,22 +100,16 @@ pub enum End {
 /// Plugins are compiled once.
 pub fn plugin(name: &str) -> Plugin {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
-    static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+    static PLUGINS: Mutex<BTreeMap<String, Plugin>> = Mutex::new(BTreeMap::new());
     let engine = ENGINE.get_or_init(|| Engine::new().expect("an engine"));
-    let load = || Plugin::load(engine, name).expect("a built-in decoder");
-    let plugin = PLUGIN.get_or_init(load);
-    if plugin.name() == name { plugin.clone() } else { load() }
+    let mut plugins = PLUGINS.lock().expect("loading does not panic");
+    let load = || Plugin::load(engine, name).expect("a decoder");
+    plugins.entry(name.to_owned()).or_insert_with(load).clone()
 }
 
 /// Runs the job.
 pub fn run(job: &Job, way: &Way) -> Seen {
-    let mut sink = Collector::new(way.slot);
-    (sink.index_inside, sink.hungry) = (way.index_inside, way.hungry);
-    run_into(job, way, &mut sink)
-}
-
-/// Runs the job into a sink of the caller's.
-pub fn run_into(job: &Job, way: &Way, sink: &mut Collector) -> Seen {
+    let mut sink = Collector::new(way);
     let folder = tempfile::tempdir().expect("a folder for the quarantine");
     let quarantine = folder.path().join("bad.jsonl");
     let on_error = match job.on_error {
@@ -111,10 +120,7 @@ pub fn run_into(job: &Job, way: &Way, sink: &mut Collector) -> Seen {
     let options = job.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let channel = Channel {
         name: "test".to_owned(),
-        source: Box::new(Objects::new(
-            job.objects.iter().map(|object| object.0.clone()),
-            &way.pieces,
-        )),
+        source: Box::new(Objects::new(&job.objects, way)),
         plugin: plugin(job.decoder),
         options: options.collect(),
         limits: Limits::default(),
@@ -124,12 +130,16 @@ pub fn run_into(job: &Job, way: &Way, sink: &mut Collector) -> Seen {
         offsets: true,
     };
     let mut totals = Totals::default();
-    let outcome = channel.run(sink, &mut totals);
-    assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
+    let outcome = channel.run(&mut sink, &mut totals);
+    if sink.epochs != [(0, true)] {
+        // Else some were decoded and not wanted any more.
+        assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
+    }
     assert_eq!(totals.batches, sink.batches as u64, "the count of batches");
     Seen {
         schema: sink.schema.as_ref().map(|fields| fields.to_vec()),
-        records: std::mem::take(&mut sink.records),
+        records: sink.records,
+        epochs: sink.epochs,
         bad_places: totals.bad_places,
         quarantined: lines(&quarantine),
         end: end(outcome),
@@ -179,6 +189,9 @@ impl Seen {
         if counts.0 != counts.1 {
             let missing = self.records.get(counts.1).or(other.records.get(counts.0));
             return pair("records", &(counts, missing), &"");
+        }
+        if self.epochs != other.epochs {
+            return pair("epochs", &self.epochs, &other.epochs);
         }
         if self.end != other.end {
             return pair("end", &self.end, &other.end);

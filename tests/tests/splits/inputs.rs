@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 /// Bytes without a pattern that could hide a wrong offset.
-fn noise(length: usize, seed: u64) -> Vec<u8> {
+pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
         state ^= state << 13;

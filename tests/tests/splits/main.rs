@@ -2,19 +2,23 @@
 //! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
 //! decoder's native core says.
 
+mod found;
 mod host;
 mod inputs;
+mod mix;
 mod native;
 mod sink;
 mod source;
 
 use host::{Bad, Bytes, Job, Way};
 use pipemill_plugin::Decoder;
+use pipemill_tests::BAD_PLUGIN;
 use proptest::prelude::*;
+use proptest::sample::Index;
 use proptest::test_runner::Config;
 
 fn config() -> Config {
-    // Minimal cases that were found stand below, with their reasons.
+    // Minimal cases that were found stand in `found`.
     Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
 }
 
@@ -38,8 +42,9 @@ fn way() -> impl Strategy<Value = Way> {
         4 => 9_000usize..70_000,
         1 => 70_000usize..700_000,
     ];
-    (pieces, slot, any::<bool>(), any::<bool>())
-        .prop_map(|(pieces, slot, index_inside, hungry)| Way { pieces, slot, index_inside, hungry })
+    (pieces, slot, any::<bool>(), any::<bool>()).prop_map(|(pieces, slot, index_inside, hungry)| {
+        Way { pieces, slot, index_inside, hungry, ..Way::straight() }
+    })
 }
 
 type Options = Vec<(&'static str, String)>;
@@ -152,5 +157,62 @@ proptest! {
         way in way(),
     ) {
         same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+
+    #[test]
+    fn all_kinds_of_fields(
+        objects in prop::collection::vec(mix::objects(), 1..3),
+        way in way(),
+    ) {
+        let job = Job {
+            decoder: BAD_PLUGIN,
+            options: vec![("do", "mix-schema".to_owned())],
+            objects: objects.iter().map(|object| Bytes(object.bytes())).collect(),
+            on_error: Bad::Fail,
+            max_record: 64 << 20,
+            max_errors: 0,
+        };
+        let split = host::run(&job, &way);
+        mix::check(&objects, &split)?;
+        if let Some(difference) = host::run(&job, &Way::straight()).difference(&split) {
+            return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
+        }
+    }
+
+    /// An epoch that is left early gives a part of its records, and those in order.
+    #[test]
+    fn left_early(
+        job in job("recordio", fixed(&[("multipart", "dmlc")]), inputs::recordio()),
+        way in way(),
+        after in 0usize..6,
+    ) {
+        let whole = host::run(&job, &way);
+        let left = host::run(&job, &Way { leaves_after: Some(after), ..way });
+        prop_assert!(whole.records.starts_with(&left.records));
+        if left.epochs == [(0, true)] {
+            prop_assert_eq!(left.end, host::End::Ended);
+        } else {
+            prop_assert_eq!(whole.difference(&left), None);
+        }
+    }
+
+    /// What lies whole before the place where reading fails is delivered, however it came.
+    #[test]
+    fn reading_fails(
+        job in job("lines", fixed(&[]), inputs::lines()),
+        way in way(),
+        at in any::<Index>(),
+    ) {
+        let at = at.index(job.objects[0].0.len() + 1);
+        let job = Job { max_record: 64 << 20, on_error: Bad::Fail, ..job };
+        let whole = host::run(&job, &Way { fails_at: Some(at), ..Way::straight() });
+        let split = host::run(&job, &Way { fails_at: Some(at), ..way });
+        prop_assert_eq!(whole.difference(&split), None);
+        let ended = job.objects[0].0[..at].iter().filter(|byte| **byte == b'\n').count();
+        prop_assert_eq!(split.records.len(), ended);
+        let host::End::Failed { offset, kind, message, .. } = split.end else {
+            return Err(TestCaseError::fail("reading failed, but not the channel"));
+        };
+        prop_assert_eq!((offset, kind, message.as_str()), (Some(at as u64), "source", "the disk is gone"));
     }
 }

@@ -6,6 +6,8 @@ use pipemill::channel::{Batch, Halt, Sink};
 use pipemill::decode::{ABSENT, Field};
 use pipemill_ring::layout::index_room;
 
+use crate::host::Way;
+
 /// One record, copied out of its batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
@@ -40,28 +42,25 @@ impl AsMut<[u8]> for Memory {
 /// Keeps what it is granted.
 pub struct Collector {
     /// Bytes of a memory, as a ring's slot has.
-    pub slot: usize,
+    slot: usize,
     /// Whether the index takes its part of the memory, as it does in a ring.
-    pub index_inside: bool,
-    pub hungry: bool,
-    /// Ask for the end of an epoch when so many batches have come.
-    pub leave_after: Option<usize>,
+    index_inside: bool,
+    hungry: bool,
+    leaves_after: Option<usize>,
     pub batches: usize,
-    pub large_batches: usize,
     pub schema: Option<Arc<[Field]>>,
     pub records: Vec<Kept>,
     pub epochs: Vec<(u32, bool)>,
 }
 
 impl Collector {
-    pub fn new(slot: usize) -> Self {
+    pub fn new(way: &Way) -> Self {
         Self {
-            slot,
-            index_inside: false,
-            hungry: false,
-            leave_after: None,
+            slot: way.slot,
+            index_inside: way.index_inside,
+            hungry: way.hungry,
+            leaves_after: way.leaves_after,
             batches: 0,
-            large_batches: 0,
             schema: None,
             records: Vec::new(),
             epochs: Vec::new(),
@@ -119,7 +118,6 @@ impl Sink for Collector {
     fn grant(&mut self, memory: Memory, batch: &Batch) -> Result<(), Halt> {
         self.check(&memory, batch);
         self.batches += 1;
-        self.large_batches += usize::from(memory.large);
         let payload = &memory.bytes[..batch.payload];
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
@@ -142,7 +140,7 @@ impl Sink for Collector {
     }
 
     fn wants_epoch_end(&self, epoch: u32) -> bool {
-        self.leave_after.is_some_and(|after| self.batches >= after && epoch == 0)
+        self.leaves_after.is_some_and(|after| self.batches >= after && epoch == 0)
     }
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), Halt> {

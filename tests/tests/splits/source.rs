@@ -4,29 +4,33 @@ use std::time::Duration;
 
 use pipemill::source::{Got, Input, Object, Source, SourceError, Step};
 
+use crate::host::{Bytes, Way};
+
 /// Objects in memory, all in one epoch.
 pub struct Objects {
-    objects: std::vec::IntoIter<Vec<u8>>,
-    pieces: Vec<usize>,
+    objects: std::vec::IntoIter<Bytes>,
+    way: Way,
     given: usize,
     ended: bool,
 }
 
 impl Objects {
-    /// `pieces`: sizes of the reads of each object, 0 for one that gives nothing; then all the rest.
-    pub fn new(objects: impl Iterator<Item = Vec<u8>>, pieces: &[usize]) -> Self {
-        let objects = objects.collect::<Vec<_>>().into_iter();
-        Self { objects, pieces: pieces.to_vec(), given: 0, ended: false }
+    /// The way's pieces are sizes of the reads of each object, 0 for one that gives nothing; then all
+    /// the rest comes at once.
+    pub fn new(objects: &[Bytes], way: &Way) -> Self {
+        let objects = objects.to_vec().into_iter();
+        Self { objects, way: way.clone(), given: 0, ended: false }
     }
 }
 
 impl Source for Objects {
     fn next(&mut self) -> Result<Step, SourceError> {
-        let Some(bytes) = self.objects.next() else {
+        let Some(Bytes(bytes)) = self.objects.next() else {
             let first = !std::mem::replace(&mut self.ended, true);
             return Ok(if first { Step::EpochEnd(0) } else { Step::End });
         };
-        let input = Pieces { bytes, at: 0, pieces: self.pieces.clone().into_iter() };
+        let pieces = self.way.pieces.clone().into_iter();
+        let input = Pieces { bytes, at: 0, pieces, fails_at: self.way.fails_at };
         self.given += 1;
         let name = format!("object {}", self.given - 1);
         Ok(Step::Object(Object { epoch: 0, name, input: Box::new(input) }))
@@ -41,12 +45,22 @@ struct Pieces {
     bytes: Vec<u8>,
     at: usize,
     pieces: std::vec::IntoIter<usize>,
+    fails_at: Option<usize>,
 }
 
 impl Input for Pieces {
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<Got, SourceError> {
         assert!(!buf.is_empty(), "asked to read nothing");
-        let rest = &self.bytes[self.at..];
+        let end = self.fails_at.unwrap_or(self.bytes.len()).min(self.bytes.len());
+        let rest = &self.bytes[self.at..end];
+        if rest.is_empty() && self.fails_at.is_some() {
+            return Err(SourceError {
+                object: None,
+                message: "the disk is gone".to_owned(),
+                remedy: "find it".to_owned(),
+                missing: false,
+            });
+        }
         if rest.is_empty() {
             return Ok(Got::End);
         }
