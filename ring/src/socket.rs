@@ -65,36 +65,36 @@ pub(crate) fn send(
 
 /// Receives one message, without descriptors: any that come with it are closed by the kernel.
 pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
+    let mut end = End::default();
     loop {
         // With MSG_TRUNC the true length is returned, so that a message too long shows.
-        match recv(from.as_fd().as_raw_fd(), buffer, MsgFlags::MSG_TRUNC) {
-            // An other end that closed with messages of ours unread shows as ECONNRESET once,
-            // before what it sent last, which must not be lost: go on until its end.
-            Err(Errno::EINTR | Errno::ECONNRESET) => continue,
-            Err(Errno::EAGAIN) => return Ok(Received::Nothing),
-            Err(errno) => return Err(errno),
-            Ok(0) => return Ok(Received::HungUp),
-            Ok(bytes) if bytes > buffer.len() => {
-                return Ok(Received::Broken("a message longer than 65,536 bytes"));
-            }
-            Ok(bytes) => return Ok(Received::Message(bytes, None)),
-        }
+        let flags = MsgFlags::MSG_TRUNC | end.flags();
+        return match recv(from.as_fd().as_raw_fd(), buffer, flags) {
+            Ok(0) if end.is_first() => continue,
+            Ok(0) => Ok(Received::HungUp),
+            Ok(bytes) if bytes > buffer.len() => Ok(Received::Broken(TOO_LONG)),
+            Ok(bytes) => Ok(Received::Message(bytes, None)),
+            Err(errno) if passes(errno) => continue,
+            Err(Errno::EAGAIN) => Ok(end.nothing()),
+            Err(errno) => Err(errno),
+        };
     }
 }
 
 /// Receives one message and the descriptor that may come with it.
 pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
     let mut space = cmsg_space!([std::os::fd::RawFd; 4]);
+    let mut end = End::default();
     loop {
         let mut parts = [IoSliceMut::new(buffer)];
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        let received =
-            match recvmsg::<()>(from.as_fd().as_raw_fd(), &mut parts, Some(&mut space), flags) {
-                Err(Errno::EINTR | Errno::ECONNRESET) => continue,
-                Err(Errno::EAGAIN) => return Ok(Received::Nothing),
-                Err(errno) => return Err(errno),
-                Ok(received) => received,
-            };
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC | end.flags();
+        let fd = from.as_fd().as_raw_fd();
+        let received = match recvmsg::<()>(fd, &mut parts, Some(&mut space), flags) {
+            Ok(received) => received,
+            Err(errno) if passes(errno) => continue,
+            Err(Errno::EAGAIN) => return Ok(end.nothing()),
+            Err(errno) => return Err(errno),
+        };
         if received.flags.contains(MsgFlags::MSG_CTRUNC) {
             return Ok(Received::Broken(
                 "a file descriptor that did not arrive: is this process at its limit (ulimit -n)?",
@@ -108,14 +108,42 @@ pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result
                 fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
             }
         }
-        return Ok(if received.flags.contains(MsgFlags::MSG_TRUNC) {
-            Received::Broken("a message longer than 65,536 bytes")
-        } else if received.bytes == 0 {
-            Received::HungUp
-        } else {
-            Received::Message(received.bytes, fds.pop())
+        return Ok(match received.bytes {
+            _ if received.flags.contains(MsgFlags::MSG_TRUNC) => Received::Broken(TOO_LONG),
+            0 if end.is_first() => continue,
+            0 => Received::HungUp,
+            bytes => Received::Message(bytes, fds.pop()),
         });
     }
+}
+
+const TOO_LONG: &str = "a message longer than 65,536 bytes";
+
+/// Whether the other end is gone has to be asked twice. The kernel looks for messages first and
+/// for the hang-up then, so an end that sent its last message and hung up between the two shows
+/// as gone with that message unread. Once it is gone nothing can come any more, so the second
+/// answer is right. (An empty message looks like a hang-up too; no such message exists.)
+#[derive(Default)]
+struct End(bool);
+
+impl End {
+    fn is_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.0, true)
+    }
+
+    fn flags(&self) -> MsgFlags {
+        if self.0 { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() }
+    }
+
+    fn nothing(&self) -> Received {
+        if self.0 { Received::Broken("an empty message") } else { Received::Nothing }
+    }
+}
+
+/// What does not end a receive: a signal; and ECONNRESET, which shows once where the other end
+/// hung up with messages of ours unread, before what it sent last.
+fn passes(errno: Errno) -> bool {
+    matches!(errno, Errno::EINTR | Errno::ECONNRESET)
 }
 
 /// Hangs up such that the other end gets all that was sent to it and then the end, not ECONNRESET:

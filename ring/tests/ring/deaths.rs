@@ -147,33 +147,45 @@ fn what_a_dead_consumer_had_not_acked_comes_first_and_in_order() {
     assert_eq!(seen, [(0, 10), (2, 1), (3, 10), (4, 10)]);
 }
 
-/// An ACK and then the end at once, with a grant that was never read: the kernel tells the host of
-/// the unread message before it gives it the ACK.
+/// An ACK and then the end at once, with a grant that was never read. The kernel may tell the host
+/// of the unread message and of the end before it gives it the ACK.
 #[test]
 fn the_last_ack_of_a_consumer_counts() {
-    const CONSUMERS: u64 = 300;
+    const CONSUMERS: u64 = 1000;
     let host = host(config());
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for batch in 0..CONSUMERS + 2 {
-                grant(&host.ring, 0, batch * RECORDS, RECORDS).unwrap();
-            }
-        });
-        for expected in 0..CONSUMERS {
-            host.wait_until("two batches ahead", |status| {
-                status.ready >= 2 && status.consumers.is_empty()
-            });
-            let (hasty, ..) = Raw::welcomed(&host.socket, 2);
-            let (held, _) = hasty.grant();
-            assert_eq!(held.batch, expected);
-            hasty.send(&pipemill_ring::protocol::ack(held.grant)).unwrap();
-        }
-        host.wait_until("gone", |status| status.consumers.is_empty());
-        let mut reader = host.reader(2);
-        for expected in CONSUMERS..CONSUMERS + 2 {
-            assert_eq!(next_batch(&mut reader).number(), expected);
+    let ring = host.ring.clone();
+    std::thread::spawn(move || {
+        for batch in 0..CONSUMERS + 2 {
+            grant(&ring, 0, batch * RECORDS, RECORDS).unwrap();
         }
     });
+    for expected in 0..CONSUMERS {
+        host.wait_until("two batches ahead", |status| {
+            status.ready >= 2 && status.consumers.is_empty()
+        });
+        let (hasty, ..) = Raw::welcomed(&host.socket, 2);
+        let (held, _) = hasty.grant();
+        assert_eq!(held.batch, expected);
+        hasty.send(&pipemill_ring::protocol::ack(held.grant)).unwrap();
+    }
+    host.wait_until("gone", |status| status.consumers.is_empty());
+    let mut reader = host.reader(2);
+    for expected in CONSUMERS..CONSUMERS + 2 {
+        assert_eq!(next_batch(&mut reader).number(), expected);
+    }
+}
+
+/// The end of the stream and then the host's end at once: the reader must see both, in order.
+#[test]
+fn the_last_word_of_a_host_is_heard() {
+    for _ in 0..300 {
+        let mut host = host(config());
+        let mut reader = host.reader(2);
+        let waiting = std::thread::spawn(move || reader.next());
+        host.ring.end_stream();
+        host.server = None;
+        assert!(matches!(waiting.join().unwrap(), Ok(Event::StreamEnd)));
+    }
 }
 
 #[test]

@@ -47,11 +47,12 @@ fn several_grants_may_stand_in_one_message_and_a_broken_one_is_refused() {
     host.wait_until("free", |status| status.free == 8);
     raw.send(&all[..all.len() - 1]).unwrap();
     assert!(raw.refusal().contains("expected one or more grant numbers"));
-    let cases: [(Vec<u8>, &str); 5] = [
+    let cases: [(Vec<u8>, &str); 6] = [
         (vec![2, 0, 0, 0], "one or more grant numbers"),
         (vec![4, 0, 0, 0, 1], "expected 4"),
         (vec![99, 0, 0, 0], "unknown type 99"),
         (vec![0; 65_537], "longer than 65,536"),
+        (vec![], "an empty message"),
         (hello("train", 1), "second HELLO"),
     ];
     for (message, reason) in cases {

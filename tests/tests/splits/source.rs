@@ -18,8 +18,7 @@ impl Objects {
     /// The way's pieces are sizes of the reads of each object, 0 for one that gives nothing; then all
     /// the rest comes at once.
     pub fn new(objects: &[Bytes], way: &Way) -> Self {
-        let objects = objects.to_vec().into_iter();
-        Self { objects, way: way.clone(), given: 0, ended: false }
+        Self { objects: Vec::from(objects).into_iter(), way: way.clone(), given: 0, ended: false }
     }
 }
 
