@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The decoder that misbehaves, as a file.
 pub const BAD_PLUGIN: &str = env!("BAD_PLUGIN");
