@@ -1,67 +1,95 @@
 //! The command that the host runs beside its channels.
 
-use std::ffi::OsString;
-use std::io::ErrorKind;
-use std::os::unix::process::ExitStatusExt;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
-use std::process::{self, Child};
+
+use nix::errno::Errno;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
 
 use super::SOCKET;
 
 /// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("the command `{command}` can't be started: {error}{remedy}")]
+#[error("the command `{command}` can't be started: {}{remedy}", std::io::Error::from(*.error))]
 pub struct CommandError {
     command: String,
-    error: std::io::Error,
+    error: Errno,
     remedy: &'static str,
 }
 
 impl CommandError {
     /// As a shell has it: 127 if there is no such command, 126 if it can't be run.
     pub fn code(&self) -> u8 {
-        if self.error.kind() == ErrorKind::NotFound { 127 } else { 126 }
+        if self.error == Errno::ENOENT { 127 } else { 126 }
     }
 }
 
 /// A command at work.
 pub(super) struct Command {
-    child: Child,
+    pid: Pid,
 }
 
 impl Command {
     pub(super) fn start(words: &[OsString], socket: &Path) -> Result<Self, CommandError> {
-        let (name, args) = words
-            .split_first()
-            .map_or((OsString::new(), &[][..]), |(name, args)| (name.clone(), args));
-        let child = process::Command::new(&name).args(args).env(SOCKET, socket).spawn();
-        let child = child.map_err(|error| CommandError {
-            command: name.to_string_lossy().into_owned(),
-            remedy: match error.kind() {
-                ErrorKind::NotFound => "; check its name and PATH",
-                ErrorKind::PermissionDenied => "; check that it is executable",
+        spawn(words, socket).map(|pid| Self { pid }).map_err(|error| CommandError {
+            command: words
+                .first()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            remedy: match error {
+                Errno::ENOENT => "; check its name and PATH",
+                Errno::EACCES => "; check that it is executable",
                 _ => "",
             },
             error,
-        })?;
-        Ok(Self { child })
+        })
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid.as_raw() as u32
     }
 
     /// Waits for its end: its exit code, or 128 + the signal that ended it.
     pub(super) fn wait(&mut self) -> u8 {
-        match self.child.wait() {
-            Ok(status) => {
-                let signal = status.signal().map(|signal| 128 + signal);
-                signal.or(status.code()).map_or(1, |code| code as u8)
-            }
-            Err(error) => {
-                log::error!("the command can't be waited for: {error}");
-                1
+        loop {
+            match waitpid(self.pid, None) {
+                Ok(WaitStatus::Exited(_, code)) => return code as u8,
+                Ok(WaitStatus::Signaled(_, signal, _)) => return 128 + signal as u8,
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => {
+                    log::error!("the command can't be waited for: {error}");
+                    return 1;
+                }
             }
         }
     }
+}
+
+/// Starts it with no signal blocked: `std::process` would hand on the host's own mask, and a command
+/// that never sees SIGTERM can't be stopped.
+fn spawn(words: &[OsString], socket: &Path) -> nix::Result<Pid> {
+    let mut attributes = PosixSpawnAttr::init()?;
+    attributes.set_sigmask(&SigSet::empty())?;
+    // As std does: Rust programs ignore it, others expect to be ended by it.
+    attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
+    attributes.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
+    )?;
+    // What an argument or a variable can't hold, a NUL, can't come from another process either.
+    let text = |text: OsString| CString::new(text.into_vec()).map_err(|_| Errno::EINVAL);
+    let words = words.iter().cloned().map(text).collect::<nix::Result<Vec<_>>>()?;
+    let name = words.first().ok_or(Errno::ENOENT)?;
+    let others = std::env::vars_os().filter(|(name, _)| name != SOCKET);
+    let ours = (OsString::from(SOCKET), socket.as_os_str().to_owned());
+    let variables = others.chain([ours]).map(|(mut variable, value)| {
+        variable.push("=");
+        variable.push(value);
+        text(variable)
+    });
+    let variables = variables.collect::<nix::Result<Vec<_>>>()?;
+    posix_spawnp(name, &PosixSpawnFileActions::init()?, &attributes, &words, &variables)
 }
