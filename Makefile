@@ -21,7 +21,7 @@ help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
-	cargo build --release -p pipemill
+	cargo build --release --workspace --bin pipemill
 	@$(call run-demos,release)
 
 test: test-rust test-python test-examples ## all tests
@@ -30,20 +30,22 @@ test-rust: wasm
 	cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
 
+# Of the whole workspace, as all other builds: a part of it has other features, and builds anew.
 test-python: wasm venv
-	cargo build -p pipemill -p pipemill-ring --bin pipemill --example serve_numbers
+	cargo build --workspace --bin pipemill --example serve_numbers
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers \
 	    $(PY) -m pytest -q -p no:cacheprovider python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
 	    $(PY) -m pytest -q -p no:cacheprovider tests/e2e
 
 test-examples: wasm venv $(DIGITS)
-	cargo build -p pipemill
+	cargo build --workspace --bin pipemill
 	@$(call run-demos,debug)
 	PIPEMILL=$(TARGET)/debug/pipemill $(MAKE) --no-print-directory -C examples/decoder-rust test
 
 bench: wasm ## measure, and write target/bench/report.json
-	cargo run --release -p pipemill-bench
+	cargo build --release --workspace --bin pipemill --bin pipemill-bench
+	$(TARGET)/release/pipemill-bench
 
 lint: wasm venv ## formats, warnings, types, documentation
 	cargo fmt --all --check

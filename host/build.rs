@@ -1,12 +1,31 @@
 //! Compiles the built-in decoders to WebAssembly and wraps them as components, so that the binary
 //! carries the very files that a user could load. They run through the same sandbox as a user's.
+//! What the engine would make of them at each start is made here, once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+#[path = "src/decode/settings.rs"]
+mod settings;
+
 const TARGET: &str = "wasm32-unknown-unknown";
 const BUILTINS: [&str; 4] = ["recordio", "tfrecord", "csv", "lines"];
+
+/// What the compiler may expect of an x86-64 machine: any since 2015 (x86-64-v3).
+const X86_64_V3: [&str; 11] = [
+    "has_sse3",
+    "has_ssse3",
+    "has_sse41",
+    "has_sse42",
+    "has_popcnt",
+    "has_avx",
+    "has_avx2",
+    "has_fma",
+    "has_bmi1",
+    "has_bmi2",
+    "has_lzcnt",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -17,13 +36,37 @@ fn main() {
     // <target>/<profile>/build/<package>/out: a folder beside the profiles serves them all.
     let target = out.ancestors().nth(4).expect("cargo's own layout").join("plugins");
     compile(&root, &target);
+    let compiler = compiler();
     for name in BUILTINS {
         let module = target.join(TARGET).join("plugin").join(format!("pipemill_{name}.wasm"));
         let module = fs::read(&module)
             .unwrap_or_else(|error| fail(&format!("{}: {error}", module.display())));
-        fs::write(out.join(format!("{name}.wasm")), wrap(name, &module))
-            .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
+        let component = wrap(name, &module);
+        let compiled = match &compiler {
+            Some(compiler) => compiler
+                .precompile_component(&component)
+                .unwrap_or_else(|error| fail(&format!("{name} can't be compiled: {error:#}"))),
+            None => Vec::new(),
+        };
+        for (ending, bytes) in [("wasm", component), ("compiled", compiled)] {
+            fs::write(out.join(format!("{name}.{ending}")), bytes)
+                .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
+        }
     }
+}
+
+/// The engine's compiler for the machine that the host is built for, if that is one it can compile for
+/// from here; else the host compiles when it starts.
+fn compiler() -> Option<wasmtime::Engine> {
+    let mut settings = settings::settings();
+    settings.target(&env::var("TARGET").expect("cargo sets TARGET")).ok()?;
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        for feature in X86_64_V3 {
+            // SAFETY: a machine that lacks the feature refuses the code when it loads it.
+            unsafe { settings.cranelift_flag_enable(feature) };
+        }
+    }
+    wasmtime::Engine::new(&settings).ok()
 }
 
 fn compile(root: &Path, target: &Path) {

@@ -26,7 +26,7 @@ pub struct Mill {
 impl Mill {
     pub fn new(decoder: &str, options: &[(String, String)]) -> Result<Self> {
         let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
-        Ok(Self { plugin: Plugin::load(&engine, decoder)?, options: options.to_vec() })
+        Ok(Self { plugin: Plugin::load(&engine, decoder, None)?, options: options.to_vec() })
     }
 
     /// Seconds from the first read to the last batch handed over, and what was done.

@@ -8,6 +8,8 @@ pub mod cli;
 pub mod config;
 pub mod decode;
 pub mod feed;
+pub mod json;
+pub mod kit;
 pub mod ring;
 pub mod run;
 pub mod source;

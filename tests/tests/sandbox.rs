@@ -111,6 +111,10 @@ fn cases() -> Vec<Case> {
             Host,
             &["the description of the 1 fields takes 100", "65536", "ask for fewer fields"],
         ),
+        plugin(
+            "short-number-schema",
+            &["record 0 of the call has 1 bytes in field 0; its type and shape want 4", AUTHOR],
+        ),
         plugin("emit-at-open", &["emitted records", AUTHOR]),
         // What it says of errors.
         plugin(

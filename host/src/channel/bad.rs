@@ -30,6 +30,7 @@ pub struct Policy {
     on_error: OnError,
     max_errors: u64,
     file: Option<File>,
+    heed: Box<dyn FnMut(&Failure, u64) + Send>,
     /// Bad places so far.
     pub count: u64,
 }
@@ -37,7 +38,15 @@ pub struct Policy {
 impl Policy {
     /// A policy that ends the channel at the bad place behind the `max_errors`th.
     pub fn new(on_error: OnError, max_errors: u64) -> Self {
-        Self { on_error, max_errors, file: None, count: 0 }
+        let heed =
+            Box::new(|place: &Failure, length| log::warn!("passed over {length} bytes: {place}"));
+        Self { on_error, max_errors, file: None, heed, count: 0 }
+    }
+
+    /// The same policy, that tells somebody of each place and how many bytes are passed over; without
+    /// this it is a warning in the log.
+    pub fn heeded(self, heed: impl FnMut(&Failure, u64) + Send + 'static) -> Self {
+        Self { heed: Box::new(heed), ..self }
     }
 
     /// Whether bad places are passed over.
@@ -58,7 +67,7 @@ impl Policy {
         bytes: &[u8],
     ) -> Result<(), Box<Failure>> {
         self.count += 1;
-        log::warn!("passed over {length} bytes: {place}");
+        (self.heed)(place, length);
         if let OnError::Quarantine(path) = &self.on_error {
             let written = match &mut self.file {
                 Some(file) => Ok(file),

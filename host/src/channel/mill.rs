@@ -16,6 +16,9 @@ const READ: usize = 128 << 10;
 const LONG: usize = 64 << 10;
 /// A long chunk is shown all the same if no byte came for so long.
 const SHOW_AFTER: Duration = Duration::from_millis(20);
+/// A consumer that waits gets what there is, but not more often than this: from a source that is as
+/// fast as the consumer, handing over small batches would take the most of the time.
+const BREATH: Duration = Duration::from_millis(1);
 /// How often a wait for bytes looks whether the consumers still want them.
 const LOOK: Duration = Duration::from_millis(100);
 /// Framing that a record may have beyond `max_record`.
@@ -59,6 +62,8 @@ pub(super) struct Progress {
     /// Nothing more of the object can be decoded.
     over: bool,
     schema_known: bool,
+    /// When records were handed over because nothing more came.
+    handed: Option<Instant>,
 }
 
 impl<S: Sink> Mill<'_, S> {
@@ -118,7 +123,10 @@ impl<S: Sink> Mill<'_, S> {
     /// How long to wait for bytes before something else is due.
     fn patience(&self) -> Duration {
         if self.space.waiting() > 0 {
-            return if self.sink.is_hungry() { Duration::ZERO } else { self.setting.linger };
+            let breath =
+                || BREATH.saturating_sub(self.progress.handed.map_or(BREATH, |at| at.elapsed()));
+            let linger = self.setting.linger;
+            return if self.sink.is_hungry() { linger.min(breath()) } else { linger };
         }
         if self.space.len() > self.progress.shown { SHOW_AFTER } else { LOOK }
     }
@@ -126,6 +134,7 @@ impl<S: Sink> Mill<'_, S> {
     /// Nothing came for a while: records need not wait any longer, nor a long chunk to be shown.
     fn pause(&mut self) -> Result<(), Halt> {
         if self.space.waiting() > 0 {
+            self.progress.handed = Some(Instant::now());
             return self.space.grant(self.sink);
         }
         if self.is_unseen() { self.turn() } else { Ok(()) }
@@ -225,7 +234,7 @@ impl<S: Sink> Mill<'_, S> {
             let max_record = self.setting.max_record;
             let message = format!("a record is larger than `max_record` = {max_record} bytes");
             let remedy = "raise `max_record` (and `limits.memory`) if the input is sound";
-            let fault = Fault::new(FaultKind::Limit, message, remedy);
+            let fault = Fault::new(FaultKind::TooLarge, message, remedy);
             return self.pass_over(0, fault, Resume::None);
         }
         Ok(())
@@ -257,6 +266,7 @@ impl<S: Sink> Mill<'_, S> {
             ended: self.progress.ended,
             over: self.progress.over,
             schema_known: self.progress.schema_known,
+            handed: self.progress.handed,
             ..Progress::default()
         };
         Ok(self.policy.passed(&place, length, &kept)?)

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::exit;
 use super::print::{Output, Printer};
+use super::{engine, exit};
 use crate::channel::{Channel, OnError, Outcome, Policy, Totals};
-use crate::decode::{Engine, Limits, Plugin};
+use crate::decode::{Limits, Plugin};
 use crate::source::{Compression, Paths};
 use crate::stop::Stop;
 
@@ -67,7 +67,7 @@ enum CompressionArg {
     Zstd,
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write it as NAME=VALUE".to_owned()),
@@ -75,11 +75,11 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn main(args: Args) -> ExitCode {
-    let engine = match Engine::new() {
+    let engine = match engine() {
         Ok(engine) => engine,
-        Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error:#}")),
+        Err(code) => return code,
     };
-    let plugin = match Plugin::load(&engine, &args.decoder) {
+    let plugin = match Plugin::load(&engine, &args.decoder, None) {
         Ok(plugin) => plugin,
         Err(error) => return exit::because(exit::USAGE, error),
     };

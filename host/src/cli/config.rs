@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::exit;
+use super::{engine, exit};
 use crate::config::{self, Config};
-use crate::decode::Engine;
 use crate::run;
 
 /// Check or show a configuration.
@@ -41,15 +40,16 @@ pub(super) fn main(args: &Args) -> ExitCode {
         print!("{}", config::show(&config));
         return ExitCode::SUCCESS;
     }
-    let engine = match Engine::new() {
+    let engine = match engine() {
         Ok(engine) => engine,
-        Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error:#}")),
+        Err(code) => return code,
     };
     let faults: Vec<_> = config
         .channels
         .iter()
-        .filter_map(|channel| run::load(channel, &engine).err())
+        .filter_map(|channel| run::load(&config, channel, &engine).err())
         .flatten()
+        .map(|fault| fault.to_string())
         .collect();
     if !faults.is_empty() {
         return exit::because(exit::USAGE, faults.join("\npipemill: "));

@@ -4,6 +4,7 @@ mod cat;
 mod config;
 mod exit;
 mod feed;
+mod plugin;
 mod plugins;
 mod print;
 mod run;
@@ -11,6 +12,8 @@ mod run;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::decode::Engine;
 
 /// Streams records out of pipes and files, through sandboxed decoders, into shared memory.
 #[derive(Parser)]
@@ -26,7 +29,14 @@ enum Command {
     Cat(cat::Args),
     Config(config::Args),
     Feed(feed::Args),
+    Plugin(plugin::Args),
     Plugins(plugins::Args),
+}
+
+/// The engine as the environment wants it; or what to exit with.
+fn engine() -> Result<Engine, ExitCode> {
+    Engine::of_environment()
+        .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
 }
 
 /// Runs the command line of this process.
@@ -45,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Config(args) => config::main(&args),
         Command::Cat(args) => cat::main(args),
         Command::Feed(args) => feed::main(args),
+        Command::Plugin(args) => plugin::main(args),
         Command::Plugins(args) => plugins::main(&args),
     }
 }

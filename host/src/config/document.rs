@@ -62,6 +62,10 @@ impl<'a> Document<'a> {
         self.lines.place(at)
     }
 
+    pub(super) fn file(&self) -> &str {
+        self.file
+    }
+
     pub(super) fn empty(&self) -> &DeTable<'a> {
         &self.empty
     }

@@ -40,7 +40,8 @@ pub(super) static NAME: Free =
     free("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
 pub(super) static SOURCE: Free = free("source", "a table, source = { … }", "required");
 pub(super) static DECODER: Free =
-    free("decoder", "a built-in's name or a path that ends in .wasm or has a `/`", "required");
+    free("decoder", "a decoder's name or a path that ends in .wasm or has a `/`", "required");
+pub(super) static SHA256: Free = free("sha256", "64 hexadecimal digits", "none");
 pub(super) static OPTIONS: Free =
     free("options", "a table of strings, whole numbers, true and false", "none");
 pub(super) static ON_ERROR: Choice<Policy> = Choice {
@@ -111,6 +112,7 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &NAME,
         &SOURCE,
         &DECODER,
+        &SHA256,
         &OPTIONS,
         &ON_ERROR,
         &QUARANTINE,

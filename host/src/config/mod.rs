@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use crate::channel::OnError;
-pub use crate::decode::Limits;
+pub use crate::decode::{Digest, Limits};
 pub use crate::source::Compression;
 pub use fault::{Fault, Place};
 pub use parse::parse;
@@ -28,6 +28,8 @@ pub use values::{Invalid, parse_duration, parse_size, show_duration, show_size};
 /// The whole configuration of one host process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// The file's name as given to [`parse`], for messages.
+    pub file: String,
     /// Where consumers connect; the host decides if absent. At most 107 bytes.
     pub socket: Option<PathBuf>,
     /// Whether processes of other users may connect. Default: no.
@@ -47,6 +49,8 @@ pub struct Channel {
     pub decoder: DecoderRef,
     /// Where `decoder` stands in the file.
     pub decoder_place: Place,
+    /// The digest that the decoder's file must have.
+    pub sha256: Option<Digest>,
     /// The decoder's options as text, in the order of the file.
     pub options: Vec<(String, String)>,
     /// Where each of `options` stands in the file: as many, in the same order.
@@ -75,6 +79,7 @@ impl Channel {
             source,
             decoder,
             decoder_place: Place::default(),
+            sha256: None,
             options: Vec::new(),
             option_places: Vec::new(),
             on_error: OnError::Fail,
@@ -145,19 +150,20 @@ pub enum Source {
 /// Which decoder a channel uses. What has a `/` in it or ends in `.wasm` is a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecoderRef {
-    /// The name of one that comes with the host. Whether there is such a one is for the host to say.
-    Builtin(String),
+    /// The name of one that comes with the host, or that is in a folder of the plugin path. Whether there
+    /// is such a one is for the host to say.
+    Name(String),
     /// A component's file.
     File(PathBuf),
 }
 
 impl DecoderRef {
-    /// Tells a built-in's name from a file by the text alone.
+    /// Tells a name from a file by the text alone.
     pub fn of(text: &str) -> DecoderRef {
         if text.contains('/') || text.ends_with(".wasm") {
             DecoderRef::File(text.into())
         } else {
-            DecoderRef::Builtin(text.to_owned())
+            DecoderRef::Name(text.to_owned())
         }
     }
 }

@@ -12,7 +12,7 @@ use super::key::Key;
 use super::keys::*;
 use super::read::{Reader, found};
 use super::values::{Invalid, show_size};
-use super::{Channel, Config, DecoderRef, Limits, Mode, OnError, Ring, Source, source};
+use super::{Channel, Config, DecoderRef, Digest, Limits, Mode, OnError, Ring, Source, source};
 
 /// Reads a configuration. `file` is its name for messages; `env` looks up environment variables.
 ///
@@ -51,7 +51,8 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
     });
     let allow_other_users = root.flag(&ALLOW_OTHER_USERS);
     let channels = channels(doc, &root, table.get(CHANNEL.name))?;
-    Ok(Config { socket: socket?, allow_other_users: allow_other_users?, channels })
+    let (socket, allow_other_users) = (socket?, allow_other_users?);
+    Ok(Config { file: doc.file().to_owned(), socket, allow_other_users, channels })
 }
 
 fn channels<'a>(
@@ -132,6 +133,7 @@ fn channel(reader: &Reader, seen: &mut Seen) -> Read<Channel> {
         }
     }
     let decoder = decoder(reader);
+    let sha256 = sha256(reader);
     let options = options(reader);
     let policy = reader.choice(&ON_ERROR);
     let on_error = on_error(reader, policy);
@@ -147,6 +149,7 @@ fn channel(reader: &Reader, seen: &mut Seen) -> Read<Channel> {
         source: source?,
         decoder: decoder?,
         decoder_place: reader.place(DECODER.name),
+        sha256: sha256?,
         options,
         option_places,
         on_error: on_error?,
@@ -165,6 +168,14 @@ fn decoder(reader: &Reader) -> Read<DecoderRef> {
         return Err(reader.wrong(DECODER.name, DECODER.expected, &given.found(), String::new()));
     }
     Ok(DecoderRef::of(&given.text))
+}
+
+fn sha256(reader: &Reader) -> Read<Option<Digest>> {
+    let Some(given) = reader.text(SHA256.name, SHA256.expected)? else { return Ok(None) };
+    given.text.parse().map(Some).map_err(|found: String| {
+        let remedy = "`sha256sum FILE.wasm` prints it, and so does `pipemill plugin inspect`";
+        reader.wrong(SHA256.name, SHA256.expected, &found, remedy.to_owned())
+    })
 }
 
 /// The options as text, and the place of each.

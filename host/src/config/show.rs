@@ -28,10 +28,13 @@ fn channel_lines(page: &mut Page, channel: &Channel) {
     page.line(NAME.name, quote(&channel.name));
     page.line(SOURCE.name, source(&channel.source));
     let decoder = match &channel.decoder {
-        DecoderRef::Builtin(name) => quote(name),
+        DecoderRef::Name(name) => quote(name),
         DecoderRef::File(file) => path(file),
     };
     page.line(DECODER.name, decoder);
+    if let Some(digest) = &channel.sha256 {
+        page.line(SHA256.name, word(&digest.to_string()));
+    }
     if !channel.options.is_empty() {
         let options = channel.options.iter().map(|(name, value)| (key(name), quote(value)));
         page.line(OPTIONS.name, inline(options));

@@ -8,6 +8,8 @@ pub struct Builtin {
     pub about: &'static str,
     /// The component.
     pub wasm: &'static [u8],
+    /// The same, compiled when the host was built; empty if that could not be done.
+    pub(super) compiled: &'static [u8],
 }
 
 macro_rules! builtin {
@@ -16,6 +18,7 @@ macro_rules! builtin {
             name: $name,
             about: $about,
             wasm: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".wasm")),
+            compiled: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".compiled")),
         }
     };
 }

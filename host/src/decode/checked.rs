@@ -6,7 +6,7 @@
 use pipemill_ring::host::Column;
 pub use pipemill_ring::layout::ABSENT;
 
-use super::Fault;
+use super::{Fault, Field};
 
 /// Bit of an offset in a [`Column`] that says: in the payload, not in the chunk.
 pub const MADE: u32 = 1 << 31;
@@ -33,6 +33,41 @@ pub struct Emitted {
     pub all_made: bool,
     /// Where in the chunk the last emitted span ends.
     pub reached: u64,
+    /// What each field's type says of its length.
+    sizes: Vec<Size>,
+}
+
+/// What a field's type says of its length in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Any,
+    Exactly(u32),
+    MultipleOf(u32),
+}
+
+impl Size {
+    fn of(field: &Field) -> Self {
+        let known = field.shape.iter().filter(|dim| **dim > 0);
+        let bytes = known
+            .fold(field.scalar.size() as u64, |size, dim| size.saturating_mul(u64::from(*dim)));
+        let open = field.shape.contains(&0);
+        match u32::try_from(bytes) {
+            Ok(1) if open || field.is_text() => Self::Any,
+            Ok(bytes) if open => Self::MultipleOf(bytes),
+            Ok(bytes) => Self::Exactly(bytes),
+            // Longer than any span: every field is refused.
+            Err(_) => Self::Exactly(u32::MAX),
+        }
+    }
+
+    fn fits(self, offset: u32, length: u32) -> bool {
+        offset == ABSENT
+            || match self {
+                Self::Any => true,
+                Self::Exactly(bytes) => length == bytes,
+                Self::MultipleOf(bytes) => length.is_multiple_of(bytes),
+            }
+    }
 }
 
 impl Emitted {
@@ -51,8 +86,9 @@ impl Emitted {
         self.reached = 0;
     }
 
-    pub(super) fn set_fields(&mut self, fields: usize) {
-        self.columns.resize_with(fields, Column::default);
+    pub(super) fn set_fields(&mut self, fields: &[Field]) {
+        self.columns.resize_with(fields.len(), Column::default);
+        self.sizes = fields.iter().map(Size::of).collect();
     }
 
     /// Takes what a call of `emit` gave, if it is true.
@@ -88,20 +124,48 @@ impl Emitted {
             return Err(Fault::contract("emitted 2 GiB of payload in a call"));
         }
         self.payload.extend_from_slice(payload);
-        let (chunk, payload) = (chunk as u64, payload.len() as u64);
+        let (chunk, payload, reached) = (chunk as u64, payload.len() as u64, self.reached);
         let taken = if fields == 1 {
             self.take_single(chunk, spans, payload, base as u32)
         } else {
             self.take_rows(chunk, spans, payload, base as u32)
         };
-        if taken.is_err() {
+        if let Err(fault) = taken.and_then(|()| self.check_sizes()) {
             self.forget_behind(base);
-            return taken;
+            self.reached = reached;
+            return Err(fault);
         }
         if want_starts {
             self.starts.extend_from_slice(starts);
         }
         self.records += records;
+        Ok(())
+    }
+
+    /// Whether the fields that were just taken are as long as their types say.
+    fn check_sizes(&self) -> Result<(), Fault> {
+        for (field, (column, size)) in self.columns.iter().zip(&self.sizes).enumerate() {
+            if *size == Size::Any {
+                continue;
+            }
+            let (offsets, lengths) =
+                (&column.offsets[self.records..], &column.lengths[self.records..]);
+            let pairs = offsets.iter().zip(lengths);
+            if pairs.clone().fold(true, |good, (at, length)| good & size.fits(*at, *length)) {
+                continue;
+            }
+            let wrong = pairs.zip(self.records..).find(|((at, len), _)| !size.fits(**at, **len));
+            let (length, record) = wrong.map_or((0, 0), |((_, length), record)| (*length, record));
+            let wanted = match size {
+                Size::MultipleOf(bytes) => format!("a multiple of {bytes}"),
+                Size::Exactly(bytes) => format!("{bytes}"),
+                Size::Any => String::new(),
+            };
+            return Err(Fault::contract(format!(
+                "record {record} of the call has {length} bytes in field {field}; its type and shape \
+                 want {wanted}"
+            )));
+        }
         Ok(())
     }
 

@@ -1,12 +1,19 @@
 //! The WebAssembly engine of the process, and the clock that ends calls which take too long.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use wasmtime::component::Linker;
 
+use super::cache::Cache;
 use super::imports::{self, State};
+use super::settings::settings;
+
+/// Environment variable with the folders in which plugins named without a path are looked for,
+/// separated by `:`.
+pub const PLUGIN_PATH: &str = "PIPEMILL_PLUGIN_PATH";
 
 /// How fine wall-clock limits are.
 pub(super) const TICK: Duration = Duration::from_millis(10);
@@ -16,27 +23,44 @@ pub(super) const TICK: Duration = Duration::from_millis(10);
 pub struct Engine {
     pub(super) engine: wasmtime::Engine,
     pub(super) linker: Arc<Linker<State>>,
+    pub(super) cache: Option<Cache>,
+    pub(super) plugin_path: Arc<[PathBuf]>,
     _clock: Arc<()>,
 }
 
 impl Engine {
-    /// Starts an engine and its clock.
+    /// Starts an engine that keeps nothing and looks nowhere for plugins named without a path.
     ///
     /// # Errors
     /// Where the machine can't run WebAssembly (no executable memory, an unknown processor).
     pub fn new() -> wasmtime::Result<Self> {
-        let mut config = wasmtime::Config::new();
-        config.wasm_component_model(true);
-        // Decoders are plain functions; without this an empty call costs three times as much.
-        config.concurrency_support(false);
-        config.epoch_interruption(true);
-        config.cranelift_opt_level(wasmtime::OptLevel::Speed);
-        let engine = wasmtime::Engine::new(&config)?;
+        Self::with(None, Vec::new())
+    }
+
+    /// Starts an engine with the cache and the plugin path that the environment tells:
+    /// [`CACHE`](super::CACHE), [`PLUGIN_PATH`].
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_environment() -> wasmtime::Result<Self> {
+        let path = std::env::var_os(PLUGIN_PATH).unwrap_or_default();
+        let folders = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
+        Self::with(Cache::of_environment(), folders.collect())
+    }
+
+    /// Starts an engine and its clock, with a cache for what it compiles and folders in which to look
+    /// for plugins.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(cache: Option<Cache>, plugin_path: Vec<PathBuf>) -> wasmtime::Result<Self> {
+        let engine = wasmtime::Engine::new(&settings())?;
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker)?;
         let clock = Arc::new(());
         start_clock(engine.clone(), Arc::downgrade(&clock))?;
-        Ok(Self { engine, linker: Arc::new(linker), _clock: clock })
+        let (linker, plugin_path) = (Arc::new(linker), plugin_path.into());
+        Ok(Self { engine, linker, cache, plugin_path, _clock: clock })
     }
 }
 

@@ -13,6 +13,9 @@ pub enum FaultKind {
     Source,
     /// A configured limit was hit.
     Limit,
+    /// A record is larger than `max_record`. To consumers and logs this is a limit, too; but it is the
+    /// input that goes beyond it, not the decoder.
+    TooLarge,
     /// The host itself failed.
     Host,
 }
@@ -24,7 +27,7 @@ impl FaultKind {
             Self::Decode => "decode",
             Self::Plugin => "plugin",
             Self::Source => "source",
-            Self::Limit => "limit",
+            Self::Limit | Self::TooLarge => "limit",
             Self::Host => "host",
         }
     }

@@ -88,8 +88,9 @@ impl State {
                 return Err(Fault::contract(format!("declared the field `{name}` twice")));
             }
         }
-        self.emitted.set_fields(fields.len());
-        self.schema = Some(fields.into_iter().map(Field::from).collect());
+        let fields: Arc<[Field]> = fields.into_iter().map(Field::from).collect();
+        self.emitted.set_fields(&fields);
+        self.schema = Some(fields);
         Ok(())
     }
 }

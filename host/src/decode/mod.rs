@@ -2,21 +2,30 @@
 //! Knows nothing of rings and sources.
 
 mod builtin;
+mod cache;
 mod checked;
+mod digest;
 mod engine;
 mod failure;
 mod imports;
 mod limits;
+mod load;
 mod plugin;
+mod settings;
 mod stream;
+mod watch;
 
 pub use builtin::{BUILTINS, Builtin};
+pub use cache::{CACHE, Cache};
 pub use checked::{ABSENT, Emitted, MADE};
-pub use engine::Engine;
+pub use digest::Digest;
+pub use engine::{Engine, PLUGIN_PATH};
 pub use failure::{Fault, FaultKind};
 pub use limits::Limits;
-pub use plugin::{OptionSpec, Plugin, PluginError};
+pub use load::PluginError;
+pub use plugin::{OptionSpec, Plugin};
 pub use stream::{Answer, Field, Resume, Scalar, Stream, StreamInfo};
+pub use watch::Watch;
 
 /// The interface that this host speaks, generated from `wit/`.
 mod wit {

@@ -1,17 +1,16 @@
 //! A decoder as a compiled component: what it needs, which options it takes, whether it fits.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
-use wit_component::ComponentEncoder;
 
+use super::digest::Digest;
 use super::engine::{Engine, TICK};
 use super::imports::{State, printable};
 use super::limits::Limiter;
 use super::wit::DecoderPluginPre;
-use super::{BUILTINS, INTERFACE, INTERFACE_VERSION, Limits};
+use super::{INTERFACE, INTERFACE_VERSION, Limits};
 use crate::suggest::nearest;
 
 /// An option that a decoder declares.
@@ -27,16 +26,6 @@ pub struct OptionSpec {
     pub help: String,
 }
 
-/// Why a plugin can't be used.
-#[derive(Debug, thiserror::Error)]
-#[error("decoder `{decoder}`: {message}")]
-pub struct PluginError {
-    /// The decoder, as the operator called it.
-    pub decoder: String,
-    /// What is wrong, and what to do.
-    pub message: String,
-}
-
 /// A decoder, compiled and looked through. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugin {
@@ -45,69 +34,68 @@ pub struct Plugin {
 
 pub(super) struct Inner {
     pub(super) name: String,
+    digest: Digest,
+    is_ahead: bool,
     pub(super) engine: Engine,
     pub(super) pre: DecoderPluginPre<State>,
     options: Vec<OptionSpec>,
 }
 
 impl Plugin {
-    /// Compiles a built-in decoder, or the file that `name` is the path of.
+    /// A component that was found and compiled: looks through it and asks for its options.
     ///
     /// # Errors
-    /// No such decoder or file; not a component; made for another interface; asks for imports that
-    /// decoders are not given.
-    pub fn load(engine: &Engine, name: &str) -> Result<Self, PluginError> {
-        if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
-            return Self::compile(engine, name, builtin.wasm);
-        }
-        let error = |message| PluginError { decoder: name.to_owned(), message };
-        if !name.contains('/') && !name.ends_with(".wasm") {
-            let known: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
-            let known = known.join(", ");
-            return Err(error(format!(
-                "there is no built-in decoder of that name; built in are {known}; \
-                 a plugin is named by its path, as in `plugins/{name}.wasm`"
-            )));
-        }
-        let bytes = std::fs::read(Path::new(name))
-            .map_err(|why| error(format!("its file can't be read: {why}")))?;
-        Self::compile(engine, name, &bytes)
-    }
-
-    /// Compiles a component.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn compile(engine: &Engine, name: &str, wasm: &[u8]) -> Result<Self, PluginError> {
-        let error = |message: String| PluginError { decoder: name.to_owned(), message };
-        let wrapped;
-        let wasm = if wasm.starts_with(CORE_MODULE) {
-            wrapped = wrap(wasm).map_err(error)?;
-            &wrapped
-        } else {
-            wasm
-        };
-        let component = Component::from_binary(&engine.engine, wasm).map_err(|why| {
-            error(format!("not a WebAssembly component that can be compiled: {why:#}"))
-        })?;
-        fits_interface(engine, &component).map_err(error)?;
+    /// Made for another interface; asks for imports that decoders are not given; fails when asked.
+    pub(super) fn of_component(
+        engine: &Engine,
+        name: &str,
+        digest: Digest,
+        component: &Component,
+        is_ahead: bool,
+    ) -> Result<Self, String> {
+        fits_interface(engine, component)?;
         let pre =
-            engine.linker.instantiate_pre(&component).and_then(DecoderPluginPre::new).map_err(
+            engine.linker.instantiate_pre(component).and_then(DecoderPluginPre::new).map_err(
                 |why| {
-                    error(format!(
-                        "does not fit the interface {INTERFACE}@{INTERFACE_VERSION}: {why:#}"
-                    ))
+                    format!("does not fit the interface {INTERFACE}@{INTERFACE_VERSION}: {why:#}")
                 },
             )?;
-        let mut inner =
-            Inner { name: name.to_owned(), engine: engine.clone(), pre, options: Vec::new() };
-        inner.options = inner.ask_options().map_err(error)?;
+        let (name, engine) = (name.to_owned(), engine.clone());
+        let mut inner = Inner { name, digest, is_ahead, engine, pre, options: Vec::new() };
+        inner.options = inner.ask_options()?;
         Ok(Self { inner: Arc::new(inner) })
     }
 
     /// What the operator called it.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// The digest of its file.
+    pub fn digest(&self) -> &Digest {
+        &self.inner.digest
+    }
+
+    /// Whether it was compiled together with the host.
+    pub fn is_ahead(&self) -> bool {
+        self.inner.is_ahead
+    }
+
+    /// The functions of the host that it imports, as `pipemill:decoder/host@0.1.0#emit`.
+    pub fn imports(&self) -> Vec<String> {
+        let engine = &self.inner.engine.engine;
+        let component = self.inner.pre.instance_pre().component();
+        let ty = component.component_type();
+        let mut names = Vec::new();
+        for (name, item) in ty.imports(engine) {
+            if let ComponentItem::ComponentInstance(instance) = item.ty {
+                let functions = instance
+                    .exports(engine)
+                    .filter(|(_, item)| matches!(item.ty, ComponentItem::ComponentFunc(_)));
+                names.extend(functions.map(|(function, _)| format!("{name}#{function}")));
+            }
+        }
+        names
     }
 
     /// The options that it takes.
@@ -148,7 +136,7 @@ impl Plugin {
 
 impl OptionSpec {
     /// Why a value is refused, if it is.
-    fn refusal(&self, value: &str) -> Option<String> {
+    pub fn refusal(&self, value: &str) -> Option<String> {
         let wants = match self.kind.as_str() {
             "bool" if !matches!(value, "true" | "false") => "true or false".to_owned(),
             "int" if value.parse::<u64>().is_err() => "a whole number".to_owned(),
@@ -196,23 +184,6 @@ impl Inner {
 /// A wall-clock limit in ticks of the engine's clock; one more, because the first may be short.
 pub(super) fn ticks(limits: &Limits) -> u64 {
     (limits.time.as_millis() / TICK.as_millis()) as u64 + 1
-}
-
-/// How a core module begins, as opposed to a component.
-const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
-
-/// Makes a component of a core module that says itself, as the SDK makes it say, which interface it
-/// implements.
-fn wrap(module: &[u8]) -> Result<Vec<u8>, String> {
-    ComponentEncoder::default()
-        .module(module)
-        .and_then(|encoder| encoder.validate(true).encode())
-        .map_err(|why| {
-            format!(
-                "is a core module that can't be made a component: {why:#}; build it with \
-                 pipemill-plugin for wasm32-unknown-unknown"
-            )
-        })
 }
 
 /// Says in the operator's terms what a plugin wants that decoders are not given.

@@ -9,6 +9,7 @@ use wasmtime::{Store, Trap, WasmBacktrace};
 use super::checked::Emitted;
 use super::imports::{Bytes, State};
 use super::plugin::{Plugin, ticks};
+use super::watch::Watch;
 use super::wit::DecoderPlugin;
 use super::wit::exports::pipemill::decoder::decoder as exports;
 use super::wit::pipemill::decoder::types;
@@ -62,6 +63,13 @@ pub struct Field {
     pub scalar: Scalar,
     /// Empty for a single element; 0 for a dimension that each field's length tells.
     pub shape: Vec<u32>,
+}
+
+impl Field {
+    /// Whether it is one string of bytes or text, of any length.
+    pub fn is_text(&self) -> bool {
+        matches!(self.scalar, Scalar::Bytes | Scalar::Utf8) && self.shape.is_empty()
+    }
 }
 
 impl From<types::Field> for Field {
@@ -166,6 +174,14 @@ impl Stream {
     /// The fields of the records, as soon as they are known; always once a record was emitted.
     pub fn schema(&self) -> Option<&Arc<[Field]>> {
         self.store.data().schema.as_ref()
+    }
+
+    /// Lets `watch` measure where the time goes.
+    pub fn watch(&mut self, watch: Arc<Watch>) {
+        self.store.call_hook(move |_, crossing| {
+            watch.cross(crossing);
+            Ok(())
+        });
     }
 
     /// What the last call of [`decode`](Self::decode) emitted; good even if it failed.

@@ -139,7 +139,7 @@ pub fn report(failure: &Failure) -> ErrorReport {
         FaultKind::Decode => ErrorKind::Decode,
         FaultKind::Plugin => ErrorKind::Plugin,
         FaultKind::Source => ErrorKind::Source,
-        FaultKind::Limit => ErrorKind::Limit,
+        FaultKind::Limit | FaultKind::TooLarge => ErrorKind::Limit,
         FaultKind::Host => ErrorKind::Host,
     };
     ErrorReport {

@@ -7,7 +7,7 @@ use pipemill_ring::host::{Ring, RingConfig};
 use pipemill_ring::protocol;
 
 use crate::channel::{Channel, Policy};
-use crate::config::{self, Config, DecoderRef};
+use crate::config::{self, Config, DecoderRef, Fault};
 use crate::decode::{Engine, Plugin};
 use crate::source::{Fifos, Files, Pattern, Source, stdin};
 use crate::stop::Stop;
@@ -39,7 +39,7 @@ impl std::fmt::Display for NotReady {
 /// All that is wrong, at once.
 pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line>, NotReady> {
     let ready: Vec<_> = thread::scope(|scope| {
-        let load = |channel| scope.spawn(move || load(channel, engine));
+        let load = |channel| scope.spawn(move || load(config, channel, engine));
         let threads: Vec<_> = config.channels.iter().map(load).collect();
         // Getting memory from the kernel takes as long as compiling: meanwhile.
         let rings: Vec<_> = config.channels.iter().map(ring).collect();
@@ -55,7 +55,8 @@ pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line
                 lines.push(Line { channel: line(channel, plugin, stop), ring });
             }
             (plugin, ring) => {
-                faults.extend(plugin.err().into_iter().flatten());
+                let wrong = plugin.err().into_iter().flatten();
+                faults.extend(wrong.map(|fault| fault.to_string()));
                 faults.extend(ring.err().map(|error| error.to_string()));
             }
         }
@@ -66,16 +67,25 @@ pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line
 /// What the configuration alone can't know to be wrong: decoders and their options.
 ///
 /// # Errors
-/// All that is wrong, at once, with its place in the file.
-pub fn load(channel: &config::Channel, engine: &Engine) -> Result<Plugin, Vec<String>> {
+/// All that is wrong, at once.
+pub fn load(
+    config: &Config,
+    channel: &config::Channel,
+    engine: &Engine,
+) -> Result<Plugin, Vec<Fault>> {
     let name = match &channel.decoder {
-        DecoderRef::Builtin(name) => name.clone(),
+        DecoderRef::Name(name) => name.clone(),
         DecoderRef::File(path) => path.to_string_lossy().into_owned(),
     };
-    let fault = |place: config::Place, what: String| {
-        format!("line {}: channel `{}`: {what}", place.line, channel.name)
+    let fault = |place: config::Place, message: String| Fault {
+        file: config.file.clone(),
+        place,
+        channel: Some(channel.name.clone()),
+        path: String::new(),
+        message,
+        remedy: None,
     };
-    let plugin = Plugin::load(engine, &name)
+    let plugin = Plugin::load(engine, &name, channel.sha256.as_ref())
         .map_err(|error| vec![fault(channel.decoder_place, error.to_string())])?;
     let faults = plugin.check_options(&channel.options);
     if faults.is_empty() {

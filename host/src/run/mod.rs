@@ -64,7 +64,7 @@ pub fn run(config: &Config, command: &[OsString]) -> Result<Ended, StartError> {
     // First of all, so that every thread has the signals blocked.
     let signals = signals::Signals::take()?;
     let stop = Stop::new()?;
-    let engine = Engine::new().map_err(StartError::Engine)?;
+    let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let lines = prepare(config, &engine, &stop)?;
     let rings: Vec<_> = lines.iter().map(|line| line.ring.clone()).collect();
     let socket = config.socket.clone().unwrap_or_else(default_socket);

@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 
 use crate::stop::Stop;
 
@@ -25,16 +26,9 @@ pub(super) fn readable(fd: BorrowedFd, stop: &Stop, wait: Option<Duration>) -> i
     let until = wait.map(|wait| Instant::now() + wait);
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let timeout = match left {
-            None => PollTimeout::NONE,
-            // Rounded up, or the last part of a millisecond would be spent spinning.
-            Some(left) => {
-                PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
-            }
-        };
         let mut fds =
             [PollFd::new(fd, PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, timeout) {
+        match ppoll(&mut fds, left.map(TimeSpec::from_duration), None) {
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
             Ok(_) if stop.is_asked() => return Ok(Woken::Stopped),

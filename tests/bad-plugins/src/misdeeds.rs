@@ -6,10 +6,10 @@ use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
     DecodeError, Progress, Resume, Resynced,
 };
 use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::Level;
+use pipemill_plugin::bindings::pipemill::decoder::types::{Level, Scalar};
 
 use crate::mix;
-use crate::plugin::{every_byte, field, span};
+use crate::plugin::{every_byte, field, span, typed};
 
 /// Bit of a span that says: in the payload.
 const MADE: u64 = 1 << 63;
@@ -30,13 +30,16 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         "wordy-schema" => host::set_schema(&[field("x".repeat(100_000))]),
         "pair-schema" => host::set_schema(&[field("a"), field("b")]),
         "mix-schema" => host::set_schema(&[field("a"), field("b"), field("c")]),
+        "short-number-schema" => host::set_schema(&[typed("number", Scalar::Int32)]),
+        "no-text-schema" => host::set_schema(&[typed("text", Scalar::Utf8)]),
+        "no-boolean-schema" => host::set_schema(&[typed("flag", Scalar::Boolean)]),
         _ => {}
     }
     Ok(())
 }
 
 /// Misdeeds with a chunk, which is not empty.
-pub fn at_decode(misdeed: &str, chunk: &[u8], _end: bool) -> Option<Result<Progress, DecodeError>> {
+pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progress, DecodeError>> {
     let size = chunk.len() as u32;
     let all = Progress { consumed: size, need: 1 };
     match misdeed {
@@ -52,7 +55,18 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], _end: bool) -> Option<Result<Progr
             return None;
         }
         "no-schema" | "pair-schema" => host::emit(&[span(0, 1)], &[], &[0]),
-        "wordy-schema" => return None,
+        "wordy-schema" | "short-number-schema" | "no-text-schema" | "no-boolean-schema" => {
+            return None;
+        }
+        // Both give other records when the input comes in other pieces, or less of it.
+        "record-a-chunk" => host::emit(&[span(0, size)], &[], &[0]),
+        "invent-at-end" => {
+            every_byte(chunk);
+            if end && size < 10 {
+                host::emit(&[MADE | span(0, 1), MADE | span(0, 1)], b"x", &[size, size]);
+            }
+        }
+        "fall-over-percent" if chunk.contains(&b'%') => panic!("100 %"),
         "mix-schema" => return Some(Ok(mix::records(chunk))),
         "span-outside" => host::emit(&[span(0, 1), span(size - 1, 2)], &[], &[0, 1]),
         "span-far-outside" => host::emit(&[span(0x7fff_ffff, 0xffff_ffff)], &[], &[0]),

@@ -75,7 +75,12 @@ pub fn span(offset: u32, length: u32) -> u64 {
 
 /// A field of bytes.
 pub fn field(name: impl Into<String>) -> Field {
-    Field { name: name.into(), scalar: Scalar::Bytes, shape: Vec::new() }
+    typed(name, Scalar::Bytes)
+}
+
+/// A field of one element.
+pub fn typed(name: impl Into<String>, scalar: Scalar) -> Field {
+    Field { name: name.into(), scalar, shape: Vec::new() }
 }
 
 pipemill_plugin::bindings::export!(Plugin with_types_in pipemill_plugin::bindings);

@@ -103,7 +103,7 @@ pub fn plugin(name: &str) -> Plugin {
     static PLUGINS: Mutex<BTreeMap<String, Plugin>> = Mutex::new(BTreeMap::new());
     let engine = ENGINE.get_or_init(|| Engine::new().expect("an engine"));
     let mut plugins = PLUGINS.lock().expect("loading does not panic");
-    let load = || Plugin::load(engine, name).expect("a decoder");
+    let load = || Plugin::load(engine, name, None).expect("a decoder");
     plugins.entry(name.to_owned()).or_insert_with(load).clone()
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::super::key::Number;
-use super::super::{keys, vars};
+use super::super::{Digest, keys, vars};
 use super::*;
 
 fn pick<D>(key: &Number<D>) -> RangeInclusive<u64> {
@@ -109,12 +109,13 @@ fn channel() -> impl Strategy<Value = Channel> {
         options.dedup_by(|a, b| a.0 == b.0);
         options
     });
+    let decoder = (text(), option::of(any::<[u8; 8]>().prop_map(|bytes| Digest::of(&bytes))));
     let record = pick(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
-    ("[A-Za-z0-9._-]{1,64}", source(), text(), options, on_error, mode, ring(), record).prop_map(
+    ("[A-Za-z0-9._-]{1,64}", source(), decoder, options, on_error, mode, ring(), record).prop_map(
         |(
             name,
             source,
-            decoder,
+            (decoder, sha256),
             options,
             (on_error, max_errors),
             (mode, consumers),
@@ -124,6 +125,7 @@ fn channel() -> impl Strategy<Value = Channel> {
             let (max_record, limits) = record;
             let new = Channel::new(&name, source, DecoderRef::of(&decoder));
             Channel {
+                sha256,
                 options,
                 on_error,
                 max_errors,
@@ -148,13 +150,15 @@ fn config() -> impl Strategy<Value = Config> {
             if let Some(compression) = stdin {
                 channels[0].source = Source::Stdin { compression };
             }
-            Config { socket: socket.map(PathBuf::from), allow_other_users, channels }
+            let (file, socket) = (String::new(), socket.map(PathBuf::from));
+            Config { file, socket, allow_other_users, channels }
         },
     )
 }
 
 /// A configuration without the places in its file, which depend on how it was written.
 fn placeless(mut config: Config) -> Config {
+    config.file.clear();
     for channel in &mut config.channels {
         assert_eq!(channel.options.len(), channel.option_places.len());
         channel.decoder_place = Place::default();

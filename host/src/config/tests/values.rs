@@ -107,9 +107,10 @@ fn a_short_file_has_the_defaults() {
         compression: Compression::Auto,
     };
     let place = Place { line: 4, column: 11 };
-    let decoder = DecoderRef::Builtin("lines".to_owned());
+    let decoder = DecoderRef::Name("lines".to_owned());
     let channel = Channel { decoder_place: place, ..Channel::new("a", source, decoder) };
-    let config = Config { socket: None, allow_other_users: false, channels: vec![channel] };
+    let (file, socket) = (String::new(), None);
+    let config = Config { file, socket, allow_other_users: false, channels: vec![channel] };
     assert_eq!(parse_bare(text), Ok(config));
 }
 
@@ -142,7 +143,7 @@ fn variables_are_used_where_numbers_and_flags_are_wanted() {
     let channel = &config.channels[0];
     assert_eq!((channel.name.as_str(), channel.ring.slots), ("a-0", 32));
     assert_eq!(channel.ring.linger, Duration::from_millis(5));
-    assert_eq!(channel.decoder, DecoderRef::Builtin("$x".to_owned()));
+    assert_eq!(channel.decoder, DecoderRef::Name("$x".to_owned()));
 
     let faults = parse(&text.replace("${OPEN}", "${SLOTS}"), "f", &env).unwrap_err();
     let said: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();

@@ -1,0 +1,96 @@
+//! `pipemill plugin …`: for authors of plugins, and for those who put them into an image.
+
+mod bench;
+mod check;
+mod compile;
+mod inspect;
+mod test;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::cat::key_value;
+use super::{engine, exit};
+use crate::decode::{BUILTINS, Engine, Limits, Plugin};
+use crate::kit::Subject;
+
+/// Look through, test, time and compile plugins.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Check(check::Args),
+    Inspect(inspect::Args),
+    Test(test::Args),
+    Bench(bench::Args),
+    Compile(compile::Args),
+}
+
+pub(super) fn main(args: Args) -> ExitCode {
+    let done = match args.action {
+        Action::Check(args) => check::main(&args),
+        Action::Inspect(args) => inspect::main(&args),
+        Action::Test(args) => test::main(&args),
+        Action::Bench(args) => bench::main(&args),
+        Action::Compile(args) => compile::main(&args),
+    };
+    done.unwrap_or_else(|code| code)
+}
+
+/// The plugin that is meant, and how it is set.
+#[derive(clap::Args)]
+struct Meant {
+    /// The plugin's path (`FILE.wasm`), or the name of a decoder
+    #[arg(value_name = "FILE")]
+    plugin: String,
+    /// An option of the decoder
+    #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
+    options: Vec<(String, String)>,
+    /// Largest record, with its unit
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    max_record: u64,
+}
+
+impl Meant {
+    /// Loads it; or says why not, and gives what to exit with.
+    fn load(&self) -> Result<Subject, ExitCode> {
+        self.load_into(&engine()?)
+    }
+
+    fn load_into(&self, engine: &Engine) -> Result<Subject, ExitCode> {
+        let plugin = Plugin::load(engine, &self.plugin, None)
+            .map_err(|error| exit::because(exit::DATA, error))?;
+        let faults = plugin.check_options(&self.options);
+        if !faults.is_empty() {
+            let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
+            return Err(exit::because(exit::USAGE, faults.join("\npipemill: ")));
+        }
+        Ok(Subject {
+            plugin,
+            options: self.options.clone(),
+            limits: Limits::for_records(self.max_record),
+            max_record: self.max_record,
+        })
+    }
+
+    /// The bytes of its file.
+    fn bytes(&self) -> Result<Vec<u8>, ExitCode> {
+        match BUILTINS.iter().find(|builtin| builtin.name == self.plugin) {
+            Some(builtin) => Ok(builtin.wasm.to_vec()),
+            None => read(Path::new(&self.plugin)),
+        }
+    }
+}
+
+/// Reads a file whole; or says why not.
+fn read(path: &Path) -> Result<Vec<u8>, ExitCode> {
+    std::fs::read(path).map_err(|error| {
+        exit::because(exit::MISSING, format!("{} can't be read: {error}", path.display()))
+    })
+}

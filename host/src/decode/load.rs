@@ -1,0 +1,151 @@
+//! From a decoder's name to its code: where its file is, whether it is the one that was meant, and
+//! whether it was compiled before.
+
+use std::path::PathBuf;
+
+use wasmtime::component::Component;
+use wit_component::ComponentEncoder;
+
+use super::digest::Digest;
+use super::engine::Engine;
+use super::plugin::Plugin;
+use super::{BUILTINS, Builtin};
+
+/// Why a plugin can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("decoder `{decoder}`: {message}")]
+pub struct PluginError {
+    /// The decoder, as the operator called it.
+    pub decoder: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+/// How a core module begins, as opposed to a component.
+const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
+impl Plugin {
+    /// Loads a built-in decoder; or the file that `name` is the path of; or `name.wasm` from the
+    /// engine's plugin path. If `pinned` is given, the file must have that digest.
+    ///
+    /// # Errors
+    /// No such decoder or file; not the one that was pinned; not a component; made for another
+    /// interface; asks for imports that decoders are not given.
+    pub fn load(engine: &Engine, name: &str, pinned: Option<&Digest>) -> Result<Self, PluginError> {
+        let error = |message| PluginError { decoder: name.to_owned(), message };
+        if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
+            return load(engine, name, builtin.wasm, pinned, Some(builtin)).map_err(error);
+        }
+        let path = find(engine, name).map_err(error)?;
+        let bytes = std::fs::read(&path)
+            .map_err(|why| error(format!("its file {} can't be read: {why}", path.display())))?;
+        load(engine, name, &bytes, pinned, None).map_err(error)
+    }
+
+    /// Loads a component, or a core module that says itself which interface it implements.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn compile(engine: &Engine, name: &str, wasm: &[u8]) -> Result<Self, PluginError> {
+        load(engine, name, wasm, None, None)
+            .map_err(|message| PluginError { decoder: name.to_owned(), message })
+    }
+}
+
+/// The file that a decoder's name means.
+fn find(engine: &Engine, name: &str) -> Result<PathBuf, String> {
+    if name.contains('/') || name.ends_with(".wasm") {
+        return Ok(PathBuf::from(name));
+    }
+    let file = format!("{name}.wasm");
+    let found = engine.plugin_path.iter().map(|folder| folder.join(&file)).find(|it| it.exists());
+    found.ok_or_else(|| {
+        let known: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+        let known = known.join(", ");
+        let folders: Vec<_> =
+            engine.plugin_path.iter().map(|it| it.display().to_string()).collect();
+        let searched = match folders.as_slice() {
+            [] => String::new(),
+            folders => format!("; there is no {file} in {}", folders.join(", ")),
+        };
+        format!(
+            "there is no built-in decoder of that name; built in are {known}{searched}; \
+             a plugin is named by its path, as in `plugins/{file}`"
+        )
+    })
+}
+
+fn load(
+    engine: &Engine,
+    name: &str,
+    wasm: &[u8],
+    pinned: Option<&Digest>,
+    builtin: Option<&Builtin>,
+) -> Result<Plugin, String> {
+    let digest = Digest::of(wasm);
+    if let Some(pinned) = pinned
+        && *pinned != digest
+    {
+        return Err(format!(
+            "its SHA-256 is {digest}, but `sha256` asks for {pinned}: it is another file than the one \
+             that was pinned; if it is meant to be, change `sha256`"
+        ));
+    }
+    match builtin.and_then(|builtin| compiled_ahead(engine, builtin)) {
+        Some(component) => Plugin::of_component(engine, name, digest, &component, true),
+        None => {
+            let component = component(engine, &digest, wasm)?;
+            Plugin::of_component(engine, name, digest, &component, false)
+        }
+    }
+}
+
+/// A built-in decoder as it was compiled together with the host.
+fn compiled_ahead(engine: &Engine, builtin: &Builtin) -> Option<Component> {
+    if builtin.compiled.is_empty() {
+        return None;
+    }
+    // SAFETY: these bytes are part of this binary, made by its build script with the same compiler; the
+    // engine itself checks that its settings and this processor fit them.
+    let loaded = unsafe { Component::deserialize(&engine.engine, builtin.compiled) };
+    let name = builtin.name;
+    loaded.inspect_err(|error| log::debug!("{name} is compiled at start: {error:#}")).ok()
+}
+
+/// From the cache, or compiled now.
+fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component, String> {
+    if let Some(cache) = &engine.cache
+        && let Some(component) = cache.get(&engine.engine, digest)
+    {
+        return Ok(component);
+    }
+    let wrapped;
+    let wasm = if wasm.starts_with(CORE_MODULE) {
+        wrapped = wrap(wasm)?;
+        &wrapped
+    } else {
+        wasm
+    };
+    let component = Component::from_binary(&engine.engine, wasm)
+        .map_err(|why| format!("not a WebAssembly component that can be compiled: {why:#}"))?;
+    if let Some(cache) = &engine.cache
+        && let Err(error) = cache.put(&engine.engine, digest, &component)
+    {
+        log::debug!("compiled plugins can't be kept in {}: {error}", cache.folder().display());
+    }
+    Ok(component)
+}
+
+/// Makes a component of a core module that says itself, as the SDK makes it say, which interface it
+/// implements.
+fn wrap(module: &[u8]) -> Result<Vec<u8>, String> {
+    ComponentEncoder::default()
+        .module(module)
+        .and_then(|encoder| encoder.validate(true).encode())
+        .map_err(|why| {
+            format!(
+                "is a core module that can't be made a component: {why:#}; build it with \
+                 pipemill-plugin for wasm32-unknown-unknown"
+            )
+        })
+}

@@ -1,0 +1,23 @@
+//! What the command does for authors of plugins: look through, test, time and compile.
+
+mod cache;
+mod kit;
+mod look;
+
+use std::process::Command;
+
+use pipemill_tests::pipemill;
+use pipemill_tests::place::Place;
+use pipemill_tests::process::{Ended, Process};
+
+/// Runs `pipemill plugin …` in the test's folder, with a cache of its own.
+fn plugin(place: &Place, args: &[&str]) -> Ended {
+    run(place, &[&["plugin"], args].concat())
+}
+
+fn run(place: &Place, args: &[&str]) -> Ended {
+    let mut command = Command::new(pipemill!());
+    command.current_dir(place.folder()).args(args).stdin(std::process::Stdio::null());
+    command.env("PIPEMILL_CACHE", place.path("cache")).env("PIPEMILL_LOG", "debug");
+    Process::start(&mut command).wait()
+}
