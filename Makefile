@@ -15,6 +15,7 @@ VENV   := $(TARGET)/venv
 PY     := $(VENV)/bin/python
 WASM   := wasm32-unknown-unknown
 DIGITS := $(TARGET)/demo/digits.csv
+BENCH_VENV := $(TARGET)/venv-bench
 DEMOS  := examples/digits examples/two-consumers
 
 help: ## what there is to make
@@ -43,7 +44,7 @@ test-examples: wasm venv $(DIGITS)
 	@$(call run-demos,debug)
 	PIPEMILL=$(TARGET)/debug/pipemill $(MAKE) --no-print-directory -C examples/decoder-rust test
 
-bench: wasm ## measure, and write target/bench/report.json
+bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
 	cargo build --release --workspace --bin pipemill --bin pipemill-bench
 	$(TARGET)/release/pipemill-bench
 
@@ -84,6 +85,11 @@ $(VENV)/ready: python/pyproject.toml python/requirements-test.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt -e ./python
 	@printf %s "$(CURDIR)" >$@
+
+$(BENCH_VENV)/ready: bench/requirements.txt
+	test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check -r bench/requirements.txt
+	@touch $@
 
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@

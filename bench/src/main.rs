@@ -1,11 +1,12 @@
 //! `make bench`: figures as ratios, both sides taken in one run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments choose the parts to
-//! run (`decode`, `fifo`, `python`, `latency`); without any, all.
+//! run (`decode`, `fifo`, `python`, `formats`, `latency`); without any, all.
 
 mod data;
 mod decode;
 mod fifo;
+mod formats;
 mod host;
 mod latency;
 mod native;
@@ -31,6 +32,9 @@ fn main() -> Result<()> {
     }
     if wanted("python") {
         python::measure(&place, &mut report)?;
+    }
+    if wanted("formats") {
+        formats::measure(&place, &mut report)?;
     }
     if wanted("latency") {
         latency::measure(&place, &mut report)?;

@@ -96,7 +96,7 @@ fn raw(place: &Place, input: &Arc<Vec<u8>>) -> Result<f64> {
 }
 
 /// The script's own time for the data: the third word that it prints.
-fn seconds_of(command: &mut Command) -> Result<f64> {
+pub fn seconds_of(command: &mut Command) -> Result<f64> {
     let done = command
         .stderr(Stdio::inherit())
         .output()

@@ -5,6 +5,7 @@ pub mod host;
 pub mod inputs;
 pub mod place;
 pub mod process;
+pub mod tiny;
 
 use std::path::PathBuf;
 use std::time::Duration;

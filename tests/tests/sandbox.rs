@@ -305,7 +305,7 @@ fn what_is_no_decoder_is_refused() {
         let config = channel("x", "nothing", "{ stdin = true }", "fail");
         let config = config.replace(BAD_PLUGIN, plugin.to_str().expect("UTF-8"));
         let mut run = pipemill_tests::host::command(&pipemill!(), &place, &config);
-        finish(&mut run).with_code(64).says(says).says(&["channel `x`", "line 6"]);
+        finish(&mut run).with_code(64).says(says).says(&["channel `x`", "pipemill.toml:6:"]);
         let mut cat = Command::new(pipemill!());
         finish(cat.arg("cat").arg("--decoder").arg(&plugin).arg("-")).with_code(64).says(says);
         let mut plugins = Command::new(pipemill!());

@@ -38,8 +38,13 @@ pub struct Policy {
 impl Policy {
     /// A policy that ends the channel at the bad place behind the `max_errors`th.
     pub fn new(on_error: OnError, max_errors: u64) -> Self {
-        let heed =
-            Box::new(|place: &Failure, length| log::warn!("passed over {length} bytes: {place}"));
+        let heed = |place: &Failure, length| {
+            // What to do about it is what was done.
+            let fault = Fault { remedy: String::new(), ..place.fault.clone() };
+            let place = Failure { fault, ..place.clone() };
+            log::warn!("passed over {length} bytes: {place}");
+        };
+        let heed = Box::new(heed);
         Self { on_error, max_errors, file: None, heed, count: 0 }
     }
 

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::print::{Output, Printer};
 use super::{engine, exit};
-use crate::channel::{Channel, OnError, Outcome, Policy, Totals};
+use crate::channel::{Channel, Failure, OnError, Outcome, Policy, Totals};
 use crate::decode::{Limits, Plugin};
 use crate::source::{Compression, Paths};
 use crate::stop::Stop;
@@ -117,11 +117,23 @@ pub(super) fn main(args: Args) -> ExitCode {
     run(channel, Printer::new(args.output))
 }
 
+/// A remedy names keys of the configuration; here, some of them are options of the command line.
+fn in_words_of_the_command(mut failure: Failure) -> Failure {
+    for key in ["on_error", "max_record", "max_errors", "quarantine", "compression"] {
+        let option = format!("`--{}`", key.replace('_', "-"));
+        let remedy = &mut failure.fault.remedy;
+        *remedy = remedy.replace(&format!("`{key}`"), &option);
+    }
+    failure
+}
+
 fn run(channel: Channel, mut printer: Printer) -> ExitCode {
     let outcome = channel.run(&mut printer, &mut Totals::default());
     let closed = printer.close();
     match outcome {
-        Outcome::Failed(failure) => exit::because(exit::of_failure(&failure), failure),
+        Outcome::Failed(failure) => {
+            exit::because(exit::of_failure(&failure), in_words_of_the_command(failure))
+        }
         // Nobody reads what is printed any more: that is how `… | head` ends.
         Outcome::Stopped => ExitCode::SUCCESS,
         Outcome::Ended => match closed {

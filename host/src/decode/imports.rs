@@ -96,7 +96,7 @@ impl State {
 }
 
 /// A guest's text for a terminal: one line, no control characters, not endless.
-pub(super) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut line = String::new();
     for c in text.chars() {
         if line.len() >= LOG_BYTES {

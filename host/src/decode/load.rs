@@ -1,7 +1,9 @@
 //! From a decoder's name to its code: where its file is, whether it is the one that was meant, and
 //! whether it was compiled before.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use wasmtime::component::Component;
 use wit_component::ComponentEncoder;
@@ -21,6 +23,10 @@ pub struct PluginError {
     pub message: String,
 }
 
+/// The largest file that is taken for a plugin, in bytes: several times that of one with a whole Python
+/// in it. A larger one could keep the compiler busy for long.
+const LARGEST: u64 = 64 << 20;
+
 /// How a core module begins, as opposed to a component.
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
@@ -37,8 +43,7 @@ impl Plugin {
             return load(engine, name, builtin.wasm, pinned, Some(builtin)).map_err(error);
         }
         let path = find(engine, name).map_err(error)?;
-        let bytes = std::fs::read(&path)
-            .map_err(|why| error(format!("its file {} can't be read: {why}", path.display())))?;
+        let bytes = read(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
         load(engine, name, &bytes, pinned, None).map_err(error)
     }
 
@@ -73,6 +78,26 @@ fn find(engine: &Engine, name: &str) -> Result<PathBuf, String> {
              a plugin is named by its path, as in `plugins/{file}`"
         )
     })
+}
+
+fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
+    if Path::new(name) == path {
+        return format!("its file can't be read: {why}");
+    }
+    format!("its file {} can't be read: {why}", path.display())
+}
+
+/// Reads a plugin's file, if it is of a size that plugins may have.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    if size > LARGEST {
+        let why = format!("it has {size} bytes; plugins may have {LARGEST}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    let mut bytes = Vec::with_capacity(size as usize);
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn load(

@@ -21,6 +21,7 @@ pub use checked::{ABSENT, Emitted, MADE};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};
 pub use failure::{Fault, FaultKind};
+pub use imports::printable;
 pub use limits::Limits;
 pub use load::PluginError;
 pub use plugin::{OptionSpec, Plugin};

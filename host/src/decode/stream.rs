@@ -290,20 +290,23 @@ fn explain(error: &wasmtime::Error, state: &State, limits: &Limits) -> Fault {
         let limit = limits.memory;
         return Fault::new(
             FaultKind::Limit,
-            format!("the decoder wanted {wanted} bytes of memory; its limit is {limit}"),
+            format!(
+                "the decoder wanted {wanted} bytes of memory; its limit is {limit}{}",
+                in_force(limits)
+            ),
             "raise `limits.memory`, or lower `max_record`",
         );
     }
-    let frames = frames(error);
+    let (frames, in_force) = (frames(error), in_force(limits));
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => Fault::new(
             FaultKind::Limit,
-            format!("the decoder ran longer than {:?} in one call{frames}", limits.time),
+            format!("the decoder ran longer than {:?} in one call{frames}{in_force}", limits.time),
             "raise `limits.time` if it is only slow; else tell its author",
         ),
         Some(Trap::StackOverflow) => Fault::new(
             FaultKind::Plugin,
-            format!("the decoder's call stack overflowed{frames}"),
+            format!("the decoder's call stack overflowed{frames}{in_force}"),
             "this is a bug in the decoder; tell its author",
         ),
         trap => {
@@ -314,11 +317,17 @@ fn explain(error: &wasmtime::Error, state: &State, limits: &Limits) -> Fault {
             };
             Fault::new(
                 FaultKind::Plugin,
-                format!("the decoder failed: {said}{frames}"),
+                format!("the decoder failed: {said}{frames}{in_force}"),
                 "this is a bug in the decoder; tell its author",
             )
         }
     }
+}
+
+/// The limits that it ran under, for those who have to find out why it did not get further.
+fn in_force(limits: &Limits) -> String {
+    let Limits { memory, time, output } = limits;
+    format!(" [limits: memory {memory} bytes, time {time:?} a call, output {output} bytes a call]")
 }
 
 /// Where in the guest it happened, by the functions' names.

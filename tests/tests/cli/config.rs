@@ -63,14 +63,14 @@ fn decoders_and_options_that_there_are_not() {
     ];
     place.write("p.toml", config.concat());
     let says = [
-        "line 4: channel `a`",
+        "p.toml:4:11: channel `a`",
         "no built-in decoder of that name",
-        "line 10: channel `b`: decoder `tfrecord` has no option `verfy`; did you mean `verify`?",
+        "p.toml:10:21: channel `b`: decoder `tfrecord` has no option `verfy`; did you mean `verify`?",
         "has no option `other`",
-        "line 15: channel `c`",
+        "p.toml:15:22: channel `c`",
         "maybe",
-        "line 19: channel `d`: decoder `./mine.wasm`: its file can't be read",
-        "line 25: channel `e`",
+        "p.toml:19:11: channel `d`: decoder `./mine.wasm`: its file can't be read",
+        "p.toml:25:20: channel `e`",
         "rows",
     ];
     run(&place, &["config", "check", "p.toml"]).with_code(64).says(&says);

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use pipemill_tests::BAD_PLUGIN;
 use pipemill_tests::inputs::{gzip, recordio, tfrecord};
 use pipemill_tests::place::Place;
 
@@ -14,6 +15,7 @@ fn golden(place: &Place, name: &str, args: &[&str]) {
     let code = ended.code.unwrap_or(-1);
     let said = format!("$ pipemill {}\n{}exit code {code}\n", args.join(" "), ended.stderr);
     let said = said.replace(place.folder().to_str().expect("UTF-8"), "<folder>");
+    let said = said.replace(pipemill_tests::BAD_PLUGIN, "<plugin>");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.txt"));
     if std::env::var_os("PIPEMILL_GOLDEN").is_some_and(|value| value == "write") {
         std::fs::write(&file, &said).expect("the golden file can be written");
@@ -49,6 +51,39 @@ fn bad_input() {
     golden(&place, "lines-too-long", &["cat", "-d", "lines", "--max-record", "2B", "table.csv"]);
     golden(&place, "gzip-cut", &["cat", "-d", "tfrecord", "cut.gz"]);
     golden(&place, "skipped", &["cat", "-d", "tfrecord", "--on-error", "skip", "damaged.tfrecord"]);
+}
+
+/// A decoder that fails says where in it that was, in its author's own words.
+#[test]
+fn bad_plugins() {
+    let place = Place::new();
+    place.write("data", "0123456789abcdef0123456789");
+    for misdeed in ["panic", "deep-recursion", "alloc", "span-outside", "bad-need", "refuse"] {
+        let option = format!("do={misdeed}");
+        let args = ["cat", "-d", BAD_PLUGIN, "-o", &option, "--max-record", "1MiB", "data"];
+        golden(&place, &format!("plugin-{misdeed}"), &args);
+    }
+    place.write("text.wasm", "no wasm at all");
+    golden(&place, "plugin-no-wasm", &["cat", "-d", "./text.wasm", "data"]);
+    place.write("other.wasm", other_version());
+    golden(&place, "plugin-other-version", &["cat", "-d", "./other.wasm", "data"]);
+    place.write("wasi.wasm", wasi());
+    golden(&place, "plugin-wasi", &["cat", "-d", "./wasi.wasm", "data"]);
+}
+
+/// Made for an interface of the future.
+fn other_version() -> Vec<u8> {
+    let text = r#"(component
+        (import "pipemill:decoder/host@0.9.0" (instance (export "log" (func)))))"#;
+    wat::parse_str(text).expect("a component")
+}
+
+/// Built for WASI instead of nothing.
+fn wasi() -> Vec<u8> {
+    let text = r#"(component
+        (import "wasi:filesystem/preopens@0.2.0" (instance (export "get-directories" (func))))
+        (import "wasi:clocks/wall-clock@0.2.0" (instance (export "now" (func)))))"#;
+    wat::parse_str(text).expect("a component")
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn all_good_records_before_an_error_are_printed() {
         "object in, byte offset 920, record 20, decoder tfrecord",
         "CRC-32C",
         "[bytes there:",
-        "`on_error`",
+        "`--on-error`",
     ]);
 }
 
@@ -114,7 +114,7 @@ fn a_quarantine_that_cant_be_written_is_an_error() {
     let args =
         ["cat", "-d", "tfrecord", "--on-error", "quarantine", "--quarantine", "/nowhere/bad", "in"];
     let ended = run(&place, &args).with_code(65);
-    ended.says(&["the quarantine /nowhere/bad can't be written", "check `quarantine`"]);
+    ended.says(&["the quarantine /nowhere/bad can't be written", "check `--quarantine`"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::Meant;
 use crate::cli::plugins;
-use crate::decode::Field;
+use crate::decode::{Field, printable};
 use crate::kit::Look;
 
 /// Say what a plugin is: interface, digest, imports, origin, fields, options.
@@ -54,15 +54,16 @@ fn print(name: &str, look: &Look) -> io::Result<()> {
 }
 
 fn field(field: &Field) -> String {
-    let word = field.scalar.word();
+    // A name may come from the input, with anything in it.
+    let (name, word) = (printable(&field.name), field.scalar.word());
     let dims: Vec<_> = field
         .shape
         .iter()
         .map(|dim| if *dim == 0 { "?".to_owned() } else { dim.to_string() })
         .collect();
     if dims.is_empty() {
-        format!("{} ({word})", field.name)
+        format!("{name} ({word})")
     } else {
-        format!("{} ({word}[{}])", field.name, dims.join(","))
+        format!("{name} ({word}[{}])", dims.join(","))
     }
 }

@@ -131,6 +131,7 @@ fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
         }
     }
     match &case.property {
+        Property::Pieces(sizes) if sizes.is_empty() => {}
         Property::Pieces(sizes) => {
             let sizes: Vec<_> = sizes.iter().map(usize::to_string).collect();
             command.push_str(&format!(" --pieces '{}'", sizes.join(",")));
