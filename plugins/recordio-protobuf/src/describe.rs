@@ -92,31 +92,48 @@ pub(crate) fn unlike(
     record: &Record,
     bytes: &[u8],
 ) -> Refused {
-    let (key, option) = (&column.key, column.option);
     let Some(scalar) = tensor.scalar else { return missing(column, record, bytes) };
-    let remedy = match form {
-        Form::Nothing => format!("write {option} = \"{key}?:…\", with its type, or {option} = \"\""),
-        Form::Dense(..) if tensor.is_sparse() && column.form.is_none() => {
-            "sparse = \"dense\" writes out the zeros".to_owned()
-        }
-        Form::Dense(..) if tensor.is_sparse() => format!(
-            "sparse = \"dense\" writes out the zeros, `{key}` without a type gives keys and values"
-        ),
-        Form::Sparse(_) if !tensor.is_sparse() => {
-            "sparse = \"dense\" writes out the zeros of those that are sparse".to_owned()
-        }
-        Form::Dense(one, _) if *one == scalar => format!(
-            "write `{key}:{}` for any number, in the option `{option}`",
-            shown(scalar, &[0])
-        ),
-        _ if scalar == Scalar::Bytes => format!("write `{key}:bytes` in the option `{option}`"),
-        _ => format!(
-            "write `{key}:{}` in the option `{option}` if that is right",
-            shown(scalar, &[tensor.count as u32])
-        ),
-    };
     let (expected, found) = (expected(column, form), found(column, tensor));
+    let remedy = remedy(column, form, tensor, scalar);
     Refused::Told(format!("{}: expected {expected}, found {found}; {remedy}", named(column)))
+}
+
+/// What to write so that the column is taken.
+fn remedy(column: &Column, form: &Form, tensor: &Tensor, scalar: Scalar) -> String {
+    let (key, option) = (&column.key, column.option);
+    let any = shown(scalar, &[0]);
+    let same_type = match form {
+        Form::Nothing => {
+            return format!("write {option} = \"{key}:{any}?\", or {option} = \"\" to leave it out");
+        }
+        Form::Bytes => scalar == Scalar::Bytes,
+        Form::Dense(one, _) | Form::Sparse(one) => *one == scalar,
+    };
+    let form_told = column.form.is_some();
+    match (form, tensor.is_sparse()) {
+        _ if !same_type && !form_told => {
+            "the records of an object must be of one type".to_owned()
+        }
+        _ if !same_type => {
+            let form = if scalar == Scalar::Bytes { "bytes".to_owned() } else { any };
+            format!("write `{key}:{form}` in the option `{option}` if that is right")
+        }
+        (Form::Sparse(_), _) => {
+            "sparse = \"dense\" takes both, and writes out the zeros".to_owned()
+        }
+        (_, true) if form_told => format!(
+            "sparse = \"dense\" writes out the zeros of such a shape, `{key}` without a type gives \
+             keys and values"
+        ),
+        (_, true) => "sparse = \"dense\" writes out the zeros of such a shape".to_owned(),
+        _ if tensor.size().is_some_and(|size| size != tensor.count as u64) => {
+            "the record contradicts itself".to_owned()
+        }
+        _ => format!(
+            "write `{key}:{}`, or `{key}:{any}` for any number, in the option `{option}`",
+            found(column, tensor)
+        ),
+    }
 }
 
 /// A record that lacks a feature or a label.
