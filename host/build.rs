@@ -6,7 +6,15 @@ use std::process::Command;
 use std::{env, fs};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const BUILTINS: [&str; 4] = ["recordio", "tfrecord", "csv", "lines"];
+const BUILTINS: [&str; 7] = [
+    "augmented-manifest",
+    "csv",
+    "lines",
+    "recordio",
+    "recordio-protobuf",
+    "tf-example",
+    "tfrecord",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -18,7 +26,8 @@ fn main() {
     let target = out.ancestors().nth(4).expect("cargo's own layout").join("plugins");
     compile(&root, &target);
     for name in BUILTINS {
-        let module = target.join(TARGET).join("plugin").join(format!("pipemill_{name}.wasm"));
+        let module = format!("pipemill_{}.wasm", name.replace('-', "_"));
+        let module = target.join(TARGET).join("plugin").join(module);
         let module = fs::read(&module)
             .unwrap_or_else(|error| fail(&format!("{}: {error}", module.display())));
         fs::write(out.join(format!("{name}.wasm")), wrap(name, &module))

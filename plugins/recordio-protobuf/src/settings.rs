@@ -93,6 +93,9 @@ impl Settings {
     }
 
     fn check_names(&self) -> Result<(), String> {
+        if self.columns.is_empty() && !self.uid && !self.metadata {
+            return Err("options `features` and `label` leave no field; name a key in one".into());
+        }
         let mut names = Vec::new();
         names.extend(self.uid.then_some("uid"));
         names.extend(self.metadata.then_some("metadata"));

@@ -63,6 +63,10 @@ fn what_is_refused() {
             "option `features`: there is another field called `uid`; write another name before the \
              key, as in \"other=uid\"",
         ),
+        (
+            vec![("features", ""), ("label", "")],
+            "options `features` and `label` leave no field; name a key in one",
+        ),
         (vec![("sparse", "auto")], "option `sparse` takes one of fields, dense, not \"auto\""),
     ];
     for (given, message) in cases {
