@@ -15,7 +15,7 @@ mod shape;
 mod wanted;
 
 pub use map::{Map, entry as map_entry};
-pub use numbers::{add_fixed, add_varints, count_varints, each_varint};
+pub use numbers::{add_fixed, add_varints, append_varints, count_varints, each_varint};
 pub use one_of::OneOf;
 pub use pieces::Pieces;
 pub use reader::{Entry, Fault, Reader, Wire};

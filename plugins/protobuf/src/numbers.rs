@@ -43,12 +43,54 @@ pub fn count_varints(bytes: &[u8], list: &Pieces) -> usize {
 #[inline]
 pub fn each_varint(bytes: &[u8], list: &Pieces, mut take: impl FnMut(u64)) -> Result<(), Fault> {
     for piece in list.iter() {
-        let (bytes, mut at) = (&bytes[..piece.end], piece.start);
-        while at < bytes.len() {
-            let (value, next) = varint(bytes, at)?;
+        let mut at = piece.start;
+        while at < piece.end {
+            // The last byte of a piece ends a number, so none that is found ends behind it.
+            let short = bytes.get(at..).and_then(|rest| rest.first_chunk()).and_then(short_varint);
+            let (value, next) = match short {
+                Some((value, length)) => (value, at + length),
+                None => varint(&bytes[..piece.end], at)?,
+            };
             take(value);
             at = next;
         }
     }
     Ok(())
+}
+
+/// Appends each number of a list of varints, of which there are `count`, as it stands in memory.
+#[inline]
+pub fn append_varints<const WIDTH: usize>(
+    bytes: &[u8],
+    list: &Pieces,
+    count: usize,
+    payload: &mut Vec<u8>,
+    number: impl Fn(u64) -> [u8; WIDTH],
+) -> Result<(), Fault> {
+    let from = payload.len();
+    payload.resize(from + WIDTH * count, 0);
+    let (slots, _) = payload[from..].as_chunks_mut();
+    let mut slots = slots.iter_mut();
+    each_varint(bytes, list, |value| {
+        if let Some(slot) = slots.next() {
+            *slot = number(value);
+        }
+    })
+}
+
+/// The varint that these bytes begin with, if it is no longer, and its length. Without a branch on the
+/// length, which nothing can predict where small numbers and large ones are mixed.
+#[inline(always)]
+fn short_varint(bytes: &[u8; 8]) -> Option<(u64, usize)> {
+    let word = u64::from_le_bytes(*bytes);
+    let ends = !word & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    // All bits up to the first end, without the eighth of each byte; then the gaps are closed.
+    let word = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
+    let word = word & 0x0000_0000_0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4;
+    Some((word, ends.trailing_zeros() as usize / 8 + 1))
 }

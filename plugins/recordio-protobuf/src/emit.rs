@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use pipemill_plugin::{Records, Scalar};
-use pipemill_protobuf::{Pieces, count_varints, each_varint, holds};
+use pipemill_protobuf::{append_varints, count_varints, each_varint, holds};
 
 use crate::describe::{self, Refused};
 use crate::layout::{Form, Layout};
@@ -170,7 +170,7 @@ impl To<'_> {
             return Err(self.refuse());
         }
         self.check_keys()?;
-        self.emit_int64(&tensor.keys)?;
+        self.emit_keys()?;
         self.emit_values()?;
         self.out.field_made(|payload| {
             payload.extend(tensor.shape.iter().flat_map(|size| size.to_le_bytes()));
@@ -186,12 +186,11 @@ impl To<'_> {
         Err(describe::other_keys(self.column, keys, self.tensor.count))
     }
 
-    fn emit_int64(&mut self, list: &Pieces) -> Result<(), Refused> {
-        let done = self.out.field_made(|payload| {
-            each_varint(self.source.bytes, list, |value| {
-                payload.extend_from_slice(&value.to_le_bytes());
-            })
-        });
+    fn emit_keys(&mut self) -> Result<(), Refused> {
+        let (bytes, keys, count) = (self.source.bytes, &self.tensor.keys, self.tensor.count);
+        let done = self
+            .out
+            .field_made(|payload| append_varints(bytes, keys, count, payload, u64::to_le_bytes));
         done.map_err(|fault| Refused::fault(fault, self.source))
     }
 

@@ -7,7 +7,7 @@
 
 use pipemill_plugin::Scalar;
 use pipemill_protobuf::{
-    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, count_varints, each_varint,
+    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints, each_varint,
 };
 
 /// The fields of `Value`.
@@ -118,10 +118,8 @@ impl Tensor {
             self.values.append_to(bytes, payload);
             return Ok(());
         }
-        payload.reserve(4 * self.count);
         // Negative numbers stand as 64 bits, of which protobuf takes the lower half.
-        each_varint(bytes, &self.values, |value| {
-            payload.extend_from_slice(&(value as u32).to_le_bytes());
-        })
+        let low = |value| (value as u32).to_le_bytes();
+        append_varints(bytes, &self.values, self.count, payload, low)
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use pipemill_framing::tfrecord::behind;
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 use pipemill_protobuf::{
-    Fault, Map, OneOf, Pieces, Reader, add_fixed, add_varints, count_varints, each_varint, holds,
+    Fault, Map, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints, holds,
 };
 
 use crate::describe::{self, CASES, case_of};
@@ -202,9 +202,6 @@ fn emit_int64(
     if !holds(&wanted.shape, count) {
         return Err(Refused::Told(describe::other_count(wanted, count)));
     }
-    out.field_made(|payload| {
-        payload.reserve(8 * count);
-        each_varint(chunk, numbers, |value| payload.extend_from_slice(&value.to_le_bytes()))
-    })?;
+    out.field_made(|payload| append_varints(chunk, numbers, count, payload, u64::to_le_bytes))?;
     Ok(())
 }
