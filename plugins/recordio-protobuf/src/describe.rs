@@ -104,16 +104,16 @@ fn remedy(column: &Column, form: &Form, tensor: &Tensor, scalar: Scalar) -> Stri
     let any = shown(scalar, &[0]);
     let same_type = match form {
         Form::Nothing => {
-            return format!("write {option} = \"{key}:{any}?\", or {option} = \"\" to leave it out");
+            return format!(
+                "write {option} = \"{key}:{any}?\", or {option} = \"\" to leave it out"
+            );
         }
         Form::Bytes => scalar == Scalar::Bytes,
         Form::Dense(one, _) | Form::Sparse(one) => *one == scalar,
     };
     let form_told = column.form.is_some();
     match (form, tensor.is_sparse()) {
-        _ if !same_type && !form_told => {
-            "the records of an object must be of one type".to_owned()
-        }
+        _ if !same_type && !form_told => "the records of an object must be of one type".to_owned(),
         _ if !same_type => {
             let form = if scalar == Scalar::Bytes { "bytes".to_owned() } else { any };
             format!("write `{key}:{form}` in the option `{option}` if that is right")
@@ -171,12 +171,7 @@ fn keys(record: &Record, bytes: &[u8]) -> Result<String, Fault> {
 
 /// The first record does not tell what a column is.
 #[cold]
-pub(crate) fn not_told(
-    column: &Column,
-    tensor: &Tensor,
-    record: &Record,
-    bytes: &[u8],
-) -> Refused {
+pub(crate) fn not_told(column: &Column, tensor: &Tensor, record: &Record, bytes: &[u8]) -> Refused {
     if tensor.scalar.is_none() && !column.optional {
         return missing(column, record, bytes);
     }

@@ -41,10 +41,8 @@ pub(crate) fn record(
         let mut to = To { column, form, tensor, record, source, dense, max_record, out };
         to.emit()?;
     }
-    let texts = [
-        ("uid", settings.uid, &record.uid),
-        ("metadata", settings.metadata, &record.metadata),
-    ];
+    let texts =
+        [("uid", settings.uid, &record.uid), ("metadata", settings.metadata, &record.metadata)];
     for (name, wanted, place) in texts {
         match place {
             _ if !wanted => {}

@@ -70,9 +70,10 @@ impl Decoder for RecordIoProtobuf {
         let mut at = 0;
         loop {
             let (done, end) = match self.framing.next(chunk, at)? {
-                Next::Plain { payload, end } => {
-                    (self.take(Source { bytes: chunk, base: at, in_chunk: true }, payload, out), end)
-                }
+                Next::Plain { payload, end } => (
+                    self.take(Source { bytes: chunk, base: at, in_chunk: true }, payload, out),
+                    end,
+                ),
                 Next::Parts { end, .. } => {
                     let mut joined = std::mem::take(&mut self.joined);
                     joined.clear();

@@ -7,7 +7,8 @@
 
 use pipemill_plugin::Scalar;
 use pipemill_protobuf::{
-    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints, each_varint,
+    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints,
+    each_varint,
 };
 
 /// The fields of `Value`.

@@ -66,11 +66,7 @@ pub(crate) fn missing(
 
 /// The feature is of another kind.
 #[cold]
-pub(crate) fn other_kind(
-    wanted: &Feature,
-    bytes: &[u8],
-    feature: &OneOf,
-) -> Result<String, Fault> {
+pub(crate) fn other_kind(wanted: &Feature, bytes: &[u8], feature: &OneOf) -> Result<String, Fault> {
     let (key, found) = (&wanted.key, found(bytes, feature)?);
     let expected = shown(wanted.scalar, &wanted.shape);
     let form = if feature.case == 1 { "bytes" } else { &found };

@@ -103,7 +103,8 @@ fn entry(map: u8, key: &str, value: &[u8]) -> Vec<u8> {
 /// missing, a float32 `weight`.
 pub fn tf_example() -> impl Strategy<Value = Vec<u8>> {
     let example = |image: &Vec<u8>| {
-        let ids: Vec<_> = image.iter().take(90).flat_map(|id| varint(u64::from(*id) << 9)).collect();
+        let ids: Vec<_> =
+            image.iter().take(90).flat_map(|id| varint(u64::from(*id) << 9)).collect();
         let mut features = entry(1, "image", &field(1, &field(1, image)));
         features.extend(entry(1, "weight", &field(2, &field(1, &[7; 4]))));
         if image.len() % 5 > 0 {

@@ -198,9 +198,13 @@ fn a_first_record_that_does_not_tell() {
         "feature `values`: expected a tensor that tells type and shape, as this is the first record, \
          found float32[]; write them, as in features = \"values:float32[10]\""
     );
-    assert!(first(&[("label", "w?")], usual(&float32(&[1.0]), &[])).contains("found nothing; write"));
+    assert!(
+        first(&[("label", "w?")], usual(&float32(&[1.0]), &[])).contains("found nothing; write")
+    );
     let dense = [("sparse", "dense")];
-    assert!(first(&dense, usual(&sparse(&[1.0], &[1], &[]), &[])).contains("found a sparse tensor"));
+    assert!(
+        first(&dense, usual(&sparse(&[1.0], &[1], &[]), &[])).contains("found a sparse tensor")
+    );
     assert!(first(&[], b"".to_vec()).starts_with("feature `values` is missing; the record has no"));
 }
 
@@ -224,7 +228,10 @@ fn no_message() {
     let cases = [
         (b"\x0b".to_vec(), told(8, "a group (wire type 3)")),
         (b"\x0a\x05ab".to_vec(), told(9, "a length of 5 bytes where 2 are left of its message")),
-        (b"\x0d\0\0\0\0".to_vec(), told(8, "field 1 as 4 bytes where bytes with a length must stand")),
+        (
+            b"\x0d\0\0\0\0".to_vec(),
+            told(8, "field 1 as 4 bytes where bytes with a length must stand"),
+        ),
         (
             usual(&tensor(2, &[0; 6], &[], &[]), &int32(&[1])),
             told(22, "6 bytes of packed numbers of 4 bytes each"),

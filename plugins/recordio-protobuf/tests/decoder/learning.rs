@@ -73,8 +73,10 @@ fn the_last_one_counts() {
 fn tensors_in_pieces() {
     let (one, two) = (float32(&[1.0]), float32(&[2.0, 3.0]));
     let in_one_value = [entry(1, "values", &[one.clone(), two.clone()].concat())].concat();
-    let in_two =
-        field(1, &[field(2, &one), field(1, b"values"), field(2, &two), varints(&[80, 7])].concat());
+    let in_two = field(
+        1,
+        &[field(2, &one), field(1, b"values"), field(2, &two), varints(&[80, 7])].concat(),
+    );
     // A list of floats and one of shapes that are not packed.
     let unpacked = b"\x0d\0\0\x80\x3f\x18\x01\x0d\0\0\0\x40\x18\x03\x0d\0\0\x40\x40";
     let unpacked = entry(1, "values", &field(2, unpacked));

@@ -83,7 +83,10 @@ fn more_or_fewer_values() {
         "feature `weights`: expected float32[2], found 0 values; write `weights:float32[]` for any \
          number, in the option `features`"
     );
-    assert!(refused("label:int64", example(&[("label", Value::Int64(vec![1, 2]))])).contains("2 values"));
+    assert!(
+        refused("label:int64", example(&[("label", Value::Int64(vec![1, 2]))]))
+            .contains("2 values")
+    );
     assert!(refused("weights:float32[0,2]", weights(3)).contains("expected float32[0,2], found 3"));
 }
 
@@ -127,7 +130,10 @@ fn no_message() {
         (b"\x0a\xff".to_vec(), told(13, "the end of its message inside a varint")),
         (vec![0xff; 11], told(12, "a varint of more than 64 bits")),
         (b"\x15\0\0\0".to_vec(), told(12, "a value of 4 bytes where 3 are left of its message")),
-        (b"\x08\x01".to_vec(), told(12, "field 1 as a varint where bytes with a length must stand")),
+        (
+            b"\x08\x01".to_vec(),
+            told(12, "field 1 as a varint where bytes with a length must stand"),
+        ),
         (
             field(1, &entry("label", &field(3, &field(1, b"\xff")))),
             told(27, "the end of its message inside a varint"),
@@ -137,7 +143,10 @@ fn no_message() {
             told(27, "the end of its message inside a varint"),
         ),
         (
-            field(1, &entry("label", &field(3, &field(1, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02")))),
+            field(
+                1,
+                &entry("label", &field(3, &field(1, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"))),
+            ),
             told(29, "a varint of more than 64 bits"),
         ),
     ];
@@ -154,7 +163,8 @@ fn no_message() {
 #[test]
 fn larger_than_the_channel_takes() {
     let one = example(&[("label", Value::Int64(vec![1]))]);
-    let large = example(&[("label", Value::Int64(vec![1])), ("image", Value::Bytes(vec![vec![0; 99]]))]);
+    let large =
+        example(&[("label", Value::Int64(vec![1])), ("image", Value::Bytes(vec![vec![0; 99]]))]);
     let file = write::file(&[one.clone(), large.clone(), one.clone()]);
     let max_record = one.len() as u64;
     let setup = Setup { max_record, ..Setup::new(&[("features", "label:int64")]) }.skipping();

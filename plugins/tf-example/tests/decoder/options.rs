@@ -16,8 +16,7 @@ fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
 
 #[test]
 fn fields_are_what_is_written() {
-    let features =
-        "image/encoded:bytes,t=text:utf8 , label:int64?, w : float32[28, 28], any:int64[], a:b:float32[0,3]";
+    let features = "image/encoded:bytes,t=text:utf8 , label:int64?, w : float32[28, 28], any:int64[], a:b:float32[0,3]";
     let fields = [
         Field::bytes("image/encoded"),
         Field::new("t", Scalar::Utf8),
@@ -63,7 +62,9 @@ fn what_is_refused() {
         ),
         (
             "a:int64,,b:int64",
-            format!("option `features` takes keys with a comma between them, as {example}, not \"\""),
+            format!(
+                "option `features` takes keys with a comma between them, as {example}, not \"\""
+            ),
         ),
         (
             "a[3]",
