@@ -110,9 +110,10 @@ impl fmt::Display for Wire {
 /// Reads a message, which may lie in pieces.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
+    all: &'a [u8],
+    /// Those up to the end of the piece that is read.
     bytes: &'a [u8],
     at: usize,
-    end: usize,
     more: std::slice::Iter<'a, Range<usize>>,
 }
 
@@ -120,23 +121,23 @@ impl<'a> Reader<'a> {
     /// Reads the message that lies at this place of `bytes`.
     #[inline(always)]
     pub fn new(bytes: &'a [u8], message: Range<usize>) -> Self {
-        Self { bytes: &bytes[..message.end], at: message.start, end: message.end, more: [].iter() }
+        Self { all: bytes, bytes: &bytes[..message.end], at: message.start, more: [].iter() }
     }
 
     /// Reads the message that lies in these pieces of `bytes`.
     #[inline(always)]
     pub fn over(bytes: &'a [u8], message: &'a Pieces) -> Self {
         let (first, more) = message.parts();
-        Self { bytes, at: first.start, end: first.end, more: more.iter() }
+        Self { more: more.iter(), ..Self::new(bytes, first) }
     }
 
     /// The next field, or none at the end of the message.
     #[inline(always)]
     #[allow(clippy::should_implement_trait, reason = "a fault ends it, so it is no iterator")]
     pub fn next(&mut self) -> Result<Option<Entry>, Fault> {
-        while self.at == self.end {
+        while self.at >= self.bytes.len() {
             let Some(piece) = self.more.next() else { return Ok(None) };
-            (self.at, self.end) = (piece.start, piece.end);
+            (self.at, self.bytes) = (piece.start, &self.all[..piece.end]);
         }
         let at = self.at;
         let tag = self.varint()?;
@@ -144,43 +145,46 @@ impl<'a> Reader<'a> {
         if number == 0 || number >= 1 << 29 {
             return Err(Fault { at, what: What::NoNumber(number) });
         }
-        let (wire, length) = match tag & 7 {
-            0 => {
-                let from = self.at;
-                self.varint()?;
-                return Ok(Some(self.entry(number, Wire::Varint, from, at)));
+        // Nearly all that stands in the messages we read, so it gets no jump over a table.
+        if tag & 7 == 2 {
+            let from = self.at;
+            let (length, left) = (self.varint()?, self.bytes.len() - self.at);
+            if length > left as u64 {
+                return Err(Fault { at: from, what: What::Length { length, left } });
             }
+            return Ok(Some(self.entry(number, Wire::Bytes, length as usize, at)));
+        }
+        self.next_number(number, tag & 7, at).map(Some)
+    }
+
+    /// The field at `at`, whose tag was read, if it is a number.
+    #[inline(never)]
+    fn next_number(&mut self, number: u64, wire: u64, at: usize) -> Result<Entry, Fault> {
+        let (wire, length) = match wire {
+            0 => (Wire::Varint, varint(self.bytes, self.at)?.1 - self.at),
             1 => (Wire::Fixed64, 8),
-            2 => {
-                let from = self.at;
-                let (length, left) = (self.varint()?, self.end - self.at);
-                if length > left as u64 {
-                    return Err(Fault { at: from, what: What::Length { length, left } });
-                }
-                (Wire::Bytes, length as usize)
-            }
             5 => (Wire::Fixed32, 4),
-            wire @ (3 | 4) => return Err(Fault { at, what: What::Group(wire) }),
-            wire => return Err(Fault { at, what: What::NoWire(wire) }),
+            3 | 4 => return Err(Fault { at, what: What::Group(wire) }),
+            _ => return Err(Fault { at, what: What::NoWire(wire) }),
         };
-        let left = self.end - self.at;
+        let left = self.bytes.len() - self.at;
         if length > left {
             return Err(Fault { at, what: What::CutValue { wanted: length, left } });
         }
-        let from = self.at;
-        self.at += length;
-        Ok(Some(self.entry(number, wire, from, at)))
+        Ok(self.entry(number, wire, length, at))
     }
 
     #[inline(always)]
-    fn entry(&self, number: u64, wire: Wire, from: usize, at: usize) -> Entry {
+    fn entry(&mut self, number: u64, wire: Wire, length: usize, at: usize) -> Entry {
+        let from = self.at;
+        self.at += length;
         // Checked by the caller to be below 2^29.
         Entry { number: number as u32, wire, value: from..self.at, at }
     }
 
     #[inline(always)]
     fn varint(&mut self) -> Result<u64, Fault> {
-        let (value, next) = varint(&self.bytes[..self.end], self.at)?;
+        let (value, next) = varint(self.bytes, self.at)?;
         self.at = next;
         Ok(value)
     }
