@@ -33,13 +33,13 @@ pub fn add_varints(bytes: &[u8], list: &mut Pieces, entry: &Entry) -> Result<(),
     Ok(())
 }
 
-/// How many varints a list has.
+/// How many varints a list made by [`add_varints`] has.
 #[inline]
 pub fn count_varints(bytes: &[u8], list: &Pieces) -> usize {
     list.iter().map(|piece| bytes[piece].iter().filter(|byte| **byte < 0x80).count()).sum()
 }
 
-/// Gives each number of a list of varints to `take`.
+/// Gives each number of a list made by [`add_varints`] to `take`.
 #[inline]
 pub fn each_varint(bytes: &[u8], list: &Pieces, mut take: impl FnMut(u64)) -> Result<(), Fault> {
     for piece in list.iter() {
@@ -58,7 +58,8 @@ pub fn each_varint(bytes: &[u8], list: &Pieces, mut take: impl FnMut(u64)) -> Re
     Ok(())
 }
 
-/// Appends each number of a list of varints, of which there are `count`, as it stands in memory.
+/// Appends each number of a list made by [`add_varints`], of which there are `count`, as it stands in
+/// memory.
 #[inline]
 pub fn append_varints<const WIDTH: usize>(
     bytes: &[u8],

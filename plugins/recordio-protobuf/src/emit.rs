@@ -4,6 +4,7 @@
 //! aligns records to that, SageMaker's writer the tensors in them, and numpy takes them as they lie.
 //! Everything else is copied: float64 would be aligned by chance only, int32 stands as varints.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pipemill_plugin::{Records, Scalar};
@@ -75,6 +76,23 @@ fn put(place: Range<usize>, source: &Source, out: &mut Records) {
     } else {
         out.field_bytes(&source.bytes[place]);
     }
+}
+
+/// The elements of a tensor as they stand in memory; in the input, if they stand there so.
+fn values<'a>(
+    tensor: &Tensor,
+    scalar: Scalar,
+    source: &Source<'a>,
+) -> Result<Cow<'a, [u8]>, Refused> {
+    if let Some(place) = tensor.values.single()
+        && scalar != Scalar::Int32
+    {
+        return Ok(Cow::Borrowed(&source.bytes[place]));
+    }
+    let mut values = Vec::new();
+    let done = tensor.append_to(source.bytes, &mut values);
+    done.map_err(|fault| Refused::fault(fault, source))?;
+    Ok(Cow::Owned(values))
 }
 
 /// A column on its way into a record.
@@ -211,9 +229,7 @@ impl To<'_> {
             return Err(describe::too_large(column, wanted, self.max_record));
         }
         self.check_keys()?;
-        let mut values = Vec::new();
-        let read = tensor.append_to(bytes, &mut values);
-        read.map_err(|fault| Refused::fault(fault, self.source))?;
+        let values = values(tensor, scalar, self.source)?;
         let (width, mut outside) = (width as usize, None);
         let done = self.out.field_made(|payload| {
             let from = payload.len();
