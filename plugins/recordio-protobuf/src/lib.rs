@@ -11,6 +11,7 @@ mod layout;
 mod record;
 mod settings;
 mod tensor;
+mod twin;
 
 use std::ops::Range;
 

@@ -9,6 +9,7 @@ use pipemill_protobuf::{Fault, Map, OneOf, Reader};
 
 use crate::settings::Settings;
 use crate::tensor::Tensor;
+use crate::twin::Twin;
 
 /// The record that was read last. Kept for its memory.
 #[derive(Debug)]
@@ -22,6 +23,9 @@ pub(crate) struct Record {
     pub(crate) metadata: Option<Range<usize>>,
     /// Where it lies.
     pub(crate) payload: Range<usize>,
+    twin: Twin,
+    /// Kept for its memory.
+    holes: Vec<Range<usize>>,
 }
 
 impl Record {
@@ -35,12 +39,62 @@ impl Record {
             uid: None,
             metadata: None,
             payload: 0..0,
+            twin: Twin::default(),
+            holes: Vec::new(),
         }
     }
 
     /// Reads the record that lies there.
     #[inline]
     pub(crate) fn read(&mut self, bytes: &[u8], payload: Range<usize>) -> Result<(), Fault> {
+        if self.twin.is(&bytes[payload.clone()]) && self.move_to(bytes, &payload) {
+            return Ok(());
+        }
+        self.twin.forget();
+        self.read_all(bytes, payload.clone())?;
+        if self.find_holes() {
+            self.twin.keep(&bytes[payload], &mut self.holes);
+        }
+        Ok(())
+    }
+
+    /// Moves all places from the record before to this one, which is alike. False if that is not all
+    /// there is to do: then some places are wrong.
+    #[inline]
+    fn move_to(&mut self, bytes: &[u8], payload: &Range<usize>) -> bool {
+        let (from, to) = (self.payload.start, payload.start);
+        let moved = |place: &Range<usize>| place.start - from + to..place.end - from + to;
+        for tensor in self.tensors.iter_mut().filter(|tensor| tensor.scalar.is_some()) {
+            if !tensor.move_by(bytes, moved) {
+                return false;
+            }
+        }
+        self.uid = self.uid.as_ref().map(moved);
+        self.metadata = self.metadata.as_ref().map(moved);
+        self.payload = payload.clone();
+        true
+    }
+
+    /// Finds what may differ in a record that is alike. False if there can't be one.
+    fn find_holes(&mut self) -> bool {
+        self.holes.clear();
+        for tensor in self.tensors.iter().filter(|tensor| tensor.scalar.is_some()) {
+            match tensor.values.single() {
+                Some(place) if !place.is_empty() && tensor.keys.is_empty() => {
+                    self.holes.push(place);
+                }
+                _ => return false,
+            }
+        }
+        self.holes.extend([&self.uid, &self.metadata].into_iter().flatten().cloned());
+        for hole in &mut self.holes {
+            *hole = hole.start - self.payload.start..hole.end - self.payload.start;
+        }
+        true
+    }
+
+    #[inline]
+    fn read_all(&mut self, bytes: &[u8], payload: Range<usize>) -> Result<(), Fault> {
         self.features.clear();
         self.label.clear();
         (self.uid, self.metadata, self.payload) = (None, None, payload.clone());

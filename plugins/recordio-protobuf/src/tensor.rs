@@ -5,6 +5,8 @@
 //! value: 1, string content_type: 2}`. Floats stand as numpy wants them; int32, keys and shape are
 //! varints.
 
+use std::ops::Range;
+
 use pipemill_plugin::Scalar;
 use pipemill_protobuf::{
     Fault, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints,
@@ -57,6 +59,21 @@ impl Tensor {
             Some(scalar) => self.read_numbers(bytes, &one_of.message, scalar),
             None => Ok(()),
         }
+    }
+
+    /// Becomes that of a record whose tensor lies in one piece, as this one's does, at the place that
+    /// `moved` says. False if it is another one.
+    #[inline(always)]
+    pub(crate) fn move_by(
+        &mut self,
+        bytes: &[u8],
+        moved: impl Fn(&Range<usize>) -> Range<usize>,
+    ) -> bool {
+        let Some(place) = self.values.single() else { return false };
+        self.values = moved(&place).into();
+        // Of a varint, the bytes tell where it ends. As many in as many bytes end where the others did.
+        self.scalar != Some(Scalar::Int32)
+            || is_whole(&bytes[moved(&place)]) && count_varints(bytes, &self.values) == self.count
     }
 
     #[inline]
@@ -123,4 +140,9 @@ impl Tensor {
         let low = |value| (value as u32).to_le_bytes();
         append_varints(bytes, &self.values, self.count, payload, low)
     }
+}
+
+/// Whether a list of varints does not end inside one.
+fn is_whole(list: &[u8]) -> bool {
+    list.last().is_none_or(|last| *last < 0x80)
 }

@@ -1,6 +1,6 @@
 //! Whatever the split and the damage: what was written, or an error.
 
-use pipemill_plugin::testing::{Record, Setup, assert_any_split};
+use pipemill_plugin::testing::{Record, Setup, assert_any_split, decode_split};
 use pipemill_recordio_protobuf::RecordIoProtobuf;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -102,6 +102,45 @@ proptest! {
             assert_any_split::<RecordIoProtobuf>(&setup, &file(&payloads, cut), &pieces);
         prop_assert_eq!(outcome.errors, []);
         prop_assert_eq!(outcome.records, fields);
+    }
+
+    /// A record comes out as if it were alone, however alike the one before it is.
+    #[test]
+    fn records_that_are_alike(
+        base in any::<bool>().prop_flat_map(record),
+        flips in prop::collection::vec(
+            prop::collection::vec((any::<Index>(), 1u8..), 0..3),
+            3..20,
+        ),
+        pieces in pieces(),
+    ) {
+        let damaged = |flips: &Vec<(Index, u8)>| {
+            let mut payload = base.0.clone();
+            for (place, flip) in flips {
+                let place = place.index(payload.len());
+                payload[place] ^= flip;
+            }
+            payload
+        };
+        let payloads: Vec<_> = flips.iter().map(damaged).collect();
+        let told = [
+            ("features", "values:float32[]?, ids:int32[]?, image:bytes?"),
+            ("label", "values:float32?"),
+            ("uid", "true"),
+            ("sparse", "dense"),
+        ];
+        let setup = Setup::new(&told).skipping();
+        let together =
+            assert_any_split::<RecordIoProtobuf>(&setup, &write::file(&payloads), &pieces);
+        let (mut records, mut messages) = (Vec::new(), Vec::new());
+        for payload in payloads {
+            let alone = decode_split::<RecordIoProtobuf>(&setup, &write::file(&[payload]), &[]);
+            records.extend(alone.records);
+            messages.extend(alone.errors.into_iter().map(|(.., message)| message));
+        }
+        prop_assert_eq!(together.records, records);
+        let errors: Vec<_> = together.errors.into_iter().map(|(.., message)| message).collect();
+        prop_assert_eq!(errors, messages);
     }
 
     #[test]
