@@ -47,10 +47,13 @@ impl Twin {
         holes.sort_unstable_by_key(|hole| hole.start);
         self.bytes.clear();
         let mut from = 0;
-        for hole in holes.iter().cloned().chain([record.len()..record.len()]) {
-            self.bytes.extend_from_slice(&record[from..hole.start]);
+        for hole in holes {
             self.same.push(from..hole.start);
             from = hole.end;
+        }
+        self.same.push(from..record.len());
+        for place in &self.same {
+            self.bytes.extend_from_slice(&record[place.clone()]);
         }
     }
 }
