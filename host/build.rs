@@ -10,7 +10,15 @@ use std::{env, fs};
 mod settings;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const BUILTINS: [&str; 4] = ["recordio", "tfrecord", "csv", "lines"];
+const BUILTINS: [&str; 7] = [
+    "augmented-manifest",
+    "csv",
+    "lines",
+    "recordio",
+    "recordio-protobuf",
+    "tf-example",
+    "tfrecord",
+];
 
 /// What the compiler may expect of an x86-64 machine: any since 2015 (x86-64-v3).
 const X86_64_V3: [&str; 11] = [
@@ -38,7 +46,8 @@ fn main() {
     compile(&root, &target);
     let compiler = compiler();
     for name in BUILTINS {
-        let module = target.join(TARGET).join("plugin").join(format!("pipemill_{name}.wasm"));
+        let module = format!("pipemill_{}.wasm", name.replace('-', "_"));
+        let module = target.join(TARGET).join("plugin").join(module);
         let module = fs::read(&module)
             .unwrap_or_else(|error| fail(&format!("{}: {error}", module.display())));
         let component = wrap(name, &module);

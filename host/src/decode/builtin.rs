@@ -24,9 +24,12 @@ macro_rules! builtin {
 }
 
 /// All of them.
-pub const BUILTINS: [Builtin; 4] = [
+pub const BUILTINS: [Builtin; 7] = [
+    builtin!("augmented-manifest", "SageMaker's augmented manifests: RecordIO records in groups"),
     builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
     builtin!("lines", "lines of text"),
     builtin!("recordio", "MXNet RecordIO, both multi-part dialects"),
+    builtin!("recordio-protobuf", "SageMaker's RecordIO-protobuf: tensors as typed fields"),
+    builtin!("tf-example", "tf.train.Example in TFRecord: features as typed fields"),
     builtin!("tfrecord", "TensorFlow's TFRecord, checksums verified"),
 ];

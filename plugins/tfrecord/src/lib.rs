@@ -1,53 +1,29 @@
-//! The TFRecord framing of TensorFlow: one field `data` a record. What the payload means
-//! (`tf.train.Example`) is not looked at.
-//!
-//! Follows `record_writer.cc`: `u64 length · u32 masked CRC-32C of it · payload · u32 masked CRC-32C of
-//! the payload`, all little-endian. The checksums are computed by the host, for as many records at once
-//! as the chunk holds: the lengths are followed first, on trust, and nothing is emitted before the
-//! checksums have shown how far the trust was deserved.
+//! TFRecord of TensorFlow: one field `data` a record. What the payload means (`tf.train.Example`) is
+//! not looked at. The framing itself stands in `pipemill-framing`.
 
-mod crc;
-mod errors;
-
-use crc::unmask;
+use pipemill_framing::tfrecord::Framing;
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo, pack,
+    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
 
-/// Bytes of the length and its checksum.
-const HEADER: usize = 12;
-/// Bytes of the payload's checksum.
-const FOOTER: usize = 4;
-/// Bytes of an empty record.
-const SMALLEST: usize = HEADER + FOOTER;
 /// Records checked in one call of the host. Their spans and checksums fit the second cache.
 const BATCH: usize = 2048;
 
 /// The `tfrecord` decoder.
 #[derive(Debug)]
 pub struct TfRecord {
-    verify: bool,
-    max_record: u64,
-    /// Of each record followed: the span of its length, the span of its payload.
-    spans: Vec<u64>,
-    /// The checksums that should be those of the spans.
-    expected: Vec<u32>,
+    framing: Framing,
 }
 
 pipemill_plugin::export!(TfRecord);
 
 impl Decoder for TfRecord {
     fn options() -> Vec<OptionSpec> {
-        vec![OptionSpec::bool("verify", true, "check the checksums of lengths and payloads")]
+        vec![Framing::option()]
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        Ok(Self {
-            verify: options.is_on("verify"),
-            max_record: info.max_record,
-            spans: Vec::with_capacity(2 * BATCH + 1),
-            expected: Vec::with_capacity(2 * BATCH + 1),
-        })
+        Ok(Self { framing: Framing::open(options, info, BATCH) })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -60,124 +36,9 @@ impl Decoder for TfRecord {
         _end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        let mut at = 0;
-        loop {
-            let stop = if self.verify {
-                let stop = self.follow(chunk, at);
-                self.emit_checked(chunk, out)?;
-                stop
-            } else {
-                self.emit_unchecked(chunk, at, out)
-            };
-            match stop {
-                Stop::Batch { at: next } => at = next,
-                Stop::Cut { at, need } => return Ok(Progress { consumed: at, need }),
-                Stop::TooLarge { at, length } => {
-                    return Err(errors::too_large(at, length, self.max_record, self.verify));
-                }
-            }
-        }
-    }
-}
-
-/// Why no further record was looked at.
-enum Stop {
-    /// There are enough for one check.
-    Batch { at: usize },
-    /// The record does not lie whole in the chunk.
-    Cut { at: usize, need: usize },
-    /// The record has a length that the channel does not take.
-    TooLarge { at: usize, length: u64 },
-}
-
-impl TfRecord {
-    /// Follows the lengths from `at` on and gathers what has to be checked. Where the last record is
-    /// cut off or too large, its length is gathered too: it must be true before it is acted upon.
-    fn follow(&mut self, chunk: &[u8], mut at: usize) -> Stop {
-        self.spans.clear();
-        self.expected.clear();
-        for _ in 0..BATCH {
-            let (length, crc) = match self.header(chunk, at) {
-                Ok(header) => header,
-                Err(stop) => {
-                    if chunk.len() - at >= SMALLEST {
-                        self.spans.push(pack(at..at + 8));
-                        self.expected.push(unmask(word(chunk, at + 8)));
-                    }
-                    return stop;
-                }
-            };
-            let payload = at + HEADER;
-            let end = payload + length;
-            self.spans.extend_from_slice(&[pack(at..at + 8), pack(payload..end)]);
-            self.expected.extend_from_slice(&[unmask(crc), unmask(word(chunk, end))]);
-            at = end + FOOTER;
-        }
-        Stop::Batch { at }
-    }
-
-    /// Has the host check what was gathered, and emits the records before the first wrong one.
-    fn emit_checked(&mut self, chunk: &[u8], out: &mut Records) -> Result<(), DecodeError> {
-        if self.spans.is_empty() {
-            return Ok(());
-        }
-        let wrong = out.check_crc32c(&self.spans, &self.expected);
-        let (good, _) = self.spans[..wrong.unwrap_or(self.spans.len())].as_chunks::<2>();
-        for [_, payload] in good {
-            let (from, length) = unpack(*payload);
-            out.span(from - HEADER, from..from + length);
-        }
-        let Some(wrong) = wrong else { return Ok(()) };
-        let (from, length) = unpack(self.spans[wrong]);
-        Err(if wrong.is_multiple_of(2) {
-            errors::wrong_length(chunk, from)
-        } else {
-            errors::wrong_payload(chunk, from - HEADER, length)
+        self.framing.decode(chunk, out, |out, start, payload| {
+            out.span(start, payload);
+            Ok(())
         })
     }
-
-    /// Emits the records that lie whole in the chunk from `at` on, on trust.
-    fn emit_unchecked(&self, chunk: &[u8], mut at: usize, out: &mut Records) -> Stop {
-        loop {
-            let length = match self.header(chunk, at) {
-                Ok((length, _)) => length,
-                Err(stop) => return stop,
-            };
-            let payload = at + HEADER;
-            out.span(at, payload..payload + length);
-            at = payload + length + FOOTER;
-        }
-    }
-
-    /// Length of the record at `at` and its checksum, if the record is whole and not too large.
-    #[inline(always)]
-    fn header(&self, chunk: &[u8], at: usize) -> Result<(usize, u32), Stop> {
-        let left = chunk.len() - at;
-        let Some(header) = chunk[at..].first_chunk::<SMALLEST>() else {
-            return Err(Stop::Cut { at, need: SMALLEST });
-        };
-        let word = u128::from_le_bytes(*header);
-        let length = word as u64;
-        if length > self.max_record {
-            return Err(Stop::TooLarge { at, length });
-        }
-        if length > (left - SMALLEST) as u64 {
-            let need = usize::try_from(length.saturating_add(SMALLEST as u64));
-            return Err(Stop::Cut { at, need: need.unwrap_or(usize::MAX) });
-        }
-        Ok((length as usize, (word >> 64) as u32))
-    }
-}
-
-/// The little-endian number at a place that is known to lie in the chunk.
-#[inline(always)]
-fn word(chunk: &[u8], at: usize) -> u32 {
-    let bytes = [chunk[at], chunk[at + 1], chunk[at + 2], chunk[at + 3]];
-    u32::from_le_bytes(bytes)
-}
-
-/// Offset and length of a span of the chunk.
-#[inline(always)]
-fn unpack(span: u64) -> (usize, usize) {
-    ((span >> 32) as usize, span as u32 as usize)
 }

@@ -79,6 +79,64 @@ pub fn recordio() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// A protobuf field, up to number 15, that is bytes, text or a message.
+fn field(number: u8, value: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2], &varint(value.len() as u64)[..], value].concat()
+}
+
+/// An entry of a map of messages, which is field `map` of its message.
+fn entry(map: u8, key: &str, value: &[u8]) -> Vec<u8> {
+    field(map, &[field(1, key.as_bytes()), field(2, value)].concat())
+}
+
+/// `tf.train.Example`s in a TFRecord file: bytes `image`, a list of int64 `ids` that is sometimes
+/// missing, a float32 `weight`.
+pub fn tf_example() -> impl Strategy<Value = Vec<u8>> {
+    let example = |image: &Vec<u8>| {
+        let ids: Vec<_> =
+            image.iter().take(90).flat_map(|id| varint(u64::from(*id) << 9)).collect();
+        let mut features = entry(1, "image", &field(1, &field(1, image)));
+        features.extend(entry(1, "weight", &field(2, &field(1, &[7; 4]))));
+        if image.len() % 5 > 0 {
+            features.extend(entry(1, "ids", &field(3, &field(1, &ids))));
+        }
+        field(1, &features)
+    };
+    payloads().prop_map(move |images| {
+        pipemill_tests::inputs::tfrecord(&images.iter().map(example).collect::<Vec<_>>())
+    })
+}
+
+/// `aialgs.data.Record`s in a RecordIO file: a tensor of float32 `values`, bytes `image`, a label of
+/// int32 and a uid.
+pub fn recordio_protobuf() -> impl Strategy<Value = Vec<u8>> {
+    let record = |image: &Vec<u8>, columns: usize| {
+        let tensor = field(2, &field(1, &noise(columns * 4, image.len() as u64)));
+        let label = field(7, &field(1, &varint(image.len() as u64)));
+        [
+            entry(1, "values", &tensor),
+            entry(1, "image", &field(9, &field(1, image))),
+            entry(2, "values", &label),
+            field(3, b"a uid"),
+        ]
+        .concat()
+    };
+    (payloads(), 0usize..60).prop_map(move |(images, columns)| {
+        let records: Vec<_> = images.iter().map(|image| record(image, columns)).collect();
+        pipemill_tests::inputs::recordio(&records)
+    })
+}
+
 /// Text with all kinds of line ends.
 pub fn lines() -> impl Strategy<Value = Vec<u8>> {
     let end = prop_oneof![4 => Just("\n"), 2 => Just("\r\n"), 1 => Just("\r"), 1 => Just("\n\n")];

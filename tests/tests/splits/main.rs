@@ -111,6 +111,55 @@ proptest! {
     }
 
     #[test]
+    fn recordio_protobuf(
+        job in job(
+            "recordio-protobuf",
+            prop_oneof![
+                fixed(&[]),
+                fixed(&[("features", "values, image")]),
+                fixed(&[("features", "image:bytes, values:float32[]"), ("uid", "true")]),
+                fixed(&[("label", "values:int32"), ("features", "")]),
+            ],
+            inputs::recordio_protobuf(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_recordio_protobuf::RecordIoProtobuf>(&job, &way)?;
+    }
+
+    #[test]
+    fn augmented_manifest(
+        job in job(
+            "augmented-manifest",
+            prop_oneof![
+                fixed(&[("attributes", "image-ref")]),
+                fixed(&[("attributes", "image-ref,label"), ("multipart", "concat")]),
+                fixed(&[("attributes", "a,b,c,d,e")]),
+            ],
+            inputs::recordio(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_augmented_manifest::AugmentedManifest>(&job, &way)?;
+    }
+
+    #[test]
+    fn tf_example(
+        job in job(
+            "tf-example",
+            prop_oneof![
+                fixed(&[("features", "image:bytes, ids:int64[]?")]),
+                fixed(&[("features", "weight:float32, ids:int64[]"), ("verify", "false")]),
+                fixed(&[("features", "weight:float32")]),
+            ],
+            inputs::tf_example(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_tf_example::TfExample>(&job, &way)?;
+    }
+
+    #[test]
     fn lines(
         job in job(
             "lines",

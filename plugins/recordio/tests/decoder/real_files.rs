@@ -37,3 +37,16 @@ fn records_with_labels() {
     let written = include_bytes!("../fixtures/packed.rec");
     same_as_mxnet(written, include_bytes!("../fixtures/packed.plain"));
 }
+
+/// Records start where the index that MXNet wrote says.
+#[test]
+fn indexed_images() {
+    let written = include_bytes!("../fixtures/images.rec");
+    same_as_mxnet(written, include_bytes!("../fixtures/images.plain"));
+    let index = include_str!("../fixtures/images.idx").lines().map(|line| {
+        let (_, start) = line.split_once('\t').expect("number, tab, place");
+        start.parse().expect("a place")
+    });
+    let outcome = decode_split::<RecordIo>(&Setup::new(&[]), written, &[]);
+    assert_eq!(outcome.starts, index.collect::<Vec<u64>>());
+}

@@ -1,33 +1,68 @@
 //! The slow way through one record: part after part, checking all that a file can get wrong. Emits
-//! nothing; the hot loop for records in one part stands in `lib.rs`.
+//! nothing; the short way for records in one part stands in `mod.rs`.
 
 use pipemill_plugin::DecodeError;
 
+use super::Next;
+
 /// The first four bytes of each part.
-pub(crate) const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
+pub(super) const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
 /// Bytes of magic, cflag and length.
-pub(crate) const HEADER: usize = 8;
+pub(super) const HEADER: usize = 8;
 
 /// Length of a payload with its pad bytes, whose value does not matter.
-pub(crate) fn padded(length: usize) -> usize {
+pub(super) fn padded(length: usize) -> usize {
     (length + 3) & !3
 }
 
-/// How the record at a place ends.
-pub(crate) enum Joined {
-    /// In the chunk, before `end`.
-    Whole { end: usize },
-    /// Behind the chunk; at least `need` bytes from the start of the record are wanted to get on.
-    Cut { need: usize },
+/// Why the record at a place is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// It has more bytes than are allowed.
+    TooLarge {
+        /// Its bytes; those of the parts so far, if it has several.
+        size: u64,
+        /// Whether it is in one part, so that the next record starts at `end` for sure.
+        whole: bool,
+        /// Where the part ends.
+        end: u64,
+    },
+    /// It is damaged, or not RecordIO.
+    Damaged(DecodeError),
+}
+
+impl Wrong {
+    /// The error of a decoder whose records are these; `start` is where the bad one starts.
+    #[cold]
+    pub fn into_error(self, start: usize, max: u64) -> DecodeError {
+        let (size, whole, end) = match self {
+            Self::TooLarge { size, whole, end } => (size, whole, end),
+            Self::Damaged(error) => return error,
+        };
+        let more = if whole { "" } else { " or more, in parts," };
+        let message = format!(
+            "record of {size} bytes{more} is larger than max_record ({max} bytes); raise max_record \
+             if records may be that large"
+        );
+        if whole {
+            DecodeError::skippable(start, message, end)
+        } else {
+            DecodeError::searchable(start, message, end)
+        }
+    }
+}
+
+impl From<DecodeError> for Wrong {
+    fn from(error: DecodeError) -> Self {
+        Self::Damaged(error)
+    }
 }
 
 /// The rules by which parts make a record.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(super) struct Parts {
     /// The dialect: whether the magic is put back between parts.
-    pub(crate) magic_between: bool,
-    /// Largest record, in bytes.
-    pub(crate) max_record: u64,
+    pub(super) magic_between: bool,
 }
 
 /// The part at a place of the chunk.
@@ -39,14 +74,14 @@ struct Part {
 impl Parts {
     /// Looks at the record that starts at `start`, up to its end, the end of the chunk or the first
     /// thing that is wrong.
-    pub(crate) fn look(&self, chunk: &[u8], start: usize) -> Result<Joined, DecodeError> {
+    pub(super) fn look(&self, chunk: &[u8], start: usize, max: u64) -> Result<Next, Wrong> {
         let record = &chunk[start..];
         let mut at = 0;
         let mut size = 0;
         loop {
             let Some(part) = header(record, at).map_err(|found| wrong_magic(start, at, found))?
             else {
-                return Ok(Joined::Cut { need: at + HEADER });
+                return Ok(Next::Cut { need: at + HEADER });
             };
             check_order(&part, start, at)?;
             let end = at + HEADER + padded(part.length);
@@ -56,20 +91,23 @@ impl Parts {
                 self.check_words(&part, start, at, end)?;
                 size += MAGIC.len() as u64;
             }
-            self.check_size(size, &part, start, end)?;
+            if size > max {
+                let (whole, end) = (part.cflag == 0, (start + end) as u64);
+                return Err(Wrong::TooLarge { size, whole, end });
+            }
             if end > record.len() {
                 // Behind a part that is not the last comes one more header at least.
-                return Ok(Joined::Cut { need: if last { end } else { end + HEADER } });
+                return Ok(Next::Cut { need: if last { end } else { end + HEADER } });
             }
             if last {
-                return Ok(Joined::Whole { end: start + end });
+                return Ok(Next::Parts { size, end: start + end });
             }
             at = end;
         }
     }
 
     /// Appends the payload of a record that [`look`](Self::look) found whole.
-    pub(crate) fn join(&self, record: &[u8], payload: &mut Vec<u8>) {
+    pub(super) fn join(&self, record: &[u8], payload: &mut Vec<u8>) {
         let mut at = 0;
         while let Ok(Some(part)) = header(record, at) {
             if at > 0 && self.magic_between {
@@ -99,31 +137,6 @@ impl Parts {
             part.length
         );
         Err(DecodeError::searchable(start, message, (start + end) as u64))
-    }
-
-    fn check_size(
-        &self,
-        size: u64,
-        part: &Part,
-        start: usize,
-        end: usize,
-    ) -> Result<(), DecodeError> {
-        let max = self.max_record;
-        let end = (start + end) as u64;
-        if size <= max {
-            return Ok(());
-        }
-        let whole = part.cflag == 0;
-        let more = if whole { "" } else { " or more, in parts," };
-        let message = format!(
-            "record of {size} bytes{more} is larger than max_record ({max} bytes); raise max_record \
-             if records may be that large"
-        );
-        Err(if whole {
-            DecodeError::skippable(start, message, end)
-        } else {
-            DecodeError::searchable(start, message, end)
-        })
     }
 }
 

@@ -3,12 +3,12 @@
 
 /// Undoes the mask: `masked = rotate_right(crc, 15) + 0xa282ead8`.
 #[inline(always)]
-pub(crate) fn unmask(masked: u32) -> u32 {
+pub(super) fn unmask(masked: u32) -> u32 {
     masked.wrapping_sub(0xa282_ead8).rotate_left(15)
 }
 
 /// The masked CRC-32C of these bytes.
-pub(crate) fn masked(bytes: &[u8]) -> u32 {
+pub(super) fn masked(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8;
     let crc = !bytes.iter().fold(!0, step);
     crc.rotate_right(15).wrapping_add(0xa282_ead8)

@@ -1,11 +1,11 @@
 //! What can be wrong with a record: which message, and where decoding can go on.
 
-use crate::{FOOTER, HEADER, crc, word};
+use super::{FOOTER, HEADER, crc, word};
 use pipemill_plugin::DecodeError;
 
 /// The length at `start` does not have its checksum. Where the next record starts is then unknown, and
 /// nothing marks it.
-pub(crate) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
+pub(super) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
     let bytes = &chunk[start..start + 8];
     let (found, stored) = (crc::masked(bytes), word(chunk, start + 8));
     let message = format!(
@@ -16,7 +16,7 @@ pub(crate) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
 }
 
 /// The payload of the record at `start` does not have its checksum; its length has.
-pub(crate) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> DecodeError {
+pub(super) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> DecodeError {
     let payload = start + HEADER;
     let end = payload + length;
     let (found, stored) = (crc::masked(&chunk[payload..end]), word(chunk, end));
@@ -30,7 +30,7 @@ pub(crate) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> Decode
 
 /// The record at `start` is longer than the channel takes. Only a length that was `verified` tells
 /// where the next one starts.
-pub(crate) fn too_large(start: usize, length: u64, max: u64, verified: bool) -> DecodeError {
+pub(super) fn too_large(start: usize, length: u64, max: u64, verified: bool) -> DecodeError {
     let message = format!(
         "record of {length} bytes is larger than max_record ({max} bytes); raise max_record if \
          records may be that large"

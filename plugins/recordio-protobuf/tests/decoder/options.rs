@@ -1,0 +1,75 @@
+//! The options: what they make of the fields, and what is refused.
+
+use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_recordio_protobuf::RecordIoProtobuf;
+
+/// The fields that are known before the first record, if they are.
+fn open(given: &[(&str, &str)]) -> Result<Option<Vec<Field>>, String> {
+    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let options = Options::new(&RecordIoProtobuf::options(), &given)?;
+    let info =
+        StreamInfo { channel: "t".into(), epoch: 0, object: "t".into(), max_record: 64 << 20 };
+    Ok(RecordIoProtobuf::open(&options, &info)?.schema())
+}
+
+#[test]
+fn fields_that_are_told() {
+    let float32 = |name: &str| Field::new(name, Scalar::Float32);
+    let given = [("features", "values:float32[28,28]"), ("label", "values:int32")];
+    let fields = vec![float32("features").shaped([28, 28]), Field::new("label", Scalar::Int32)];
+    assert_eq!(open(&given), Ok(Some(fields)));
+    let given = [
+        ("features", "x=values:float64[], image:bytes?"),
+        ("label", ""),
+        ("uid", "true"),
+        ("metadata", "true"),
+    ];
+    let fields = vec![
+        Field::new("x", Scalar::Float64).shaped([0]),
+        Field::bytes("image"),
+        Field::new("uid", Scalar::Utf8),
+        Field::new("metadata", Scalar::Utf8),
+    ];
+    assert_eq!(open(&given), Ok(Some(fields)));
+}
+
+#[test]
+fn fields_that_are_to_be_learned() {
+    assert_eq!(open(&[]), Ok(None));
+    assert_eq!(open(&[("features", "values:float32[3]")]), Ok(None), "there may be a label");
+    assert_eq!(open(&[("features", "values"), ("label", "")]), Ok(None));
+}
+
+#[test]
+fn what_is_refused() {
+    let cases = [
+        (
+            vec![("features", "values:int64")],
+            "option `features` knows the types float32, float64, int32, bytes, not \"int64\"",
+        ),
+        (vec![("label", "a,a")], "option `label` has `a` twice"),
+        (
+            vec![("features", "a"), ("label", "a")],
+            "option `label`: there is another field called `a`; write another name before the key, \
+             as in \"other=a\"",
+        ),
+        (
+            vec![("features", "label=values")],
+            "option `label`: there is another field called `label`; write another name before the \
+             key, as in \"other=values\"",
+        ),
+        (
+            vec![("features", "uid"), ("uid", "true")],
+            "option `features`: there is another field called `uid`; write another name before the \
+             key, as in \"other=uid\"",
+        ),
+        (
+            vec![("features", ""), ("label", "")],
+            "options `features` and `label` leave no field; name a key in one",
+        ),
+        (vec![("sparse", "auto")], "option `sparse` takes one of fields, dense, not \"auto\""),
+    ];
+    for (given, message) in cases {
+        assert_eq!(open(&given), Err(message.to_owned()), "{given:?}");
+    }
+}

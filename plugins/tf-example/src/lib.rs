@@ -1,0 +1,56 @@
+//! `tf.train.Example`s in TFRecord files: the features that the operator names become fields, each with
+//! its type and shape. The framing stands in `pipemill-framing`, the wire format in
+//! `pipemill-protobuf`.
+
+mod describe;
+mod features;
+mod settings;
+
+use features::Features;
+use pipemill_framing::tfrecord::Framing;
+use pipemill_plugin::{
+    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
+};
+
+/// Records checked in one call of the host. Few enough that a file of which many records are refused
+/// is not checked many times over, enough that the call does not count.
+const BATCH: usize = 128;
+
+/// The `tf-example` decoder.
+#[derive(Debug)]
+pub struct TfExample {
+    framing: Framing,
+    features: Features,
+}
+
+pipemill_plugin::export!(TfExample);
+
+impl Decoder for TfExample {
+    fn options() -> Vec<OptionSpec> {
+        let features = OptionSpec::string(
+            "features",
+            None,
+            "the features to read and as what, as in \"image:bytes, label:int64, w:float32[10]?\"",
+        );
+        vec![features, Framing::option()]
+    }
+
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        let wanted = settings::features(options)?;
+        Ok(Self { framing: Framing::open(options, info, BATCH), features: Features::new(wanted) })
+    }
+
+    fn schema(&self) -> Option<Vec<Field>> {
+        Some(self.features.fields())
+    }
+
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        _end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let Self { framing, features } = self;
+        framing.decode(chunk, out, |out, start, payload| features.take(chunk, start, payload, out))
+    }
+}

@@ -1,0 +1,91 @@
+//! The option `features`: what can be written, and what is refused.
+
+use pipemill_plugin::testing::{Setup, assert_any_split};
+use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_tf_example::TfExample;
+
+use crate::write::{self, Value, example};
+
+fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
+    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let options = Options::new(&TfExample::options(), &given)?;
+    let info =
+        StreamInfo { channel: "t".into(), epoch: 0, object: "t".into(), max_record: 64 << 20 };
+    Ok(TfExample::open(&options, &info)?.schema().expect("known at once"))
+}
+
+#[test]
+fn fields_are_what_is_written() {
+    let features = "image/encoded:bytes,t=text:utf8 , label:int64?, w : float32[28, 28], any:int64[], a:b:float32[0,3]";
+    let fields = [
+        Field::bytes("image/encoded"),
+        Field::new("t", Scalar::Utf8),
+        Field::new("label", Scalar::Int64),
+        Field::new("w", Scalar::Float32).shaped([28, 28]),
+        Field::new("any", Scalar::Int64).shaped([0]),
+        Field::new("a:b", Scalar::Float32).shaped([0, 3]),
+    ];
+    assert_eq!(open(&[("features", features)]), Ok(fields.to_vec()));
+}
+
+#[test]
+fn what_is_refused() {
+    let write = "write the features to read and as what, as in features = \"image:bytes, \
+                 label:int64, weights:float32[10]\"; the types are bytes, utf8, int64 and float32";
+    let example = "in \"image, weights:float32[10], x=values:float32[28,28]\"";
+    let cases = [
+        (" ", format!("option `features` is missing; {write}")),
+        ("image", format!("option `features` has `image` without a type; {write}")),
+        (
+            "a:int32",
+            "option `features` knows the types bytes, utf8, int64, float32, not \"int32\"".into(),
+        ),
+        ("a:int64,a:bytes", "option `features` has `a` twice".into()),
+        (
+            "a:int64,a=b:bytes",
+            "option `features` has two fields called `a`; write another name before one, as in \
+             \"other=b:…\""
+                .into(),
+        ),
+        (
+            "a:bytes[3]",
+            "option `features` takes one value of type bytes, not a list as in \"bytes[3]\"".into(),
+        ),
+        ("a:int64[x]", "option `features` takes numbers between brackets, not [x]".into()),
+        (
+            "a:int64[0,0]",
+            "option `features` takes one dimension of any size, not several as in [0,0]".into(),
+        ),
+        (
+            "a:int64[65536,65536]",
+            "option `features` takes at most 1073741824 elements, not [65536,65536]".into(),
+        ),
+        (
+            "a:int64,,b:int64",
+            format!(
+                "option `features` takes keys with a comma between them, as {example}, not \"\""
+            ),
+        ),
+        (
+            "a[3]",
+            format!("option `features` takes a shape behind a type, as {example}, not \"a[3]\""),
+        ),
+    ];
+    for (features, message) in cases {
+        assert_eq!(open(&[("features", features)]), Err(message), "{features}");
+    }
+    assert_eq!(open(&[]), Err(format!("option `features` is missing; {write}")));
+}
+
+#[test]
+fn without_verify_checksums_are_not_looked_at() {
+    let mut file = write::file(&[example(&[("label", Value::Int64(vec![7]))])]);
+    let last = file.len() - 1;
+    file[last] ^= 1;
+    let outcome = |verify| {
+        let setup = Setup::new(&[("features", "label:int64"), ("verify", verify)]);
+        assert_any_split::<TfExample>(&setup, &file, &vec![1; file.len()])
+    };
+    assert_eq!(outcome("false").records, [[Some(7i64.to_le_bytes().to_vec())]]);
+    assert!(outcome("true").errors[0].2.contains("masked CRC-32C"));
+}
