@@ -6,7 +6,17 @@ use std::process::Command;
 use std::{env, fs};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const BUILTINS: [&str; 4] = ["recordio", "tfrecord", "csv", "lines"];
+const BUILTINS: [&str; 8] = [
+    // In the order of `docs/decoders.md`.
+    "csv",
+    "fixed",
+    "jsonl",
+    "length-prefixed",
+    "lines",
+    "recordio",
+    "tfrecord",
+    "webdataset",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -18,7 +28,8 @@ fn main() {
     let target = out.ancestors().nth(4).expect("cargo's own layout").join("plugins");
     compile(&root, &target);
     for name in BUILTINS {
-        let module = target.join(TARGET).join("plugin").join(format!("pipemill_{name}.wasm"));
+        let file = format!("pipemill_{}.wasm", name.replace('-', "_"));
+        let module = target.join(TARGET).join("plugin").join(file);
         let module = fs::read(&module)
             .unwrap_or_else(|error| fail(&format!("{}: {error}", module.display())));
         fs::write(out.join(format!("{name}.wasm")), wrap(name, &module))

@@ -21,9 +21,13 @@ macro_rules! builtin {
 }
 
 /// All of them.
-pub const BUILTINS: [Builtin; 4] = [
+pub const BUILTINS: [Builtin; 8] = [
     builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
+    builtin!("fixed", "records of a fixed size, as bytes or numbers, behind a header"),
+    builtin!("jsonl", "JSON Lines, whole or by JSON pointer"),
+    builtin!("length-prefixed", "records behind their lengths: integers or varints"),
     builtin!("lines", "lines of text"),
     builtin!("recordio", "MXNet RecordIO, both multi-part dialects"),
     builtin!("tfrecord", "TensorFlow's TFRecord, checksums verified"),
+    builtin!("webdataset", "samples of WebDataset's tar archives"),
 ];
