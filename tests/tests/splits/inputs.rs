@@ -188,16 +188,20 @@ pub fn webdataset() -> impl Strategy<Value = Vec<u8>> {
     (prop::collection::vec(sample, 0..14), any::<bool>()).prop_map(|(samples, twice)| {
         let mut file = member("folder/", b"", b'5');
         for (number, (a, b, long, between)) in samples.iter().enumerate() {
-            if *long {
-                let name = format!("{}/{number}.a\0", "long".repeat(50));
-                file.extend(member("././@LongLink", name.as_bytes(), b'L'));
-            }
-            file.extend(member(&format!("{number}.a"), a, b'0'));
+            let named = |extension: &str, data: &[u8]| {
+                let short = member(&format!("{number}.{extension}"), data, b'0');
+                if !long {
+                    return short;
+                }
+                let name = format!("{}/{number}.{extension}\0", "long".repeat(50));
+                [member("././@LongLink", name.as_bytes(), b'L'), short].concat()
+            };
+            file.extend(named("a", a));
             if *between {
                 file.extend(member("README", a, b'0'));
             }
             if let Some(b) = b {
-                file.extend(member(&format!("{number}.B"), b, b'0'));
+                file.extend(named("B", b));
             }
         }
         file.resize(file.len() + 1024, 0);

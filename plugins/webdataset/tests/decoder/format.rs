@@ -111,6 +111,15 @@ fn long_names_of_gnu() {
     assert_eq!(samples(&members), [[key, "1", "-"], ["two", "2", "-"]]);
 }
 
+/// Of a long name, the header has the first 100 bytes; if they end with a slash, it is no folder yet.
+#[test]
+fn long_names_cut_at_a_slash() {
+    let cut = format!("{}/", "d".repeat(99));
+    let long = format!("{cut}one.a\0");
+    let members = [entry(b"././@LongLink", long.as_bytes(), b'L'), entry(cut.as_bytes(), b"1", 0)];
+    assert_eq!(samples(&members), [[&long[..103], "1", "-"]]);
+}
+
 /// Puts these bytes there in a header, and the sum right.
 fn with(mut member: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     let block = member.first_chunk_mut::<BLOCK>().expect("has a header");
