@@ -165,6 +165,8 @@ fn samples_larger_than_the_channel_takes() {
         vec![file("three.a", &[1; 513]), file("three.b", b"2"), file("three.c", b"3")],
         vec![file("three.a", b"1"), file("README", &[2; 600]), file("three.b", &[3; 5000])],
         vec![file("three.a", &[1; 70_000]), file("three.b", b"2")],
+        // The search must stay in blocks, or it reads the long name wrong.
+        vec![file("three.a", &[1; 5000]), pax(&[("path", "three.b")]), file("x", b"2")],
         vec![file("three.a", &[1; 512]), file("three.b", b""), file("README", b"r")],
     ] {
         let setup = Setup { max_record: 2048, ..Setup::new(&[("fields", "a,b")]).skipping() };
