@@ -10,14 +10,19 @@ use std::{env, fs};
 mod settings;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const BUILTINS: [&str; 7] = [
+const BUILTINS: [&str; 11] = [
+    // In the order of `docs/decoders.md`.
     "augmented-manifest",
     "csv",
+    "fixed",
+    "jsonl",
+    "length-prefixed",
     "lines",
     "recordio",
     "recordio-protobuf",
     "tf-example",
     "tfrecord",
+    "webdataset",
 ];
 
 /// What the compiler may expect of an x86-64 machine: any since 2015 (x86-64-v3).

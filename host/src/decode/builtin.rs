@@ -24,12 +24,16 @@ macro_rules! builtin {
 }
 
 /// All of them.
-pub const BUILTINS: [Builtin; 7] = [
+pub const BUILTINS: [Builtin; 11] = [
     builtin!("augmented-manifest", "SageMaker's augmented manifests: RecordIO records in groups"),
     builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
+    builtin!("fixed", "records of a fixed size, as bytes or numbers, behind a header"),
+    builtin!("jsonl", "JSON Lines, whole or by JSON pointer"),
+    builtin!("length-prefixed", "records behind their lengths: integers or varints"),
     builtin!("lines", "lines of text"),
     builtin!("recordio", "MXNet RecordIO, both multi-part dialects"),
     builtin!("recordio-protobuf", "SageMaker's RecordIO-protobuf: tensors as typed fields"),
     builtin!("tf-example", "tf.train.Example in TFRecord: features as typed fields"),
     builtin!("tfrecord", "TensorFlow's TFRecord, checksums verified"),
+    builtin!("webdataset", "samples of WebDataset's tar archives"),
 ];

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
+use pipemill_numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records, Scalar};
 
 use crate::chunk::{Chunk, shown};
 use crate::dialect::Cell;
 use crate::layout::Layout;
-use crate::number::{Number, trimmed};
 use crate::scan::Rows;
 
 /// What all of them need.

@@ -35,7 +35,6 @@ mod chunk;
 mod dialect;
 mod emit;
 mod layout;
-mod number;
 mod scan;
 mod settings;
 mod simd;

@@ -4,10 +4,9 @@
 //! A line ends at LF; a CR before that LF is part of the end unless `strip_cr` is off. The last line
 //! needs no LF (and a CR at its end is then its own).
 
-mod newlines;
 mod rules;
 
-use newlines::Newlines;
+use pipemill_newlines::Newlines;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
     StreamInfo,

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
+use pipemill_newlines::{Newlines, PIECE};
 use pipemill_plugin::{DecodeError, Records, Resume};
-
-use crate::newlines::{Newlines, PIECE};
 
 /// The options, and the limit.
 #[derive(Debug, Clone, Copy)]

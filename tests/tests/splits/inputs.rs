@@ -157,6 +157,116 @@ pub fn lines() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Lines of JSON objects with the keys `a` and `b`, values of all kinds, and blank lines.
+pub fn jsonl() -> impl Strategy<Value = Vec<u8>> {
+    let long = (1usize..40_000).prop_map(|n| format!("\"{}\"", "lorem \\n ipsum".repeat(n / 13)));
+    let value = prop_oneof![
+        6 => any::<i32>().prop_map(|n| n.to_string()),
+        4 => any::<f32>().prop_filter("finite", |n| n.is_finite()).prop_map(|n| format!("{n:e}")),
+        6 => "[a-zé ]{0,30}".prop_map(|text| format!("\"{text}\\u00e4\\t\"")),
+        6 => "[a-zé ]{0,300}".prop_map(|text| format!("\"{text}\"")),
+        2 => prop::collection::vec(-99i32..99, 0..40).prop_map(|all| format!("{all:?}")),
+        2 => Just("null".to_owned()),
+        2 => Just("{\"a\": [true, {}]}".to_owned()),
+        1 => long,
+    ];
+    let line = prop_oneof![
+        12 => (value.clone(), value).prop_map(|(a, b)| format!("{{\"a\": {a}, \"b\":{b}}}")),
+        1 => Just(" \t".to_owned()),
+        1 => Just(String::new()),
+    ];
+    let end = prop_oneof![4 => Just("\n"), 1 => Just("\r\n")];
+    (any::<bool>(), prop::collection::vec((line, end), 0..60), any::<bool>()).prop_map(
+        |(mark, lines, ended)| {
+            let mut text = if mark { "\u{feff}".to_owned() } else { String::new() };
+            for (line, end) in lines {
+                text.push_str(&line);
+                text.push_str(end);
+            }
+            if !ended {
+                text.pop();
+            }
+            text.into_bytes()
+        },
+    )
+}
+
+/// Records behind lengths of four bytes, the lowest first.
+pub fn length_prefixed() -> impl Strategy<Value = Vec<u8>> {
+    payloads().prop_map(|payloads| {
+        let mut file = Vec::new();
+        for payload in payloads {
+            file.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+            file.extend_from_slice(&payload);
+        }
+        file
+    })
+}
+
+/// The same behind varints.
+pub fn delimited() -> impl Strategy<Value = Vec<u8>> {
+    payloads().prop_map(|payloads| {
+        let mut file = Vec::new();
+        for payload in payloads {
+            let mut length = payload.len();
+            while length >= 0x80 {
+                file.push(length as u8 | 0x80);
+                length >>= 7;
+            }
+            file.push(length as u8);
+            file.extend_from_slice(&payload);
+        }
+        file
+    })
+}
+
+/// Bytes that any size of records fits, or nearly.
+pub fn fixed() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![payload(), (0usize..200_000, any::<u64>()).prop_map(|(n, seed)| noise(n, seed))]
+}
+
+/// A member of a tar archive, of type file or folder.
+fn member(name: &str, data: &[u8], kind: u8) -> Vec<u8> {
+    let mut file = vec![0; 512];
+    file[..name.len()].copy_from_slice(name.as_bytes());
+    file[124..135].copy_from_slice(format!("{:011o}", data.len()).as_bytes());
+    file[156] = kind;
+    file[257..265].copy_from_slice(b"ustar\x0000");
+    file[148..156].fill(b' ');
+    let sum: u32 = file.iter().map(|byte| u32::from(*byte)).sum();
+    file[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    file.extend_from_slice(data);
+    file.resize(file.len().next_multiple_of(512), 0);
+    file
+}
+
+/// A tar archive of samples with the members `a`, and some with `b`; some names are GNU's long ones.
+pub fn webdataset() -> impl Strategy<Value = Vec<u8>> {
+    let sample = (payload(), prop::option::of(payload()), any::<bool>(), any::<bool>());
+    (prop::collection::vec(sample, 0..14), any::<bool>()).prop_map(|(samples, twice)| {
+        let mut file = member("folder/", b"", b'5');
+        for (number, (a, b, long, between)) in samples.iter().enumerate() {
+            let named = |extension: &str, data: &[u8]| {
+                let short = member(&format!("{number}.{extension}"), data, b'0');
+                if !long {
+                    return short;
+                }
+                let name = format!("{}/{number}.{extension}\0", "long".repeat(50));
+                [member("././@LongLink", name.as_bytes(), b'L'), short].concat()
+            };
+            file.extend(named("a", a));
+            if *between {
+                file.extend(member("README", a, b'0'));
+            }
+            if let Some(b) = b {
+                file.extend(named("B", b));
+            }
+        }
+        file.resize(file.len() + 1024, 0);
+        if twice { file.repeat(2) } else { file }
+    })
+}
+
 fn cell(numbers: bool) -> BoxedStrategy<String> {
     let number = prop_oneof![
         any::<i16>().prop_map(|n| n.to_string()),

@@ -172,6 +172,76 @@ proptest! {
     }
 
     #[test]
+    fn fixed_size(
+        job in job(
+            "fixed",
+            prop_oneof![
+                fixed(&[("size", "1")]),
+                fixed(&[("size", "700"), ("header", "10000")]),
+                fixed(&[("type", "float32"), ("shape", "2,3"), ("header", "5")]),
+                fixed(&[("fields", "a:int32,b:bytes[5]")]),
+            ],
+            inputs::fixed(),
+        )
+        // Records that can't be are refused before anything is read.
+        .prop_map(|job| Job { max_record: job.max_record.max(700), ..job }),
+        way in way(),
+    ) {
+        same::<pipemill_fixed::Fixed>(&job, &way)?;
+    }
+
+    #[test]
+    fn jsonl(
+        job in job(
+            "jsonl",
+            prop_oneof![
+                fixed(&[]),
+                fixed(&[("validate", "false")]),
+                fixed(&[("fields", "/a:bytes,/b:bytes?")]),
+                fixed(&[("fields", "/a:utf8?")]),
+                fixed(&[("fields", "/b:float32")]),
+                fixed(&[("fields", "v=/a:int32[]?,first=/b/0:int64?")]),
+            ],
+            inputs::jsonl(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_jsonl::Jsonl>(&job, &way)?;
+    }
+
+    #[test]
+    fn length_prefixed(
+        job in job("length-prefixed", fixed(&[("prefix", "u32le")]), inputs::length_prefixed()),
+        way in way(),
+    ) {
+        same::<pipemill_length_prefixed::LengthPrefixed>(&job, &way)?;
+    }
+
+    #[test]
+    fn delimited(
+        job in job("length-prefixed", fixed(&[("prefix", "varint")]), inputs::delimited()),
+        way in way(),
+    ) {
+        same::<pipemill_length_prefixed::LengthPrefixed>(&job, &way)?;
+    }
+
+    #[test]
+    fn webdataset(
+        job in job(
+            "webdataset",
+            prop_oneof![
+                fixed(&[("fields", "a,b?")]),
+                fixed(&[("fields", "b"), ("key", "false")]),
+                fixed(&[("fields", "x=b;a")]),
+            ],
+            inputs::webdataset(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_webdataset::WebDataset>(&job, &way)?;
+    }
+
+    #[test]
     fn csv_text(
         job in job(
             "csv",

@@ -1,8 +1,9 @@
-//! Numbers from text: always the nearest value there is, and fast for the short plain decimals that
-//! most files hold.
+//! Numbers from text, for the decoders of text: always the nearest value there is, and fast for the
+//! short plain decimals that most files hold. What may be written as a number is Rust's rule; a format
+//! with a stricter one checks that first.
 
 /// An integer or a float that can stand in a field.
-pub(crate) trait Number: Sized {
+pub trait Number: Sized {
     /// What messages and the option `types` call it.
     const NAME: &'static str;
     /// The number that these bytes are.
@@ -61,7 +62,7 @@ impl Number for f32 {
 
 /// The text without blanks around it.
 #[inline]
-pub(crate) fn trimmed(text: &[u8]) -> &[u8] {
+pub fn trimmed(text: &[u8]) -> &[u8] {
     match text {
         [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => text.trim_ascii(),
         _ => text,

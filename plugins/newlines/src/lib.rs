@@ -1,11 +1,12 @@
-//! Where the newlines of a piece of the chunk are, found 64 bytes at a time.
+//! Where the newlines of a piece of the chunk are, found 64 bytes at a time: for the decoders whose
+//! records are lines. What a line is, is theirs to say.
 //!
 //! For lines of 10 to 100 bytes this costs a fraction of a search from each line to the next: the
 //! places are written down eight at a time whether there are as many or not, so that the processor
 //! hardly ever guesses wrong how often a loop runs.
 
 /// Bytes of a piece, at most: the places of its newlines then stay in the first cache.
-pub(crate) const PIECE: usize = 2048;
+pub const PIECE: usize = 2048;
 /// Bytes looked at together.
 const BLOCK: usize = 64;
 /// Places written at once.
@@ -13,18 +14,25 @@ const STEP: usize = 8;
 
 /// Room for the newlines of one piece.
 #[derive(Debug)]
-pub(crate) struct Newlines {
+pub struct Newlines {
     places: Box<[u32; PIECE + STEP]>,
 }
 
-impl Newlines {
-    pub(crate) fn new() -> Self {
+impl Default for Newlines {
+    fn default() -> Self {
         Self { places: Box::new([0; PIECE + STEP]) }
+    }
+}
+
+impl Newlines {
+    /// Room for the newlines of one piece.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Places of the newlines in a piece of [`PIECE`] bytes or fewer.
     #[inline(always)]
-    pub(crate) fn of(&mut self, piece: &[u8]) -> &[u32] {
+    pub fn of(&mut self, piece: &[u8]) -> &[u32] {
         let mut count = 0;
         let (blocks, tail) = piece.as_chunks();
         for (index, block) in blocks.iter().enumerate() {

@@ -1,0 +1,83 @@
+//! What the options make of a record, and which of them can't be.
+
+use pipemill_fixed::Fixed;
+use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+
+fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
+    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let info =
+        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
+    let options = Options::new(&Fixed::options(), &given)?;
+    Ok(Fixed::open(&options, &info)?.schema().expect("known at open"))
+}
+
+fn data(given: &[(&str, &str)], field: Field) {
+    assert_eq!(open(given), Ok(vec![field]), "{given:?}");
+}
+
+#[test]
+fn one_field() {
+    let float = || Field::new("data", Scalar::Float32);
+    data(&[("size", "7")], Field::bytes("data"));
+    data(&[("size", "7"), ("type", "bytes")], Field::bytes("data"));
+    data(&[("shape", "28,28")], Field::bytes("data"));
+    data(&[("shape", "28,28"), ("size", "784")], Field::bytes("data"));
+    data(&[("type", "float32")], float());
+    data(&[("type", "float32"), ("size", "4")], float());
+    data(&[("type", "float32"), ("size", "8")], float().shaped([2]));
+    data(&[("type", "float32"), ("shape", "28, 28")], float().shaped([28, 28]));
+    data(&[("type", "int64"), ("shape", "1")], Field::new("data", Scalar::Int64).shaped([1]));
+    data(&[("type", "float64"), ("size", "8")], Field::new("data", Scalar::Float64));
+}
+
+#[test]
+fn several_fields() {
+    let wanted = vec![
+        Field::new("label", Scalar::Int32),
+        Field::bytes("image"),
+        Field::new("x", Scalar::Float64).shaped([2, 3]),
+    ];
+    let fields = "label:int32, image:bytes[28,28], x:float64[2,3]";
+    assert_eq!(open(&[("fields", fields)]), Ok(wanted.clone()));
+    assert_eq!(open(&[("fields", fields), ("size", "836")]), Ok(wanted));
+}
+
+#[test]
+fn refused() {
+    let refused = |given: &[(&str, &str)]| open(given).expect_err("can't be");
+    assert_eq!(
+        refused(&[]),
+        "how long a record is must be said: set the option `size`, `shape` with `type`, or `fields`"
+    );
+    assert_eq!(
+        refused(&[("type", "bool")]),
+        "option `type` knows bytes, int32, int64, float32 and float64, not \"bool\""
+    );
+    assert_eq!(
+        refused(&[("type", "float32"), ("size", "7")]),
+        "option `size` is 7, which is no number of float32 (4 bytes each)"
+    );
+    assert_eq!(
+        refused(&[("type", "float32"), ("shape", "2,2"), ("size", "15")]),
+        "option `size` is 15, but the fields have 16 bytes together; leave it out, or make them agree"
+    );
+    assert_eq!(
+        refused(&[("fields", "a:int32"), ("shape", "2")]),
+        "option `shape` is for the field `data` and has no meaning with `fields`, where each field \
+         has its own, as in \"x:float32[28,28]\""
+    );
+    assert_eq!(
+        refused(&[("size", "2000000")]),
+        "records of 2000000 bytes are larger than max_record (1048576 bytes); raise max_record"
+    );
+    for given in [("size", "0"), ("size", "4294967296"), ("shape", "65536,65536,65536,65536,65536")]
+    {
+        assert!(refused(&[given]).ends_with("a record has 1 to 4294967295 bytes"), "{given:?}");
+    }
+    for list in ["a", "a:int32?", "b=a:int32", "a:bytes", "a:int32[]", "a:utf8[3]", "a:bool"] {
+        let message = refused(&[("fields", list)]);
+        assert!(message.starts_with("option `fields` takes names with types of a fixed"), "{list}");
+    }
+    assert!(refused(&[("fields", "a:int32,a:int64")]).contains("two fields called `a`"));
+    assert!(refused(&[("shape", "28,0")]).starts_with("option `shape` takes sizes from 1"));
+}

@@ -1,0 +1,60 @@
+//! What the options make of the schema, and which of them can't be.
+
+use pipemill_jsonl::Jsonl;
+use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+
+fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
+    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let info =
+        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
+    let options = Options::new(&Jsonl::options(), &given)?;
+    Ok(Jsonl::open(&options, &info)?.schema().expect("known at open"))
+}
+
+#[test]
+fn fields() {
+    let wanted = vec![
+        Field::new("id", Scalar::Int64),
+        Field::new("text", Scalar::Utf8),
+        Field::new("vec", Scalar::Float32).shaped([128]),
+        Field::new("any", Scalar::Float64).shaped([0]),
+        Field::bytes("raw"),
+        Field::new("ok", Scalar::Boolean),
+    ];
+    let fields = "id=/meta/id:int64, /text:utf8?, vec=/embedding:float32[128], /x/any:float64[], \
+                  raw=:bytes, /ok:bool";
+    assert_eq!(open(&[("fields", fields)]), Ok(wanted));
+}
+
+#[test]
+fn refused() {
+    let fields = |list: &str| open(&[("fields", list)]).expect_err("can't be");
+    assert_eq!(
+        fields("id:int64"),
+        "option `fields` takes JSON pointers, as \"/text\" or \"/meta/id\" (in keys, ~0 stands for a \
+         tilde and ~1 for a slash), not \"id\""
+    );
+    assert_eq!(
+        fields("/:int64"),
+        "option `fields`: `/` gives no name; put one before it, as in \"name=/\""
+    );
+    assert_eq!(
+        fields("/text"),
+        "option `fields`: `/text` has no type; put one behind it, as in \"/text:utf8\" or \
+         \"/text:float32[128]\""
+    );
+    for list in ["/a:utf8[]", "/a:bytes[3]", "/a:bool[]", "/a:int32[2,2]"] {
+        let message = fields(list);
+        assert!(
+            message.starts_with("option `fields`: `/a` can't be an array of that kind"),
+            "{message}"
+        );
+    }
+    assert!(fields("/a/id:int32,/b/id:int32").contains("two fields called `id`"));
+    assert_eq!(
+        open(&[("fields", "/a:utf8"), ("validate", "false")]),
+        Err("validate = false has no meaning with `fields`: what is chosen from a line is found by \
+             checking it"
+            .to_owned())
+    );
+}

@@ -1,0 +1,124 @@
+//! Against serde_json: the same texts are JSON, and pointers find the same values.
+
+use pipemill_jsonl::Jsonl;
+use pipemill_plugin::testing::{Setup, assert_any_split};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::texts::{damage, damaged, json};
+
+const POINTERS: [&str; 12] =
+    ["", "/a", "/b", "/0", "/1", "/a/b", "/a/0", "/ä", "/a/a/a", "/0/a", "/\"", "/a~1b"];
+const KINDS: [&str; 9] =
+    ["bytes", "utf8", "bool", "int32", "int64", "float32", "float64", "float64[]", "int64[2]"];
+
+/// What the field should be: absent, these bytes, or an error.
+fn wanted(kind: &str, optional: bool, value: Option<&Value>) -> Result<Option<Vec<u8>>, ()> {
+    match value {
+        None | Some(Value::Null) if optional => return Ok(None),
+        None => return Err(()),
+        _ => {}
+    }
+    let value = value.expect("was just looked at");
+    let numbers = |value: &Value| value.as_array().cloned();
+    let integer = |value: &Value| value.as_i64().filter(|_| !value.is_f64());
+    let bytes = match kind {
+        "utf8" => value.as_str().map(|text| text.as_bytes().to_vec()),
+        "bool" => value.as_bool().map(|on| vec![u8::from(on)]),
+        "int32" => {
+            integer(value).and_then(|n| i32::try_from(n).ok()).map(|n| n.to_le_bytes().into())
+        }
+        "int64" => integer(value).map(|n| n.to_le_bytes().into()),
+        "float64" => value.as_f64().map(|n| n.to_le_bytes().into()),
+        "float32" => {
+            value.as_f64().filter(|n| (*n as f32).is_finite()).map(|n| n.to_le_bytes().into())
+        }
+        "float64[]" => numbers(value)
+            .and_then(|all| {
+                all.iter().map(|n| Some(n.as_f64()?.to_le_bytes())).collect::<Option<Vec<_>>>()
+            })
+            .map(|all| all.concat()),
+        "int64[2]" => numbers(value)
+            .filter(|all| all.len() == 2)
+            .and_then(|all| {
+                all.iter().map(|n| Some(integer(n)?.to_le_bytes())).collect::<Option<Vec<_>>>()
+            })
+            .map(|all| all.concat()),
+        _ => Some(Vec::new()),
+    };
+    bytes.map(Some).ok_or(())
+}
+
+/// serde_json's floats may be one step off the nearest: `numbers` is tested apart.
+fn alike(kind: &str, found: &[u8], wanted: &[u8], value: &Value) -> bool {
+    let floats = |bytes: &[u8]| {
+        let (words, rest) = bytes.as_chunks();
+        assert!(rest.is_empty());
+        words.iter().map(|word| f64::from_le_bytes(*word)).collect::<Vec<_>>()
+    };
+    let near = |a: f64, b: f64| (a - b).abs() <= b.abs() * 1e-15;
+    match kind {
+        "bytes" => serde_json::from_slice::<Value>(found).is_ok_and(|found| found == *value),
+        "float64" | "float64[]" => {
+            let (found, wanted) = (floats(found), floats(wanted));
+            found.len() == wanted.len() && found.iter().zip(&wanted).all(|(a, b)| near(*a, *b))
+        }
+        "float32" => {
+            let (found, wanted) =
+                (f32::from_le_bytes(found.try_into().expect("four")), floats(wanted)[0]);
+            (f64::from(found) - wanted).abs() <= wanted.abs() * 1e-7 + 1e-44
+        }
+        _ => found == wanted,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_values(
+        lines in prop::collection::vec(json(), 1..6),
+        pointer in prop::sample::select(&POINTERS[..]),
+        kind in prop::sample::select(&KINDS[..]),
+        optional: bool,
+        pieces in prop::collection::vec(1usize..60, 0..20),
+    ) {
+        let field = format!("v={pointer}:{kind}{}", if optional { "?" } else { "" });
+        let setup = Setup::new(&[("fields", &field)]).skipping();
+        let outcome = assert_any_split::<Jsonl>(&setup, lines.join("\n").as_bytes(), &pieces);
+        let (mut records, mut bad, mut at) = (outcome.records.iter(), Vec::new(), 0);
+        for line in &lines {
+            let value: Value = serde_json::from_str(line).expect("was made so");
+            let value = value.pointer(pointer);
+            match wanted(kind, optional, value) {
+                Err(()) => bad.push(at),
+                Ok(wanted) => {
+                    let found = &records.next().expect("a record")[0];
+                    let same = match (found, &wanted) {
+                        (Some(a), Some(b)) => alike(kind, a, b, value.expect("is there")),
+                        (a, b) => a.is_none() && b.is_none(),
+                    };
+                    prop_assert!(same, "{line}: found {found:?}, wanted {wanted:?}");
+                }
+            }
+            at += line.len() as u64 + 1;
+        }
+        prop_assert_eq!(records.next(), None);
+        prop_assert_eq!(outcome.errors.iter().map(|(at, ..)| *at).collect::<Vec<_>>(), bad);
+    }
+
+    #[test]
+    fn the_same_texts_are_json(text in json(), damage in damage()) {
+        let mut text = damaged(text.into_bytes(), &damage);
+        text.retain(|byte| *byte != b'\n');
+        let blank = text.iter().all(|byte| b" \t\r".contains(byte));
+        let theirs = serde_json::from_slice::<Value>(&text);
+        // They have no such large numbers at all, we just not as a field.
+        let too_large = |error: &serde_json::Error| error.to_string().contains("out of range");
+        prop_assume!(!blank && !text.starts_with(b"\xef\xbb\xbf"));
+        prop_assume!(!theirs.as_ref().is_err_and(too_large));
+        let outcome = assert_any_split::<Jsonl>(&Setup::new(&[]), &text, &[7, 5, 3]);
+        prop_assert_eq!(outcome.errors.is_empty(), theirs.is_ok(), "{:?}, {:?}", outcome.errors, theirs);
+        prop_assert_eq!(outcome.records.len(), usize::from(theirs.is_ok()));
+    }
+}

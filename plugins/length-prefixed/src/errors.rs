@@ -1,0 +1,46 @@
+//! What can be wrong with a length. Where the next record starts is then unknown.
+
+use pipemill_plugin::DecodeError;
+
+use crate::Rules;
+use crate::prefix::LONGEST;
+
+/// The varint at `at`, where `bytes` start, never ends, or is larger than any length.
+#[cold]
+pub(crate) fn varint(bytes: &[u8], at: usize) -> DecodeError {
+    let found: Vec<_> = bytes.iter().take(LONGEST).map(|byte| format!("{byte:02x}")).collect();
+    let message = format!(
+        "expected a length as a varint of 64 bits (option `prefix`), found {}; this is not of that \
+         format, or it is damaged here or before, and what follows can't be found",
+        found.join(" ")
+    );
+    DecodeError::fatal(at, message)
+}
+
+/// The length at `at` should count its own bytes.
+#[cold]
+pub(crate) fn shorter_than_itself(
+    rules: &Rules,
+    value: u64,
+    size: usize,
+    at: usize,
+) -> DecodeError {
+    let message = format!(
+        "expected a length that counts its own {size} bytes (option `includes_prefix`), found {value}; \
+         set includes_prefix = false if lengths do not, or prefix if it is not {}",
+        rules.kind
+    );
+    DecodeError::fatal(at, message)
+}
+
+/// The length at `at` is more than the channel takes. Nothing has confirmed it, so it is no way to the
+/// next record.
+#[cold]
+pub(crate) fn too_large(rules: &Rules, length: u64, at: usize) -> DecodeError {
+    let message = format!(
+        "record of {length} bytes is larger than max_record ({} bytes); raise max_record if records \
+         may be that large, or set prefix if lengths are not {}",
+        rules.max_record, rules.kind
+    );
+    DecodeError::fatal(at, message)
+}

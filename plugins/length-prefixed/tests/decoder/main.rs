@@ -1,0 +1,7 @@
+//! Tests of the length-prefixed decoder: each kind of length, each error, any split, any bytes.
+
+mod errors;
+mod need;
+mod real_files;
+mod splits;
+mod write;

@@ -1,0 +1,32 @@
+//! Tests of the webdataset decoder: tar in all its forms, samples, damage, any split, real files.
+
+mod damage;
+mod errors;
+mod format;
+mod need;
+mod options;
+mod real_files;
+mod splits;
+mod tar_crate;
+mod write;
+
+use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split};
+use pipemill_webdataset::WebDataset;
+
+/// Decodes whole, then at many splits in two, and in small pieces.
+fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
+    let whole = assert_any_split::<WebDataset>(setup, file, &vec![37; file.len() / 37]);
+    for split in (1..file.len()).step_by(1 + file.len() / 200) {
+        assert_eq!(whole, decode_split::<WebDataset>(setup, file, &[split]), "split at {split}");
+    }
+    whole
+}
+
+/// Records as text, absent fields as "-".
+fn texts(outcome: &Outcome) -> Vec<Vec<String>> {
+    let text = |field: &Option<Vec<u8>>| match field {
+        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        None => "-".to_owned(),
+    };
+    outcome.records.iter().map(|record| record.iter().map(text).collect()).collect()
+}

@@ -1,0 +1,46 @@
+//! What the options make of the schema, and which of them can't be.
+
+use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_webdataset::WebDataset;
+
+fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
+    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let info =
+        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
+    let options = Options::new(&WebDataset::options(), &given)?;
+    Ok(WebDataset::open(&options, &info)?.schema().expect("known at open"))
+}
+
+#[test]
+fn fields() {
+    let key = || Field::new("__key__", Scalar::Utf8);
+    let list = "JPG;png, .cls:utf8, meta.json?, x=npy:bytes";
+    let members = vec![
+        Field::bytes("jpg"),
+        Field::new("cls", Scalar::Utf8),
+        Field::bytes("meta.json"),
+        Field::bytes("x"),
+    ];
+    assert_eq!(open(&[("fields", list), ("key", "false")]), Ok(members.clone()));
+    assert_eq!(open(&[("fields", list)]), Ok([vec![key()], members].concat()));
+}
+
+#[test]
+fn refused() {
+    assert_eq!(
+        open(&[]),
+        Err("which members of a sample are wanted must be said: set the option `fields`, as in \
+             fields = \"jpg,cls:utf8,json?\""
+            .to_owned())
+    );
+    let fields = |list: &str| open(&[("fields", list)]).expect_err("can't be");
+    for list in ["jpg;", ".", "a/b.jpg"] {
+        assert!(fields(list).starts_with("option `fields` takes extensions, as in"), "{list}");
+    }
+    assert_eq!(
+        fields("jpg,cls:int32"),
+        "option `fields`: `cls` can be bytes or utf8; members are given as they stand"
+    );
+    assert!(fields("jpg,png,jpg").contains("two fields called `jpg`"));
+    assert!(fields("__key__").contains("two fields called `__key__`"));
+}

@@ -1,0 +1,76 @@
+//! Archives of other writers, and the samples that webdataset reads in them: see `fixtures/make.py`.
+
+use std::collections::BTreeSet;
+
+use pipemill_plugin::testing::Setup;
+use serde_json::{Map, Value};
+
+use crate::outcome;
+
+const FILES: [(&str, &[u8]); 10] = [
+    ("gnu-gnu.tar", include_bytes!("../fixtures/gnu-gnu.tar")),
+    ("gnu-pax.tar", include_bytes!("../fixtures/gnu-pax.tar")),
+    ("gnu-ustar.tar", include_bytes!("../fixtures/gnu-ustar.tar")),
+    ("gnu-v7.tar", include_bytes!("../fixtures/gnu-v7.tar")),
+    ("python-gnu.tar", include_bytes!("../fixtures/python-gnu.tar")),
+    ("python-pax.tar", include_bytes!("../fixtures/python-pax.tar")),
+    ("python-ustar.tar", include_bytes!("../fixtures/python-ustar.tar")),
+    ("shard-0.tar", include_bytes!("../fixtures/shard-0.tar")),
+    ("shard-1.tar", include_bytes!("../fixtures/shard-1.tar")),
+    ("writer.tar", include_bytes!("../fixtures/writer.tar")),
+];
+
+fn told() -> Map<String, Value> {
+    serde_json::from_str(include_str!("../fixtures/told.json")).expect("the fixture is JSON")
+}
+
+/// The samples of an archive, each as webdataset has it.
+fn samples(file: &[u8], extensions: &BTreeSet<&str>) -> Vec<Value> {
+    let fields: Vec<_> = extensions.iter().map(|extension| format!("{extension}?")).collect();
+    let told = outcome(&Setup::new(&[("fields", &fields.join(","))]), file);
+    assert_eq!(told.errors, []);
+    let names: Vec<_> = told.schema.expect("known at open").into_iter().map(|f| f.name).collect();
+    let text = |name: &str, bytes: &[u8]| match name {
+        "__key__" => String::from_utf8(bytes.to_vec()).expect("was checked"),
+        _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    };
+    let sample = |record: &Vec<Option<Vec<u8>>>| {
+        let fields = names.iter().zip(record);
+        let there = fields.filter_map(|(name, field)| Some((name, field.as_ref()?)));
+        there.map(|(name, bytes)| (name.clone(), Value::from(text(name, bytes)))).collect()
+    };
+    told.records.iter().map(sample).collect()
+}
+
+#[test]
+fn the_same_as_webdataset() {
+    let told = told();
+    assert_eq!(told.len(), FILES.len());
+    for (name, file) in FILES {
+        let wanted = told[name].as_array().expect("a list of samples");
+        let extensions: BTreeSet<_> = wanted
+            .iter()
+            .flat_map(|sample| sample.as_object().expect("a sample").keys())
+            .map(String::as_str)
+            .filter(|key| *key != "__key__")
+            .collect();
+        assert_eq!(&samples(file, &extensions), wanted, "{name}");
+    }
+}
+
+/// One behind the other they are one input.
+#[test]
+fn concatenated() {
+    let told = told();
+    let file: Vec<_> = FILES.iter().flat_map(|(_, file)| file.to_vec()).collect();
+    let wanted: Vec<_> = FILES
+        .iter()
+        .flat_map(|(name, _)| told[*name].as_array().expect("a list of samples"))
+        .map(|sample| &sample["__key__"])
+        .collect();
+    let keys: Vec<_> = samples(&file, &BTreeSet::from(["json"]))
+        .iter()
+        .map(|sample| sample["__key__"].clone())
+        .collect();
+    assert_eq!(keys.iter().collect::<Vec<_>>(), wanted);
+}
