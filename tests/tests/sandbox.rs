@@ -297,8 +297,8 @@ fn what_is_no_decoder_is_refused() {
         ("none", component("(component)"), &["exports no `pipemill:decoder/decoder@0.1.0`"]),
         ("core", component("(module)"), &["exports no `pipemill:decoder/decoder@0.1.0`"]),
         ("core-wasi", component(core_wasi), &["wasi_snapshot_preview1", "wasm32-unknown-unknown"]),
-        ("text", b"#!/bin/sh".to_vec(), &["text.wasm", "not a WebAssembly component"]),
-        ("empty", Vec::new(), &["empty.wasm", "not a WebAssembly component"]),
+        ("text", b"#!/bin/sh".to_vec(), &["text.wasm", "not WebAssembly", "found 23 21 2f 62"]),
+        ("empty", Vec::new(), &["empty.wasm", "not WebAssembly", "found nothing"]),
     ];
     for (name, wasm, says) in cases {
         let plugin = place.write(&format!("{name}.wasm"), wasm);

@@ -10,6 +10,7 @@ use wit_component::ComponentEncoder;
 
 use super::digest::Digest;
 use super::engine::Engine;
+use super::imports::printable;
 use super::plugin::Plugin;
 use super::{BUILTINS, Builtin};
 
@@ -27,6 +28,8 @@ pub struct PluginError {
 /// in it. A larger one could keep the compiler busy for long.
 const LARGEST: u64 = 64 << 20;
 
+/// How all WebAssembly begins.
+const MAGIC: &[u8] = b"\0asm";
 /// How a core module begins, as opposed to a component.
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
@@ -144,6 +147,13 @@ fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component,
     {
         return Ok(component);
     }
+    if !wasm.starts_with(MAGIC) {
+        let found: Vec<_> = wasm.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        return Err(format!(
+            "its file is not WebAssembly: expected it to begin with 00 61 73 6d, found {}",
+            if found.is_empty() { "nothing".to_owned() } else { found.join(" ") }
+        ));
+    }
     let wrapped;
     let wasm = if wasm.starts_with(CORE_MODULE) {
         wrapped = wrap(wasm)?;
@@ -152,7 +162,10 @@ fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component,
         wasm
     };
     let component = Component::from_binary(&engine.engine, wasm)
-        .map_err(|why| format!("not a WebAssembly component that can be compiled: {why:#}"))?;
+        .map_err(|why| {
+            let why = printable(&format!("{why:#}"));
+            format!("not a WebAssembly component that can be compiled: {why}")
+        })?;
     if let Some(cache) = &engine.cache
         && let Err(error) = cache.put(&engine.engine, digest, &component)
     {

@@ -7,7 +7,7 @@ use wasmtime::component::ResourceAny;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
 use super::checked::Emitted;
-use super::imports::{Bytes, State};
+use super::imports::{Bytes, State, printable};
 use super::plugin::{Plugin, ticks};
 use super::watch::Watch;
 use super::wit::DecoderPlugin;
@@ -164,7 +164,7 @@ impl Stream {
             Ok(Ok(handle)) => Ok(Self { store, bindings, handle, limits: limits.clone() }),
             Ok(Err(message)) => Err(Fault::new(
                 FaultKind::Plugin,
-                format!("the decoder refuses to start: {}", super::imports::printable(&message)),
+                format!("the decoder refuses to start: {}", printable(&message)),
                 "mend its `options`; `pipemill plugins` lists them",
             )),
             Err(error) => Err(explain(&error, store.data(), limits)),
@@ -273,7 +273,7 @@ fn check_error(size: usize, error: exports::DecodeError) -> Result<Answer, Fault
             "wants to go on at {to}, not behind its error at {offset}"
         ))),
         resume => {
-            Ok(Answer::Bad { offset, message: super::imports::printable(&error.message), resume })
+            Ok(Answer::Bad { offset, message: printable(&error.message), resume })
         }
     }
 }
@@ -330,22 +330,31 @@ fn in_force(limits: &Limits) -> String {
     format!(" [limits: memory {memory} bytes, time {time:?} a call, output {output} bytes a call]")
 }
 
-/// Where in the guest it happened, by the functions' names.
+/// Where in the guest it happened, by the functions' names: from the innermost out, without those that
+/// only carry out a panic, and calls of a function by itself told once.
 fn frames(error: &wasmtime::Error) -> String {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
-    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
-        Some(name) => wasmtime_demangle(name),
-        None => format!("function {}", frame.func_index()),
+    let mut names: Vec<(String, usize)> = Vec::new();
+    for frame in backtrace.frames() {
+        let name = match frame.func_name() {
+            Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
+            None => format!("function {}", frame.func_index()),
+        };
+        match names.last_mut() {
+            _ if PANIC.iter().any(|prefix| name.starts_with(prefix)) => {}
+            Some((last, times)) if *last == name => *times += 1,
+            _ if names.len() == FRAMES => break,
+            _ => names.push((name, 1)),
+        }
+    }
+    let told = |(name, times): &(String, usize)| match times {
+        1 => printable(name),
+        times => format!("{} ({times} times)", printable(name)),
     };
-    let names: Vec<_> = backtrace.frames().iter().take(FRAMES).map(name).collect();
+    let names: Vec<_> = names.iter().map(told).collect();
     if names.is_empty() { String::new() } else { format!(" (in {})", names.join(" < ")) }
 }
 
-/// A function's name without the hash that the compiler adds.
-fn wasmtime_demangle(name: &str) -> String {
-    let name = super::imports::printable(name);
-    match name.rsplit_once("::h") {
-        Some((path, hash)) if hash.len() == 16 => path.to_owned(),
-        _ => name,
-    }
-}
+/// What Rust runs between a panic and the trap.
+const PANIC: [&str; 6] =
+    ["__rustc", "rust_", "std::panicking", "core::panicking", "std::sys::backtrace", "std::process"];

@@ -35,7 +35,7 @@ fn what_fits_and_what_does_not() {
     place.write("text.wasm", "no wasm at all");
     plugin(&place, &["check", "text.wasm"])
         .with_code(65)
-        .says(&["text.wasm", "not a WebAssembly component"]);
+        .says(&["text.wasm", "its file is not WebAssembly"]);
     place.write("empty.wasm", b"\0asm\x0d\0\x01\0");
     plugin(&place, &["check", "empty.wasm"]).with_code(65).says(&["is not a pipemill decoder"]);
     plugin(&place, &["check", "csv", "-o", "delimeter=;"])
