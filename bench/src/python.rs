@@ -6,11 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use tempfile::TempDir;
 
 use crate::data::{self, Format};
 use crate::fifo;
-use crate::in_turns;
 use crate::report::{Place, Report};
+use crate::{ROUNDS, in_turns, median};
 
 pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     for (size, record) in [("1 KiB", 1 << 10), ("100 KiB", 100 << 10)] {
@@ -52,6 +53,22 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
             None,
         );
     }
+    hand_over(place, report)
+}
+
+/// What a batch costs the consumer's process, system calls among it: batches as small as they can be, so
+/// that the rest weighs little. Waiting for the host to fill them is not in it.
+fn hand_over(place: &Place, report: &mut Report) -> Result<()> {
+    let path = data::file(place, Format::TfRecord, 1 << 10)?;
+    let file = format!("{{ file = \"{}\" }}\n[channel.ring]\nslot = \"64KiB\"", path.display());
+    let once = || -> Result<f64> {
+        let text =
+            words(&mut host(place, "handover.py", &file, &tempfile::tempdir_in(&place.dir)?)?)?;
+        let number = |at: usize| -> Result<f64> { Ok(text.get(at).context("a figure")?.parse()?) };
+        Ok(number(3)? / number(1)? * 1e6)
+    };
+    let times: Result<Vec<_>> = (0..ROUNDS).map(|_| once()).collect();
+    report.time("a batch handed over to Python, CPU time", median(times?), "us", 20.0);
     Ok(())
 }
 
@@ -65,22 +82,27 @@ fn ours(place: &Place, script: &str, source: &str, piped: Option<&Arc<Vec<u8>>>)
         writer = Some(fifo::write(&fifo, input.clone()));
         source = format!("{{ fifo = \"{}\", epochs = 1 }}", dir.path().display());
     }
+    let seconds = seconds_of(&mut host(place, script, &source, &dir)?)?;
+    if let Some(writer) = writer {
+        writer.join().ok().context("the writer panicked")??;
+    }
+    Ok(seconds)
+}
+
+/// A host that runs a script as its command. `source` may go on with other keys of the channel.
+fn host(place: &Place, script: &str, source: &str, dir: &TempDir) -> Result<Command> {
     let config = dir.path().join("pipemill.toml");
+    let socket = dir.path().join("s/bench.sock");
     std::fs::write(
         &config,
         format!(
-            "socket = \"{}\"\n[[channel]]\nname = \"bench\"\nsource = {source}\ndecoder = \"tfrecord\"\n",
-            dir.path().join("s/bench.sock").display()
+            "socket = {socket:?}\n[[channel]]\nname = \"bench\"\ndecoder = \"tfrecord\"\nsource = {source}\n"
         ),
     )?;
     let mut command = Command::new(&place.pipemill);
     command.arg("run").arg("--config").arg(&config).arg("--").arg(&place.python);
     command.arg(place.scripts.join(script)).env("PIPEMILL_LOG", "error");
-    let seconds = seconds_of(&mut command)?;
-    if let Some(writer) = writer {
-        writer.join().ok().context("the writer panicked")??;
-    }
-    Ok(seconds)
+    Ok(command)
 }
 
 fn raw(place: &Place, input: &Arc<Vec<u8>>) -> Result<f64> {
@@ -97,12 +119,15 @@ fn raw(place: &Place, input: &Arc<Vec<u8>>) -> Result<f64> {
 
 /// The script's own time for the data: the third word that it prints.
 pub fn seconds_of(command: &mut Command) -> Result<f64> {
+    Ok(words(command)?.get(2).context("no figures printed")?.parse()?)
+}
+
+/// What a script prints.
+fn words(command: &mut Command) -> Result<Vec<String>> {
     let done = command
         .stderr(Stdio::inherit())
         .output()
         .context("starting Python; `make bench` sets it up")?;
     ensure!(done.status.success(), "{command:?}: {}", done.status);
-    let text = String::from_utf8(done.stdout)?;
-    let seconds = text.split_whitespace().nth(2).context("no figures printed")?;
-    Ok(seconds.parse()?)
+    Ok(String::from_utf8(done.stdout)?.split_whitespace().map(str::to_owned).collect())
 }

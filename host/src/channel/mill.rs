@@ -11,6 +11,9 @@ use crate::source::{Got, Input, SourceError};
 
 /// Bytes read and decoded at a time: with what the decoder copies of it, it stays in the second cache.
 const READ: usize = 128 << 10;
+/// A consumer that waits is granted a batch from so many bytes on. Memory that soon comes back is still in
+/// the processor's caches when it is filled again: reading a pipe into it takes two thirds of the time.
+const WARM: usize = 1 << 20;
 /// From this size on, a chunk in which the decoder found no end is shown again only when it has grown
 /// by half, so that a long record costs a few looks and not thousands.
 const LONG: usize = 64 << 10;
@@ -72,7 +75,10 @@ impl<S: Sink> Mill<'_, S> {
         self.learn_schema()?;
         while !self.progress.ended && !self.progress.over {
             match self.try_read()? {
-                Ok(Got::Bytes(_)) if self.is_due() => self.turn()?,
+                Ok(Got::Bytes(_)) if self.is_due() => {
+                    self.turn()?;
+                    self.grant_while_warm()?;
+                }
                 Ok(Got::Nothing) => self.pause()?,
                 Ok(_) => {}
                 Err(error) => {
@@ -91,6 +97,14 @@ impl<S: Sink> Mill<'_, S> {
             self.turn()?;
         }
         self.space.grant(self.sink)
+    }
+
+    /// A consumer that waits need not wait until the batch's memory is full.
+    fn grant_while_warm(&mut self) -> Result<(), Halt> {
+        if self.space.filled() >= WARM && self.sink.is_hungry() {
+            return self.space.grant(self.sink);
+        }
+        Ok(())
     }
 
     /// Reads once, where only bytes are wanted.

@@ -91,6 +91,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Space<M> {
         self.batch.records
     }
 
+    /// Bytes of payload that wait to be granted.
+    pub(super) fn filled(&self) -> usize {
+        if self.batch.records == 0 { 0 } else { self.batch.payload }
+    }
+
     /// The chunk: bytes that were read and not consumed.
     pub(super) fn chunk(&self) -> (Bytes, Range<usize>) {
         let range = self.at..self.at + self.len;

@@ -161,11 +161,10 @@ fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component,
     } else {
         wasm
     };
-    let component = Component::from_binary(&engine.engine, wasm)
-        .map_err(|why| {
-            let why = printable(&format!("{why:#}"));
-            format!("not a WebAssembly component that can be compiled: {why}")
-        })?;
+    let component = Component::from_binary(&engine.engine, wasm).map_err(|why| {
+        let why = printable(&format!("{why:#}"));
+        format!("not a WebAssembly component that can be compiled: {why}")
+    })?;
     if let Some(cache) = &engine.cache
         && let Err(error) = cache.put(&engine.engine, digest, &component)
     {

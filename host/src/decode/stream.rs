@@ -272,9 +272,7 @@ fn check_error(size: usize, error: exports::DecodeError) -> Result<Answer, Fault
         Resume::At(to) | Resume::Scan(to) if to <= offset as u64 => Err(Fault::contract(format!(
             "wants to go on at {to}, not behind its error at {offset}"
         ))),
-        resume => {
-            Ok(Answer::Bad { offset, message: printable(&error.message), resume })
-        }
+        resume => Ok(Answer::Bad { offset, message: printable(&error.message), resume }),
     }
 }
 
@@ -340,10 +338,11 @@ fn frames(error: &wasmtime::Error) -> String {
             Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
             None => format!("function {}", frame.func_index()),
         };
+        let count = names.len();
         match names.last_mut() {
             _ if PANIC.iter().any(|prefix| name.starts_with(prefix)) => {}
             Some((last, times)) if *last == name => *times += 1,
-            _ if names.len() == FRAMES => break,
+            _ if count == FRAMES => break,
             _ => names.push((name, 1)),
         }
     }
@@ -356,5 +355,11 @@ fn frames(error: &wasmtime::Error) -> String {
 }
 
 /// What Rust runs between a panic and the trap.
-const PANIC: [&str; 6] =
-    ["__rustc", "rust_", "std::panicking", "core::panicking", "std::sys::backtrace", "std::process"];
+const PANIC: [&str; 6] = [
+    "__rustc",
+    "rust_",
+    "std::panicking",
+    "core::panicking",
+    "std::sys::backtrace",
+    "std::process",
+];
