@@ -40,13 +40,19 @@ const PYTHON: Embedded = files!["examples/decoder-python/":
     "decoder.py", "vendor/pipemill_guest.py", "vendor/pipemill_plugin.py",
 ];
 const SDK: Embedded = files!["plugins/sdk/":
-    "src/contract.rs", "src/guest.rs", "src/lib.rs", "src/options.rs", "src/records.rs",
+    "src/contract.rs",
+    "src/guest.rs",
+    "src/options.rs",
+    "src/records.rs",
     "src/testing.rs",
 ];
-/// The interface, as it lies where the SDK and other tools look for it.
+const SDK_LIB: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/sdk/src/lib.rs"));
+/// What its macro makes of the interface. To compile the macro takes longer than all the rest.
+const BINDINGS: &str = include_str!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+/// The interface.
 pub(super) const WIT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../wit/0.1/decoder.wit"));
-const WIT_PATH: &str = "wit/0.1/decoder.wit";
 const SDK_FOLDER: &str = "vendor/pipemill-plugin";
 const SDK_MANIFEST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/sdk/Cargo.toml"));
@@ -101,8 +107,18 @@ fn sdk_copy() -> Vec<File> {
     let mut files: Vec<File> = sources.collect();
     let manifest = plain_manifest(SDK_MANIFEST, WORKSPACE);
     files.push((format!("{SDK_FOLDER}/Cargo.toml"), manifest.into_bytes()));
-    files.push((WIT_PATH.to_owned(), WIT.as_bytes().to_vec()));
+    files.push((format!("{SDK_FOLDER}/src/bindings.rs"), BINDINGS.as_bytes().to_vec()));
+    let lib = expanded(SDK_LIB).into_bytes();
+    files.push((format!("{SDK_FOLDER}/src/lib.rs"), lib));
     files
+}
+
+/// The SDK's `lib.rs` with its bindings in a file, instead of in a macro.
+fn expanded(lib: &str) -> String {
+    const MODULE: &str = "pub mod bindings";
+    let (before, after) = lib.split_once(&format!("{MODULE} {{")).expect("see the tests");
+    let (_, after) = after.split_once("\n}\n").expect("see the tests");
+    format!("{before}{MODULE};\n{after}")
 }
 
 /// A manifest in which what it takes from its workspace stands itself.
@@ -117,8 +133,10 @@ fn plain_manifest(member: &str, workspace: &str) -> String {
             }
         }
     }
-    // Its own house's rules.
-    member.remove("lints");
+    let features = &mut member["dependencies"]["wit-bindgen"]["features"];
+    if let Some(features) = features.as_array_mut() {
+        features.retain(|feature| feature.as_str() != Some("macros"));
+    }
     let about = "# A copy of pipemill's SDK, made by `pipemill plugin new`.\n\n";
     let sections = ["package", "dependencies"].map(|section| {
         let table = toml::Table::from_iter([(section.to_owned(), member[section].clone())]);
@@ -168,13 +186,15 @@ mod tests {
         let table: toml::Table = manifest.parse().expect("TOML");
         assert_eq!(table["package"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")));
         assert!(table["dependencies"]["wit-bindgen"]["version"].is_str(), "{manifest}");
-        // All of its modules are there.
+        // It needs no macro, and all of its modules are there.
+        assert!(!manifest.contains("macros"), "{manifest}");
         let lib = text(&files, "vendor/pipemill-plugin/src/lib.rs");
         for module in lib.lines().filter_map(|line| line.strip_suffix(';')) {
             if let Some(name) = module.strip_prefix("mod ").or(module.strip_prefix("pub mod ")) {
                 text(&files, &format!("vendor/pipemill-plugin/src/{name}.rs"));
             }
         }
-        assert!(lib.contains("path: \"../../wit/0.1\""), "{lib}");
+        assert!(lib.contains("pub mod bindings;") && !lib.contains("generate!"), "{lib}");
+        assert!(lib.contains("macro_rules! export"), "{lib}");
     }
 }
