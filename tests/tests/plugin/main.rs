@@ -1,8 +1,10 @@
-//! What the command does for authors of plugins: look through, test, time and compile.
+//! What the command does for authors of plugins: make, build, look through, test, time and compile.
 
 mod cache;
+mod guide;
 mod kit;
 mod look;
+mod new;
 
 use std::process::Command;
 
@@ -19,5 +21,7 @@ fn run(place: &Place, args: &[&str]) -> Ended {
     let mut command = Command::new(pipemill!());
     command.current_dir(place.folder()).args(args).stdin(std::process::Stdio::null());
     command.env("PIPEMILL_CACHE", place.path("cache")).env("PIPEMILL_LOG", "debug");
+    // What these tests build is theirs alone.
+    command.env("CARGO_TARGET_DIR", place.path("target"));
     Process::start(&mut command).wait()
 }
