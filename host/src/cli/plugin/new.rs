@@ -86,7 +86,7 @@ fn print(folder: &Path, name: &str, language: Language) {
     if language == Language::Python {
         let (venv, pip) = (quoted(".venv"), quoted(".venv/bin/pip"));
         println!("once:");
-        println!("    python3 -m venv {venv} && {pip} install 'componentize-py>=0.25,<1'");
+        println!("    python3 -m venv {venv} && {pip} install componentize-py~=0.25");
     }
     println!("next:");
     println!("    pipemill plugin build {}", test::quote(&folder.to_string_lossy()));

@@ -12,7 +12,7 @@ pub(super) const FILE: &str = "decoder.py";
 const GUEST: &str = "pipemill_guest";
 const TOOL: &str = "componentize-py";
 const INSTALL: &str = "with Python 3.10 or later: python3 -m venv .venv && .venv/bin/pip install \
-                       'componentize-py>=0.25,<1'; it is looked for in the project's .venv and on PATH";
+                       componentize-py~=0.25; it is looked for in the project's .venv and on PATH";
 
 /// The component that componentize-py makes. `scratch` is a folder for it.
 pub(super) fn build(folder: &Path, scratch: &Path, wit: &str) -> Result<Vec<u8>, BuildError> {
