@@ -131,10 +131,7 @@ fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
         }
     }
     match &case.property {
-        // In one piece.
-        Property::Pieces(sizes) if sizes.is_empty() => {
-            command.push_str(&format!(" --pieces {}", input.len()));
-        }
+        Property::Pieces(sizes) if sizes.is_empty() => {}
         Property::Pieces(sizes) => {
             let sizes: Vec<_> = sizes.iter().map(usize::to_string).collect();
             command.push_str(&format!(" --pieces '{}'", sizes.join(",")));
