@@ -31,29 +31,29 @@ class Strings(Decoder):
             at = len(MAGIC)
         while at + LENGTH <= len(chunk):
             start = at + LENGTH
-            stop = start + int.from_bytes(chunk[at:start], "little")
+            stop = start + (chunk[at] | chunk[at + 1] << 8)
             if stop > len(chunk):
                 # The record is not whole: say how much it wants and leave it unconsumed.
                 return Progress(at, stop - at)
-            if why := self.refusal(chunk, start, stop):
-                raise DecodeError(at, why, resume_at=stop)
+            if self.text or stop - start > self.max_record:
+                self.check(chunk, at, start, stop)
             # A span: the bytes stay where they are, nothing is copied.
             out.span(at, start, stop)
             at = stop
         return Progress(at, LENGTH)
 
-    def refusal(self, chunk, start, stop):
+    def check(self, chunk, at, start, stop):
         """Says what was expected and what stood there; pipemill adds file, offset and record number."""
-        if stop - start > self.max_record:
-            return (
-                f"a string of {stop - start} bytes is larger than max_record ({self.max_record})"
-            )
+        length, most = stop - start, self.max_record
+        if length > most:
+            why = f"a string of {length} bytes is larger than max_record ({most})"
+            raise DecodeError(at, why, resume_at=stop)
         if self.text:
             try:
                 chunk[start:stop].decode()
             except UnicodeDecodeError as error:
-                return f"expected UTF-8, which ends at byte {error.start} of the string"
-        return None
+                why = f"expected UTF-8, which ends at byte {error.start} of the string"
+                raise DecodeError(at, why, resume_at=stop) from None
 
 
 def hex(data):

@@ -133,7 +133,7 @@ class Records:
         self._spans: list[int] = []
         self._payload = bytearray()
         self._starts: list[int] = []
-        self._whole = (0, 0)
+        self._whole_spans = self._whole_payload = 0
 
     def set_schema(self, fields: Sequence[Field]) -> None:
         """Says the fields of every record: once, before the first. See `Decoder.schema`."""
@@ -141,12 +141,12 @@ class Records:
 
     def span(self, start: int, begin: int, end: int) -> None:
         """A record of one field that lies in the chunk, from `begin` to before `end`."""
-        # As `field` and `end_record`: two calls less, a third of the time.
+        # As `field` and `end_record`, without the time of two calls.
         self._spans.append(begin << 32 | end - begin)
         if self._offsets:
             self._starts.append(start)
-        self._whole = (len(self._spans), len(self._payload))
-        if self._whole[0] >= FLUSH_SPANS:
+        self._whole_spans = spans = len(self._spans)
+        if spans >= FLUSH_SPANS:
             self.flush()
 
     def made(self, start: int, value: bytes) -> None:
@@ -171,13 +171,14 @@ class Records:
         """The record is whole."""
         if self._offsets:
             self._starts.append(start)
-        self._whole = (len(self._spans), len(self._payload))
-        if len(self._spans) >= FLUSH_SPANS or len(self._payload) >= FLUSH_PAYLOAD:
+        self._whole_spans = spans = len(self._spans)
+        self._whole_payload = payload = len(self._payload)
+        if spans >= FLUSH_SPANS or payload >= FLUSH_PAYLOAD:
             self.flush()
 
     def flush(self) -> None:
         """Hands over what was gathered, but for a record that was not ended. Called by itself."""
-        spans, payload = self._whole
+        spans, payload = self._whole_spans, self._whole_payload
         if spans:
             self._host.emit(self._spans[:spans], bytes(self._payload[:payload]), self._starts)
         self._forget()

@@ -74,12 +74,12 @@ impl Strings {
             let (length, max) = (string.len(), self.max_record);
             return Err(format!("a string of {length} bytes is larger than max_record ({max})"));
         }
-        match str::from_utf8(string) {
-            Err(error) if self.text => {
-                let good = error.valid_up_to();
-                Err(format!("expected UTF-8, which ends at byte {good} of the string"))
-            }
-            _ => Ok(()),
+        if self.text
+            && let Err(error) = str::from_utf8(string)
+        {
+            let good = error.valid_up_to();
+            return Err(format!("expected UTF-8, which ends at byte {good} of the string"));
         }
+        Ok(())
     }
 }

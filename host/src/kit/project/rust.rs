@@ -43,8 +43,8 @@ fn artifact(said: &str) -> Option<String> {
             kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "cdylib"))
         });
     let names = files.filter_map(|message| message["filenames"].as_array().cloned()).flatten();
-    let names = names.filter_map(|name| name.as_str().map(str::to_owned));
-    names.filter(|name| name.ends_with(".wasm")).last()
+    let mut names = names.filter_map(|name| name.as_str().map(str::to_owned));
+    names.rfind(|name| name.ends_with(".wasm"))
 }
 
 #[cfg(test)]
