@@ -321,19 +321,21 @@ const char *pm_format(const char *format, ...) {
             *(char *)add(&out, 1) = *format;
             continue;
         }
-        uint32_t width = 0, longs = 0;
+        // Number 0 is the width, number 1 the precision.
+        uint32_t numbers[2] = {0, 0}, longs = 0;
         bool precise = false;
         for (format++;; format++) {
-            if (*format >= '0' && *format <= '9') width = width * 10 + (uint32_t)(*format - '0');
+            uint32_t *number = &numbers[precise];
+            if (*format >= '0' && *format <= '9') *number = *number * 10 + (uint32_t)(*format - '0');
+            else if (*format == '*') *number = (uint32_t)va_arg(args, int);
             else if (*format == 'l') longs++;
             else if (*format == '.') precise = true;
-            else if (*format != 'z' && *format != '*') break;
+            else if (*format != 'z') break;
         }
-        width = width > 16 ? 16 : width;
+        uint32_t width = numbers[0] > 16 ? 16 : numbers[0];
         if (*format == 's') {
-            size_t length = precise ? (size_t)va_arg(args, int) : ~(size_t)0;
             const char *at = va_arg(args, const char *);
-            length = precise ? length : strlen(at);
+            size_t length = precise ? numbers[1] : strlen(at);
             memcpy(add(&out, length), at, length);
         } else if (*format == 'c') {
             *(char *)add(&out, 1) = (char)va_arg(args, int);

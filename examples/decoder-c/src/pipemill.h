@@ -134,14 +134,14 @@ pm_answer pm_searchable(size_t offset, const char *message, uint64_t from);  // 
 
 // --- Memory
 
-// Bytes for the time of this call, zeroed, aligned to 16. What is taken in pm_open stays for the whole stream.
-// There is nothing to give back. Where the channel's limit is reached, the stream ends with an error.
+// Bytes for the time of this call, zeroed, aligned to 16. What is taken in pm_open stays for the whole
+// stream. There is nothing to give back. Beyond the channel's limit, the stream ends with an error.
 void *pm_take(size_t length);
 
 // --- Text
 
 // A text made as by printf, for as long as pm_take gives. It knows %s %.*s %c %d %u %zu %lld %llu %x
-// %02x and %%; the compiler checks the types.
+// %02x and %%; the compiler checks the types. The bytes of %.*s must be there, zeros or not.
 const char *pm_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // A line for the operator, in the host's log.

@@ -69,6 +69,26 @@ fn python() {
     }
 }
 
+/// Strings on both sides of each limit that UTF-8 has.
+fn text_at_its_limits() -> Vec<u8> {
+    let mut input = b"PSTR".to_vec();
+    for first in
+        [0x7f, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf4, 0xf5]
+    {
+        for second in [0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0] {
+            for (third, fourth) in
+                [(0x7f, 0x80), (0x80, 0x7f), (0xbf, 0xbf), (0xbf, 0xc0), (b'a', b'b')]
+            {
+                for length in 1..=4 {
+                    input.extend([length, 0]);
+                    input.extend(&[first, second, third, fourth][..usize::from(length)]);
+                }
+            }
+        }
+    }
+    input
+}
+
 /// What is wrong with an input, as the decoders in different languages put it.
 #[test]
 fn all_say_the_same_of_bad_input() {
@@ -77,7 +97,8 @@ fn all_say_the_same_of_bad_input() {
     languages.extend(has_clang("C against Rust").then_some("c"));
     languages.extend(wants_python("Python against Rust").then_some("python"));
     let long = [b"PSTR\xff\xff".as_slice(), &[b'x'; 65_535]].concat();
-    let inputs: [&[u8]; 9] = [
+    let text = text_at_its_limits();
+    let inputs: [&[u8]; 10] = [
         b"",
         b"PST",
         b"PSTX",
@@ -87,6 +108,7 @@ fn all_say_the_same_of_bad_input() {
         b"PSTR\x0b\0long enough\x0d\0 to be eight\xff\x02\0\xc2\x7f",
         b"PSTR\x00",
         &long,
+        &text,
     ];
     let mut said: Vec<Vec<_>> = Vec::new();
     for language in languages {
@@ -96,7 +118,15 @@ fn all_say_the_same_of_bad_input() {
             place.write("data", input);
             let args = ["cat", "-d", "./it.wasm", "-o", "text=true", "--max-record", "60KiB"];
             let strict = run(&place, &[&args[..], &["data"]].concat());
-            let skips = ["--on-error", "quarantine", "--quarantine", "bad", "data"];
+            let skips = [
+                "--on-error",
+                "quarantine",
+                "--quarantine",
+                "bad",
+                "--max-errors",
+                "99999",
+                "data",
+            ];
             let skipped = run(&place, &[&args[..], &skips].concat());
             let bad = fs::read_to_string(place.path("bad")).unwrap_or_default();
             let _ = fs::remove_file(place.path("bad"));
@@ -112,6 +142,8 @@ fn all_say_the_same_of_bad_input() {
     for other in &said[1..] {
         assert_eq!(*other, said[0]);
     }
+    let (_, _, good, bad) = said[0].last().expect("one an input");
+    assert!(good.lines().count() > 100 && bad.lines().count() > 1_000, "{good}{bad}");
     let all = format!("{said:?}");
     for words in
         ["expected the magic", "expected UTF-8, which ends at byte", "larger than max_record"]
