@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import traceback
-
 import decoder as author
 from componentize_py_types import Err
 from wit_world import exports
@@ -48,8 +46,12 @@ def told(function):
         except Err:
             raise
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{place.filename}:{place.lineno}, in {place.name}"
+            place = error.__traceback__
+            # Not by `traceback`, which would read the source's file: there are no files.
+            while place.tb_next:
+                place = place.tb_next
+            code = place.tb_frame.f_code
+            where = f"{code.co_filename.split('/')[-1]}:{place.tb_lineno}, in {code.co_name}"
             host.log(types.Level.ERROR, f"{type(error).__name__}: {error} ({where})")
             raise
 

@@ -94,5 +94,17 @@ fn quads(place: &Place, project: &str, language: &str) {
         Process::start(cat.env("PIPEMILL_CACHE", place.path("cache"))).wait().with_code(65)
     };
     cat("bad", "1KiB").says(&["byte offset 12", "expected an id below 2^31, found 80000001"]);
+    if language == "python" {
+        // What goes wrong in the decoder itself is told with its place.
+        place.write("data", [&[0; 24][..], b"\xff\xff\xff\x7f_bug_\0\0\0"].concat());
+        let source = &files(project)["decoder.py"];
+        let source = source.replace("out.end_record(at)", "out.end_record(at // (at < 24))");
+        place.write(&format!("{project}/decoder.py"), &source);
+        plugin(place, &["build", project]).with_code(0);
+        let line =
+            source.lines().position(|line| line.contains("at < 24")).expect("just put there");
+        let place = format!("decoder.py:{}, in decode", line + 1);
+        cat("data", "1KiB").says(&["ZeroDivisionError", &place]);
+    }
     cat("data", "8B").says(&["records have 12 bytes; raise max_record"]);
 }

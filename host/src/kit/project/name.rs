@@ -6,15 +6,64 @@ use super::Language;
 const LONGEST: usize = 64;
 
 /// Words that can't be the name of a crate that is used by its name.
-const RUST_WORDS: [&str; 48] = [
-    "abstract", "alloc", "as", "async", "await", "become", "box", "break", "const", "continue",
-    "core", "crate", "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen",
-    "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv",
-    "pub", "ref", "return", "self", "static", "std", "struct", "super", "test", "trait", "true",
-    "try", "type", "use",
+const RUST_WORDS: [&str; 56] = [
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "priv",
+    "pub",
+    "ref",
+    "return",
+    "self",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
+    "pipemill-plugin",
 ];
-const MORE_RUST_WORDS: [&str; 8] =
-    ["typeof", "unsafe", "unsized", "virtual", "where", "while", "yield", "pipemill-plugin"];
 
 /// Why a decoder can't be called so, and how it can; `None` if it can.
 pub fn refusal_of_name(name: &str, language: Language) -> Option<String> {
@@ -28,8 +77,7 @@ pub fn refusal_of_name(name: &str, language: Language) -> Option<String> {
              digits, `-` and `_`, {LONGEST} at the most, as in `my-format`"
         ));
     }
-    let is_word = RUST_WORDS.contains(&name) || MORE_RUST_WORDS.contains(&name);
-    if language == Language::Rust && is_word {
+    if language == Language::Rust && RUST_WORDS.contains(&name) {
         return Some(format!(
             "a crate can't be called `{name}`, which means something in Rust; `{name}-format` will do"
         ));
