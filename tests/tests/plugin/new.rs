@@ -179,6 +179,44 @@ fn c_takes_no_more_and_more_memory() {
     assert_eq!(counted, format!("records={count} bytes={}\n", count * 1024));
 }
 
+/// All of pipemill.h that the template has no use for.
+#[test]
+fn all_that_c_can_do() {
+    if !has_clang("all of pipemill.h") {
+        return;
+    }
+    let place = Place::new();
+    plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
+    place.write("mine/src/decoder.c", include_str!("../../fixtures/c/decoder.c"));
+    plugin(&place, &["build", "mine"]).with_code(0);
+    let record = |text: &[u8]| {
+        let crc = crc32c::crc32c(text).to_le_bytes();
+        [b"R", &crc[..], &[text.len() as u8], text].concat()
+    };
+    place.write("data", [record(b"ab"), record(b""), record(&[7; 255])].concat());
+    place.write(
+        "expected",
+        "{\"fields\":{\"text\":{\"base64\":\"YWI=\"},\"loud\":[97,98]}}\n{}\n{}\n",
+    );
+    let file = "mine/mine.wasm";
+    let test = ["test", file, "--data", "data", "--expect", "expected", "--cases", "200"];
+    plugin(&place, &test).with_code(0);
+    // More fields than spans are gathered, more bytes than payload is.
+    let wide =
+        ["test", file, "--data", "data", "-o", "wide=5000", "-o", "times=70", "--time", "500ms"];
+    plugin(&place, &wide).with_code(0);
+    let mut damaged = [record(b"ab"), b"rubbish".to_vec(), record(b"cd"), record(b"ef")].concat();
+    damaged[6] ^= 1;
+    place.write("data", damaged);
+    let args =
+        ["cat", "-d", file, "--on-error", "skip", "--output", "raw", "-o", "say=hello", "data"];
+    let passed_over = run(&place, &args).with_code(0).says(&["wrong checksum", "says: hello"]);
+    assert_eq!(passed_over.stdout, b"cdc\0\0\0d\0\0\0efe\0\0\0f\0\0\0");
+    run(&place, &["cat", "-d", file, "-o", "say=bye", "data"])
+        .with_code(65)
+        .says(&["bye cat, 7% c -12 00034 00ab"]);
+}
+
 #[test]
 fn folders_and_names_that_will_not_do() {
     let place = Place::new();
