@@ -27,8 +27,8 @@ demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two
 
 test: test-rust test-python test-examples ## all tests
 
-test-rust: wasm
-	cargo $(if $(nextest),nextest run,test) --workspace
+test-rust: wasm compilers
+	$(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
 
 # Of the whole workspace, as all other builds: a part of it has other features, and builds anew.
@@ -39,10 +39,12 @@ test-python: wasm venv
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
 	    $(PY) -m pytest -q -p no:cacheprovider tests/e2e
 
-test-examples: wasm venv $(DIGITS)
+test-examples: wasm compilers venv $(DIGITS)
 	cargo build --workspace --bin pipemill
 	@$(call run-demos,debug)
-	PIPEMILL=$(TARGET)/debug/pipemill $(MAKE) --no-print-directory -C examples/decoder-rust test
+	@$(foreach example,rust $(call if-clang,c) $(call if-python,python),echo "== decoder-$(example)"; \
+	    $(plugin-tools) PIPEMILL=$(TARGET)/debug/pipemill \
+	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
 
 bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
 	cargo build --release --workspace --bin pipemill --bin pipemill-bench
@@ -52,7 +54,7 @@ lint: wasm venv ## formats, warnings, types, documentation
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-	$(MAKE) --no-print-directory -C examples/decoder-rust lint
+	cd examples/decoder-rust && cargo fmt --check && cargo clippy --all-targets -- -D warnings
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 
@@ -69,6 +71,21 @@ nextest = $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
 wasm:
 	@test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM)" || rustup target add $(WASM)
+
+# What plugins in C and Python are built with. Without clang, and unless Python is asked for, which takes
+# minutes, those tests are left out: each says so.
+has-clang = clang --print-prog-name=wasm-ld 2>/dev/null | grep -q /
+if-clang  = $(if $(shell $(has-clang) && echo yes),$(1))
+if-python = $(if $(PIPEMILL_TEST_PYTHON_PLUGINS),$(1))
+plugin-tools = $(call if-python,PATH="$(VENV)/bin:$$PATH")
+
+compilers: $(call if-python,venv)
+	@$(has-clang) || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	    apt-get install -qq -y --no-install-recommends clang lld >/dev/null || true
+	@$(has-clang) || \
+	    echo "make: no clang and lld: decoders in C are not tested; on Debian: apt-get install clang lld"
+	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25,\
+	    echo "make: decoders in Python are not tested; PIPEMILL_TEST_PYTHON_PLUGINS=1 does it, in minutes")
 
 venv: $(VENV)/ready
 
@@ -94,4 +111,4 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo test test-rust test-python test-examples bench lint clean wasm venv
+.PHONY: help demo test test-rust test-python test-examples bench lint clean wasm compilers venv

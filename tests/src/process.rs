@@ -91,8 +91,16 @@ impl Process {
     ///
     /// # Panics
     /// If it takes longer than anything should.
-    pub fn wait(mut self) -> Ended {
-        let until = Instant::now() + PATIENCE;
+    pub fn wait(self) -> Ended {
+        self.wait_for(PATIENCE)
+    }
+
+    /// The same, for what takes longer.
+    ///
+    /// # Panics
+    /// If it takes longer than `patience`.
+    pub fn wait_for(mut self, patience: Duration) -> Ended {
+        let until = Instant::now() + patience;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("our own child") {
                 break status;

@@ -9,16 +9,16 @@ const MAGIC: &[u8] = b"PSTR";
 const LENGTH: usize = 2;
 
 /// What is kept between calls. Never a part of a record: bytes that are not consumed are shown again.
-pub struct Pascal {
+pub struct Strings {
     text: bool,
     max_record: u64,
     magic_seen: bool,
 }
 
 // The plugin's door. All else is plain Rust that is tested natively, see `tests/`.
-pipemill_plugin::export!(Pascal);
+pipemill_plugin::export!(Strings);
 
-impl Decoder for Pascal {
+impl Decoder for Strings {
     fn options() -> Vec<OptionSpec> {
         vec![OptionSpec::bool("text", false, "make the field text: strings must be UTF-8")]
     }
@@ -67,16 +67,19 @@ impl Decoder for Pascal {
     }
 }
 
-impl Pascal {
+impl Strings {
     /// Says what was expected and what stood there; pipemill adds file, offset and record number.
     fn check(&self, string: &[u8]) -> Result<(), String> {
         if string.len() as u64 > self.max_record {
             let (length, max) = (string.len(), self.max_record);
             return Err(format!("a string of {length} bytes is larger than max_record ({max})"));
         }
-        match str::from_utf8(string) {
-            Err(error) if self.text => Err(format!("expected UTF-8: {error}")),
-            _ => Ok(()),
+        if self.text
+            && let Err(error) = str::from_utf8(string)
+        {
+            let good = error.valid_up_to();
+            return Err(format!("expected UTF-8, which ends at byte {good} of the string"));
         }
+        Ok(())
     }
 }

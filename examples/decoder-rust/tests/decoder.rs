@@ -1,13 +1,13 @@
 //! The decoder as plain Rust, with the SDK's test kit for a host.
 
-use pascal::Pascal;
+use pascal::Strings;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_whole};
 
 const FILE: &[u8] = include_bytes!("../data/greetings.pstr");
 
 /// The fields of all records, as text.
 fn strings(setup: &Setup, input: &[u8]) -> Vec<String> {
-    let outcome = decode_whole::<Pascal>(setup, input);
+    let outcome = decode_whole::<Strings>(setup, input);
     let text = |field: &Option<Vec<u8>>| {
         String::from_utf8_lossy(field.as_ref().expect("no field is absent")).into_owned()
     };
@@ -23,14 +23,14 @@ fn a_file_gives_its_strings() {
 fn every_split_gives_the_same_records() {
     for size in 1..=FILE.len() {
         let pieces = vec![size; FILE.len() / size];
-        let outcome = assert_any_split::<Pascal>(&Setup::new(&[("text", "true")]), FILE, &pieces);
+        let outcome = assert_any_split::<Strings>(&Setup::new(&[("text", "true")]), FILE, &pieces);
         assert_eq!(outcome.errors, []);
     }
 }
 
 #[test]
 fn a_wrong_magic_ends_the_file() {
-    let outcome = decode_whole::<Pascal>(&Setup::new(&[]).skipping(), b"\x89PNG\r\n");
+    let outcome = decode_whole::<Strings>(&Setup::new(&[]).skipping(), b"\x89PNG\r\n");
     let message = "expected the magic [50, 53, 54, 52], found [89, 50, 4e, 47]".to_owned();
     assert_eq!(outcome.errors, [(0, 6, message)]);
 }
@@ -46,7 +46,7 @@ fn a_string_that_is_no_text_can_be_skipped() {
 
 #[test]
 fn a_file_that_ends_inside_a_string_is_an_error() {
-    let outcome = decode_whole::<Pascal>(&Setup::new(&[]), &FILE[..FILE.len() - 1]);
+    let outcome = decode_whole::<Strings>(&Setup::new(&[]), &FILE[..FILE.len() - 1]);
     assert_eq!(outcome.records.len(), 3);
     assert_eq!(outcome.errors.len(), 1);
 }

@@ -70,9 +70,10 @@ impl ResourceLimiter for Limiter {
         Ok(desired <= TABLE_ELEMENTS)
     }
 
-    // A decoder is one core module; the wrapping adds small ones for its imports.
+    // A decoder is one core module, and the wrapping adds small ones for its imports; componentize-py
+    // makes some forty of the interpreter and its libraries.
     fn instances(&self) -> usize {
-        32
+        128
     }
     fn tables(&self) -> usize {
         32

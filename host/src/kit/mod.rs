@@ -3,10 +3,11 @@
 //!
 //! `look` says what a plugin is, `reading` decodes an input that is in memory, `check` says what must
 //! hold of every reading, `trial` tries many inputs, `shrink` finds the smallest that shows a fault,
-//! `timing` measures.
+//! `timing` measures. `project` is about sources: new ones, and how a plugin is made of them.
 
 mod check;
 mod look;
+pub mod project;
 mod reading;
 mod shrink;
 mod timing;

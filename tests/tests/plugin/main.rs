@@ -1,10 +1,13 @@
-//! What the command does for authors of plugins: look through, test, time and compile.
+//! What the command does for authors of plugins: make, build, look through, test, time and compile.
 
 mod cache;
+mod guide;
 mod kit;
 mod look;
+mod new;
 
 use std::process::Command;
+use std::time::Duration;
 
 use pipemill_tests::pipemill;
 use pipemill_tests::place::Place;
@@ -15,9 +18,14 @@ fn plugin(place: &Place, args: &[&str]) -> Ended {
     run(place, &[&["plugin"], args].concat())
 }
 
+/// Compiling an interpreter takes minutes on a slow machine.
+const COMPILING: Duration = Duration::from_secs(900);
+
 fn run(place: &Place, args: &[&str]) -> Ended {
     let mut command = Command::new(pipemill!());
     command.current_dir(place.folder()).args(args).stdin(std::process::Stdio::null());
     command.env("PIPEMILL_CACHE", place.path("cache")).env("PIPEMILL_LOG", "debug");
-    Process::start(&mut command).wait()
+    // What these tests build is theirs alone.
+    command.env("CARGO_TARGET_DIR", place.path("target"));
+    Process::start(&mut command).wait_for(COMPILING)
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::{Meant, exit};
-use crate::kit::Look;
+use crate::kit::{Look, Subject};
 
 /// Check that a plugin fits: interface, imports, options, fields.
 ///
@@ -17,13 +17,18 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
     let subject = args.meant.load()?;
     let look = Look::at(&subject, &args.meant.bytes()?);
+    Ok(if report(&subject, &look) { ExitCode::SUCCESS } else { exit::DATA.into() })
+}
+
+/// Prints what is to be said of a plugin; whether it can be used.
+pub(super) fn report(subject: &Subject, look: &Look) -> bool {
     let name = subject.plugin.name();
     for remark in &look.remarks {
         let weight = if remark.fatal { "wrong" } else { "note" };
         println!("{name}: {weight}: {}", remark.text);
     }
     if look.remarks.iter().any(|remark| remark.fatal) {
-        return Ok(exit::DATA.into());
+        return false;
     }
     let (options, imports) = (look.options.len(), look.imports.len());
     println!(
@@ -31,5 +36,5 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
         look.interface,
         look.bytes.div_ceil(1024),
     );
-    Ok(ExitCode::SUCCESS)
+    true
 }

@@ -1,9 +1,11 @@
 //! `pipemill plugin …`: for authors of plugins, and for those who put them into an image.
 
 mod bench;
+mod build;
 mod check;
 mod compile;
 mod inspect;
+mod new;
 mod test;
 
 use std::path::Path;
@@ -16,7 +18,7 @@ use super::{engine, exit};
 use crate::decode::{BUILTINS, Engine, Limits, Plugin};
 use crate::kit::Subject;
 
-/// Look through, test, time and compile plugins.
+/// Make, build, look through, test, time and compile plugins.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -25,6 +27,8 @@ pub(super) struct Args {
 
 #[derive(Subcommand)]
 enum Action {
+    New(new::Args),
+    Build(build::Args),
     Check(check::Args),
     Inspect(inspect::Args),
     Test(test::Args),
@@ -34,6 +38,8 @@ enum Action {
 
 pub(super) fn main(args: Args) -> ExitCode {
     let done = match args.action {
+        Action::New(args) => new::main(&args),
+        Action::Build(args) => build::main(&args),
         Action::Check(args) => check::main(&args),
         Action::Inspect(args) => inspect::main(&args),
         Action::Test(args) => test::main(&args),

@@ -164,7 +164,7 @@ fn bytes(hex: &str) -> Result<Vec<u8>, String> {
 }
 
 /// As a shell takes it.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/=,:+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -1,0 +1,104 @@
+"""The wall's inner side: the class derived from `Decoder` in decoder.py, as the exports of a component.
+`componentize-py` makes the module `wit_world` of the interface; there is none outside of it."""
+
+from __future__ import annotations
+
+import decoder as author
+from componentize_py_types import Err
+from wit_world import exports
+from wit_world.exports import pipemill_guest as wit
+from wit_world.imports import host, types
+
+import pipemill_plugin as api
+
+CLASSES = [
+    item
+    for item in vars(author).values()
+    if isinstance(item, type) and issubclass(item, api.Decoder) and item is not api.Decoder
+]
+if len(CLASSES) != 1:
+    raise ImportError(f"decoder.py has {len(CLASSES)} classes that derive from Decoder; write one")
+CLASS = CLASSES[0]
+
+
+class Host:
+    """The imports, as the host of `Records`."""
+
+    @staticmethod
+    def set_schema(fields):
+        scalar = types.Scalar
+        host.set_schema([types.Field(f.name, scalar(f.scalar), list(f.shape)) for f in fields])
+
+    @staticmethod
+    def log(level, message):
+        host.log(types.Level(level), message)
+
+    emit = staticmethod(host.emit)
+    check_crc32c = staticmethod(host.check_crc32c)
+
+
+def told(function):
+    """An exception that nobody expects becomes a trap without a text: tell the host the text first."""
+
+    def wrapped(*args):
+        try:
+            return function(*args)
+        except Err:
+            raise
+        except Exception as error:
+            place = error.__traceback__
+            # Not by `traceback`, which would read the source's file: there are no files.
+            while place.tb_next:
+                place = place.tb_next
+            code = place.tb_frame.f_code
+            where = f"{code.co_filename.split('/')[-1]}:{place.tb_lineno}, in {code.co_name}"
+            host.log(types.Level.ERROR, f"{type(error).__name__}: {error} ({where})")
+            raise
+
+    return wrapped
+
+
+class PipemillGuest(exports.PipemillGuest):
+    @told
+    def options(self):
+        return [wit.OptionSpec(o.name, o.kind, o.default, o.help) for o in CLASS.OPTIONS]
+
+
+class Stream(wit.Stream):
+    @classmethod
+    @told
+    def open(cls, given, info):
+        values = {o.name: o.default for o in CLASS.OPTIONS if o.default is not None}
+        values.update(given)
+        stream = cls()
+        stream.out = api.Records(Host, info.offsets)
+        about = api.StreamInfo(info.channel, info.epoch, info.object, info.max_record)
+        try:
+            stream.decoder = CLASS(values, about)
+        except ValueError as error:
+            raise Err(str(error)) from None
+        fields = stream.decoder.schema()
+        if fields is not None:
+            stream.out.set_schema(fields)
+        return stream
+
+    @told
+    def decode(self, chunk, end_of_input):
+        try:
+            progress = self.decoder.decode(chunk, end_of_input, self.out)
+        except api.DecodeError as error:
+            self.out.flush()
+            if error.resume_at is not None:
+                resume = wit.Resume_At(error.resume_at)
+            elif error.search_from is not None:
+                resume = wit.Resume_Scan(error.search_from)
+            else:
+                resume = wit.Resume_None_()
+            raise Err(wit.DecodeError(error.offset, error.message, resume)) from None
+        self.out.flush()
+        return wit.Progress(progress.consumed, min(progress.need, 0xFFFFFFFF))
+
+    @told
+    def resync(self, chunk, end_of_input):
+        resync = self.decoder.resync(chunk, end_of_input)
+        return wit.Resynced(resync.consumed, resync.found)
