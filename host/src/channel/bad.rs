@@ -25,12 +25,15 @@ pub enum OnError {
 /// Bytes of a bad place that are kept; the rest of it is only counted.
 pub(super) const KEPT: usize = 8 << 20;
 
+/// Hears of each place, and how many bytes are passed over.
+type Heed = Box<dyn FnMut(&Failure, u64) + Send>;
+
 /// The channel's dealings with bad places.
 pub struct Policy {
     on_error: OnError,
     max_errors: u64,
     file: Option<File>,
-    heed: Box<dyn FnMut(&Failure, u64) + Send>,
+    heed: Heed,
     /// Bad places so far.
     pub count: u64,
 }

@@ -107,7 +107,7 @@ pub fn tf_example() -> impl Strategy<Value = Vec<u8>> {
             image.iter().take(90).flat_map(|id| varint(u64::from(*id) << 9)).collect();
         let mut features = entry(1, "image", &field(1, &field(1, image)));
         features.extend(entry(1, "weight", &field(2, &field(1, &[7; 4]))));
-        if image.len() % 5 > 0 {
+        if !image.len().is_multiple_of(5) {
             features.extend(entry(1, "ids", &field(3, &field(1, &ids))));
         }
         field(1, &features)
