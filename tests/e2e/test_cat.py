@@ -157,7 +157,7 @@ def test_exit_codes_and_remedies(tmp_path):
         (["cat", "-d", "tfrecord", tmp_path / "none"], 66, b"check the path"),
         (["cat", "-d", "tfrecrd", empty], 64, b"built in are augmented-manifest, csv, fixed, jsonl"),
         (["cat", "-d", tmp_path / "none.wasm", empty], 64, b"can't be read"),
-        (["cat", "-d", empty, empty], 64, b"not a WebAssembly component"),
+        (["cat", "-d", empty, empty], 64, b"not WebAssembly"),
         (["cat", "-d", "tfrecord", "-o", "verfy=true", empty], 64, b"did you mean `verify`"),
         (["cat", "-d", "tfrecord", "-o", "verify=maybe", empty], 64, b"true or false"),
         (["cat", "-d", "tfrecord"], 64, b"SOURCE"),
