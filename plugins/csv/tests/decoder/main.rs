@@ -2,6 +2,8 @@
 //! and word by word where a person reads.
 
 mod crate_csv;
+mod differences;
+mod files;
 mod inputs;
 mod messages;
 mod options;
