@@ -8,5 +8,6 @@ mod inputs;
 mod messages;
 mod options;
 mod python;
+mod real_files;
 mod splits;
 mod vectors;
