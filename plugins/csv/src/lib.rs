@@ -14,19 +14,9 @@
 //! A number's empty field is absent (with `emit = "dense"`, an error or NaN as `empty` says); empty
 //! bytes and text are empty.
 //!
-//! # Where this is not Python's `csv`
-//!
 //! Text behind a closing quote is appended (`"a"b` is `ab`), a quote inside of an unquoted field is
-//! plain, and an escape works inside and outside of quotes, all as there. Else:
-//!
-//! | input | here | Python's `csv` |
-//! |---|---|---|
-//! | a quote still open at the end | an error | a row |
-//! | an escape at the end | an error | an LF is added |
-//! | a CR without LF | text, unless `lone_cr` | ends a row |
-//! | a blank line | no row | an empty row |
-//! | a byte order mark | skipped | text |
-//! | rows of different lengths | an error, unless `flexible` | rows |
+//! plain, and an escape works inside and outside of quotes, all as for Python's `csv`. Where this is not
+//! as there, `docs/decoders.md` says so, and why is in `tests/decoder/differences.rs`.
 //!
 //! Of a CR at the end of the input, nobody knows whether an LF was to follow: it is taken for a line
 //! end, as there.

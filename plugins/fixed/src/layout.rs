@@ -2,8 +2,17 @@
 
 use std::ops::Range;
 
-use pipemill_field_list::{self as field_list, Entry};
+use pipemill_field_list::{self as field_list, Entry, Kind, List};
 use pipemill_plugin::{Field, Options, Records, Scalar};
+
+/// How the option `fields` is written. Any bytes are a value of these types, so that none has to be
+/// looked at.
+const LIST: List = List {
+    option: "fields",
+    example: "label:int32,x:float32[28,28],image:bytes[784]",
+    types: &[Scalar::Bytes, Scalar::Int32, Scalar::Int64, Scalar::Float32, Scalar::Float64],
+    long_bytes: true,
+};
 
 /// The fields of a record.
 #[derive(Debug)]
@@ -66,8 +75,10 @@ impl Layout {
 /// The field `data`, and its bytes.
 fn one(options: &Options) -> Result<(Field, u64), String> {
     let word = options.get("type").unwrap_or("bytes");
-    let scalar = field_list::scalar(word).filter(|scalar| is_fixed(*scalar)).ok_or_else(|| {
-        format!("option `type` knows bytes, int32, int64, float32 and float64, not {word:?}")
+    let known = field_list::scalar(word).filter(|scalar| LIST.types.contains(scalar));
+    let scalar = known.ok_or_else(|| {
+        let types = field_list::some_of(LIST.types, "and");
+        format!("option `type` knows {types}, not {word:?}")
     })?;
     let shape = options.get("shape").map(|text| field_list::dims("shape", text)).transpose()?;
     let width = field_list::width(scalar).unwrap_or(1) as u64;
@@ -105,26 +116,20 @@ fn several(options: &Options, text: &str) -> Result<Vec<(Field, u64)>, String> {
             ));
         }
     }
-    let entries = field_list::parse("fields", text)?;
-    field_list::distinct("fields", entries.iter().map(|entry| entry.what.as_str()))?;
-    entries.into_iter().map(field).collect()
+    LIST.parse(text)?.into_iter().map(field).collect()
 }
 
 fn field(entry: Entry) -> Result<(Field, u64), String> {
-    let Entry { name, what, kind, optional } = entry;
-    let sized_kind = kind.filter(|kind| {
-        let some = kind.dims.as_ref().is_some_and(|dims| !dims.is_empty());
-        is_fixed(kind.scalar) && (some || kind.dims.is_none() && kind.scalar != Scalar::Bytes)
-    });
-    match sized_kind {
-        Some(kind) if name.is_none() && !optional => {
-            Ok(sized(what, kind.scalar, kind.dims.unwrap_or_default()))
-        }
-        _ => Err(format!(
-            "option `fields` takes names with types of a fixed size, as in \
-             \"label:int32,x:float32[28,28],image:bytes[784]\"; `{what}` is not so"
-        )),
+    let Kind { scalar, shape } = LIST.kind_of(&entry)?;
+    let Entry { name, what, optional, .. } = entry;
+    let open = shape.contains(&0) || scalar == Scalar::Bytes && shape.is_empty();
+    if name.is_some() || optional || open {
+        return Err(format!(
+            "option `fields` takes names with types of a fixed size, as in {:?}; `{what}` is not so",
+            LIST.example
+        ));
     }
+    Ok(sized(what, scalar, shape))
 }
 
 /// The field and its bytes. A shape is for numbers; bytes are one string that long.
@@ -134,9 +139,4 @@ fn sized(name: String, scalar: Scalar, dims: Vec<u32>) -> (Field, u64) {
     let size = dims.iter().try_fold(width, product).unwrap_or(u64::MAX);
     let shape = if scalar == Scalar::Bytes { Vec::new() } else { dims };
     (Field::new(name, scalar).shaped(shape), size)
-}
-
-/// Whether any bytes are a value of this type, so that none has to be looked at.
-fn is_fixed(scalar: Scalar) -> bool {
-    !matches!(scalar, Scalar::Utf8 | Scalar::Boolean)
 }

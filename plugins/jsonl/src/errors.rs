@@ -68,12 +68,7 @@ pub(crate) fn no_value(
 
 /// The type as the option has it.
 fn kind(wanted: &Wanted) -> String {
-    let scalar = field_list::name(wanted.scalar);
-    match wanted.array {
-        None => scalar.to_owned(),
-        Some(0) => format!("{scalar}[]"),
-        Some(size) => format!("{scalar}[{size}]"),
-    }
+    field_list::shown(wanted.scalar, wanted.array.as_slice())
 }
 
 /// Text of the input, shortened.

@@ -2,13 +2,29 @@
 
 use std::ops::Range;
 
-use pipemill_field_list::{self as field_list, Entry, Kind};
+use pipemill_field_list::{Entry, Kind, List};
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::convert::Wanted;
 use crate::errors;
 use crate::tree::{Tree, path};
 use crate::walk::{Value, walk};
+
+/// How the option is written.
+const LIST: List = List {
+    option: "fields",
+    example: "id=/meta/id:int64,/text:utf8?,/vec:float32[128]",
+    types: &[
+        Scalar::Bytes,
+        Scalar::Utf8,
+        Scalar::Boolean,
+        Scalar::Int32,
+        Scalar::Int64,
+        Scalar::Float32,
+        Scalar::Float64,
+    ],
+    long_bytes: false,
+};
 
 /// The wanted fields, and what was found of them in a line.
 #[derive(Debug)]
@@ -22,10 +38,10 @@ pub(crate) struct Fields {
 impl Fields {
     /// The fields that the option names.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
-        let entries = field_list::parse("fields", text)?;
-        let both = entries.into_iter().map(wanted).collect::<Result<Vec<_>, _>>()?;
+        let both = LIST.parse(text)?.into_iter().map(wanted).collect::<Result<Vec<_>, _>>()?;
         let (paths, mut wanted): (Vec<_>, Vec<_>) = both.into_iter().unzip();
-        field_list::distinct("fields", wanted.iter().map(|wanted: &Wanted| wanted.name.as_str()))?;
+        let named = wanted.iter().map(|one: &Wanted| (one.name.as_str(), one.pointer.as_str()));
+        LIST.distinct(&[], named)?;
         let tree = Tree::new(&paths);
         for (wanted, path) in wanted.iter_mut().zip(&paths) {
             wanted.node = tree.at(path);
@@ -78,7 +94,8 @@ impl Fields {
 
 /// A field, and the path to it. Which node of the tree that is, is not known yet.
 fn wanted(entry: Entry) -> Result<(Vec<String>, Wanted), String> {
-    let Entry { name, what: pointer, kind, optional } = entry;
+    let kind = LIST.kind_of(&entry);
+    let Entry { name, what: pointer, optional, .. } = entry;
     let path = path(&pointer).ok_or_else(|| {
         format!(
             "option `fields` takes JSON pointers, as \"/text\" or \"/meta/id\" (in keys, ~0 stands for \
@@ -89,21 +106,14 @@ fn wanted(entry: Entry) -> Result<(Vec<String>, Wanted), String> {
     let name = name.ok_or_else(|| {
         format!("option `fields`: `{pointer}` gives no name; put one before it, as in \"name={pointer}\"")
     })?;
-    let Some(Kind { scalar, dims }) = kind else {
-        return Err(format!(
-            "option `fields`: `{pointer}` has no type; put one behind it, as in \"{pointer}:utf8\" or \
-             \"{pointer}:float32[128]\""
-        ));
-    };
-    let no_numbers = matches!(scalar, Scalar::Bytes | Scalar::Utf8 | Scalar::Boolean);
-    let array = match dims.as_deref() {
-        None => None,
-        Some([]) if !no_numbers => Some(0),
-        Some([size]) if !no_numbers => Some(*size),
-        Some(_) => {
+    let Kind { scalar, shape } = kind?;
+    let array = match shape[..] {
+        [] => None,
+        [size] => Some(size),
+        _ => {
             return Err(format!(
-                "option `fields`: `{pointer}` can't be an array of that kind; arrays are of numbers, \
-                 with one size, as in \"{pointer}:float32[128]\", or any, as in \"{pointer}:int64[]\""
+                "option `fields`: `{pointer}` can't be an array in rows; arrays have one size, as in \
+                 \"{pointer}:float32[128]\", or any, as in \"{pointer}:int64[]\""
             ));
         }
     };

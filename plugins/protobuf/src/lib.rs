@@ -11,13 +11,9 @@ mod numbers;
 mod one_of;
 mod pieces;
 mod reader;
-mod shape;
-mod wanted;
 
 pub use map::{Map, entry as map_entry};
 pub use numbers::{add_fixed, add_varints, append_varints, count_varints, each_varint};
 pub use one_of::OneOf;
 pub use pieces::Pieces;
 pub use reader::{Entry, Fault, Reader, Wire};
-pub use shape::{holds, scalar_name, shown};
-pub use wanted::{Wanted, wanted};

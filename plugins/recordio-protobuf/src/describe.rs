@@ -1,7 +1,8 @@
 //! Why a record is refused: what was expected, what it is instead, and what to write.
 
+use pipemill_field_list::{self as field_list, shown};
 use pipemill_plugin::Scalar;
-use pipemill_protobuf::{Fault, Reader, map_entry, scalar_name, shown};
+use pipemill_protobuf::{Fault, Reader, map_entry};
 
 use crate::emit::Source;
 use crate::layout::Form;
@@ -56,11 +57,11 @@ fn found(column: &Column, tensor: &Tensor) -> String {
         Scalar::Bytes if count == 1 => "bytes".to_owned(),
         Scalar::Bytes => format!("{count} values of bytes"),
         scalar if tensor.is_sparse() => {
-            let name = scalar_name(scalar);
+            let name = field_list::name(scalar);
             format!("a sparse tensor of {name}, {count} values in the shape {said:?}")
         }
         scalar if tensor.size().is_some_and(|size| size != count as u64) => {
-            let name = scalar_name(scalar);
+            let name = field_list::name(scalar);
             format!("{count} values of {name} with the shape {said:?}")
         }
         scalar if said.len() > 1 => {
@@ -78,9 +79,9 @@ fn expected(column: &Column, form: &Form) -> String {
         Form::Nothing => "no value".to_owned(),
         Form::Bytes => "bytes".to_owned(),
         Form::Dense(scalar, shape) => shown(*scalar, shape),
-        Form::Sparse(scalar) => format!("a sparse tensor of {}", scalar_name(*scalar)),
+        Form::Sparse(scalar) => format!("a sparse tensor of {}", field_list::name(*scalar)),
     };
-    let learned = if column.form.is_none() { ", as in the first record" } else { "" };
+    let learned = if column.kind.is_none() { ", as in the first record" } else { "" };
     format!("{told}{learned}")
 }
 
@@ -111,9 +112,9 @@ fn remedy(column: &Column, form: &Form, tensor: &Tensor, scalar: Scalar) -> Stri
         Form::Bytes => scalar == Scalar::Bytes,
         Form::Dense(one, _) | Form::Sparse(one) => *one == scalar,
     };
-    let form_told = column.form.is_some();
+    let kind_told = column.kind.is_some();
     match (form, tensor.is_sparse()) {
-        _ if !same_type && !form_told => "the records of an object must be of one type".to_owned(),
+        _ if !same_type && !kind_told => "the records of an object must be of one type".to_owned(),
         _ if !same_type => {
             let form = if scalar == Scalar::Bytes { "bytes".to_owned() } else { any };
             format!("write `{key}:{form}` in the option `{option}` if that is right")
@@ -121,7 +122,7 @@ fn remedy(column: &Column, form: &Form, tensor: &Tensor, scalar: Scalar) -> Stri
         (Form::Sparse(_), _) => {
             "sparse = \"dense\" takes both, and writes out the zeros".to_owned()
         }
-        (_, true) if form_told => format!(
+        (_, true) if kind_told => format!(
             "sparse = \"dense\" writes out the zeros of such a shape, `{key}` without a type gives \
              keys and values"
         ),

@@ -7,8 +7,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use pipemill_field_list::holds;
 use pipemill_plugin::{Records, Scalar};
-use pipemill_protobuf::{append_varints, count_varints, each_varint, holds};
+use pipemill_protobuf::{append_varints, count_varints, each_varint};
 
 use crate::describe::{self, Refused};
 use crate::layout::{Form, Layout};

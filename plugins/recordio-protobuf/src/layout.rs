@@ -1,5 +1,6 @@
 //! What the fields of the records are: told by the options, or learned from the first record.
 
+use pipemill_field_list::Kind;
 use pipemill_plugin::{Field, Scalar};
 
 use crate::describe::{self, Refused};
@@ -75,7 +76,7 @@ impl Layout {
 }
 
 fn told(column: &Column) -> Option<Form> {
-    let (scalar, shape) = column.form.clone()?;
+    let Kind { scalar, shape } = column.kind.clone()?;
     Some(if scalar == Scalar::Bytes { Form::Bytes } else { Form::Dense(scalar, shape) })
 }
 

@@ -1,8 +1,8 @@
 //! The options, read and checked.
 
+use pipemill_field_list::{Kind, List};
 use pipemill_framing::recordio::Framing;
 use pipemill_plugin::{OptionSpec, Options, Scalar};
-use pipemill_protobuf::wanted;
 
 /// What the operator wants.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) key: String,
     /// Type and shape, if they are said and not to be learned.
-    pub(crate) form: Option<(Scalar, Vec<u32>)>,
+    pub(crate) kind: Option<Kind>,
     /// Whether records may be without it.
     pub(crate) optional: bool,
     /// Nobody asked for it: it is a field if the first record has it.
@@ -36,7 +36,15 @@ pub(crate) struct Column {
 /// The key that the built-in algorithms use, for features as for labels.
 const USUAL: &str = "values";
 
-const TYPES: [Scalar; 4] = [Scalar::Float32, Scalar::Float64, Scalar::Int32, Scalar::Bytes];
+/// How such an option is written.
+const fn list(option: &'static str) -> List<'static> {
+    List {
+        option,
+        example: "values:float32[784], w=weight:float32?",
+        types: &[Scalar::Bytes, Scalar::Int32, Scalar::Float32, Scalar::Float64],
+        long_bytes: false,
+    }
+}
 
 /// The options that the operator may set.
 pub(crate) fn specs() -> Vec<OptionSpec> {
@@ -99,14 +107,11 @@ impl Settings {
         let mut names = Vec::new();
         names.extend(self.uid.then_some("uid"));
         names.extend(self.metadata.then_some("metadata"));
-        for Column { option, name, key, .. } in &self.columns {
-            if names.contains(&name.as_str()) {
-                return Err(format!(
-                    "option `{option}`: there is another field called `{name}`; write another name \
-                     before the key, as in \"other={key}\""
-                ));
-            }
-            names.push(name);
+        let (features, labels) = self.columns.split_at(self.features);
+        for (option, columns) in [("features", features), ("label", labels)] {
+            let named = columns.iter().map(|column| (&*column.name, &*column.key));
+            list(option).distinct(&names, named.clone())?;
+            names.extend(named.map(|(name, _)| name));
         }
         Ok(())
     }
@@ -116,16 +121,16 @@ fn columns(option: &'static str, text: &str) -> Result<Vec<Column>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let wanted = wanted(option, text, &TYPES)?.into_iter().map(|wanted| {
-        let usual = if wanted.key == USUAL { option } else { &wanted.key };
+    let columns = list(option).parse(text)?.into_iter().map(|entry| {
+        let usual = if entry.what == USUAL { option } else { &entry.what };
         Column {
             option,
-            name: wanted.name.unwrap_or_else(|| usual.to_owned()),
-            key: wanted.key,
-            form: wanted.form,
-            optional: wanted.optional,
+            name: entry.name.unwrap_or_else(|| usual.to_owned()),
+            key: entry.what,
+            kind: entry.kind,
+            optional: entry.optional,
             guessed: false,
         }
     });
-    Ok(wanted.collect())
+    Ok(columns.collect())
 }

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use pipemill_field_list::shown;
 use pipemill_plugin::Scalar;
 use pipemill_protobuf::{
-    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, count_varints, map_entry, shown,
+    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, count_varints, map_entry,
 };
 
 use crate::settings::Feature;

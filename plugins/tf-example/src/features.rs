@@ -6,10 +6,11 @@
 
 use std::ops::Range;
 
+use pipemill_field_list::holds;
 use pipemill_framing::tfrecord::behind;
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 use pipemill_protobuf::{
-    Fault, Map, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints, holds,
+    Fault, Map, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints,
 };
 
 use crate::describe::{self, CASES, case_of};

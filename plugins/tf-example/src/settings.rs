@@ -1,7 +1,7 @@
 //! The option `features`, read and checked.
 
+use pipemill_field_list::{Kind, List, some_of};
 use pipemill_plugin::{Options, Scalar};
-use pipemill_protobuf::wanted;
 
 /// A feature that becomes a field.
 #[derive(Debug, Clone)]
@@ -14,32 +14,31 @@ pub(crate) struct Feature {
     pub(crate) optional: bool,
 }
 
-const TYPES: [Scalar; 4] = [Scalar::Bytes, Scalar::Utf8, Scalar::Int64, Scalar::Float32];
-
-const WRITE: &str = "write the features to read and as what, as in \
-                     features = \"image:bytes, label:int64, weights:float32[10]\"; the types are \
-                     bytes, utf8, int64 and float32";
+/// How the option is written.
+const LIST: List = List {
+    option: "features",
+    example: "image:bytes, label:int64, weights:float32[10]",
+    types: &[Scalar::Bytes, Scalar::Utf8, Scalar::Int64, Scalar::Float32],
+    long_bytes: false,
+};
 
 /// The features that the operator wants. An error is for the operator.
 pub(crate) fn features(options: &Options) -> Result<Vec<Feature>, String> {
     let text = options.text("features");
     if text.trim().is_empty() {
-        return Err(format!("option `features` is missing; {WRITE}"));
+        return Err(format!(
+            "option `features` is missing; write the features to read and as what, as in features = \
+             {:?}; the types are {}",
+            LIST.example,
+            some_of(LIST.types, "and")
+        ));
     }
-    let mut features: Vec<Feature> = Vec::new();
-    for wanted in wanted("features", text, &TYPES)? {
-        let (key, optional) = (wanted.key, wanted.optional);
-        let Some((scalar, shape)) = wanted.form else {
-            return Err(format!("option `features` has `{key}` without a type; {WRITE}"));
-        };
-        let name = wanted.name.unwrap_or_else(|| key.clone());
-        if features.iter().any(|other| other.name == name) {
-            return Err(format!(
-                "option `features` has two fields called `{name}`; write another name before one, \
-                 as in \"other={key}:…\""
-            ));
-        }
-        features.push(Feature { name, key, scalar, shape, optional });
+    let mut features = Vec::new();
+    for entry in LIST.parse(text)? {
+        let Kind { scalar, shape } = LIST.kind_of(&entry)?;
+        let name = entry.name.unwrap_or_else(|| entry.what.clone());
+        features.push(Feature { name, key: entry.what, scalar, shape, optional: entry.optional });
     }
+    LIST.distinct(&[], features.iter().map(|feature| (&*feature.name, &*feature.key)))?;
     Ok(features)
 }

@@ -1,10 +1,18 @@
 //! The option `fields`: which members of a sample become which fields.
 
-use pipemill_field_list::{self as field_list, Entry, Kind};
+use pipemill_field_list::{Entry, List};
 use pipemill_plugin::{Field, Options, Scalar};
 
 /// The name of the field with a sample's key, as in webdataset.
 const KEY: &str = "__key__";
+
+/// How the option is written.
+const LIST: List = List {
+    option: "fields",
+    example: "jpg;png,cls:utf8,meta.json?",
+    types: &[Scalar::Bytes, Scalar::Utf8],
+    long_bytes: false,
+};
 
 /// The fields of a sample.
 #[derive(Debug)]
@@ -31,12 +39,18 @@ impl Wanted {
              fields = \"jpg,cls:utf8,json?\""
                 .to_owned()
         })?;
-        let members = field_list::parse("fields", text)?.into_iter().map(member);
-        let wanted =
-            Self { key: options.is_on("key"), members: members.collect::<Result<_, _>>()? };
-        let fields = wanted.schema();
-        field_list::distinct("fields", fields.iter().map(|field| field.name.as_str()))?;
-        Ok(wanted)
+        let entries = LIST.parse(text)?;
+        let members = entries.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+        let all: Vec<_> = members.iter().flat_map(|member| &member.extensions).collect();
+        if let Some((_, twice)) =
+            all.iter().enumerate().find(|(index, one)| all[..*index].contains(one))
+        {
+            return Err(LIST.twice(twice));
+        }
+        let key = options.is_on("key");
+        let named = members.iter().zip(&entries).map(|(one, entry)| (&*one.name, &*entry.what));
+        LIST.distinct(if key { &[KEY] } else { &[] }, named)?;
+        Ok(Self { key, members })
     }
 
     pub(crate) fn schema(&self) -> Vec<Field> {
@@ -49,7 +63,7 @@ impl Wanted {
     }
 }
 
-fn member(entry: Entry) -> Result<WantedMember, String> {
+fn member(entry: &Entry) -> Result<WantedMember, String> {
     let Entry { name, what, kind, optional } = entry;
     let extensions: Vec<_> = what
         .split(';')
@@ -61,15 +75,7 @@ fn member(entry: Entry) -> Result<WantedMember, String> {
             "option `fields` takes extensions, as in \"jpg;png,cls:utf8,meta.json\", not {what:?}"
         ));
     }
-    let utf8 = match kind {
-        None | Some(Kind { scalar: Scalar::Bytes, dims: None }) => false,
-        Some(Kind { scalar: Scalar::Utf8, dims: None }) => true,
-        Some(_) => {
-            return Err(format!(
-                "option `fields`: `{what}` can be bytes or utf8; members are given as they stand"
-            ));
-        }
-    };
-    let name = name.unwrap_or_else(|| extensions[0].clone());
-    Ok(WantedMember { name, extensions, utf8, optional })
+    let utf8 = kind.as_ref().is_some_and(|kind| kind.scalar == Scalar::Utf8);
+    let name = name.clone().unwrap_or_else(|| extensions[0].clone());
+    Ok(WantedMember { name, extensions, utf8, optional: *optional })
 }

@@ -2,9 +2,12 @@
 //! and word by word where a person reads.
 
 mod crate_csv;
+mod differences;
+mod files;
 mod inputs;
 mod messages;
 mod options;
 mod python;
+mod real_files;
 mod splits;
 mod vectors;

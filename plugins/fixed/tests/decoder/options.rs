@@ -74,10 +74,20 @@ fn refused() {
     {
         assert!(refused(&[given]).ends_with("a record has 1 to 4294967295 bytes"), "{given:?}");
     }
-    for list in ["a", "a:int32?", "b=a:int32", "a:bytes", "a:int32[]", "a:utf8[3]", "a:bool"] {
+    for list in ["a:int32?", "b=a:int32", "a:bytes", "a:bytes[]", "a:int32[]", "a:int32[0,3]"] {
         let message = refused(&[("fields", list)]);
         assert!(message.starts_with("option `fields` takes names with types of a fixed"), "{list}");
     }
-    assert!(refused(&[("fields", "a:int32,a:int64")]).contains("two fields called `a`"));
+    assert_eq!(
+        refused(&[("fields", "a")]),
+        "option `fields`: `a` has no type; put one behind it, as in \
+         \"label:int32,x:float32[28,28],image:bytes[784]\"; there are bytes, int32, int64, float32 \
+         and float64"
+    );
+    assert_eq!(
+        refused(&[("fields", "a:bool")]),
+        "option `fields`, `a:bool`: expected bytes, int32, int64, float32 or float64, found \"bool\""
+    );
+    assert_eq!(refused(&[("fields", "a:int32,a:int64")]), "option `fields` has `a` twice");
     assert!(refused(&[("shape", "28,0")]).starts_with("option `shape` takes sizes from 1"));
 }

@@ -45,23 +45,23 @@ fn what_is_refused() {
     let cases = [
         (
             vec![("features", "values:int64")],
-            "option `features` knows the types float32, float64, int32, bytes, not \"int64\"",
+            "option `features`, `values:int64`: expected bytes, int32, float32 or float64, found \"int64\"",
         ),
         (vec![("label", "a,a")], "option `label` has `a` twice"),
         (
             vec![("features", "a"), ("label", "a")],
-            "option `label`: there is another field called `a`; write another name before the key, \
-             as in \"other=a\"",
+            "option `label`: there are two fields called `a`; put another name before one, as in \
+             \"other=a\"",
         ),
         (
             vec![("features", "label=values")],
-            "option `label`: there is another field called `label`; write another name before the \
-             key, as in \"other=values\"",
+            "option `label`: there are two fields called `label`; put another name before one, as in \
+             \"other=values\"",
         ),
         (
             vec![("features", "uid"), ("uid", "true")],
-            "option `features`: there is another field called `uid`; write another name before the \
-             key, as in \"other=uid\"",
+            "option `features`: there are two fields called `uid`; put another name before one, as in \
+             \"other=uid\"",
         ),
         (
             vec![("features", ""), ("label", "")],

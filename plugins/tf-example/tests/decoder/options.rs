@@ -30,51 +30,67 @@ fn fields_are_what_is_written() {
 
 #[test]
 fn what_is_refused() {
-    let write = "write the features to read and as what, as in features = \"image:bytes, \
-                 label:int64, weights:float32[10]\"; the types are bytes, utf8, int64 and float32";
-    let example = "in \"image, weights:float32[10], x=values:float32[28,28]\"";
+    let missing = "option `features` is missing; write the features to read and as what, as in \
+                   features = \"image:bytes, label:int64, weights:float32[10]\"; the types are bytes, \
+                   utf8, int64 and float32";
+    let example = "\"image:bytes, label:int64, weights:float32[10]\"";
     let cases = [
-        (" ", format!("option `features` is missing; {write}")),
-        ("image", format!("option `features` has `image` without a type; {write}")),
+        (" ", missing.to_owned()),
+        (
+            "image",
+            format!(
+                "option `features`: `image` has no type; put one behind it, as in {example}; there are \
+                 bytes, utf8, int64 and float32"
+            ),
+        ),
         (
             "a:int32",
-            "option `features` knows the types bytes, utf8, int64, float32, not \"int32\"".into(),
+            "option `features`, `a:int32`: expected bytes, utf8, int64 or float32, found \"int32\""
+                .into(),
         ),
         ("a:int64,a:bytes", "option `features` has `a` twice".into()),
         (
             "a:int64,a=b:bytes",
-            "option `features` has two fields called `a`; write another name before one, as in \
-             \"other=b:…\""
+            "option `features`: there are two fields called `a`; put another name before one, as in \
+             \"other=b\""
                 .into(),
         ),
         (
             "a:bytes[3]",
-            "option `features` takes one value of type bytes, not a list as in \"bytes[3]\"".into(),
+            "option `features`, `a:bytes[3]`: brackets are for numbers, not for bytes".into(),
         ),
-        ("a:int64[x]", "option `features` takes numbers between brackets, not [x]".into()),
+        (
+            "a:int64[x]",
+            "option `features`, `a:int64[x]`: expected numbers between brackets, found [x]".into(),
+        ),
         (
             "a:int64[0,0]",
-            "option `features` takes one dimension of any size, not several as in [0,0]".into(),
+            "option `features`, `a:int64[0,0]`: expected at most one size of 0, which is for any, \
+             found [0,0]"
+                .into(),
         ),
         (
             "a:int64[65536,65536]",
-            "option `features` takes at most 1073741824 elements, not [65536,65536]".into(),
+            "option `features`, `a:int64[65536,65536]`: expected at most 1073741824 elements, found \
+             [65536,65536]"
+                .into(),
         ),
         (
             "a:int64,,b:int64",
             format!(
-                "option `features` takes keys with a comma between them, as {example}, not \"\""
+                "option `features` takes fields with a comma between them, as in {example}, not \
+                 \"a:int64,,b:int64\""
             ),
         ),
         (
             "a[3]",
-            format!("option `features` takes a shape behind a type, as {example}, not \"a[3]\""),
+            "option `features`, `a[3]`: brackets stand behind a type, as in \"x:float32[10]\"".into(),
         ),
     ];
     for (features, message) in cases {
         assert_eq!(open(&[("features", features)]), Err(message), "{features}");
     }
-    assert_eq!(open(&[]), Err(format!("option `features` is missing; {write}")));
+    assert_eq!(open(&[]), Err(missing.to_owned()));
 }
 
 #[test]

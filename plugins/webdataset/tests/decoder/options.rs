@@ -39,8 +39,15 @@ fn refused() {
     }
     assert_eq!(
         fields("jpg,cls:int32"),
-        "option `fields`: `cls` can be bytes or utf8; members are given as they stand"
+        "option `fields`, `cls:int32`: expected bytes or utf8, found \"int32\""
     );
-    assert!(fields("jpg,png,jpg").contains("two fields called `jpg`"));
-    assert!(fields("__key__").contains("two fields called `__key__`"));
+    for list in ["jpg,png,jpg", "jpg,x=.JPG", "jpg,a=png;jpg", "x=jpg;jpg"] {
+        assert_eq!(fields(list), "option `fields` has `jpg` twice", "{list}");
+    }
+    assert!(fields("a=jpg,a=png").contains("two fields called `a`"));
+    assert_eq!(
+        fields("__key__"),
+        "option `fields`: there are two fields called `__key__`; put another name before one, as in \
+         \"other=__key__\""
+    );
 }

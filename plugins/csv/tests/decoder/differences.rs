@@ -1,0 +1,148 @@
+//! Where we differ from Python's `csv`, on purpose; and why. `docs/decoders.md` lists the same.
+
+use pipemill_csv::Csv;
+use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
+use pipemill_plugin::{Decoder, Options, StreamInfo};
+use serde_json::{Value, json};
+
+use crate::python::{Answer, Rows, python, rows};
+
+/// What both read in a text.
+fn both(options: &[(&str, &str)], dialect: Value, text: &str) -> (Outcome, Answer) {
+    let read = python(&[dialect], &[(0, text.as_bytes().to_vec())]).remove(0);
+    (decode_whole::<Csv>(&Setup::new(options), text.as_bytes()), read)
+}
+
+fn table(rows: &[&[&str]]) -> Rows {
+    rows.iter().map(|row| row.iter().map(|field| field.to_string()).collect()).collect()
+}
+
+/// A file that was cut short must not look whole; with `strict=True`, Python says so, too.
+#[test]
+fn open_quote() {
+    let (outcome, python) = both(&[], json!({}), "a,b\nc,\"d\n");
+    assert_eq!(python.rows, table(&[&["a", "b"], &["c", "d\n"]]));
+    assert_eq!((python.strict, python.strict_error), (1, Some("unexpected end of data".into())));
+    assert_eq!((rows(&outcome), outcome.errors.len()), (table(&[&["a", "b"]]), 1));
+}
+
+/// Likewise; and what is not in the file is not made up.
+#[test]
+fn escape_at_the_end() {
+    let (outcome, python) = both(&[("escape", "\\")], json!({"escapechar": "\\"}), "a,b\\");
+    assert_eq!(python.rows, table(&[&["a", "b\n"]]));
+    assert_eq!(python.strict_error, Some("unexpected end of data".into()));
+    assert_eq!((outcome.records.len(), outcome.errors.len()), (0, 1));
+}
+
+/// Once it has read an escaped line end, strict Python takes the last row for cut if it has no line end.
+/// No other row needs one; nothing is missing.
+#[test]
+fn escaped_line_end_in_the_last_row() {
+    let (outcome, python) = both(&[("escape", "\\")], json!({"escapechar": "\\"}), "a\\\nb");
+    assert_eq!((python.strict, python.strict_error), (0, Some("unexpected end of data".into())));
+    assert_eq!(python.rows, table(&[&["a\nb"]]));
+    assert_eq!((rows(&outcome), outcome.errors), (python.rows, vec![]));
+}
+
+/// Files of old Macs are rare, and a CR that was left in a text must not cut a row in two. With
+/// `lone_cr` we do as Python does.
+#[test]
+fn cr_alone() {
+    let (outcome, python) = both(&[], json!({}), "a\rb\n\"c\"\rd\n");
+    assert_eq!(python.rows, table(&[&["a"], &["b"], &["c"], &["d"]]));
+    assert_eq!(rows(&outcome), table(&[&["a\rb"], &["c\rd"]]));
+    let (outcome, python) = both(&[("lone_cr", "true")], json!({}), "a\rb\n\"c\"\rd\n");
+    assert_eq!(rows(&outcome), python.rows);
+    // Of several, the last belongs to the line end.
+    let (outcome, python) = both(&[], json!({"by_lf": true}), "a\r\r\nb\n");
+    assert_eq!(python.rows, table(&[&["a"], &["b"]]));
+    assert_eq!(rows(&outcome), table(&[&["a\r"], &["b"]]));
+}
+
+/// A row without any field is no record: it would be ragged, and files often end in such lines.
+#[test]
+fn blank_lines() {
+    let (outcome, python) = both(&[], json!({}), "\na\r\n\r\n\"\"\n");
+    assert_eq!(python.rows, table(&[&[], &["a"], &[], &[""]]));
+    assert_eq!(rows(&outcome), table(&[&["a"], &[""]]));
+}
+
+/// In Python, the encoding says whether there is one ("utf-8-sig"); we have bytes and no encoding.
+#[test]
+fn byte_order_mark() {
+    let (outcome, python) = both(&[], json!({"keep_bom": true}), "\u{feff}a\n\u{feff}b\n");
+    assert_eq!(python.rows, table(&[&["ï»¿a"], &["ï»¿b"]]));
+    assert_eq!(rows(&outcome), table(&[&["a"], &["ï»¿b"]]));
+}
+
+/// Fields have names and batches have columns; a row that is not like the others is most often damage.
+#[test]
+fn ragged() {
+    let (outcome, python) = both(&[], json!({}), "a,b\nc\n");
+    assert_eq!(python.rows, table(&[&["a", "b"], &["c"]]));
+    assert_eq!((rows(&outcome), outcome.errors.len()), (table(&[&["a", "b"]]), 1));
+    let (outcome, _) = both(&[("flexible", "true")], json!({}), "a,b\nc\n");
+    assert_eq!(outcome.records[1], [Some(b"c".to_vec()), None]);
+}
+
+/// `strict=True` refuses it; without, and with us, it is a part of the field. Real files have it, and
+/// nothing is lost.
+#[test]
+fn text_behind_a_closing_quote() {
+    let (outcome, python) = both(&[], json!({}), "\"a\"b,\"c\" \n");
+    assert_eq!((python.strict, python.strict_error), (0, Some("',' expected after '\"'".into())));
+    assert_eq!(rows(&outcome), table(&[&["ab", "c "]]));
+    assert_eq!(rows(&outcome), python.rows);
+}
+
+/// Python limits fields to 131072 characters; we limit rows, by `max_record`.
+#[test]
+fn long_fields() {
+    let text = format!("a\n{}\n", "b".repeat(131_073));
+    let (outcome, python) = both(&[], json!({"limit": 131_072}), &text);
+    assert_eq!(python.error, Some("field larger than field limit (131072)".into()));
+    assert_eq!((python.rows.len(), outcome.records.len()), (1, 2));
+    let mut setup = Setup::new(&[]);
+    setup.max_record = 131_072;
+    let outcome = decode_whole::<Csv>(&setup, text.as_bytes());
+    assert_eq!((outcome.records.len(), outcome.errors.len()), (1, 1));
+}
+
+/// Python has no comments. With `comment`, what starts such a line is looked for only where a row can
+/// start.
+#[test]
+fn comments() {
+    let text = "#a\nb,\"\n#c\"\n";
+    let (outcome, python) = both(&[("comment", "#")], json!({}), text);
+    assert_eq!(python.rows, table(&[&["#a"], &["b", "\n#c"]]));
+    assert_eq!(rows(&outcome), table(&[&["b", "\n#c"]]));
+    let (outcome, _) = both(&[("flexible", "true"), ("names", "x,y")], json!({}), text);
+    assert_eq!(rows(&outcome), python.rows);
+}
+
+/// Python takes any character for a delimiter or quote. We read bytes, and a byte of a longer
+/// character is none.
+#[test]
+fn delimiters_that_are_no_ascii() {
+    let python = python(&[json!({"delimiter": "§"})], &[(0, "a§b\n".as_bytes().to_vec())]);
+    assert_eq!(python[0].rows, table(&[&["a", "b"]]));
+    let given = [("delimiter".to_owned(), "§".to_owned())];
+    let options = Options::new(&Csv::options(), &given).expect("a string");
+    let info =
+        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
+    assert!(Csv::open(&options, &info).expect_err("refused").contains("one byte of ASCII"));
+}
+
+/// `skipinitialspace=True` drops blanks before fields; we have no such option: blanks are text, but
+/// around numbers.
+#[test]
+fn blanks_before_fields() {
+    let (outcome, python) = both(&[], json!({"skipinitialspace": true}), "a, b, \"c\"\n");
+    assert_eq!(python.rows, table(&[&["a", "b", "c"]]));
+    assert_eq!(rows(&outcome), table(&[&["a", " b", " \"c\""]]));
+    let options = [("types", "int32")];
+    let outcome = decode_whole::<Csv>(&Setup::new(&options), b"1, 2 , \t3\n");
+    let numbers = [1i32, 2, 3].map(|number| Some(number.to_le_bytes().to_vec()));
+    assert_eq!(outcome.records, [numbers]);
+}

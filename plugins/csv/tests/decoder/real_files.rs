@@ -1,0 +1,86 @@
+//! Files that pandas, PyArrow and CPython wrote, and what each reads in its own: see `fixtures/make.py`.
+
+use std::path::Path;
+
+use pipemill_csv::Csv;
+use pipemill_plugin::testing::{Outcome, Record, Setup, assert_any_split};
+use serde_json::Value;
+
+/// Decodes a file of `told.json` with the options told there and some more.
+fn decode(told: &Value, more: &[(&str, &str)]) -> Outcome {
+    let name = told["file"].as_str().expect("a name");
+    let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
+    let file = std::fs::read(fixtures.join(name)).expect("the fixture is there");
+    let options = told["options"].as_object().expect("options").iter();
+    let mut options: Vec<_> =
+        options.map(|(name, value)| (name.as_str(), value.as_str().expect("text"))).collect();
+    options.extend(more);
+    let setup = Setup::new(&options);
+    let outcome = assert_any_split::<Csv>(&setup, &file, &[100; 60]);
+    assert_any_split::<Csv>(&setup, &file, &vec![1; file.len()]);
+    assert_eq!(outcome.errors, [], "{name}");
+    outcome
+}
+
+fn told() -> Vec<Value> {
+    serde_json::from_str(include_str!("../fixtures/told.json")).expect("the fixture is JSON")
+}
+
+/// The bits of a float, `None` for NaN and for none.
+fn bits<const SIZE: usize>(bytes: &[u8]) -> Option<u64> {
+    let mut whole = [0; 8];
+    whole[..SIZE].copy_from_slice(bytes);
+    let bits = u64::from_le_bytes(whole);
+    let nan = if SIZE == 4 {
+        f32::from_bits(bits as u32).is_nan()
+    } else {
+        f64::from_bits(bits).is_nan()
+    };
+    (!nan).then_some(bits)
+}
+
+#[test]
+fn texts() {
+    for told in told() {
+        if told.get("dense").is_some() {
+            continue;
+        }
+        let outcome = decode(&told, &[("types", "utf8")]);
+        let schema = outcome.schema.expect("known");
+        let names: Vec<_> = schema.iter().map(|field| field.name.as_str()).collect();
+        let text = |field: &Option<Vec<u8>>| {
+            String::from_utf8(field.clone().expect("never absent")).expect("UTF-8")
+        };
+        let row = |record: &Record| record.iter().map(text).collect();
+        let rows: Vec<Vec<_>> = outcome.records.iter().map(row).collect();
+        assert_eq!(Value::from(names), told["names"], "{}", told["file"]);
+        assert_eq!(Value::from(rows), told["rows"], "{}", told["file"]);
+    }
+}
+
+#[test]
+fn numbers() {
+    for told in told() {
+        for (column, numbers) in told["floats"].as_object().into_iter().flatten() {
+            let types = format!("{column}:float64");
+            let outcome = decode(&told, &[("types", &types), ("columns", column)]);
+            let number = |record: &Record| record[0].as_deref().and_then(bits::<8>);
+            let found: Vec<_> = outcome.records.iter().map(number).collect();
+            assert_eq!(Value::from(found), *numbers, "{}", told["file"]);
+        }
+    }
+}
+
+#[test]
+fn dense() {
+    for told in told() {
+        let Some(rows) = told.get("dense") else { continue };
+        let outcome = decode(&told, &[]);
+        let row = |record: &Record| {
+            let numbers = record.iter().flatten().flat_map(|field| field.chunks_exact(4));
+            numbers.map(bits::<4>).collect::<Vec<_>>()
+        };
+        let found: Vec<_> = outcome.records.iter().map(row).collect();
+        assert_eq!(Value::from(found), *rows);
+    }
+}
