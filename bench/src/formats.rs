@@ -39,7 +39,7 @@ const CASES: [Case; 4] = [
         writer: "recordio_protobuf",
         decoder: "recordio-protobuf",
         options: "",
-        consume: &["arrays", "values"],
+        consume: &["arrays", "features"],
         peers: &[("sagemaker", 20.0)],
     },
     Case {
