@@ -75,13 +75,14 @@ wasm:
 # What plugins in C and Python are built with. Without clang, and unless Python is asked for, which takes
 # minutes, those tests are left out: each says so.
 has-clang = clang --print-prog-name=wasm-ld 2>/dev/null | grep -q /
+apt-clang = apt-get install -qq -y --no-install-recommends clang lld >/dev/null 2>&1
 if-clang  = $(if $(shell $(has-clang) && echo yes),$(1))
 if-python = $(if $(PIPEMILL_TEST_PYTHON_PLUGINS),$(1))
 plugin-tools = $(call if-python,PATH="$(VENV)/bin:$$PATH")
 
 compilers: $(call if-python,venv)
 	@$(has-clang) || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-	    apt-get install -qq -y --no-install-recommends clang lld >/dev/null || true
+	    $(apt-clang) || { apt-get update -qq && $(apt-clang); } || true
 	@$(has-clang) || \
 	    echo "make: no clang and lld: decoders in C are not tested; on Debian: apt-get install clang lld"
 	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25,\
