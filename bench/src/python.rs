@@ -122,12 +122,14 @@ pub fn seconds_of(command: &mut Command) -> Result<f64> {
     Ok(words(command)?.get(2).context("no figures printed")?.parse()?)
 }
 
-/// What a script prints.
+/// What a script prints last: libraries have things to say before.
 fn words(command: &mut Command) -> Result<Vec<String>> {
     let done = command
         .stderr(Stdio::inherit())
         .output()
         .context("starting Python; `make bench` sets it up")?;
     ensure!(done.status.success(), "{command:?}: {}", done.status);
-    Ok(String::from_utf8(done.stdout)?.split_whitespace().map(str::to_owned).collect())
+    let text = String::from_utf8(done.stdout)?;
+    let last = text.lines().last().unwrap_or_default();
+    Ok(last.split_whitespace().map(str::to_owned).collect())
 }
