@@ -103,11 +103,8 @@ fn what_no_compiler_would_do() {
     assert_eq!(decode(&load(&engine, &tiny("", "")).expect("it fits")), Ok(2), "and all is well");
 }
 
-/// How many mutants; the full corpus by `PIPEMILL_TEST_MUTANTS=10000`.
-fn mutants() -> usize {
-    let asked = std::env::var("PIPEMILL_TEST_MUTANTS").ok();
-    asked.map_or(1_500, |count| count.parse().expect("a number"))
-}
+/// How many mutants.
+const MUTANTS: usize = 10_000;
 
 /// Binaries with bytes changed at random: nearly all are refused; those that are not run and end.
 #[test]
@@ -116,7 +113,7 @@ fn mutants_are_refused_or_run() {
     let sound = tiny("", "");
     let mut rng = fastrand::Rng::with_seed(48);
     let (mut refused, mut ran) = (0, 0);
-    for number in 0..mutants() {
+    for number in 0..MUTANTS {
         let mut wasm = sound.clone();
         for _ in 0..rng.usize(1..=3) {
             let at = rng.usize(8..wasm.len());
