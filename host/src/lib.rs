@@ -8,6 +8,7 @@ pub mod cli;
 pub mod config;
 pub mod decode;
 pub mod feed;
+mod hex;
 pub mod json;
 pub mod kit;
 pub mod ring;

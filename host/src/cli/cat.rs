@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::print::{Output, Printer};
-use super::{engine, exit};
+use super::{engine, exit, load};
 use crate::channel::{Channel, Failure, OnError, Outcome, Policy, Totals};
-use crate::decode::{Limits, Plugin};
+use crate::decode::Limits;
 use crate::source::{Compression, Paths};
 use crate::stop::Stop;
 
@@ -79,15 +79,10 @@ pub(super) fn main(args: Args) -> ExitCode {
         Ok(engine) => engine,
         Err(code) => return code,
     };
-    let plugin = match Plugin::load(&engine, &args.decoder, None) {
+    let plugin = match load(&engine, &args.decoder, &args.options, exit::USAGE) {
         Ok(plugin) => plugin,
-        Err(error) => return exit::because(exit::USAGE, error),
+        Err(code) => return code,
     };
-    let faults = plugin.check_options(&args.options);
-    if !faults.is_empty() {
-        let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
-        return exit::because(exit::USAGE, faults.join("\npipemill: "));
-    }
     let stop = match Stop::new() {
         Ok(stop) => stop,
         Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error}")),

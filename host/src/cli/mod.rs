@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::decode::Engine;
+use crate::decode::{Engine, Plugin};
 
 /// Streams records out of pipes and files, through sandboxed decoders, into shared memory.
 #[derive(Parser)]
@@ -37,6 +37,24 @@ enum Command {
 fn engine() -> Result<Engine, ExitCode> {
     Engine::of_environment()
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
+}
+
+/// Loads a decoder for the command line and checks its options; or says what is wrong, and gives what to
+/// exit with: `unusable` for the decoder.
+fn load(
+    engine: &Engine,
+    name: &str,
+    options: &[(String, String)],
+    unusable: u8,
+) -> Result<Plugin, ExitCode> {
+    let plugin =
+        Plugin::load(engine, name, None).map_err(|error| exit::because(unusable, error))?;
+    let faults: Vec<_> =
+        plugin.check_options(options).into_iter().map(|(_, fault)| fault).collect();
+    if faults.is_empty() {
+        return Ok(plugin);
+    }
+    Err(exit::because(exit::USAGE, faults.join("\npipemill: ")))
 }
 
 /// Runs the command line of this process.

@@ -166,6 +166,14 @@ impl DecoderRef {
             DecoderRef::Name(text.to_owned())
         }
     }
+
+    /// The text again, as plugins are loaded by it.
+    pub fn text(&self) -> String {
+        match self {
+            DecoderRef::Name(name) => name.clone(),
+            DecoderRef::File(path) => path.to_string_lossy().into_owned(),
+        }
+    }
 }
 
 /// Who gets a batch.

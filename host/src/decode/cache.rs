@@ -16,8 +16,9 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
 
-use super::digest::{Digest, hex};
+use super::digest::Digest;
 use super::engine::Engine;
+use crate::hex;
 
 /// Environment variable with the folder's path, or `off`.
 pub const CACHE: &str = "PIPEMILL_CACHE";
@@ -130,7 +131,7 @@ impl Cache {
 fn file_name(engine: &wasmtime::Engine, digest: &Digest) -> String {
     let mut settings = Settings(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut settings);
-    format!("{digest}-{}.code", &hex(&settings.0.finalize())[..16])
+    format!("{digest}-{}.code", &hex::encode(&settings.0.finalize())[..16])
 }
 
 /// Hashes as SHA-256, so that the same settings have the same name in every process.

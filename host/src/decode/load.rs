@@ -156,7 +156,12 @@ fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component,
     }
     let wrapped;
     let wasm = if wasm.starts_with(CORE_MODULE) {
-        wrapped = wrap(wasm)?;
+        wrapped = wrap(wasm).map_err(|why| {
+            format!(
+                "is a core module that can't be made a component: {why:#}; build it with \
+                 pipemill-plugin for wasm32-unknown-unknown"
+            )
+        })?;
         &wrapped
     } else {
         wasm
@@ -175,14 +180,9 @@ fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component,
 
 /// Makes a component of a core module that says itself, as the SDK makes it say, which interface it
 /// implements.
-fn wrap(module: &[u8]) -> Result<Vec<u8>, String> {
-    ComponentEncoder::default()
-        .module(module)
-        .and_then(|encoder| encoder.validate(true).encode())
-        .map_err(|why| {
-            format!(
-                "is a core module that can't be made a component: {why:#}; build it with \
-                 pipemill-plugin for wasm32-unknown-unknown"
-            )
-        })
+///
+/// # Errors
+/// It says none, or does not fit it.
+pub fn wrap(module: &[u8]) -> anyhow::Result<Vec<u8>> {
+    ComponentEncoder::default().module(module)?.validate(true).encode()
 }

@@ -23,7 +23,7 @@ pub use engine::{Engine, PLUGIN_PATH};
 pub use failure::{Fault, FaultKind};
 pub use imports::printable;
 pub use limits::Limits;
-pub use load::PluginError;
+pub use load::{PluginError, wrap};
 pub use plugin::{OptionSpec, Plugin};
 pub use stream::{Answer, Field, Resume, Scalar, Stream, StreamInfo};
 pub use watch::Watch;

@@ -7,7 +7,7 @@ use pipemill_ring::host::{Ring, RingConfig};
 use pipemill_ring::protocol;
 
 use crate::channel::{Channel, Policy};
-use crate::config::{self, Config, DecoderRef, Fault};
+use crate::config::{self, Config, Fault};
 use crate::decode::{Engine, Plugin};
 use crate::source::{Fifos, Files, Pattern, Source, stdin};
 use crate::stop::Stop;
@@ -73,10 +73,6 @@ pub fn load(
     channel: &config::Channel,
     engine: &Engine,
 ) -> Result<Plugin, Vec<Fault>> {
-    let name = match &channel.decoder {
-        DecoderRef::Name(name) => name.clone(),
-        DecoderRef::File(path) => path.to_string_lossy().into_owned(),
-    };
     let fault = |place: config::Place, message: String| Fault {
         file: config.file.clone(),
         place,
@@ -85,7 +81,7 @@ pub fn load(
         message,
         remedy: None,
     };
-    let plugin = Plugin::load(engine, &name, channel.sha256.as_ref())
+    let plugin = Plugin::load(engine, &channel.decoder.text(), channel.sha256.as_ref())
         .map_err(|error| vec![fault(channel.decoder_place, error.to_string())])?;
     let faults = plugin.check_options(&channel.options);
     if faults.is_empty() {

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use super::{engine, exit};
 use crate::cli::config;
-use crate::config::DecoderRef;
 use crate::decode::{CACHE, Cache, Plugin};
 
 /// Compile plugins into the cache, so that `run` starts at once.
@@ -29,13 +28,8 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
     };
     let mut wanted: Vec<_> = args.plugins.iter().map(|name| (name.clone(), None)).collect();
     if let Some(file) = &args.config {
-        wanted.extend(config::read(file)?.channels.into_iter().map(|channel| {
-            let name = match channel.decoder {
-                DecoderRef::Name(name) => name,
-                DecoderRef::File(path) => path.to_string_lossy().into_owned(),
-            };
-            (name, channel.sha256)
-        }));
+        let channels = config::read(file)?.channels.into_iter();
+        wanted.extend(channels.map(|channel| (channel.decoder.text(), channel.sha256)));
     }
     let engine = engine()?;
     for (name, pinned) in &wanted {

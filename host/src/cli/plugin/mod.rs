@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::cat::key_value;
-use super::{engine, exit};
-use crate::decode::{BUILTINS, Engine, Limits, Plugin};
+use super::{engine, exit, load};
+use crate::decode::{BUILTINS, Limits};
 use crate::kit::Subject;
 
 /// Make, build, look through, test, time and compile plugins.
@@ -66,17 +66,7 @@ struct Meant {
 impl Meant {
     /// Loads it; or says why not, and gives what to exit with.
     fn load(&self) -> Result<Subject, ExitCode> {
-        self.load_into(&engine()?)
-    }
-
-    fn load_into(&self, engine: &Engine) -> Result<Subject, ExitCode> {
-        let plugin = Plugin::load(engine, &self.plugin, None)
-            .map_err(|error| exit::because(exit::DATA, error))?;
-        let faults = plugin.check_options(&self.options);
-        if !faults.is_empty() {
-            let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
-            return Err(exit::because(exit::USAGE, faults.join("\npipemill: ")));
-        }
+        let plugin = load(&engine()?, &self.plugin, &self.options, exit::DATA)?;
         Ok(Subject {
             plugin,
             options: self.options.clone(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Meant, exit, read};
 use crate::decode::Limits;
+use crate::hex;
 use crate::kit::{Case, Expected, Finding, Property, Subject, Trial, try_out};
 
 /// Test a plugin: whatever the pieces its input comes in, wherever it is cut off, however it is damaged.
@@ -54,9 +55,9 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
     log::set_max_level(log::LevelFilter::Off);
     let subject = args.meant.load()?;
     let subject = Subject { limits: Limits { time: HANGS, ..subject.limits.clone() }, ..subject };
-    if let Some(hex) = &args.hex {
-        let input =
-            bytes(hex).map_err(|why| exit::because(exit::USAGE, format!("--hex: {why}")))?;
+    if let Some(digits) = &args.hex {
+        let why = "--hex: expected an even number of hexadecimal digits";
+        let input = hex::decode(digits).ok_or_else(|| exit::because(exit::USAGE, why))?;
         return one(args, &subject, &input);
     }
     let expected = args.expect.as_deref().map(expected).transpose()?;
@@ -119,8 +120,7 @@ fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
     };
     let input = &case.input;
     if input.len() <= ON_COMMAND_LINE {
-        let digits: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
-        command.push_str(&format!(" --hex '{digits}'"));
+        command.push_str(&format!(" --hex '{}'", hex::encode(input)));
     } else {
         let file = "pipemill-plugin-test.bin";
         match std::fs::write(file, input) {
@@ -150,17 +150,6 @@ fn expected(path: &Path) -> Result<Expected, ExitCode> {
     let text = String::from_utf8_lossy(&read(path)?).into_owned();
     Expected::parse(&text)
         .map_err(|why| exit::because(exit::USAGE, format!("{}: {why}", path.display())))
-}
-
-fn bytes(hex: &str) -> Result<Vec<u8>, String> {
-    let digits: Option<Vec<u8>> =
-        hex.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
-    match digits {
-        Some(digits) if digits.len().is_multiple_of(2) => {
-            Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-        }
-        _ => Err("expected an even number of hexadecimal digits".to_owned()),
-    }
 }
 
 /// As a shell takes it.

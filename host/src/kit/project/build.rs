@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 use super::template::WIT;
 use super::{Language, c, python, rust};
+use crate::decode;
 
 /// Why there is no plugin.
 #[derive(Debug, thiserror::Error)]
@@ -72,13 +73,10 @@ fn described(mut module: Vec<u8>) -> Result<Vec<u8>, BuildError> {
 }
 
 fn wrap(module: &[u8]) -> Result<Vec<u8>, BuildError> {
-    ComponentEncoder::default()
-        .module(module)
-        .and_then(|encoder| encoder.validate(true).encode())
-        .map_err(|why| {
-            BuildError::wrong(format!(
-                "what was compiled is not a decoder: {why:#}; a Rust crate names its decoder by \
-                 `pipemill_plugin::export!`, a C project has pipemill's src/pipemill.c"
-            ))
-        })
+    decode::wrap(module).map_err(|why| {
+        BuildError::wrong(format!(
+            "what was compiled is not a decoder: {why:#}; a Rust crate names its decoder by \
+             `pipemill_plugin::export!`, a C project has pipemill's src/pipemill.c"
+        ))
+    })
 }
