@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use pipemill::source::{Compression, Files, Pattern};
+use pipemill::source::{Compression, Files, Pattern, Reading};
 use pipemill::stop::Stop;
 
 use crate::data::{self, Format};
@@ -35,7 +35,8 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
         let (wasm, native) = in_turns(
             || {
                 let pattern = Pattern::File(path.clone());
-                let files = Files::new(pattern, 1, Compression::None, stop.clone());
+                let reading = Reading { compression: Compression::None, ..Reading::default() };
+                let files = Files::new(pattern, reading, stop.clone());
                 let (seconds, totals) = mill.run(&place.dir, Box::new(files))?;
                 counts.0 = totals.records;
                 Ok(seconds)

@@ -1,33 +1,43 @@
-//! The platform's Pipe-mode agent, played with files: one FIFO an epoch, objects back to back.
+//! The platform's Pipe-mode agent, played with files or with objects in S3: for each channel one FIFO an epoch,
+//! objects back to back.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::source::{Pattern, SourceError};
+use crate::source::{Got, Object, Source, SourceError, Step};
+use crate::stop::Stop;
 
-/// What to feed, where, and how often.
-pub struct Feed {
-    /// Files, or folders whose files are taken by name.
-    pub from: Vec<PathBuf>,
-    /// The FIFOs' folder.
-    pub to: PathBuf,
-    /// The channel's name.
-    pub channel: String,
-    /// How many epochs; endless without.
-    pub epochs: Option<u32>,
+/// Bytes read and written at a time: what a pipe can be made to hold.
+const BUFFER: usize = 1 << 20;
+
+/// A channel to feed.
+pub struct Channel {
+    /// Its name.
+    pub name: String,
+    /// Its objects, epoch after epoch.
+    pub source: Box<dyn Source>,
 }
 
 /// Why feeding ended.
 #[derive(Debug)]
 pub enum FeedError {
-    /// A file is not there or can't be read.
-    Source(SourceError),
+    /// An object is not there or can't be read.
+    Source {
+        /// The channel.
+        channel: String,
+        /// Its epoch.
+        epoch: u32,
+        /// Why.
+        error: SourceError,
+    },
     /// A FIFO can't be made or written.
     Io {
         /// The file.
@@ -39,95 +49,174 @@ pub enum FeedError {
     },
 }
 
-impl Feed {
-    /// Feeds epoch after epoch. Leaves no FIFO behind, not even if SIGINT or SIGTERM ends it, for
-    /// which it must be called before other threads are started.
-    ///
-    /// # Errors
-    /// See [`FeedError`].
-    pub fn run(&self) -> Result<(), FeedError> {
-        let files = self.files().map_err(FeedError::Source)?;
-        let io = |path: &Path, doing| {
-            let path = path.to_owned();
-            move |error: io::Error| FeedError::Io { path, doing, error }
+/// Makes the process leave no FIFO behind if SIGINT, SIGTERM or SIGHUP ends it, and asks `stop` then. To be called
+/// before any other thread is started.
+///
+/// # Errors
+/// The machine gives no thread.
+pub fn prepare(stop: Stop) -> io::Result<Fifos> {
+    let fifos = Fifos::default();
+    remove_on_signals(fifos.clone(), stop)?;
+    Ok(fifos)
+}
+
+/// Feeds all channels, epoch after epoch, until their sources end or one fails.
+///
+/// # Errors
+/// See [`FeedError`]; the first one ends all channels.
+pub fn feed(channels: Vec<Channel>, to: &Path, fifos: &Fifos) -> Result<(), FeedError> {
+    fs::create_dir_all(to).map_err(io_error(to, "make the folder"))?;
+    let (sender, ended) = mpsc::channel();
+    let count = channels.len();
+    for channel in channels {
+        let (sender, fifos, to_folder) = (sender.clone(), fifos.clone(), to.to_owned());
+        let feed = move || {
+            // The receiver is there until all have ended, or the process is at its end.
+            let _ = sender.send(feed_channel(channel, &to_folder, &fifos));
         };
-        fs::create_dir_all(&self.to).map_err(io(&self.to, "make the folder"))?;
-        let current = Arc::new(Mutex::new(None));
-        remove_on_signals(current.clone()).map_err(io(&self.to, "wait for signals"))?;
-        for epoch in 0..self.epochs.unwrap_or(u32::MAX) {
-            let fifo = self.to.join(format!("{}_{epoch}", self.channel));
-            let _guard = Fifo::make(&fifo, &current).map_err(io(&fifo, "make the FIFO"))?;
-            // Blocks until there is a reader.
-            let mut pipe =
-                OpenOptions::new().write(true).open(&fifo).map_err(io(&fifo, "open it"))?;
-            match write_all(&files, &mut pipe) {
-                Ok(bytes) => log::info!("{}: {bytes} bytes", fifo.display()),
-                Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => {
-                    log::info!("{}: the reader closed early", fifo.display());
+        // A FIFO without a reader blocks its thread: one that fails does not wait for the others.
+        thread::Builder::new().spawn(feed).map_err(io_error(to, "start a thread for"))?;
+    }
+    let ends = ended.iter().take(count).find(Result::is_err).unwrap_or(Ok(()));
+    fifos.remove();
+    ends
+}
+
+fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> FeedError + 'a {
+    move |error| FeedError::Io { path: path.to_owned(), doing, error }
+}
+
+/// One channel, to the end of its source. An epoch's FIFO is made when the epoch before it is over, and opened, which
+/// waits for a reader, before anything of it is read.
+fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedError> {
+    let Channel { name, mut source } = channel;
+    let mut buffer = vec![0; BUFFER];
+    let mut pipe: Option<Pipe> = None;
+    let mut epoch = 0;
+    loop {
+        let step = source.next();
+        let step =
+            step.map_err(|error| FeedError::Source { channel: name.clone(), epoch, error })?;
+        match step {
+            Step::End => return Ok(()),
+            Step::EpochEnd(ended) => {
+                // An epoch may be empty, and its FIFO is there all the same.
+                let pipe = match pipe.take() {
+                    Some(pipe) => pipe,
+                    None => Pipe::open(to, &name, ended, fifos)?,
+                };
+                log::info!("{}: {} bytes", pipe.path.display(), pipe.bytes);
+                epoch = ended + 1;
+            }
+            Step::Object(object) => {
+                epoch = object.epoch;
+                let open = match &mut pipe {
+                    Some(pipe) => pipe,
+                    none => none.insert(Pipe::open(to, &name, epoch, fifos)?),
+                };
+                if copy(object, open, &mut buffer, &name)? == Copied::ReaderLeft {
+                    log::info!("{}: the reader closed early", open.path.display());
+                    source.end_epoch();
                 }
-                Err((path, error)) => return Err(io(&path, "feed it")(error)),
             }
         }
-        Ok(())
     }
+}
 
-    fn files(&self) -> Result<Vec<PathBuf>, SourceError> {
-        let list = |path: &PathBuf| {
-            if path.is_dir() {
-                return Pattern::Folder(path.clone()).list();
+#[derive(PartialEq, Eq)]
+enum Copied {
+    All,
+    ReaderLeft,
+}
+
+fn copy(
+    mut object: Object,
+    pipe: &mut Pipe,
+    buffer: &mut [u8],
+    channel: &str,
+) -> Result<Copied, FeedError> {
+    let failed =
+        |error| FeedError::Source { channel: channel.to_owned(), epoch: object.epoch, error };
+    loop {
+        match object.input.read(buffer, None).map_err(failed)? {
+            Got::Bytes(count) => match pipe.file.write_all(&buffer[..count]) {
+                Ok(()) => pipe.bytes += count as u64,
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                    return Ok(Copied::ReaderLeft);
+                }
+                Err(error) => return Err(io_error(&pipe.path, "write it")(error)),
+            },
+            Got::End => return Ok(Copied::All),
+            Got::Nothing => {}
+            // The process is at its end.
+            Got::Stopped => return Ok(Copied::ReaderLeft),
+        }
+    }
+}
+
+/// An epoch's FIFO; it goes when its epoch is over.
+struct Pipe {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    fifos: Fifos,
+}
+
+impl Pipe {
+    /// Makes it, and waits for a reader.
+    fn open(to: &Path, channel: &str, epoch: u32, fifos: &Fifos) -> Result<Self, FeedError> {
+        let path = to.join(format!("{channel}_{epoch}"));
+        fifos.make(&path).map_err(io_error(&path, "make the FIFO"))?;
+        let file = OpenOptions::new().write(true).open(&path);
+        match file {
+            Ok(file) => Ok(Self { path, file, bytes: 0, fifos: fifos.clone() }),
+            Err(error) => {
+                fifos.remove_one(&path);
+                Err(io_error(&path, "open it")(error))
             }
-            let shown = path.display().to_string();
-            // Opened now, so that a wrong path is an error at once and not after an epoch.
-            File::open(path).map_err(|error| SourceError::io(shown, "can't open it", &error))?;
-            Ok(vec![path.clone()])
-        };
-        Ok(self.from.iter().map(list).collect::<Result<Vec<_>, _>>()?.concat())
+        }
     }
 }
 
-/// Files back to back, by the kernel's own ways from file to pipe where it has them.
-fn write_all(files: &[PathBuf], pipe: &mut File) -> Result<u64, (PathBuf, io::Error)> {
-    let mut bytes = 0;
-    for path in files {
-        let copied = File::open(path).and_then(|mut file| io::copy(&mut file, pipe));
-        bytes += copied.map_err(|error| (path.clone(), error))?;
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        self.fifos.remove_one(&self.path);
     }
-    Ok(bytes)
 }
 
-type Current = Arc<Mutex<Option<PathBuf>>>;
+/// The FIFOs that are there now. The lock is held while one is made or removed, and never for longer.
+#[derive(Clone, Default)]
+pub struct Fifos(Arc<Mutex<BTreeSet<PathBuf>>>);
 
-/// A FIFO that goes when its epoch is over.
-struct Fifo(Current);
-
-impl Fifo {
-    fn make(path: &Path, current: &Current) -> io::Result<Self> {
+impl Fifos {
+    fn make(&self, path: &Path) -> io::Result<()> {
+        let mut fifos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = fs::remove_file(path)
             && error.kind() != ErrorKind::NotFound
         {
             return Err(error);
         }
         mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_owned());
-        Ok(Self(current.clone()))
+        fifos.insert(path.to_owned());
+        Ok(())
     }
-}
 
-impl Drop for Fifo {
-    fn drop(&mut self) {
-        remove(&self.0);
+    fn remove_one(&self, path: &Path) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
+            // Whoever removed it before has done what was to be done.
+            let _ = fs::remove_file(path);
+        }
     }
-}
 
-fn remove(current: &Current) {
-    if let Some(path) = current.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        // Whoever removed it before has done what was to be done.
-        let _ = fs::remove_file(path);
+    fn remove(&self) {
+        for path in std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
 /// Opening a FIFO can block for ever, so signals are waited for beside it.
-fn remove_on_signals(current: Current) -> io::Result<()> {
+fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGTERM);
@@ -135,10 +224,11 @@ fn remove_on_signals(current: Current) -> io::Result<()> {
     signals.thread_block()?;
     let wait = move || {
         if let Ok(signal) = signals.wait() {
-            remove(&current);
+            stop.ask();
+            fifos.remove();
             std::process::exit(128 + signal as i32);
         }
     };
-    std::thread::Builder::new().name("pipemill-signals".into()).spawn(wait)?;
+    thread::Builder::new().name("pipemill-signals".into()).spawn(wait)?;
     Ok(())
 }

@@ -13,6 +13,7 @@ pub mod json;
 pub mod kit;
 pub mod ring;
 pub mod run;
+pub mod sagemaker;
 pub mod source;
 pub mod stop;
 mod suggest;

@@ -7,13 +7,13 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::print::{Output, Printer};
-use super::{engine, exit, load};
+use super::{engine, exit, load, progress, s3};
 use crate::channel::{Channel, Failure, OnError, Outcome, Policy, Totals};
 use crate::decode::Limits;
-use crate::source::{Compression, Paths};
+use crate::source::{Compression, Paths, Reading};
 use crate::stop::Stop;
 
-/// Decode files, FIFOs or standard input to standard output.
+/// Decode files, FIFOs, objects in S3 or standard input to standard output.
 ///
 /// Exits with 0 when all was decoded, 64 if the command line is wrong, 65 if something could not be
 /// decoded (all records before it have been printed), 66 if an input is not there.
@@ -43,7 +43,9 @@ pub(super) struct Args {
     /// How the input is compressed
     #[arg(long, value_enum, default_value = "auto")]
     compression: CompressionArg,
-    /// Files, folders, FIFOs; `-` is standard input
+    #[command(flatten)]
+    s3: s3::S3Args,
+    /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<String>,
 }
@@ -98,9 +100,11 @@ pub(super) fn main(args: Args) -> ExitCode {
         CompressionArg::Gzip => Compression::Gzip,
         CompressionArg::Zstd => Compression::Zstd,
     };
+    let reading = Reading { compression, ..Reading::default() };
+    let source = Paths::new(args.sources, reading, args.s3.access(), stop);
     let channel = Channel {
         name: "cat".to_owned(),
-        source: Box::new(Paths::new(args.sources, compression, stop)),
+        source: progress::shown(Box::new(source)),
         plugin,
         options: args.options,
         limits: Limits::for_records(args.max_record),
@@ -114,7 +118,9 @@ pub(super) fn main(args: Args) -> ExitCode {
 
 /// A remedy names keys of the configuration; here, some of them are options of the command line.
 fn in_words_of_the_command(mut failure: Failure) -> Failure {
-    for key in ["on_error", "max_record", "max_errors", "quarantine", "compression"] {
+    for key in
+        ["on_error", "max_record", "max_errors", "quarantine", "compression", "region", "endpoint"]
+    {
         let option = format!("`--{}`", key.replace('_', "-"));
         let remedy = &mut failure.fault.remedy;
         *remedy = remedy.replace(&format!("`{key}`"), &option);

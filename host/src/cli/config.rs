@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::{engine, exit};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Fault};
 use crate::run;
 
 /// Check or show a configuration.
@@ -61,11 +61,22 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 /// Reads a configuration, or says all that is wrong with it.
 pub(super) fn read(file: &Path) -> Result<Config, ExitCode> {
+    read_by(file, config::parse)
+}
+
+/// Reads one whose channels are fed and not decoded.
+pub(super) fn read_to_feed(file: &Path) -> Result<Config, ExitCode> {
+    read_by(file, config::parse_to_feed)
+}
+
+type Parse = fn(&str, &str, &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Fault>>;
+
+fn read_by(file: &Path, parse: Parse) -> Result<Config, ExitCode> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| {
         exit::because(exit::USAGE, format!("{name}: the configuration can't be read: {error}"))
     })?;
-    config::parse(&text, &name, &|variable| std::env::var(variable).ok()).map_err(|faults| {
+    parse(&text, &name, &|variable| std::env::var(variable).ok()).map_err(|faults| {
         for fault in &faults {
             eprintln!("pipemill: {fault}");
         }

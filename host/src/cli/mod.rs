@@ -4,10 +4,13 @@ mod cat;
 mod config;
 mod exit;
 mod feed;
+mod ls;
 mod plugin;
 mod plugins;
 mod print;
+mod progress;
 mod run;
+mod s3;
 
 use std::process::ExitCode;
 
@@ -29,6 +32,7 @@ enum Command {
     Cat(cat::Args),
     Config(config::Args),
     Feed(feed::Args),
+    Ls(ls::Args),
     Plugin(plugin::Args),
     Plugins(plugins::Args),
 }
@@ -72,7 +76,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Config(args) => config::main(&args),
         Command::Cat(args) => cat::main(args),
-        Command::Feed(args) => feed::main(args),
+        Command::Feed(args) => feed::main(&args),
+        Command::Ls(args) => ls::main(&args),
         Command::Plugin(args) => plugin::main(args),
         Command::Plugins(args) => plugins::main(&args),
     }

@@ -15,12 +15,22 @@ pub(super) struct Reported(());
 
 pub(super) type Read<T> = Result<T, Reported>;
 
+/// What is done with the channels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// They are decoded: each has a decoder, and ends after its epochs.
+    Run,
+    /// They are fed through FIFOs, as they are and for ever, if nothing else is said.
+    Feed,
+}
+
 /// The file as a whole: where things are in it, what surrounds it, and what is wrong with it.
 pub(super) struct Document<'a> {
     file: &'a str,
     lines: Lines<'a>,
     env: &'a dyn Fn(&str) -> Option<String>,
     faults: RefCell<Vec<Fault>>,
+    purpose: Purpose,
     /// Stands in for a table that the file leaves out.
     empty: DeTable<'a>,
 }
@@ -30,9 +40,14 @@ impl<'a> Document<'a> {
         text: &'a str,
         file: &'a str,
         env: &'a dyn Fn(&str) -> Option<String>,
+        purpose: Purpose,
     ) -> Document<'a> {
         let (lines, faults) = (Lines::of(text), RefCell::default());
-        Document { file, lines, env, faults, empty: DeTable::new() }
+        Document { file, lines, env, faults, purpose, empty: DeTable::new() }
+    }
+
+    pub(super) fn purpose(&self) -> Purpose {
+        self.purpose
     }
 
     pub(super) fn report(

@@ -2,6 +2,7 @@
 //! messages and the check of docs/configuration.md all read them here.
 
 use super::key::{Choice, Flag, Free, Number, Table, Unit, free};
+use super::s3::{self, Addressing, OnChange};
 use super::{Compression, Mode};
 
 const KIB: u64 = 1 << 10;
@@ -36,6 +37,14 @@ pub(super) static SOCKET: Free =
 pub(super) static ALLOW_OTHER_USERS: Flag = Flag { name: "allow_other_users" };
 pub(super) static CHANNEL: Free = free("channel", "a list of tables, [[channel]]", "required");
 
+pub(super) static S3_TABLE_KEY: Free = free("s3", "a table, [s3]", "its defaults");
+pub(super) static BUDGET: Number<&str> = Number::new(
+    "budget",
+    Unit::Size,
+    (8 * MIB, 1024 * GIB),
+    "`\"256MiB\"`, or a quarter of the container's memory if that is less",
+);
+
 pub(super) static NAME: Free =
     free("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
 pub(super) static SOURCE: Free = free("source", "a table, source = { … }", "required");
@@ -68,6 +77,10 @@ pub(super) static FIFO: Free = free("fifo", "a path", "none");
 pub(super) static FILE: Free = free("file", "a path", "none");
 pub(super) static GLOB: Free = free("glob", "a pattern", "none");
 pub(super) static FOLDER: Free = free("folder", "a path", "none");
+pub(super) static S3: Free = free("s3", "an s3:// address or a list of them", "none");
+pub(super) static S3_OBJECT: Free = free("s3_object", "an s3:// address or a list of them", "none");
+pub(super) static MANIFEST: Free = free("manifest", "an s3:// address", "none");
+pub(super) static AUGMENTED_MANIFEST: Free = free("augmented_manifest", "an s3:// address", "none");
 pub(super) static STDIN: Free = free("stdin", "true", "none");
 pub(super) static EPOCHS: Number<&str> =
     Number::new("epochs", Unit::Count, (1, 1_000_000), "no end with `fifo`, else `1`");
@@ -89,6 +102,51 @@ pub(super) static IDLE: Number<&str> =
     Number::new("idle", Unit::TimeOrForever, (100, 1_000 * HOUR), "`\"forever\"`");
 pub(super) static PIPE: Number<u64> = Number::new("pipe", Unit::Size, (4 * KIB, GIB), MIB);
 
+pub(super) static SHUFFLE: Free = free("shuffle", "a table, { seed = N }", "not shuffled");
+pub(super) static SHARD: Free = free("shard", "a table, { index = N, count = N }", "all objects");
+pub(super) static WRAP: Choice<bool> =
+    Choice { name: "wrap", words: &[("none", false), ("recordio", true)], default: false };
+pub(super) static ATTRIBUTES: Free =
+    free("attributes", "a list of 1 to 16 names", "required with `augmented_manifest`");
+pub(super) static REGION: Free = free("region", "a region's name", "as AWS's tools find it");
+pub(super) static ENDPOINT: Free =
+    free("endpoint", "a URL, http:// or https://", "as AWS's tools find it");
+pub(super) static PROFILE: Free = free("profile", "a profile's name", "as AWS's tools find it");
+pub(super) static ADDRESSING: Choice<Addressing> = Choice {
+    name: "addressing",
+    words: &[
+        ("auto", Addressing::Auto),
+        ("path", Addressing::Path),
+        ("virtual", Addressing::Virtual),
+    ],
+    default: Addressing::Auto,
+};
+pub(super) static ANONYMOUS: Flag = Flag { name: "anonymous" };
+pub(super) static REQUESTER_PAYS: Flag = Flag { name: "requester_pays" };
+pub(super) static ALLOW_EMPTY: Flag = Flag { name: "allow_empty" };
+pub(super) static PART: Number<u64> = Number::new("part", Unit::Size, (64 * KIB, GIB), s3::PART);
+pub(super) static CONCURRENCY: Number<u64> =
+    Number::new("concurrency", Unit::Count, (1, 512), s3::CONCURRENCY as u64);
+pub(super) static TARGET_RATE: Number<&str> =
+    Number::new("target_rate", Unit::Size, (MIB, 100 * GIB), "none: see `concurrency`");
+pub(super) static STALL: Number<u64> = Number::new("stall", Unit::Time, (100, HOUR), 10 * SECOND);
+pub(super) static RETRY: Number<u64> =
+    Number::new("retry", Unit::Time, (0, 24 * HOUR), 60 * SECOND);
+pub(super) static CHECKSUM: Choice<bool> =
+    Choice { name: "checksum", words: &[("verify", true), ("ignore", false)], default: true };
+pub(super) static ON_CHANGE: Choice<OnChange> = Choice {
+    name: "on_change",
+    words: &[("fail", OnChange::Fail), ("restart-object", OnChange::RestartObject)],
+    default: OnChange::Fail,
+};
+
+pub(super) static SEED: Number<&str> =
+    Number::new("seed", Unit::Count, (0, i64::MAX as u64), "required");
+pub(super) static INDEX: Number<&str> =
+    Number::new("index", Unit::Count, (0, 1_000_000), "required");
+pub(super) static COUNT: Number<&str> =
+    Number::new("count", Unit::Count, (1, 1_000_001), "required");
+
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
 pub(super) static SLOT: Number<u64> = Number::new("slot", Unit::Size, (64 * KIB, GIB), 4 * MIB);
 pub(super) static CREDITS: Number<u64> = Number::new("credits", Unit::Count, (1, 4_094), 2);
@@ -104,8 +162,11 @@ pub(super) static OUTPUT: Number<&str> = Number::new(
     "4 × the larger of `max_record` and `ring.slot`",
 );
 
-pub(super) static ROOT_TABLE: Table =
-    Table { name: "the top of the file", keys: &[&SOCKET, &ALLOW_OTHER_USERS, &CHANNEL] };
+pub(super) static ROOT_TABLE: Table = Table {
+    name: "the top of the file",
+    keys: &[&SOCKET, &ALLOW_OTHER_USERS, &S3_TABLE_KEY, &CHANNEL],
+};
+pub(super) static S3_TABLE: Table = Table { name: "[s3]", keys: &[&BUDGET] };
 pub(super) static CHANNEL_TABLE: Table = Table {
     name: "[[channel]]",
     keys: &[
@@ -131,20 +192,52 @@ pub(super) static SOURCE_TABLE: Table = Table {
         &FILE,
         &GLOB,
         &FOLDER,
+        &S3,
+        &S3_OBJECT,
+        &MANIFEST,
+        &AUGMENTED_MANIFEST,
         &STDIN,
         &EPOCHS,
         &COMPRESSION,
+        &SHUFFLE,
+        &SHARD,
+        &WRAP,
         &FIRST_EPOCH,
         &WAIT,
         &IDLE,
         &PIPE,
+        &ATTRIBUTES,
+        &REGION,
+        &ENDPOINT,
+        &PROFILE,
+        &ADDRESSING,
+        &ANONYMOUS,
+        &REQUESTER_PAYS,
+        &ALLOW_EMPTY,
+        &PART,
+        &CONCURRENCY,
+        &TARGET_RATE,
+        &STALL,
+        &RETRY,
+        &CHECKSUM,
+        &ON_CHANGE,
     ],
 };
+pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", keys: &[&SEED] };
+pub(super) static SHARD_TABLE: Table = Table { name: "shard", keys: &[&INDEX, &COUNT] };
 pub(super) static RING_TABLE: Table =
     Table { name: "[channel.ring]", keys: &[&SLOTS, &SLOT, &CREDITS, &LINGER] };
 pub(super) static LIMITS_TABLE: Table =
     Table { name: "[channel.limits]", keys: &[&MEMORY, &TIME, &OUTPUT] };
 
 /// All tables whose keys are fixed.
-pub(super) static TABLES: [&Table; 5] =
-    [&ROOT_TABLE, &CHANNEL_TABLE, &SOURCE_TABLE, &RING_TABLE, &LIMITS_TABLE];
+pub(super) static TABLES: [&Table; 8] = [
+    &ROOT_TABLE,
+    &S3_TABLE,
+    &CHANNEL_TABLE,
+    &SOURCE_TABLE,
+    &SHUFFLE_TABLE,
+    &SHARD_TABLE,
+    &RING_TABLE,
+    &LIMITS_TABLE,
+];

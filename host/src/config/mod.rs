@@ -7,6 +7,7 @@ mod key;
 mod keys;
 mod parse;
 mod read;
+mod s3_source;
 mod show;
 mod source;
 #[cfg(test)]
@@ -19,9 +20,9 @@ use std::time::Duration;
 
 pub use crate::channel::OnError;
 pub use crate::decode::{Digest, Limits};
-pub use crate::source::Compression;
+pub use crate::source::{Compression, Order, Pattern, Reading, Shard, s3};
 pub use fault::{Fault, Place};
-pub use parse::parse;
+pub use parse::{parse, parse_to_feed};
 pub use show::show;
 pub use values::{Invalid, parse_duration, parse_size, show_duration, show_size};
 
@@ -34,6 +35,9 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// Whether processes of other users may connect. Default: no.
     pub allow_other_users: bool,
+    /// Bytes that all channels together may have fetched from S3 and not read yet, 8 MiB to 1 TiB; the host
+    /// decides if absent.
+    pub s3_budget: Option<u64>,
     /// At least one; no two have the same name.
     pub channels: Vec<Channel>,
 }
@@ -113,33 +117,15 @@ pub enum Source {
         /// How the bytes are compressed.
         compression: Compression,
     },
-    /// One file.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// How often it is read, 1 or more.
-        epochs: u32,
-        /// How it is compressed.
-        compression: Compression,
+    /// Files.
+    Files {
+        /// Which.
+        pattern: Pattern,
+        /// How they are read.
+        reading: Reading,
     },
-    /// All files that fit a pattern, in the order of their names.
-    Glob {
-        /// A pattern that `glob::Pattern` takes.
-        pattern: String,
-        /// How often they are read, 1 or more.
-        epochs: u32,
-        /// How they are compressed.
-        compression: Compression,
-    },
-    /// All files in a folder.
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// How often they are read, 1 or more.
-        epochs: u32,
-        /// How they are compressed.
-        compression: Compression,
-    },
+    /// Objects in S3.
+    S3(Box<s3::Settings>),
     /// Standard input, once.
     Stdin {
         /// How the bytes are compressed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Document, Read, Reported};
+use super::document::{Document, Purpose, Read, Reported};
 use super::fault::{Fault, Place};
 use super::key::Key;
 use super::keys::*;
@@ -26,7 +26,29 @@ pub fn parse(
     file: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Vec<Fault>> {
-    let doc = Document::new(text, file, env);
+    parse_for(Purpose::Run, text, file, env)
+}
+
+/// Reads a configuration whose channels are fed through FIFOs: no channel needs a decoder, and a source without
+/// `epochs` has no end.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_to_feed(
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    parse_for(Purpose::Feed, text, file, env)
+}
+
+fn parse_for(
+    purpose: Purpose,
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    let doc = Document::new(text, file, env, purpose);
     let config = match DeTable::parse(text) {
         Ok(table) => config(&doc, table.get_ref()).ok(),
         Err(error) => {
@@ -50,9 +72,12 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
         path => Ok(path),
     });
     let allow_other_users = root.flag(&ALLOW_OTHER_USERS);
+    let s3_budget = root
+        .table(&S3_TABLE_KEY, "begin it with a line [s3]")
+        .and_then(|table| table.knowing(&S3_TABLE).given(&BUDGET));
     let channels = channels(doc, &root, table.get(CHANNEL.name))?;
-    let (socket, allow_other_users) = (socket?, allow_other_users?);
-    Ok(Config { file: doc.file().to_owned(), socket, allow_other_users, channels })
+    let (socket, allow_other_users, s3_budget) = (socket?, allow_other_users?, s3_budget?);
+    Ok(Config { file: doc.file().to_owned(), socket, allow_other_users, s3_budget, channels })
 }
 
 fn channels<'a>(
@@ -163,11 +188,11 @@ fn channel(reader: &Reader, seen: &mut Seen) -> Read<Channel> {
 }
 
 fn decoder(reader: &Reader) -> Read<DecoderRef> {
-    let given = reader.required(&DECODER, reader.text(DECODER.name, DECODER.expected))?;
-    if given.text.is_empty() || given.text.contains('\0') {
-        return Err(reader.wrong(DECODER.name, DECODER.expected, &given.found(), String::new()));
+    if reader.purpose() == Purpose::Feed && !reader.has(&DECODER) {
+        return Ok(DecoderRef::Name(String::new()));
     }
-    Ok(DecoderRef::of(&given.text))
+    let given = reader.required(&DECODER, reader.filled(&DECODER))?;
+    Ok(DecoderRef::of(&given))
 }
 
 fn sha256(reader: &Reader) -> Read<Option<Digest>> {

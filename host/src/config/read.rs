@@ -7,7 +7,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::document::{Document, Read, Reported};
+use super::document::{Document, Purpose, Read, Reported};
 use super::fault::Place;
 use super::key::{Choice, Flag, Free, Key, Number, Table, Unit};
 use super::keys::{FOREVER, TABLES};
@@ -80,6 +80,10 @@ impl<'a> Reader<'a> {
         self
     }
 
+    pub(super) fn purpose(&self) -> Purpose {
+        self.doc.purpose()
+    }
+
     fn report(&self, at: usize, name: &str, fault: Invalid) -> Reported {
         let path = match (self.path.as_str(), key_text(name)) {
             ("", key) => key,
@@ -145,33 +149,71 @@ impl<'a> Reader<'a> {
         self.unknown
     }
 
+    /// A string, or a list of them: not empty, and none of them empty.
+    pub(super) fn texts(&self, key: &Free) -> Read<Option<Vec<String>>> {
+        let list = match self.value(key.name).map(Spanned::get_ref) {
+            None => return Ok(None),
+            Some(DeValue::Array(list)) => list,
+            Some(_) => {
+                let one = self.text(key.name, key.expected)?;
+                return self.not_empty(key, one.into_iter().collect());
+            }
+        };
+        let given = list.iter().map(|value| match value.get_ref() {
+            DeValue::String(raw) => self.expanded(value, raw, key.name),
+            other => Err(self.wrong(key.name, key.expected, &found(other), String::new())),
+        });
+        // First all, so that every fault is found.
+        let given: Vec<_> = given.collect();
+        self.not_empty(key, given.into_iter().collect::<Read<_>>()?)
+    }
+
+    fn not_empty(&self, key: &Free, given: Vec<Given>) -> Read<Option<Vec<String>>> {
+        if given.is_empty() {
+            return Err(self.wrong(key.name, key.expected, "an empty list", String::new()));
+        }
+        if let Some(empty) = given.iter().find(|given| given.text.is_empty()) {
+            return Err(self.wrong(key.name, key.expected, &empty.found(), String::new()));
+        }
+        Ok(Some(given.into_iter().map(|given| given.text).collect()))
+    }
+
     /// A string, variables filled in.
     pub(super) fn text(&self, name: &str, expected: &str) -> Read<Option<Given>> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let DeValue::String(raw) = value.get_ref() else {
             return Err(self.wrong(name, expected, &found(value.get_ref()), String::new()));
         };
+        self.expanded(value, raw, name).map(Some)
+    }
+
+    fn expanded(&self, value: &Spanned<DeValue>, raw: &str, name: &str) -> Read<Given> {
         match self.doc.expand(raw) {
             Ok(text) => {
                 let raw = Some(raw.to_string()).filter(|raw| *raw != text);
-                Ok(Some(Given { text, raw }))
+                Ok(Given { text, raw })
             }
             Err(faults) => {
                 let report = |_, fault| Some(self.report(value.span().start, name, fault));
                 let last = faults.into_iter().fold(None, report);
                 // `expand` fails with at least one fault; were there none, this one would be true.
-                Err(last.unwrap_or_else(|| self.wrong(name, expected, "a bad `$`", String::new())))
+                Err(last.unwrap_or_else(|| self.fault(name, "a bad `$`".to_owned(), String::new())))
             }
         }
     }
 
     /// A path: not empty, and no zero byte in it.
     pub(super) fn path(&self, key: &Free) -> Read<Option<PathBuf>> {
+        Ok(self.filled(key)?.map(PathBuf::from))
+    }
+
+    /// A string, not empty, and no zero byte in it.
+    pub(super) fn filled(&self, key: &Free) -> Read<Option<String>> {
         let Some(given) = self.text(key.name, key.expected)? else { return Ok(None) };
         if given.text.is_empty() || given.text.contains('\0') {
             return Err(self.wrong(key.name, key.expected, &given.found(), String::new()));
         }
-        Ok(Some(given.text.into()))
+        Ok(Some(given.text))
     }
 
     /// One of a few words.
@@ -275,7 +317,10 @@ impl<'a> Reader<'a> {
                 return Err(self.wrong(key.name, key.expected, &found(other), remedy.to_owned()));
             }
         };
-        let path = format!("{}.{}", self.path, key.name);
+        let path = match self.path.as_str() {
+            "" => key.name.to_owned(),
+            path => format!("{path}.{}", key.name),
+        };
         Ok(Reader::new(self.doc, inner, self.offset(key.name), path, self.channel.clone()))
     }
 

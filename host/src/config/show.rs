@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::keys::*;
 use super::values::{show_duration, show_size};
-use super::{Channel, Config, DecoderRef, Mode, OnError, Source};
+use super::{
+    Channel, Config, DecoderRef, Mode, OnError, Order, Pattern, Reading, Shard, Source, s3,
+};
 
 /// Writes a configuration. Bytes of a path that are not UTF-8 are replaced; what a time has beyond
 /// whole milliseconds is cut off.
@@ -17,6 +19,10 @@ pub fn show(config: &Config) -> String {
         page.line(SOCKET.name, path(socket));
     }
     page.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    if let Some(budget) = config.s3_budget {
+        page.header("[s3]");
+        page.line(BUDGET.name, size(budget));
+    }
     for channel in &config.channels {
         page.header("[[channel]]");
         channel_lines(&mut page, channel);
@@ -79,17 +85,19 @@ fn source(source: &Source) -> String {
             pairs.push((PIPE.name, size(*pipe as u64)));
             compression
         }
-        Source::File { path: file, epochs, compression } => {
-            pairs.extend([(FILE.name, path(file)), (EPOCHS.name, epochs.to_string())]);
-            compression
+        Source::Files { pattern, reading } => {
+            pairs.push(match pattern {
+                Pattern::File(file) => (FILE.name, path(file)),
+                Pattern::Glob(pattern) => (GLOB.name, quote(pattern)),
+                Pattern::Folder(folder) => (FOLDER.name, path(folder)),
+            });
+            pairs.extend(reading_pairs(reading));
+            &reading.compression
         }
-        Source::Glob { pattern, epochs, compression } => {
-            pairs.extend([(GLOB.name, quote(pattern)), (EPOCHS.name, epochs.to_string())]);
-            compression
-        }
-        Source::Folder { path: folder, epochs, compression } => {
-            pairs.extend([(FOLDER.name, path(folder)), (EPOCHS.name, epochs.to_string())]);
-            compression
+        Source::S3(settings) => {
+            pairs.extend(s3_pairs(settings));
+            pairs.extend(reading_pairs(&settings.reading));
+            &settings.reading.compression
         }
         Source::Stdin { compression } => {
             pairs.push((STDIN.name, "true".to_owned()));
@@ -98,6 +106,55 @@ fn source(source: &Source) -> String {
     };
     pairs.push((COMPRESSION.name, word(COMPRESSION.word(*compression))));
     inline(pairs)
+}
+
+fn reading_pairs(reading: &Reading) -> Vec<(&'static str, String)> {
+    let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
+    let Order { shuffle, shard } = reading.order;
+    pairs.extend(shuffle.map(|seed| (SHUFFLE.name, inline([(SEED.name, seed.to_string())]))));
+    pairs.extend(shard.map(|Shard { index, count }| {
+        let both = [(INDEX.name, index.to_string()), (COUNT.name, count.to_string())];
+        (SHARD.name, inline(both))
+    }));
+    pairs.push((WRAP.name, word(WRAP.word(reading.wrap))));
+    pairs
+}
+
+fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
+    let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
+    let all = |addresses: &[s3::Address]| {
+        list(addresses.iter().map(|address| quote(&address.to_string())).collect())
+    };
+    let mut pairs = match &settings.what {
+        s3::What::Prefixes(addresses) => vec![(S3.name, all(addresses))],
+        s3::What::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
+        // Of the command line only; the nearest that a file can say.
+        s3::What::Named(address) => vec![(S3.name, quote(&address.to_string()))],
+        s3::What::Manifest(address) => vec![(MANIFEST.name, quote(&address.to_string()))],
+        s3::What::Augmented { manifest, attributes } => vec![
+            (AUGMENTED_MANIFEST.name, quote(&manifest.to_string())),
+            (ATTRIBUTES.name, list(attributes.iter().map(|name| quote(name)).collect())),
+        ],
+    };
+    let access = &settings.access;
+    let given =
+        [(&REGION, &access.region), (&ENDPOINT, &access.endpoint), (&PROFILE, &access.profile)];
+    pairs.extend(
+        given.into_iter().filter_map(|(key, value)| Some((key.name, quote(value.as_ref()?)))),
+    );
+    pairs.extend([
+        (ADDRESSING.name, word(ADDRESSING.word(access.addressing))),
+        (ANONYMOUS.name, access.anonymous.to_string()),
+        (REQUESTER_PAYS.name, access.requester_pays.to_string()),
+        (ALLOW_EMPTY.name, settings.allow_empty.to_string()),
+        (PART.name, size(settings.part)),
+        (CONCURRENCY.name, settings.concurrency.to_string()),
+        (STALL.name, time(settings.stall)),
+        (RETRY.name, time(settings.retry)),
+        (CHECKSUM.name, word(CHECKSUM.word(settings.verify))),
+        (ON_CHANGE.name, word(ON_CHANGE.word(settings.on_change))),
+    ]);
+    pairs
 }
 
 /// TOML as it grows: a line for each key, a blank line before each header.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::document::Read;
+use super::document::{Purpose, Read};
 use super::key::{Free, Key, one_of};
 use super::keys::*;
 use super::read::Reader;
-use super::{Compression, Source};
+use super::{Compression, Order, Pattern, Reading, Shard, Source};
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -14,6 +14,10 @@ enum Kind {
     File,
     Glob,
     Folder,
+    S3,
+    S3Object,
+    Manifest,
+    AugmentedManifest,
     Stdin,
 }
 
@@ -21,19 +25,46 @@ enum Kind {
 struct Form {
     kind: Kind,
     key: &'static Free,
-    beside: &'static [&'static dyn Key],
+    beside: &'static [&'static [&'static dyn Key]],
 }
 
-static FORMS: [Form; 5] = [
+const ALL: &[&dyn Key] = &[&COMPRESSION];
+const AGAIN: &[&dyn Key] = &[&EPOCHS];
+const WHOLE: &[&dyn Key] = &[&WRAP];
+const SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD];
+const OF_FIFO: &[&dyn Key] = &[&FIRST_EPOCH, &WAIT, &IDLE, &PIPE];
+const OF_S3: &[&dyn Key] = &[
+    &REGION,
+    &ENDPOINT,
+    &PROFILE,
+    &ADDRESSING,
+    &ANONYMOUS,
+    &REQUESTER_PAYS,
+    &ALLOW_EMPTY,
+    &PART,
+    &CONCURRENCY,
+    &TARGET_RATE,
+    &STALL,
+    &RETRY,
+    &CHECKSUM,
+    &ON_CHANGE,
+];
+const OF_AUGMENTED: &[&dyn Key] = &[&ATTRIBUTES];
+
+static FORMS: [Form; 9] = [
+    Form { kind: Kind::Fifo, key: &FIFO, beside: &[ALL, AGAIN, OF_FIFO] },
+    Form { kind: Kind::File, key: &FILE, beside: &[ALL, AGAIN, WHOLE] },
+    Form { kind: Kind::Glob, key: &GLOB, beside: &[ALL, AGAIN, WHOLE, SEVERAL] },
+    Form { kind: Kind::Folder, key: &FOLDER, beside: &[ALL, AGAIN, WHOLE, SEVERAL] },
+    Form { kind: Kind::S3, key: &S3, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
+    Form { kind: Kind::S3Object, key: &S3_OBJECT, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
+    Form { kind: Kind::Manifest, key: &MANIFEST, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
     Form {
-        kind: Kind::Fifo,
-        key: &FIFO,
-        beside: &[&EPOCHS, &COMPRESSION, &FIRST_EPOCH, &WAIT, &IDLE, &PIPE],
+        kind: Kind::AugmentedManifest,
+        key: &AUGMENTED_MANIFEST,
+        beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3, OF_AUGMENTED],
     },
-    Form { kind: Kind::File, key: &FILE, beside: &[&EPOCHS, &COMPRESSION] },
-    Form { kind: Kind::Glob, key: &GLOB, beside: &[&EPOCHS, &COMPRESSION] },
-    Form { kind: Kind::Folder, key: &FOLDER, beside: &[&EPOCHS, &COMPRESSION] },
-    Form { kind: Kind::Stdin, key: &STDIN, beside: &[&COMPRESSION] },
+    Form { kind: Kind::Stdin, key: &STDIN, beside: &[ALL] },
 ];
 
 /// Takes the channel's source.
@@ -48,31 +79,70 @@ pub(super) fn read(channel: &Reader) -> Read<Source> {
     let compression = reader.choice(&COMPRESSION);
     // Within its range, which fits.
     let epochs = reader.given(&EPOCHS).map(|epochs| epochs.map(|epochs| epochs as u32));
-    match form.kind {
-        Kind::Fifo => fifo(&reader, epochs, compression),
-        Kind::File => {
-            let path = reader.required(&FILE, reader.path(&FILE));
-            let epochs = epochs?.unwrap_or(1);
-            Ok(Source::File { path: path?, epochs, compression: compression? })
+    let pattern = match form.kind {
+        Kind::Fifo => return fifo(&reader, epochs, compression),
+        Kind::Stdin => return stdin(&reader, compression),
+        Kind::File => reader.required(&FILE, reader.path(&FILE)).map(Pattern::File),
+        Kind::Glob => pattern(&reader).map(Pattern::Glob),
+        Kind::Folder => reader.required(&FOLDER, reader.path(&FOLDER)).map(Pattern::Folder),
+        Kind::S3 | Kind::S3Object | Kind::Manifest | Kind::AugmentedManifest => {
+            let what = super::s3_source::what(&reader);
+            let reading = reading(&reader, epochs, compression);
+            return super::s3_source::read(&reader, what, reading);
         }
-        Kind::Glob => {
-            let pattern = pattern(&reader);
-            let epochs = epochs?.unwrap_or(1);
-            Ok(Source::Glob { pattern: pattern?, epochs, compression: compression? })
-        }
-        Kind::Folder => {
-            let path = reader.required(&FOLDER, reader.path(&FOLDER));
-            let epochs = epochs?.unwrap_or(1);
-            Ok(Source::Folder { path: path?, epochs, compression: compression? })
-        }
-        Kind::Stdin => {
-            if reader.boolean(STDIN.name, STDIN.expected)? == Some(false) {
-                let remedy = "leave it out to read something else".to_owned();
-                return Err(reader.wrong(STDIN.name, STDIN.expected, "false", remedy));
-            }
-            Ok(Source::Stdin { compression: compression? })
-        }
+    };
+    let reading = reading(&reader, epochs, compression);
+    Ok(Source::Files { pattern: pattern?, reading: reading? })
+}
+
+fn stdin(reader: &Reader, compression: Read<Compression>) -> Read<Source> {
+    if reader.boolean(STDIN.name, STDIN.expected)? == Some(false) {
+        let remedy = "leave it out to read something else".to_owned();
+        return Err(reader.wrong(STDIN.name, STDIN.expected, "false", remedy));
     }
+    Ok(Source::Stdin { compression: compression? })
+}
+
+/// How objects are read, wherever they lie.
+fn reading(
+    reader: &Reader,
+    epochs: Read<Option<u32>>,
+    compression: Read<Compression>,
+) -> Read<Reading> {
+    let shuffle = shuffle(reader);
+    let shard = shard(reader);
+    let wrap = reader.choice(&WRAP);
+    let order = Order { shuffle: shuffle?, shard: shard? };
+    let endless = reader.purpose() == Purpose::Feed;
+    let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
+    Ok(Reading { epochs, compression: compression?, order, wrap: wrap? })
+}
+
+fn shuffle(reader: &Reader) -> Read<Option<u64>> {
+    if !reader.has(&SHUFFLE) {
+        return Ok(None);
+    }
+    let table = reader.table(&SHUFFLE, "write shuffle = { seed = 1 }")?.knowing(&SHUFFLE_TABLE);
+    table.required(&SEED, table.given(&SEED)).map(Some)
+}
+
+fn shard(reader: &Reader) -> Read<Option<Shard>> {
+    if !reader.has(&SHARD) {
+        return Ok(None);
+    }
+    let table =
+        reader.table(&SHARD, "write shard = { index = 0, count = 4 }")?.knowing(&SHARD_TABLE);
+    let index = table.required(&INDEX, table.given(&INDEX));
+    let count = table.required(&COUNT, table.given(&COUNT));
+    // Within their ranges, which fit.
+    let shard = Shard { index: index? as u32, count: count? as u32 };
+    if shard.index >= shard.count {
+        let message =
+            format!("{} of {} shards, which are numbered from 0", shard.index, shard.count);
+        let remedy = format!("give a number from 0 to {}", shard.count - 1);
+        return Err(table.fault(INDEX.name, message, remedy));
+    }
+    Ok(Some(shard))
 }
 
 /// The kind that the source has; a second one is a fault.
@@ -98,7 +168,7 @@ fn form(channel: &Reader, reader: &Reader) -> Read<&'static Form> {
 /// Finds the keys that belong to another kind.
 fn refuse_misplaced(reader: &Reader, form: &Form) {
     for name in reader.names() {
-        let has = |form: &Form| form.beside.iter().any(|key| key.name() == name);
+        let has = |form: &Form| form.beside.concat().iter().any(|key| key.name() == name);
         let others: Vec<_> = FORMS.iter().filter(|other| has(other)).collect();
         if others.is_empty() || has(form) {
             continue;

@@ -9,7 +9,7 @@ use pipemill_ring::protocol;
 use crate::channel::{Channel, Policy};
 use crate::config::{self, Config, Fault};
 use crate::decode::{Engine, Plugin};
-use crate::source::{Fifos, Files, Pattern, Source, stdin};
+use crate::source::{Source, Sources};
 use crate::stop::Stop;
 
 /// A channel and its ring.
@@ -49,11 +49,13 @@ pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line
     });
     let mut faults = Vec::new();
     let mut lines = Vec::new();
+    let mut sources = Sources::new(config.s3_budget, stop.clone());
     for (channel, ready) in config.channels.iter().zip(ready) {
         match ready {
-            (Ok(plugin), Ok(ring)) => {
-                lines.push(Line { channel: line(channel, plugin, stop), ring });
-            }
+            (Ok(plugin), Ok(ring)) => match sources.open(&channel.name, channel.source.clone()) {
+                Ok(source) => lines.push(Line { channel: line(channel, source, plugin), ring }),
+                Err(error) => faults.push(format!("channel `{}`: {error}", channel.name)),
+            },
             (plugin, ring) => {
                 let wrong = plugin.err().into_iter().flatten();
                 faults.extend(wrong.map(|fault| fault.to_string()));
@@ -105,10 +107,10 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, pipemill_ring::host::Rin
     })
 }
 
-fn line(channel: &config::Channel, plugin: Plugin, stop: &Stop) -> Channel {
+fn line(channel: &config::Channel, source: Box<dyn Source>, plugin: Plugin) -> Channel {
     Channel {
         name: channel.name.clone(),
-        source: source(channel, stop.clone()),
+        source,
         plugin,
         options: channel.options.clone(),
         limits: channel.limits.clone(),
@@ -116,33 +118,5 @@ fn line(channel: &config::Channel, plugin: Plugin, stop: &Stop) -> Channel {
         max_record: channel.max_record,
         linger: channel.ring.linger,
         offsets: false,
-    }
-}
-
-fn source(channel: &config::Channel, stop: Stop) -> Box<dyn Source> {
-    use config::Source as From;
-    match channel.source.clone() {
-        From::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression } => Box::new(Fifos {
-            dir,
-            channel: channel.name.clone(),
-            epoch: first_epoch,
-            until: epochs.map(|epochs| first_epoch.saturating_add(epochs)),
-            wait,
-            idle,
-            pipe,
-            compression,
-            stop,
-            given: false,
-        }),
-        From::File { path, epochs, compression } => {
-            Box::new(Files::new(Pattern::File(path), epochs, compression, stop))
-        }
-        From::Glob { pattern, epochs, compression } => {
-            Box::new(Files::new(Pattern::Glob(pattern), epochs, compression, stop))
-        }
-        From::Folder { path, epochs, compression } => {
-            Box::new(Files::new(Pattern::Folder(path), epochs, compression, stop))
-        }
-        From::Stdin { compression } => Box::new(stdin(compression, stop)),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Compression, Object, Source, SourceError, Step, open};
+use super::wrap::Wrapped;
+use super::{Compression, Input, Object, Order, Source, SourceError, Step, open, order};
 use crate::stop::Stop;
 
 /// Which files.
@@ -16,39 +17,81 @@ pub enum Pattern {
     Folder(PathBuf),
 }
 
+/// How objects are read, wherever they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// How often, 1 or more.
+    pub epochs: u32,
+    /// How they are compressed.
+    pub compression: Compression,
+    /// In which order, and which of them.
+    pub order: Order,
+    /// Each becomes one RecordIO record.
+    pub wrap: bool,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        let (compression, order) = (Compression::Auto, Order::default());
+        Self { epochs: 1, compression, order, wrap: false }
+    }
+}
+
+impl Reading {
+    /// Opens a file, a FIFO or standard input.
+    pub(super) fn open(
+        &self,
+        path: &Path,
+        name: &str,
+        stop: &Stop,
+    ) -> Result<Box<dyn Input>, SourceError> {
+        let compression = self.compression.of(name);
+        let input = open::open(name, compression, stop)?;
+        if !self.wrap {
+            return Ok(input);
+        }
+        // What is inflated, or comes through a pipe, has no length to know beforehand.
+        let plain = matches!(compression, Compression::Auto | Compression::None);
+        let size = std::fs::metadata(path).ok().filter(|file| plain && file.is_file());
+        Ok(Box::new(Wrapped::new(name.to_owned(), input, size.map(|file| file.len()))))
+    }
+}
+
 /// Files, epoch after epoch. The list is made anew for each.
 pub struct Files {
     pattern: Pattern,
-    epochs: u32,
-    compression: Compression,
+    reading: Reading,
     stop: Stop,
     epoch: u32,
     rest: Option<std::vec::IntoIter<PathBuf>>,
 }
 
 impl Files {
-    /// Reads them so many times.
-    pub fn new(pattern: Pattern, epochs: u32, compression: Compression, stop: Stop) -> Self {
-        Self { pattern, epochs, compression, stop, epoch: 0, rest: None }
+    /// Reads files.
+    pub fn new(pattern: Pattern, reading: Reading, stop: Stop) -> Self {
+        Self { pattern, reading, stop, epoch: 0, rest: None }
+    }
+
+    fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
+        Ok(self.reading.order.arrange(self.pattern.list()?, self.epoch))
     }
 }
 
 impl Source for Files {
     fn next(&mut self) -> Result<Step, SourceError> {
-        if self.epoch == self.epochs {
+        if self.epoch == self.reading.epochs {
             return Ok(Step::End);
         }
-        let rest = match &mut self.rest {
-            Some(rest) => rest,
-            none => none.insert(self.pattern.list()?.into_iter()),
-        };
-        let Some(path) = rest.next() else {
+        if self.rest.is_none() {
+            self.rest = Some(self.list()?.into_iter());
+        }
+        let Some(path) = self.rest.as_mut().and_then(Iterator::next) else {
             self.rest = None;
             self.epoch += 1;
             return Ok(Step::EpochEnd(self.epoch - 1));
         };
         let name = path.to_string_lossy().into_owned();
-        let input = open::open(&name, self.compression, &self.stop)?;
+        let input = self.reading.open(&path, &name, &self.stop)?;
         Ok(Step::Object(Object { epoch: self.epoch, name, input }))
     }
 
@@ -87,8 +130,7 @@ impl Pattern {
                     (path.to_string_lossy().into_owned(), "the folder holds no file")
                 }
             };
-            let error = SourceError::new(name, what, "check the path");
-            return Err(SourceError { missing: true, ..error });
+            return Err(order::none(name, what));
         }
         files.sort();
         Ok(files)

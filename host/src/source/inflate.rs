@@ -25,13 +25,18 @@ pub enum Compression {
 const BUFFER: usize = 128 << 10;
 
 impl Compression {
-    /// The object's inflated bytes.
-    pub(super) fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
-        let kind = match self {
+    /// What holds for an object of this name: `Auto` if the name does not say it.
+    pub(super) fn of(self, name: &str) -> Self {
+        match self {
             Self::Auto if name.ends_with(".gz") => Self::Gzip,
             Self::Auto if name.ends_with(".zst") => Self::Zstd,
             other => other,
-        };
+        }
+    }
+
+    /// The object's inflated bytes.
+    pub(super) fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
+        let kind = self.of(name);
         let compressed = Compressed { input, wait: None, stopped: false, failed: None, count: 0 };
         let compressed = BufReader::with_capacity(BUFFER, compressed);
         let name = name.to_owned();

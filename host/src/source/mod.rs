@@ -1,19 +1,26 @@
-//! Where bytes come from: FIFOs, files, standard input. All deliver objects in order, and of each its
+//! Where bytes come from: FIFOs, files, S3, standard input. All deliver objects in order, and of each its
 //! bytes and its end.
 
+mod chain;
+mod configured;
 mod fifo;
 mod files;
 mod inflate;
 mod open;
+mod order;
+mod paths;
+pub mod s3;
 mod wait;
+mod wrap;
 
 use std::time::Duration;
 
+pub use configured::Sources;
 pub use fifo::Fifos;
-pub use files::{Files, Pattern};
+pub use files::{Files, Pattern, Reading};
 pub use inflate::Compression;
-
-use crate::stop::Stop;
+pub use order::{Order, Shard};
+pub use paths::{Paths, stdin};
 
 /// The bytes of one object.
 pub trait Input: Send {
@@ -85,7 +92,7 @@ pub struct SourceError {
 }
 
 impl SourceError {
-    fn new(
+    pub(crate) fn new(
         object: impl Into<String>,
         message: impl Into<String>,
         remedy: impl Into<String>,
@@ -107,53 +114,4 @@ impl SourceError {
         };
         Self { missing, ..Self::new(object, format!("{doing}: {error}"), remedy) }
     }
-}
-
-/// The objects that a command line names, one after the other: paths of files and FIFOs, folders,
-/// and `-` for standard input.
-pub struct Paths {
-    rest: std::vec::IntoIter<String>,
-    folder: Option<Files>,
-    compression: Compression,
-    stop: Stop,
-    ended: bool,
-}
-
-impl Paths {
-    /// Objects by their paths.
-    pub fn new(paths: Vec<String>, compression: Compression, stop: Stop) -> Self {
-        Self { rest: paths.into_iter(), folder: None, compression, stop, ended: false }
-    }
-}
-
-impl Source for Paths {
-    fn next(&mut self) -> Result<Step, SourceError> {
-        if let Some(folder) = &mut self.folder {
-            if let step @ Step::Object(_) = folder.next()? {
-                return Ok(step);
-            }
-            self.folder = None;
-        }
-        let Some(path) = self.rest.next() else {
-            let first = !std::mem::replace(&mut self.ended, true);
-            return Ok(if first { Step::EpochEnd(0) } else { Step::End });
-        };
-        if std::path::Path::new(&path).is_dir() {
-            let pattern = Pattern::Folder(path.into());
-            let files = Files::new(pattern, 1, self.compression, self.stop.clone());
-            return self.folder.insert(files).next();
-        }
-        let input = open::open(&path, self.compression, &self.stop)?;
-        Ok(Step::Object(Object { epoch: 0, name: path, input }))
-    }
-
-    fn end_epoch(&mut self) {
-        self.rest = Vec::new().into_iter();
-        self.folder = None;
-    }
-}
-
-/// Standard input as a source of one epoch.
-pub fn stdin(compression: Compression, stop: Stop) -> impl Source {
-    Paths::new(vec!["-".to_owned()], compression, stop)
 }

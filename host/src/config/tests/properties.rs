@@ -34,7 +34,6 @@ fn compression() -> impl Strategy<Value = Compression> {
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    let epochs = || (1..=1_000_000u32, compression());
     let fifo = (
         text(),
         option::of(1..=1_000_000u32),
@@ -48,24 +47,86 @@ fn source() -> impl Strategy<Value = Source> {
         let (dir, pipe) = (dir.into(), pipe as usize);
         Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression }
     });
-    let file = (text(), epochs()).prop_map(|(path, (epochs, compression))| Source::File {
-        path: path.into(),
-        epochs,
-        compression,
-    });
-    let glob = ("[a-z$*?]{1,3}/[*?]", epochs())
-        .prop_map(|(pattern, (epochs, compression))| Source::Glob { pattern, epochs, compression });
-    let folder = (text(), epochs()).prop_map(|(path, (epochs, compression))| Source::Folder {
-        path: path.into(),
-        epochs,
-        compression,
-    });
+    let pattern = prop_oneof![
+        text().prop_map(|path| Pattern::File(path.into())),
+        "[a-z$*?]{1,3}/[*?]".prop_map(Pattern::Glob),
+        text().prop_map(|path| Pattern::Folder(path.into())),
+    ];
     // `**` has to be a path's whole component; the pattern itself is not what is tested here.
-    let glob = glob.prop_filter("a good pattern", |source| match source {
-        Source::Glob { pattern, .. } => !pattern.contains("**"),
-        _ => false,
+    let pattern = pattern.prop_filter("a good pattern", |pattern| match pattern {
+        Pattern::Glob(pattern) => !pattern.contains("**"),
+        _ => true,
     });
-    prop_oneof![fifo, file, glob, folder]
+    let files = (pattern, reading()).prop_map(|(pattern, mut reading)| {
+        if matches!(pattern, Pattern::File(_)) {
+            reading.order = Order::default();
+        }
+        Source::Files { pattern, reading }
+    });
+    prop_oneof![fifo, files, s3()]
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    let shard = (1..=1_000_001u32).prop_flat_map(|count| {
+        (0..count.min(1_000_001)).prop_map(move |index| Shard { index, count })
+    });
+    let order = (option::of(0..=i64::MAX as u64), option::of(shard))
+        .prop_map(|(shuffle, shard)| Order { shuffle, shard });
+    (1..=1_000_000u32, compression(), order, any::<bool>())
+        .prop_map(|(epochs, compression, order, wrap)| Reading { epochs, compression, order, wrap })
+}
+
+fn s3() -> impl Strategy<Value = Source> {
+    let address = |key: &'static str| {
+        ("[a-z0-9.-]{1,9}", key, option::of("[A-Za-z0-9]{1,9}"))
+            .prop_map(|(bucket, key, version)| s3::Address { bucket: bucket.into(), key, version })
+    };
+    const KEY: &str = "[^\u{0}?]{1,9}";
+    let what = prop_oneof![
+        vec(address("[^\u{0}?]{0,9}"), 1..4).prop_map(s3::What::Prefixes),
+        vec(address(KEY), 1..4).prop_map(s3::What::Objects),
+        address(KEY).prop_map(s3::What::Manifest),
+        (address(KEY), vec(text(), 1..16))
+            .prop_map(|(manifest, attributes)| s3::What::Augmented { manifest, attributes }),
+    ];
+    let words = (
+        select(keys::ADDRESSING.words).prop_map(|(_, addressing)| addressing),
+        select(keys::ON_CHANGE.words).prop_map(|(_, on_change)| on_change),
+    );
+    let access = (
+        option::of(text()),
+        option::of("https?://[a-z.]{1,9}(:[0-9]{1,4})?"),
+        option::of(text()),
+        any::<(bool, bool)>(),
+    );
+    let numbers = (
+        pick(&keys::PART),
+        pick(&keys::CONCURRENCY),
+        millis(&keys::STALL),
+        millis(&keys::RETRY),
+        any::<(bool, bool)>(),
+    );
+    (what, words, access, numbers, reading()).prop_map(
+        |(what, (addressing, on_change), access, numbers, reading)| {
+            let (region, endpoint, profile, (anonymous, requester_pays)) = access;
+            let (part, concurrency, stall, retry, (verify, allow_empty)) = numbers;
+            let access =
+                s3::Access { region, endpoint, profile, addressing, anonymous, requester_pays };
+            let concurrency = concurrency as usize;
+            Source::S3(Box::new(s3::Settings {
+                what,
+                access,
+                reading,
+                part,
+                concurrency,
+                stall,
+                retry,
+                verify,
+                on_change,
+                allow_empty,
+            }))
+        },
+    )
 }
 
 fn ring() -> impl Strategy<Value = Ring> {
@@ -143,15 +204,17 @@ fn channel() -> impl Strategy<Value = Channel> {
 fn config() -> impl Strategy<Value = Config> {
     // Standard input is for one channel at most.
     let stdin = option::of(compression());
-    (option::of("/[a-z$]{0,100}"), any::<bool>(), vec(channel(), 1..4), stdin).prop_map(
-        |(socket, allow_other_users, mut channels, stdin)| {
+    let budget = option::of(pick(&keys::BUDGET));
+    let top = (option::of("/[a-z$]{0,100}"), any::<bool>(), budget);
+    (top, vec(channel(), 1..4), stdin).prop_map(
+        |((socket, allow_other_users, s3_budget), mut channels, stdin)| {
             channels.sort_by(|a, b| a.name.cmp(&b.name));
             channels.dedup_by(|a, b| a.name == b.name);
             if let Some(compression) = stdin {
                 channels[0].source = Source::Stdin { compression };
             }
             let (file, socket) = (String::new(), socket.map(PathBuf::from));
-            Config { file, socket, allow_other_users, channels }
+            Config { file, socket, allow_other_users, s3_budget, channels }
         },
     )
 }

@@ -110,7 +110,8 @@ fn a_short_file_has_the_defaults() {
     let decoder = DecoderRef::Name("lines".to_owned());
     let channel = Channel { decoder_place: place, ..Channel::new("a", source, decoder) };
     let (file, socket) = ("pipemill.toml".to_owned(), None);
-    let config = Config { file, socket, allow_other_users: false, channels: vec![channel] };
+    let config =
+        Config { file, socket, allow_other_users: false, s3_budget: None, channels: vec![channel] };
     assert_eq!(parse_bare(text), Ok(config));
 }
 

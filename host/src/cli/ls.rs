@@ -1,0 +1,155 @@
+//! `pipemill ls`: which objects a channel would read.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::{config, exit, s3};
+use crate::config::Source;
+use crate::source::s3::{Listed, S3, Settings, What, default_budget, listing};
+use crate::source::{Order, Pattern, Reading, Shard, SourceError};
+use crate::stop::Stop;
+
+/// List the objects that a channel would read, in its order, with their sizes in bytes.
+///
+/// What is listed is printed as it comes, a line for each object: its size, a tab, its name. The number of objects
+/// and their sizes together follow on standard error. Exits with 66 if there is nothing to list.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// `s3://bucket/key`, `s3://bucket/prefix`
+    #[arg(value_name = "ADDRESS", required_unless_present = "config")]
+    addresses: Vec<String>,
+    /// A configuration, one of whose channels is meant
+    #[arg(long, short, value_name = "FILE", requires = "channel", conflicts_with = "addresses")]
+    config: Option<PathBuf>,
+    /// The channel of the configuration
+    #[arg(long, value_name = "NAME", requires = "config")]
+    channel: Option<String>,
+    /// The epoch, which makes a difference where objects are shuffled
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    epoch: u32,
+    /// Shuffle by this seed
+    #[arg(long, value_name = "SEED", conflicts_with = "config")]
+    shuffle: Option<u64>,
+    /// One share of them: INDEX/COUNT, the index from 0
+    #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "config")]
+    shard: Option<Shard>,
+    #[command(flatten)]
+    s3: s3::S3Args,
+}
+
+pub(super) fn main(args: &Args) -> ExitCode {
+    let sources = match sources(args) {
+        Ok(sources) => sources,
+        Err(code) => return code,
+    };
+    let mut lines = Lines { count: 0, size: 0, out: io::BufWriter::new(io::stdout().lock()) };
+    for source in sources {
+        if let Err(error) = list(source, args.epoch, &mut lines) {
+            // Lines before the error are as good as any.
+            let _ = lines.out.flush();
+            let object = error.object.as_deref().unwrap_or("");
+            let code = if error.missing { exit::MISSING } else { exit::DATA };
+            let error = in_words_of_the_command(&format!("{object}: {error}; {}", error.remedy));
+            return exit::because(code, error);
+        }
+    }
+    if let Err(error) = lines.out.flush()
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        return exit::because(exit::SYSTEM, format!("can't write the output: {error}"));
+    }
+    eprintln!("{} objects, {} bytes", lines.count, lines.size);
+    ExitCode::SUCCESS
+}
+
+/// A remedy names keys of the configuration.
+pub(super) fn in_words_of_the_command(error: &str) -> String {
+    ["region", "endpoint", "profile", "anonymous", "requester_pays"]
+        .iter()
+        .fold(error.to_owned(), |error, key| {
+            error.replace(&format!("`{key}`"), &format!("`--{}`", key.replace('_', "-")))
+        })
+}
+
+fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
+    let Some(file) = &args.config else {
+        return args.addresses.iter().map(|address| named(args, address)).collect();
+    };
+    let config = config::read(file)?;
+    let name = args.channel.as_deref().unwrap_or_default();
+    let found = config.channels.iter().find(|channel| channel.name == name);
+    let channel = found.ok_or_else(|| {
+        let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
+        let names = names.join(", ");
+        let why = format!("{}: no channel `{name}`; there are: {names}", file.display());
+        exit::because(exit::USAGE, why)
+    })?;
+    Ok(vec![channel.source.clone()])
+}
+
+fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
+    let parsed = address.parse().map_err(|why| {
+        let why = format!("`{address}` is no address in S3: {why}; write it as s3://bucket/key");
+        exit::because(exit::USAGE, why)
+    })?;
+    let mut settings = Settings::new(What::Named(parsed));
+    settings.access = args.s3.access();
+    let order = Order { shuffle: args.shuffle, shard: args.shard };
+    settings.reading = Reading { order, ..Reading::default() };
+    Ok(Source::S3(Box::new(settings)))
+}
+
+struct Lines<W> {
+    count: u64,
+    size: u64,
+    out: W,
+}
+
+impl<W: Write> Lines<W> {
+    /// False if nobody reads them any more.
+    fn add(&mut self, listed: &Listed) -> bool {
+        self.count += 1;
+        self.size += listed.size;
+        writeln!(self.out, "{}\t{}", listed.size, listed.name).is_ok()
+    }
+}
+
+fn list<W: Write>(source: Source, epoch: u32, lines: &mut Lines<W>) -> Result<(), SourceError> {
+    let system = |error| SourceError::io("S3", "can't start", &error);
+    match source {
+        Source::S3(settings) => {
+            let s3 = S3::start(default_budget()).map_err(system)?;
+            let stop = Stop::new().map_err(system)?;
+            listing(&s3, &settings, epoch, &stop, |listed| lines.add(&listed))
+        }
+        Source::Files { pattern, reading } => files(&pattern, &reading, epoch, lines),
+        Source::Fifo { dir, .. } => {
+            let name = dir.to_string_lossy().into_owned();
+            let message = "a pipe does not tell which objects come through it";
+            Err(SourceError::new(name, message, "ask who writes it"))
+        }
+        Source::Stdin { .. } => {
+            let message = "standard input does not tell which objects come through it";
+            Err(SourceError::new("-", message, "ask who writes it"))
+        }
+    }
+}
+
+fn files<W: Write>(
+    pattern: &Pattern,
+    reading: &Reading,
+    epoch: u32,
+    lines: &mut Lines<W>,
+) -> Result<(), SourceError> {
+    for path in reading.order.arrange(pattern.list()?, epoch) {
+        let name = path.to_string_lossy().into_owned();
+        let size = std::fs::metadata(&path)
+            .map_err(|error| SourceError::io(&*name, "can't look at it", &error))?
+            .len();
+        if !lines.add(&Listed { name, size }) {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! From a channel's configuration to its source.
+
+use std::io;
+
+use super::s3::{self, OnDemand};
+use super::{Fifos, Files, Source, stdin};
+use crate::config;
+use crate::stop::Stop;
+
+/// Opens the sources of a configuration's channels, and starts what several of them share when the first one
+/// needs it.
+pub struct Sources {
+    s3: OnDemand,
+    stop: Stop,
+}
+
+impl Sources {
+    /// `s3_budget`: see [`config::Config::s3_budget`].
+    pub fn new(s3_budget: Option<u64>, stop: Stop) -> Self {
+        Self { s3: OnDemand::new(s3_budget), stop }
+    }
+
+    /// The source of the channel with this name. One in S3 begins to fetch.
+    ///
+    /// # Errors
+    /// This machine has no thread or file descriptor left.
+    pub fn open(&mut self, channel: &str, source: config::Source) -> io::Result<Box<dyn Source>> {
+        use config::Source as From;
+        let stop = self.stop.clone();
+        Ok(match source {
+            From::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression } => {
+                Box::new(Fifos {
+                    dir,
+                    channel: channel.to_owned(),
+                    epoch: first_epoch,
+                    until: epochs.map(|epochs| first_epoch.saturating_add(epochs)),
+                    wait,
+                    idle,
+                    pipe,
+                    compression,
+                    stop,
+                    given: false,
+                })
+            }
+            From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, stop)),
+            From::S3(settings) => Box::new(s3::Objects::new(self.s3.get()?, *settings, stop)),
+            From::Stdin { compression } => Box::new(stdin(compression, stop)),
+        })
+    }
+
+    /// What reads from S3 share.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn s3(&mut self) -> io::Result<std::sync::Arc<s3::S3>> {
+        self.s3.get()
+    }
+}

@@ -1,0 +1,132 @@
+//! The order in which an epoch's objects are read, and which of them on this machine: shuffled by a seed,
+//! then dealt out to shards. The same list gives the same answer on every machine.
+
+use super::SourceError;
+
+/// Order and share of a list of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Order {
+    /// Shuffles the objects anew for each epoch; without, they come as listed.
+    pub shuffle: Option<u64>,
+    /// The share that is read; without, all.
+    pub shard: Option<Shard>,
+}
+
+/// One of `count` shares of a list: every `count`-th object, beginning with number `index`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// From 0, below `count`.
+    pub index: u32,
+    /// 1 or more.
+    pub count: u32,
+}
+
+impl Shard {
+    /// Whether the object with this number, from 0, belongs to the share.
+    pub fn has(self, number: u64) -> bool {
+        number % u64::from(self.count) == u64::from(self.index)
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    /// Reads `INDEX/COUNT`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write it as INDEX/COUNT, for example 0/4; INDEX counts from 0".to_owned();
+        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
+        let shard = Self {
+            index: index.parse().map_err(|_| wrong())?,
+            count: count.parse().map_err(|_| wrong())?,
+        };
+        if shard.index >= shard.count {
+            return Err(wrong());
+        }
+        Ok(shard)
+    }
+}
+
+impl Order {
+    /// The share of `items` that is read in this epoch, in its order.
+    pub fn arrange<T>(&self, mut items: Vec<T>, epoch: u32) -> Vec<T> {
+        if let Some(seed) = self.shuffle {
+            shuffle(&mut items, seed, epoch);
+        }
+        match self.shard {
+            None => items,
+            Some(shard) => {
+                let mut number = 0;
+                items.retain(|_| {
+                    number += 1;
+                    shard.has(number - 1)
+                });
+                items
+            }
+        }
+    }
+}
+
+/// Fisher and Yates' shuffle, from the last item to the second, with numbers of SplitMix64: ours, because
+/// the order is a promise, to other machines and to later versions.
+fn shuffle<T>(items: &mut [T], seed: u64, epoch: u32) {
+    let mut state = seed ^ u64::from(epoch).wrapping_mul(0xD1B5_4A32_D192_ED03);
+    for last in (1..items.len()).rev() {
+        // The upper half of a product: even enough for any list, and without a division.
+        let other = (u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64;
+        items.swap(last, other as usize);
+    }
+}
+
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+/// Refuses a list without objects. A share of one may be empty.
+pub(super) fn none(name: impl Into<String>, what: &str) -> SourceError {
+    SourceError { missing: true, ..SourceError::new(name, what, "check the path") }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_order_is_a_promise() {
+        let order =
+            |epoch| Order { shuffle: Some(7), shard: None }.arrange((0..8).collect(), epoch);
+        assert_eq!(order(0), PROMISED.0);
+        assert_eq!(order(1), PROMISED.1);
+    }
+    const PROMISED: ([u32; 8], [u32; 8]) = ([0; 8], [0; 8]);
+
+    proptest! {
+        #[test]
+        fn shards_have_each_object_once(items in 0u32..200, count in 1u32..12, seed: Option<u64>, epoch: u32) {
+            let whole = Order { shuffle: seed, shard: None }.arrange((0..items).collect(), epoch);
+            let mut dealt = Vec::new();
+            for index in 0..count {
+                let shard = Some(Shard { index, count });
+                let share = Order { shuffle: seed, shard }.arrange((0..items).collect(), epoch);
+                prop_assert!(share.len().abs_diff((items / count) as usize) <= 1);
+                // A share keeps the order of the whole.
+                let mut rest = whole.iter();
+                prop_assert!(share.iter().all(|item| rest.any(|other| other == item)));
+                dealt.extend(share);
+            }
+            dealt.sort_unstable();
+            prop_assert_eq!(dealt, (0..items).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn epochs_differ(seed: u64) {
+            let order = Order { shuffle: Some(seed), shard: None };
+            prop_assert_ne!(order.arrange((0..100).collect::<Vec<_>>(), 0), order.arrange((0..100).collect(), 1));
+        }
+    }
+}

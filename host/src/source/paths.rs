@@ -1,0 +1,89 @@
+//! What a command line names, one after the other: files, FIFOs, folders, objects in S3, standard input.
+
+use std::path::Path;
+
+use super::s3::{self, Access, Address, OnDemand, What};
+use super::{Compression, Files, Object, Pattern, Reading, Source, SourceError, Step};
+use crate::stop::Stop;
+
+/// The objects that a command line names, one after the other: paths of files and FIFOs, folders, addresses
+/// in S3, and `-` for standard input.
+pub struct Paths {
+    names: Vec<String>,
+    /// Of the names: how many were begun in this epoch.
+    begun: usize,
+    epoch: u32,
+    /// What gives several objects by one name.
+    several: Option<Box<dyn Source>>,
+    reading: Reading,
+    s3: OnDemand,
+    access: Access,
+    stop: Stop,
+}
+
+impl Paths {
+    /// Objects by their names; those in S3 are reached so. A name that stands for several objects, a folder or a
+    /// prefix, gives them as `reading.order` has it, and not sharing them with other names.
+    pub fn new(names: Vec<String>, reading: Reading, access: Access, stop: Stop) -> Self {
+        let s3 = OnDemand::new(None);
+        Self { names, begun: 0, epoch: 0, several: None, reading, s3, access, stop }
+    }
+
+    /// What the name stands for, if that is several objects.
+    fn several(&mut self, name: &str) -> Result<Option<Box<dyn Source>>, SourceError> {
+        if Address::is_meant_by(name) {
+            let address = name.parse().map_err(|why| {
+                let message = format!("is no address in S3: {why}");
+                SourceError::new(name, message, "write it as s3://bucket/key")
+            })?;
+            let s3 = self.s3.get().map_err(|error| SourceError::io(name, "can't start", &error))?;
+            let mut settings = s3::Settings::new(What::Named(address));
+            settings.access = self.access.clone();
+            settings.reading = Reading { epochs: 1, ..self.reading };
+            return Ok(Some(Box::new(s3::Objects::new(s3, settings, self.stop.clone()))));
+        }
+        if Path::new(name).is_dir() {
+            let pattern = Pattern::Folder(name.into());
+            let reading = Reading { epochs: 1, ..self.reading };
+            return Ok(Some(Box::new(Files::new(pattern, reading, self.stop.clone()))));
+        }
+        Ok(None)
+    }
+}
+
+impl Source for Paths {
+    fn next(&mut self) -> Result<Step, SourceError> {
+        loop {
+            if let Some(several) = &mut self.several {
+                if let Step::Object(object) = several.next()? {
+                    return Ok(Step::Object(Object { epoch: self.epoch, ..object }));
+                }
+                self.several = None;
+            }
+            if self.epoch == self.reading.epochs {
+                return Ok(Step::End);
+            }
+            let Some(name) = self.names.get(self.begun).cloned() else {
+                (self.begun, self.epoch) = (0, self.epoch + 1);
+                return Ok(Step::EpochEnd(self.epoch - 1));
+            };
+            self.begun += 1;
+            self.several = self.several(&name)?;
+            if self.several.is_none() {
+                let input = self.reading.open(Path::new(&name), &name, &self.stop)?;
+                return Ok(Step::Object(Object { epoch: self.epoch, name, input }));
+            }
+        }
+    }
+
+    fn end_epoch(&mut self) {
+        self.begun = self.names.len();
+        self.several = None;
+    }
+}
+
+/// Standard input as a source of one epoch.
+pub fn stdin(compression: Compression, stop: Stop) -> impl Source {
+    let reading = Reading { compression, ..Reading::default() };
+    Paths::new(vec!["-".to_owned()], reading, Access::default(), stop)
+}

@@ -1,0 +1,202 @@
+//! How a bucket is reached and who asks: region, endpoint, credentials. Makes the SDK's client, whose own
+//! retries and time limits are off: `fetch` has its own, which know how far a body came.
+
+use std::time::Duration;
+
+use aws_config::environment::EnvironmentVariableRegionProvider;
+use aws_config::imds::region::ImdsRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::retry::RetryConfig;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
+use aws_sdk_s3::config::{ProvideCredentials, ResponseChecksumValidation, SharedHttpClient};
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_smithy_http_client::{Builder, Connector};
+
+use super::trouble::causes;
+
+/// How a bucket is reached and who asks. What is left out is for the SDK to find: in `AWS_…` variables, in
+/// `~/.aws`, or from the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Access {
+    /// The bucket's region.
+    pub region: Option<String>,
+    /// The server's URL, for servers other than Amazon's.
+    pub endpoint: Option<String>,
+    /// A profile of `~/.aws/config` and `~/.aws/credentials`.
+    pub profile: Option<String>,
+    /// How a bucket's name goes into the request.
+    pub addressing: Addressing,
+    /// Asks without credentials: for public buckets.
+    pub anonymous: bool,
+    /// Agrees to pay for the requests.
+    pub requester_pays: bool,
+}
+
+/// How a bucket's name goes into a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Addressing {
+    /// As a path on servers other than Amazon's, as a host's name on Amazon's.
+    #[default]
+    Auto,
+    /// As the path's first part.
+    Path,
+    /// As the first part of the host's name.
+    Virtual,
+}
+
+/// A TCP connection takes at most so long to open.
+const CONNECT: Duration = Duration::from_millis(3_100);
+
+impl Access {
+    /// Finds out what is not given, and makes a client. The error says what is missing.
+    pub(super) async fn client(&self) -> Result<aws_sdk_s3::Client, String> {
+        let sdk = self.sdk_config().await?;
+        if !self.anonymous {
+            check_credentials(&sdk).await?;
+        }
+        let endpoint = self.own_endpoint(&sdk);
+        let path_style = match self.addressing {
+            Addressing::Path => true,
+            Addressing::Virtual => false,
+            Addressing::Auto => {
+                endpoint.as_deref().is_some_and(|url| !url.contains(".amazonaws.com"))
+            }
+        };
+        let mut config = aws_sdk_s3::config::Builder::from(&sdk)
+            .force_path_style(path_style)
+            // A range's answer may carry the sum of the whole object; `checksum` knows which one it has.
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
+        if self.anonymous {
+            config = config.allow_no_auth();
+        }
+        Ok(aws_sdk_s3::Client::from_conf(config.build()))
+    }
+
+    async fn sdk_config(&self) -> Result<SdkConfig, String> {
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .http_client(http_client()?)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
+            // Bodies are taken as they come, and `fetch` watches them.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .app_name(AppName::new("pipemill").expect("it has letters only"))
+            .region(self.region_provider());
+        if let Some(profile) = &self.profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(endpoint) = &self.endpoint {
+            loader = loader.endpoint_url(endpoint);
+        }
+        if self.anonymous {
+            loader = loader.no_credentials();
+        }
+        let sdk = loader.load().await;
+        if sdk.region().is_none() {
+            return Err("no region is set: set `region`, or AWS_REGION".to_owned());
+        }
+        Ok(sdk)
+    }
+
+    /// As the SDK's chain, but a server that is not Amazon's needs no region that means anything, and no
+    /// wait for the metadata of a machine that is not Amazon's either.
+    fn region_provider(&self) -> RegionProviderChain {
+        let given = self.region.clone().map(Region::new);
+        let mut profile = ProfileFileRegionProvider::builder();
+        if let Some(name) = &self.profile {
+            profile = profile.profile_name(name);
+        }
+        let chain = RegionProviderChain::first_try(given)
+            .or_else(EnvironmentVariableRegionProvider::new())
+            .or_else(profile.build());
+        match self.endpoint.clone().or_else(endpoint_variable) {
+            Some(_) => chain.or_else("us-east-1"),
+            None => chain.or_else(ImdsRegionProvider::builder().build()),
+        }
+    }
+
+    fn own_endpoint(&self, sdk: &SdkConfig) -> Option<String> {
+        let known = || sdk.endpoint_url().map(str::to_owned);
+        self.endpoint.clone().or_else(endpoint_variable).or_else(known)
+    }
+}
+
+fn endpoint_variable() -> Option<String> {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"))
+}
+
+/// Asks for credentials before the first request does: what each link of the chain lacks is known here only.
+async fn check_credentials(sdk: &SdkConfig) -> Result<(), String> {
+    let provider = sdk.credentials_provider().ok_or("there is no source of credentials")?;
+    match provider.provide_credentials().await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("no credentials: {}; {}", causes(&error), links())),
+    }
+}
+
+/// What there is for each link of the SDK's chain, in its order. Says which variables are set, and not to what.
+fn links() -> String {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let told = |name: &str| {
+        if set(name) { format!("{name} is set") } else { format!("{name} is not set") }
+    };
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from).unwrap_or_default();
+    let files = ["config", "credentials"].map(|file| home.join(".aws").join(file));
+    let files: Vec<_> = files.iter().filter(|file| file.exists()).collect();
+    let profile = match files.is_empty() {
+        true => "no file in ~/.aws".to_owned(),
+        false => format!("~/.aws is there, {}", told("AWS_PROFILE")),
+    };
+    let container = if set("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI is set".to_owned()
+    } else {
+        told("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+    };
+    let machine = match std::env::var("AWS_EC2_METADATA_DISABLED") {
+        Ok(value) if value.eq_ignore_ascii_case("true") => {
+            "turned off by AWS_EC2_METADATA_DISABLED"
+        }
+        _ => "asked last",
+    };
+    format!(
+        "environment: {}, {}; profile: {profile}; web identity: {}; container: {container}; machine's role: {machine}",
+        told("AWS_ACCESS_KEY_ID"),
+        told("AWS_SECRET_ACCESS_KEY"),
+        told("AWS_WEB_IDENTITY_TOKEN_FILE"),
+    )
+}
+
+/// HTTP/1.1 over rustls, through a proxy if the environment names one, trusting what the system trusts or,
+/// as other tools for AWS do, the certificates in `AWS_CA_BUNDLE`.
+fn http_client() -> Result<SharedHttpClient, String> {
+    let mut trust = TrustStore::default();
+    if let Some(path) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
+        let pem = std::fs::read(&path)
+            .map_err(|error| format!("can't read AWS_CA_BUNDLE={}: {error}", path.display()))?;
+        trust = TrustStore::empty().with_pem_certificate(pem);
+    }
+    let tls = TlsContext::builder()
+        .with_trust_store(trust)
+        .build()
+        .map_err(|error| format!("can't use the trusted certificates: {error}"))?;
+    let client = Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut connector = Connector::builder().proxy_config(ProxyConfig::from_env());
+        if let Some(settings) = settings {
+            connector = connector.connector_settings(settings.clone());
+        }
+        if let Some(sleep) = components.and_then(|components| components.sleep_impl()) {
+            connector = connector.sleep_impl(sleep);
+        }
+        connector
+            .enable_tcp_nodelay(true)
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
+            .tls_context(tls.clone())
+            .build()
+    });
+    Ok(client)
+}
