@@ -112,6 +112,9 @@ impl Connection {
 
     fn request_body(&mut self, head: &RequestHead) -> io::Result<Vec<u8>> {
         let mut left = head.length()?;
+        if head.header("expect").is_some() {
+            self.client().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
         let mut body = Vec::new();
         while left > 0 {
             let bytes = self.client.bytes(left)?.ok_or(io::ErrorKind::UnexpectedEof)?;

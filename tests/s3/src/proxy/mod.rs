@@ -132,7 +132,8 @@ impl Proxy {
         self.shared.record.in_flight().1
     }
 
-    /// Waits until nothing has been in flight for so long. False if that does not come to be.
+    /// Waits until nothing has been in flight for so long. False if that does not come to be within a
+    /// minute.
     pub fn wait_idle(&self, quiet: Duration) -> bool {
         self.shared.record.wait_idle(quiet, PATIENCE)
     }
