@@ -158,9 +158,9 @@ impl Reader {
         self.head()?.map(AnswerHead::parse).transpose()
     }
 
-    /// Whether some bytes were read already that nobody has taken.
-    pub fn has_bytes(&self) -> bool {
-        self.start < self.end
+    /// How many bytes were read already that nobody has taken.
+    pub fn buffered(&self) -> u64 {
+        (self.end - self.start) as u64
     }
 
     /// The next bytes, at most `most` and at most what one read gives. None at the end.
@@ -168,7 +168,8 @@ impl Reader {
     /// # Errors
     /// What reading says.
     pub fn bytes(&mut self, most: u64) -> io::Result<Option<&[u8]>> {
-        if self.start == self.end && !self.fill()? {
+        // None are there without waiting for any.
+        if most > 0 && self.start == self.end && !self.fill()? {
             return Ok(None);
         }
         let most = usize::try_from(most).unwrap_or(usize::MAX);

@@ -39,7 +39,10 @@ impl Body<'_> {
     pub fn pass(mut self, head: &[u8], length: Length) -> io::Result<Then> {
         if let Some(verdict) = &self.verdict {
             let most = if let Length::Bytes(most) = length { most as f64 } else { UNKNOWN };
-            self.place = Some(verdict.at.unwrap_or((verdict.place * most) as u64));
+            self.place = Some(verdict.fault.at.unwrap_or((verdict.place * most) as u64));
+        }
+        if self.small(head, length)? {
+            return Ok(Then::Stays);
         }
         self.connection.client().write_all(head)?;
         match length {
@@ -53,6 +56,19 @@ impl Body<'_> {
                 Ok(if then == Then::Stays { Then::Ends } else { then })
             }
         }
+    }
+
+    /// Passes on a body that came with its head, in one piece. Says whether it was one.
+    fn small(&mut self, head: &[u8], length: Length) -> io::Result<bool> {
+        let Length::Bytes(count) = length else { return Ok(false) };
+        if self.place.is_some() || self.connection.is_paced() || count != self.server.buffered() {
+            return Ok(false);
+        }
+        let mut whole = head.to_vec();
+        whole.extend_from_slice(self.server.bytes(count)?.unwrap_or_default());
+        self.connection.client().write_all(&whole)?;
+        *self.sent = count;
+        Ok(true)
     }
 
     /// A server that breaks off is passed on, too.
@@ -110,12 +126,12 @@ impl Body<'_> {
     fn fall(&mut self) -> io::Result<Then> {
         self.place = None;
         let Some(verdict) = self.verdict.take() else { return Ok(Then::Stays) };
-        self.connection.shared().record.fault(self.id, verdict.kind);
-        let stalls = matches!(verdict.kind, Kind::Stall | Kind::StallAndEnd);
+        self.connection.shared().record.fault(self.id, verdict.fault.kind);
+        let stalls = matches!(verdict.fault.kind, Kind::Stall | Kind::StallAndEnd);
         if stalls {
             self.connection.pause_until(Instant::now() + verdict.hold)?;
         }
-        Ok(match verdict.kind {
+        Ok(match verdict.fault.kind {
             Kind::Stall => Then::Stays,
             Kind::ResetWithin => Then::Resets,
             _ => Then::Ends,
@@ -129,7 +145,7 @@ impl Body<'_> {
             let (client, mut pace, pipe) = self.connection.means();
             let most = pace.as_mut().map_or(PIECE, |pace| pace.next()).min(left);
             let passed = match pipe {
-                Some(pipe) if !self.server.has_bytes() => {
+                Some(pipe) if self.server.buffered() == 0 => {
                     pipe.pass(self.server.stream(), client, most)?
                 }
                 _ => {

@@ -79,13 +79,13 @@ impl Connection {
                 self.pause_until(begins)?;
                 return self.error(id, head, verdict);
             }
-            if verdict.kind == Kind::ResetBefore {
+            if verdict.fault.kind == Kind::ResetBefore {
                 self.pause_until(begins)?;
-                self.shared.record.fault(id, verdict.kind);
+                self.shared.record.fault(id, verdict.fault.kind);
                 return Ok(Then::Resets);
             }
-            if verdict.kind == Kind::SlowStart {
-                self.shared.record.fault(id, verdict.kind);
+            if verdict.fault.kind == Kind::SlowStart {
+                self.shared.record.fault(id, verdict.fault.kind);
                 begins += verdict.hold;
             }
         }
@@ -145,7 +145,7 @@ impl Connection {
     /// What S3 answers where it fails.
     fn error(&mut self, id: usize, head: &RequestHead, verdict: &Verdict) -> io::Result<Then> {
         let (status, code) = &verdict.fault.error;
-        self.shared.record.fault(id, verdict.kind);
+        self.shared.record.fault(id, verdict.fault.kind);
         self.shared.record.status(id, *status);
         let message = match code.as_str() {
             "SlowDown" => "Please reduce your request rate.",
@@ -173,6 +173,10 @@ impl Connection {
 
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    pub(super) fn is_paced(&self) -> bool {
+        self.pace.is_some()
     }
 
     pub(super) fn means(&mut self) -> (&TcpStream, Option<&mut Pace>, Option<&mut Pipe>) {

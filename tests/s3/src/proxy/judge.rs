@@ -5,16 +5,15 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::proxy::{Fault, Kind, Plan, Request};
+use crate::proxy::{Fault, Plan, Request};
 
 /// What a request will suffer.
 pub(crate) struct Verdict {
-    pub kind: Kind,
-    /// Where within a body; `place` chooses where none is given.
-    pub at: Option<u64>,
-    pub place: f64,
-    pub hold: Duration,
     pub fault: Fault,
+    /// Where within a body, from 0 to 1, if the fault does not say it.
+    pub place: f64,
+    /// For how long: as the fault says, or else the plan.
+    pub hold: Duration,
 }
 
 pub(crate) struct Judge {
@@ -54,7 +53,7 @@ impl Judge {
         let hooked = self.plan.hook.as_ref().and_then(|hook| hook(request));
         let fault = hooked.or(scripted).or(by_chance)?;
         let hold = fault.hold.unwrap_or(self.plan.hold);
-        Some(Verdict { kind: fault.kind, at: fault.at, place, hold, fault })
+        Some(Verdict { fault, place, hold })
     }
 
     /// Every rule counts what it matches, also where another decides.
