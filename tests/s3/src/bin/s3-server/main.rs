@@ -1,0 +1,65 @@
+//! An S3 server over a folder, for tests: what the crate `s3s` reads, checks and writes, answered out of
+//! `store.rs`. It ends with the process that started it.
+
+mod listing;
+mod store;
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Parser;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use tokio::net::TcpListener;
+
+use store::Store;
+
+#[derive(Parser)]
+#[command(about = "An S3 server over a folder, whose subfolders are the buckets; for tests")]
+struct Arguments {
+    /// Without keys, requests need no signature
+    #[arg(long, requires = "secret_key")]
+    access_key: Option<String>,
+    #[arg(long, requires = "access_key")]
+    secret_key: Option<String>,
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// 0 is any that is free; the first line of standard output names it
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    folder: PathBuf,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    // Whose default is to end the process.
+    set_pdeathsig(Signal::SIGTERM)?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(arguments))
+}
+
+async fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let mut service = S3ServiceBuilder::new(Store::new(arguments.folder)?);
+    if let (Some(access), Some(secret)) = (arguments.access_key, arguments.secret_key) {
+        service.set_auth(SimpleAuth::from_single(access, secret));
+    }
+    let service = service.build();
+    let listener = TcpListener::bind((arguments.host.as_str(), arguments.port)).await?;
+    println!("listening on {}", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    let server = Builder::new(TokioExecutor::new()).http1_only();
+    loop {
+        let (client, _) = listener.accept().await?;
+        client.set_nodelay(true)?;
+        let connection =
+            server.serve_connection(TokioIo::new(client), service.clone()).into_owned();
+        tokio::spawn(async move {
+            // Clients break off whenever they like.
+            let _ = connection.await;
+        });
+    }
+}

@@ -1,0 +1,207 @@
+//! Objects in files: what a reader of S3 asks for, with the conditions that S3 knows. Versions, multipart
+//! uploads and all else that only writers need are left out.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use s3s::dto::{
+    CreateBucketInput, CreateBucketOutput, DeleteObjectInput, DeleteObjectOutput, ETag,
+    ETagCondition, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
+    HeadObjectInput, HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, PutObjectInput,
+    PutObjectOutput, StreamingBlob, Timestamp,
+};
+use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
+
+use crate::listing::Listings;
+use pipemill_s3_test::names;
+
+const PIECE: u64 = 256 << 10;
+
+pub struct Store {
+    root: PathBuf,
+    listings: Listings,
+    written: AtomicU64,
+}
+
+/// Another for each file and for each time it is written. It is no checksum; with large objects those of
+/// S3 are none, either.
+pub fn etag(meta: &Metadata) -> ETag {
+    let time =
+        (meta.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec() as u64);
+    ETag::Strong(format!("{time:016x}{:08x}{:08x}-1", meta.ino() as u32, meta.len() as u32))
+}
+
+impl Store {
+    pub fn new(root: PathBuf) -> io::Result<Self> {
+        let root = root.canonicalize()?;
+        Ok(Self { root, listings: Listings::default(), written: AtomicU64::new(0) })
+    }
+
+    fn bucket(&self, name: &str) -> S3Result<PathBuf> {
+        let bucket = self.root.join(name);
+        if bucket.is_dir() { Ok(bucket) } else { Err(s3_error!(NoSuchBucket)) }
+    }
+
+    fn open(&self, bucket: &str, key: &str) -> S3Result<(File, Metadata)> {
+        let path = self.bucket(bucket)?.join(names::file(key));
+        let file = File::open(path).map_err(|error| s3_error!(error, NoSuchKey))?;
+        let meta = file.metadata().map_err(|error| s3_error!(error, InternalError))?;
+        if meta.is_dir() { Err(s3_error!(NoSuchKey)) } else { Ok((file, meta)) }
+    }
+
+    /// Writes a file that is there as a whole or not at all.
+    fn replace(&self, path: &Path, pieces: &[Bytes]) -> io::Result<()> {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let draft = self.root.join(format!(".{}.{number}", std::process::id()));
+        let mut file = File::create(&draft)?;
+        pieces.iter().try_for_each(|piece| file.write_all(piece))?;
+        fs::create_dir_all(path.parent().expect("it is in a bucket"))?;
+        fs::rename(draft, path)
+    }
+}
+
+fn check(etag: &ETag, only: Option<&ETagCondition>, not: Option<&ETagCondition>) -> S3Result<()> {
+    let is = |condition: &ETagCondition| match condition {
+        ETagCondition::Any => true,
+        ETagCondition::ETag(other) => other.value() == etag.value(),
+    };
+    if only.is_some_and(|condition| !is(condition)) {
+        return Err(s3_error!(
+            PreconditionFailed,
+            "At least one of the preconditions did not hold"
+        ));
+    }
+    if not.is_some_and(is) { Err(s3_error!(NotModified)) } else { Ok(()) }
+}
+
+#[async_trait::async_trait]
+impl S3 for Store {
+    async fn get_object(
+        &self,
+        request: S3Request<GetObjectInput>,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        let input = request.input;
+        let (file, meta) = self.open(&input.bucket, &input.key)?;
+        let etag = etag(&meta);
+        check(&etag, input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let size = meta.len();
+        let range = input.range.map(|range| range.check(size)).transpose()?;
+        let content_range =
+            range.as_ref().map(|range| format!("bytes {}-{}/{size}", range.start, range.end - 1));
+        let range = range.unwrap_or(0..size);
+        Ok(S3Response::new(GetObjectOutput {
+            content_length: Some((range.end - range.start) as i64),
+            content_range,
+            accept_ranges: Some("bytes".to_owned()),
+            content_type: Some("binary/octet-stream".parse().expect("a media type")),
+            last_modified: meta.modified().ok().map(Timestamp::from),
+            e_tag: Some(etag),
+            body: Some(StreamingBlob::wrap(Pieces { file, at: range.start, end: range.end })),
+            ..GetObjectOutput::default()
+        }))
+    }
+
+    async fn head_object(
+        &self,
+        request: S3Request<HeadObjectInput>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
+        let input = request.input;
+        let (_, meta) = self.open(&input.bucket, &input.key)?;
+        let etag = etag(&meta);
+        check(&etag, input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        Ok(S3Response::new(HeadObjectOutput {
+            content_length: Some(meta.len() as i64),
+            accept_ranges: Some("bytes".to_owned()),
+            content_type: Some("binary/octet-stream".parse().expect("a media type")),
+            last_modified: meta.modified().ok().map(Timestamp::from),
+            e_tag: Some(etag),
+            ..HeadObjectOutput::default()
+        }))
+    }
+
+    async fn list_objects_v2(
+        &self,
+        request: S3Request<ListObjectsV2Input>,
+    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        self.listings.page(&self.root, request.input).map(S3Response::new)
+    }
+
+    async fn head_bucket(
+        &self,
+        request: S3Request<HeadBucketInput>,
+    ) -> S3Result<S3Response<HeadBucketOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Ok(S3Response::new(HeadBucketOutput::default()))
+    }
+
+    async fn create_bucket(
+        &self,
+        request: S3Request<CreateBucketInput>,
+    ) -> S3Result<S3Response<CreateBucketOutput>> {
+        let made = fs::create_dir(self.root.join(&request.input.bucket));
+        made.map_err(|error| s3_error!(error, BucketAlreadyExists))?;
+        Ok(S3Response::new(CreateBucketOutput::default()))
+    }
+
+    async fn put_object(
+        &self,
+        request: S3Request<PutObjectInput>,
+    ) -> S3Result<S3Response<PutObjectOutput>> {
+        let input = request.input;
+        let path = self.bucket(&input.bucket)?.join(names::file(&input.key));
+        let mut pieces = Vec::new();
+        if let Some(mut body) = input.body {
+            let next = |context: &mut Context<'_>| Pin::new(&mut body).poll_next(context);
+            let mut next = next;
+            while let Some(piece) = std::future::poll_fn(&mut next).await {
+                pieces.push(piece.map_err(|_| s3_error!(IncompleteBody))?);
+            }
+        }
+        let written = self.replace(&path, &pieces).and_then(|()| fs::metadata(&path));
+        let meta = written.map_err(|error| s3_error!(error, InternalError))?;
+        Ok(S3Response::new(PutObjectOutput {
+            e_tag: Some(etag(&meta)),
+            ..PutObjectOutput::default()
+        }))
+    }
+
+    async fn delete_object(
+        &self,
+        request: S3Request<DeleteObjectInput>,
+    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        let path = self.bucket(&request.input.bucket)?.join(names::file(&request.input.key));
+        // S3 says the same whether there was an object or none.
+        let _ = fs::remove_file(path);
+        Ok(S3Response::new(DeleteObjectOutput::default()))
+    }
+}
+
+/// A part of a file. It is read within `poll_next`: from the page cache that takes less time than to
+/// hand it to another thread.
+struct Pieces {
+    file: File,
+    at: u64,
+    end: u64,
+}
+
+impl Stream for Pieces {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let most = PIECE.min(self.end - self.at);
+        if most == 0 {
+            return Poll::Ready(None);
+        }
+        let mut piece = vec![0; most as usize];
+        let read = self.file.read_exact_at(&mut piece, self.at);
+        self.at += most;
+        Poll::Ready(Some(read.map(|()| piece.into())))
+    }
+}

@@ -1,0 +1,41 @@
+//! The servers, the proxy and the credentials as a client sees them.
+
+mod credentials;
+mod faults;
+mod pace;
+mod passing;
+mod repeat;
+mod servers;
+mod store;
+
+use pipemill_s3_test::proxy::{Plan, Proxy};
+use pipemill_s3_test::servers::{S3Server, S3s};
+use tempfile::TempDir;
+
+/// A server with an object `/bucket/object` of `SIZE` bytes, that needs no signatures.
+struct Place {
+    server: S3s,
+    _folder: TempDir,
+}
+
+const SIZE: usize = 1 << 20;
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = S3s::start_open(folder.path());
+        server.put("bucket", "object", &object());
+        Self { server, _folder: folder }
+    }
+
+    fn proxy(&self, plan: Plan) -> Proxy {
+        Proxy::start(&self.server.endpoint(), plan).expect("a port")
+    }
+}
+
+/// Bytes of which none is where it could be mistaken for another.
+fn object() -> Vec<u8> {
+    (0..SIZE as u32 / 4)
+        .flat_map(|number| (number.wrapping_mul(0x9e37_79b1)).to_le_bytes())
+        .collect()
+}
