@@ -118,13 +118,12 @@ pub(super) fn main(args: Args) -> ExitCode {
 
 /// A remedy names keys of the configuration; here, some of them are options of the command line.
 fn in_words_of_the_command(mut failure: Failure) -> Failure {
-    for key in
-        ["on_error", "max_record", "max_errors", "quarantine", "compression", "region", "endpoint"]
-    {
+    for key in ["on_error", "max_record", "max_errors", "quarantine", "compression"] {
         let option = format!("`--{}`", key.replace('_', "-"));
         let remedy = &mut failure.fault.remedy;
         *remedy = remedy.replace(&format!("`{key}`"), &option);
     }
+    failure.fault.remedy = s3::in_words_of_the_command(&failure.fault.remedy);
     failure
 }
 

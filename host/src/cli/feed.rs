@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::ls::in_words_of_the_command;
 use super::{config, exit, s3};
 use crate::config::{Config, Source};
 use crate::feed::{self, Channel, FeedError};
@@ -75,7 +74,7 @@ fn run(args: &Args) -> Result<(), ExitCode> {
                 format!("channel `{channel}`, epoch {epoch}, object {object}: {error}; {remedy}");
             exit::because(
                 code,
-                if args.config.is_some() { error } else { in_words_of_the_command(&error) },
+                if args.config.is_some() { error } else { s3::in_words_of_the_command(&error) },
             )
         }
         FeedError::Io { path, doing, error } => {

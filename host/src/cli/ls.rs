@@ -50,7 +50,8 @@ pub(super) fn main(args: &Args) -> ExitCode {
             let _ = lines.out.flush();
             let object = error.object.as_deref().unwrap_or("");
             let code = if error.missing { exit::MISSING } else { exit::DATA };
-            let error = in_words_of_the_command(&format!("{object}: {error}; {}", error.remedy));
+            let error =
+                s3::in_words_of_the_command(&format!("{object}: {error}; {}", error.remedy));
             return exit::because(code, error);
         }
     }
@@ -61,15 +62,6 @@ pub(super) fn main(args: &Args) -> ExitCode {
     }
     eprintln!("{} objects, {} bytes", lines.count, lines.size);
     ExitCode::SUCCESS
-}
-
-/// A remedy names keys of the configuration.
-pub(super) fn in_words_of_the_command(error: &str) -> String {
-    ["region", "endpoint", "profile", "anonymous", "requester_pays"]
-        .iter()
-        .fold(error.to_owned(), |error, key| {
-            error.replace(&format!("`{key}`"), &format!("`--{}`", key.replace('_', "-")))
-        })
 }
 
 fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {

@@ -35,3 +35,12 @@ impl S3Args {
         }
     }
 }
+
+/// A remedy names keys of the configuration.
+pub(super) fn in_words_of_the_command(error: &str) -> String {
+    ["region", "endpoint", "profile", "anonymous", "requester_pays"]
+        .iter()
+        .fold(error.to_owned(), |error, key| {
+            error.replace(&format!("`{key}`"), &format!("`--{}`", key.replace('_', "-")))
+        })
+}

@@ -42,17 +42,9 @@ impl Sources {
                     given: false,
                 })
             }
-            From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, stop)),
-            From::S3(settings) => Box::new(s3::Objects::new(self.s3.get()?, *settings, stop)),
+            From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, 0, stop)),
+            From::S3(settings) => Box::new(s3::Objects::new(self.s3.get()?, *settings, 0, stop)),
             From::Stdin { compression } => Box::new(stdin(compression, stop)),
         })
-    }
-
-    /// What reads from S3 share.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn s3(&mut self) -> io::Result<std::sync::Arc<s3::S3>> {
-        self.s3.get()
     }
 }

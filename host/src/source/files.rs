@@ -67,9 +67,9 @@ pub struct Files {
 }
 
 impl Files {
-    /// Reads files.
-    pub fn new(pattern: Pattern, reading: Reading, stop: Stop) -> Self {
-        Self { pattern, reading, stop, epoch: 0, rest: None }
+    /// Reads files, in the epochs from this one on, up to number `reading.epochs`.
+    pub fn new(pattern: Pattern, reading: Reading, first_epoch: u32, stop: Stop) -> Self {
+        Self { pattern, reading, stop, epoch: first_epoch, rest: None }
     }
 
     fn list(&self) -> Result<Vec<PathBuf>, SourceError> {

@@ -39,15 +39,22 @@ impl Paths {
             let s3 = self.s3.get().map_err(|error| SourceError::io(name, "can't start", &error))?;
             let mut settings = s3::Settings::new(What::Named(address));
             settings.access = self.access.clone();
-            settings.reading = Reading { epochs: 1, ..self.reading };
-            return Ok(Some(Box::new(s3::Objects::new(s3, settings, self.stop.clone()))));
+            settings.reading = self.this_epoch();
+            let stop = self.stop.clone();
+            return Ok(Some(Box::new(s3::Objects::new(s3, settings, self.epoch, stop))));
         }
         if Path::new(name).is_dir() {
             let pattern = Pattern::Folder(name.into());
-            let reading = Reading { epochs: 1, ..self.reading };
-            return Ok(Some(Box::new(Files::new(pattern, reading, self.stop.clone()))));
+            let stop = self.stop.clone();
+            return Ok(Some(Box::new(Files::new(pattern, self.this_epoch(), self.epoch, stop))));
         }
         Ok(None)
+    }
+}
+
+impl Paths {
+    fn this_epoch(&self) -> Reading {
+        Reading { epochs: self.epoch + 1, ..self.reading }
     }
 }
 
@@ -55,8 +62,8 @@ impl Source for Paths {
     fn next(&mut self) -> Result<Step, SourceError> {
         loop {
             if let Some(several) = &mut self.several {
-                if let Step::Object(object) = several.next()? {
-                    return Ok(Step::Object(Object { epoch: self.epoch, ..object }));
+                if let step @ Step::Object(_) = several.next()? {
+                    return Ok(step);
                 }
                 self.several = None;
             }

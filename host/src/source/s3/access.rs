@@ -135,40 +135,15 @@ async fn check_credentials(sdk: &SdkConfig) -> Result<(), String> {
     let provider = sdk.credentials_provider().ok_or("there is no source of credentials")?;
     match provider.provide_credentials().await {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("no credentials: {}; {}", causes(&error), links())),
-    }
-}
-
-/// What there is for each link of the SDK's chain, in its order. Says which variables are set, and not to what.
-fn links() -> String {
-    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let told = |name: &str| {
-        if set(name) { format!("{name} is set") } else { format!("{name} is not set") }
-    };
-    let home = std::env::var_os("HOME").map(std::path::PathBuf::from).unwrap_or_default();
-    let files = ["config", "credentials"].map(|file| home.join(".aws").join(file));
-    let files: Vec<_> = files.iter().filter(|file| file.exists()).collect();
-    let profile = match files.is_empty() {
-        true => "no file in ~/.aws".to_owned(),
-        false => format!("~/.aws is there, {}", told("AWS_PROFILE")),
-    };
-    let container = if set("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI is set".to_owned()
-    } else {
-        told("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-    };
-    let machine = match std::env::var("AWS_EC2_METADATA_DISABLED") {
-        Ok(value) if value.eq_ignore_ascii_case("true") => {
-            "turned off by AWS_EC2_METADATA_DISABLED"
+        // A line for each link of the chain.
+        Err(error) => {
+            let links: Vec<_> = causes(&error).lines().map(str::trim).map(str::to_owned).collect();
+            Err(format!(
+                "no credentials: {}",
+                links.join("; ").replace("Attempted:;", "attempted:")
+            ))
         }
-        _ => "asked last",
-    };
-    format!(
-        "environment: {}, {}; profile: {profile}; web identity: {}; container: {container}; machine's role: {machine}",
-        told("AWS_ACCESS_KEY_ID"),
-        told("AWS_SECRET_ACCESS_KEY"),
-        told("AWS_WEB_IDENTITY_TOKEN_FILE"),
-    )
+    }
 }
 
 /// HTTP/1.1 over rustls, through a proxy if the environment names one, trusting what the system trusts or,

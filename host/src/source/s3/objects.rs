@@ -32,8 +32,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Begins to fetch.
-    pub fn new(s3: Arc<S3>, settings: Settings, stop: Stop) -> Self {
+    /// Begins to fetch the epochs from this one on, up to number `reading.epochs`.
+    pub fn new(s3: Arc<S3>, settings: Settings, first_epoch: u32, stop: Stop) -> Self {
         let settings = Arc::new(settings);
         let planner = Planner {
             reach: Arc::new(s3.reach(&settings)),
@@ -41,8 +41,9 @@ impl Objects {
             settings: settings.clone(),
         };
         let reader = Reader { planner, handle: s3.handle().clone(), stop };
-        let (items, conductor) = from_epoch(&reader, 0);
-        Self { _s3: s3, reader, settings, items, _conductor: conductor, epoch: 0, left: false }
+        let (items, conductor) = from_epoch(&reader, first_epoch);
+        let epoch = first_epoch;
+        Self { _s3: s3, reader, settings, items, _conductor: conductor, epoch, left: false }
     }
 
     fn input(&self, coming: Coming) -> Box<dyn Input> {

@@ -1,0 +1,55 @@
+//! A consumer that takes its time.
+
+use std::time::Duration;
+
+use pipemill::source::{Got, Source, Step};
+use pipemill_s3_test::proxy::Plan;
+use pipemill_tests::PATIENCE;
+
+use crate::reading::{Bucket, bytes, settings, source};
+
+/// Longer than any limit on waiting of these settings.
+const PAUSE: Duration = Duration::from_millis(1_500);
+
+#[test]
+fn loses_nothing_and_fails_nothing() {
+    let object = bytes(1, 3 << 20);
+    let bucket = Bucket::with([("one", &object)]);
+    // So slow that the pauses fall into bodies.
+    let proxy = bucket.proxy(Plan { throttle: Some(4 << 20), ..Plan::default() });
+    let mut settings = settings(&proxy.endpoint(), "one");
+    settings.part = 1 << 20;
+    settings.stall = Duration::from_millis(300);
+    settings.retry = Duration::from_millis(600);
+    let mut source = source(&settings);
+    let Ok(Step::Object(mut object_came)) = source.next() else { panic!("no object") };
+    let (mut came, mut buffer) = (Vec::new(), vec![0; 300_000]);
+    for turn in 0.. {
+        if turn == 1 || turn == 5 {
+            std::thread::sleep(PAUSE);
+        }
+        match object_came.input.read(&mut buffer, Some(PATIENCE)).expect("nothing fails") {
+            Got::Bytes(count) => came.extend_from_slice(&buffer[..count]),
+            Got::End => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(came == object);
+    // Nothing had to be asked for twice.
+    assert_eq!(proxy.requests(), 1 + 3, "{:#?}", proxy.log());
+}
+
+#[test]
+fn is_not_fetched_for_beyond_the_budget() {
+    let bucket = Bucket::with([("one", vec![7; 20 << 20])]);
+    let proxy = bucket.proxy(Plan::default());
+    let mut settings = settings(&proxy.endpoint(), "one");
+    settings.part = 256 << 10;
+    let mut source = source(&settings);
+    let Ok(Step::Object(mut object)) = source.next() else { panic!("no object") };
+    let got = object.input.read(&mut [0; 1], Some(PATIENCE));
+    assert!(matches!(got, Ok(Got::Bytes(1))));
+    assert!(proxy.wait_idle(Duration::from_millis(200)));
+    let fetched: u64 = proxy.log().iter().map(|entry| entry.body).sum();
+    assert!(fetched <= crate::reading::BUDGET + (256 << 10), "{fetched} bytes ahead of the reader");
+}

@@ -1,0 +1,140 @@
+//! A source in this process: what it gives, object by object, to its end or its error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pipemill::source::s3::{Access, Objects, S3, Settings, What};
+use pipemill::source::{Got, Object, Reading, Source, SourceError, Step};
+use pipemill::stop::Stop;
+use pipemill_s3_test::proxy::{Plan, Proxy};
+use pipemill_s3_test::servers::{S3Server, S3s};
+use pipemill_tests::PATIENCE;
+use pipemill_tests::place::Place;
+
+/// The bucket of all tests.
+pub const BUCKET: &str = "bucket";
+/// Room for what is fetched ahead.
+pub const BUDGET: u64 = 4 << 20;
+
+/// A server with a folder of its own that asks for no signatures.
+pub struct Bucket {
+    pub place: Place,
+    pub server: S3s,
+}
+
+impl Bucket {
+    pub fn new() -> Self {
+        let place = Place::new();
+        let server = S3s::start_open(&place.make_folder("s3"));
+        server.make_bucket(BUCKET);
+        Self { place, server }
+    }
+
+    /// One with these objects.
+    pub fn with<K: AsRef<str>, B: AsRef<[u8]>>(objects: impl IntoIterator<Item = (K, B)>) -> Self {
+        let bucket = Self::new();
+        for (key, bytes) in objects {
+            bucket.server.put(BUCKET, key.as_ref(), bytes.as_ref());
+        }
+        bucket
+    }
+
+    pub fn proxy(&self, plan: Plan) -> Proxy {
+        Proxy::start(&self.server.endpoint(), plan).expect("a port is free")
+    }
+}
+
+/// Everything below a prefix of the bucket, in small parts, with little patience.
+pub fn settings(endpoint: &str, prefix: &str) -> Settings {
+    let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
+    let mut settings = Settings::new(What::Prefixes(vec![address]));
+    settings.access = access(endpoint);
+    settings.part = 16 << 10;
+    settings.stall = Duration::from_millis(200);
+    settings.retry = PATIENCE;
+    settings
+}
+
+/// Objects by their names.
+pub fn objects(endpoint: &str, keys: &[&str]) -> Settings {
+    let address = |key: &&str| format!("s3://{BUCKET}/{key}").parse().expect("it is an address");
+    Settings { what: What::Objects(keys.iter().map(address).collect()), ..settings(endpoint, "") }
+}
+
+pub fn access(endpoint: &str) -> Access {
+    Access {
+        endpoint: Some(endpoint.to_owned()),
+        region: Some("us-east-1".to_owned()),
+        anonymous: true,
+        ..Access::default()
+    }
+}
+
+/// An object as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Came {
+    pub epoch: u32,
+    /// Without the bucket's address.
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+
+/// Starts what fetches.
+pub fn s3() -> Arc<S3> {
+    S3::start(BUDGET).expect("there are threads")
+}
+
+/// A source to be read.
+pub fn source(settings: &Settings) -> Objects {
+    Objects::new(s3(), settings.clone(), 0, Stop::new().expect("there are descriptors"))
+}
+
+/// Reads to the end. Every object that came is there, of the last perhaps a part.
+pub fn read(settings: &Settings) -> (Vec<Came>, Result<u32, SourceError>) {
+    read_source(&mut source(settings))
+}
+
+/// The same; the answer is how many epochs there were.
+pub fn read_source(source: &mut dyn Source) -> (Vec<Came>, Result<u32, SourceError>) {
+    let (mut came, mut epochs) = (Vec::new(), 0);
+    loop {
+        match source.next() {
+            Ok(Step::Object(object)) => {
+                let (object, error) = whole(object);
+                came.push(object);
+                if let Some(error) = error {
+                    return (came, Err(error));
+                }
+            }
+            Ok(Step::EpochEnd(_)) => epochs += 1,
+            Ok(Step::End) => return (came, Ok(epochs)),
+            Err(error) => return (came, Err(error)),
+        }
+    }
+}
+
+fn whole(mut object: Object) -> (Came, Option<SourceError>) {
+    // Odd, so that no boundary of a read is one of a part.
+    let mut buffer = vec![0; 10_007];
+    let name = object.name.trim_start_matches(&format!("s3://{BUCKET}/")).to_owned();
+    let mut came = Came { epoch: object.epoch, name, bytes: Vec::new() };
+    loop {
+        match object.input.read(&mut buffer, Some(PATIENCE)) {
+            Ok(Got::Bytes(count)) => came.bytes.extend_from_slice(&buffer[..count]),
+            Ok(Got::End) => return (came, None),
+            Ok(other) => panic!("{other:?} at byte {} of {}", came.bytes.len(), came.name),
+            Err(error) => return (came, Some(error)),
+        }
+    }
+}
+
+/// Bytes that tell where they belong, so that none can take another's place.
+pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..count).map(|_| random.u8(..)).collect()
+}
+
+/// The same settings, read so.
+pub fn reading(settings: &Settings, reading: Reading) -> Settings {
+    Settings { reading, ..settings.clone() }
+}
