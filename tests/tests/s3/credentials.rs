@@ -77,6 +77,7 @@ fn from_the_container_renewed_while_it_is_read() {
     let mut answers = Answers::of(server.access_key(), server.secret_key());
     // Shorter than reading takes.
     answers.lifetime = Duration::from_secs(1);
+    answers.session_token = Some("token".to_owned());
     let credentials = Credentials::start(answers).unwrap();
     let plan = Plan { latency: Duration::from_millis(100), ..Plan::default() };
     let proxy = Proxy::start(&server.endpoint(), plan).unwrap();
