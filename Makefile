@@ -33,10 +33,11 @@ test-rust: wasm compilers
 
 # Of the whole workspace, as all other builds: a part of it has other features, and builds anew.
 test-python: wasm venv
-	cargo build --workspace --bin pipemill --example serve_numbers
+	cargo build --workspace --bin pipemill --bin s3-server --example serve_numbers
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers \
 	    $(PY) -m pytest -q -p no:cacheprovider python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
+	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server \
 	    $(PY) -m pytest -q -p no:cacheprovider tests/e2e
 
 test-examples: wasm compilers venv $(DIGITS)
