@@ -139,8 +139,8 @@ fn copy(
         |error| FeedError::Source { channel: channel.to_owned(), epoch: object.epoch, error };
     loop {
         match object.input.read(buffer, None).map_err(failed)? {
-            Got::Bytes(count) => match pipe.file.write_all(&buffer[..count]) {
-                Ok(()) => pipe.bytes += count as u64,
+            Got::Bytes(count) => match pipe.write(&buffer[..count]) {
+                Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                     return Ok(Copied::ReaderLeft);
                 }
@@ -175,6 +175,22 @@ impl Pipe {
                 Err(io_error(&path, "open it")(error))
             }
         }
+    }
+}
+
+impl Pipe {
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(count) => {
+                    self.bytes += count as u64;
+                    bytes = &bytes[count..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -62,7 +62,7 @@ enum OnErrorArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CompressionArg {
-    /// By name: .gz, .zst
+    /// By name: .gz, .zst; in S3 also by Content-Encoding
     Auto,
     None,
     Gzip,
@@ -77,6 +77,9 @@ pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn main(args: Args) -> ExitCode {
+    if let Err(code) = s3::check_addresses(&args.sources) {
+        return code;
+    }
     let engine = match engine() {
         Ok(engine) => engine,
         Err(code) => return code,

@@ -25,7 +25,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     /// The channel's name
-    #[arg(long, value_name = "NAME", required_unless_present = "config")]
+    #[arg(long, value_name = "NAME", required_unless_present = "config", value_parser = channel_name)]
     channel: Option<String>,
     /// How many epochs; without it, until it is stopped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -50,6 +50,13 @@ pub(super) struct Args {
     s3: s3::S3Args,
 }
 
+fn channel_name(name: &str) -> Result<String, String> {
+    if crate::config::is_channel_name(name) {
+        return Ok(name.to_owned());
+    }
+    Err("expected 1 to 64 letters, digits, `.`, `_` or `-`".to_owned())
+}
+
 pub(super) fn main(args: &Args) -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,15 +74,10 @@ fn run(args: &Args) -> Result<(), ExitCode> {
     };
     feed::feed(channels, &args.to, &fifos).map_err(|error| match error {
         FeedError::Source { channel, epoch, error } => {
-            let object = error.object.as_deref().unwrap_or("");
-            let code = if error.missing { exit::MISSING } else { exit::SYSTEM };
-            let remedy = error.remedy.as_str();
-            let error =
-                format!("channel `{channel}`, epoch {epoch}, object {object}: {error}; {remedy}");
-            exit::because(
-                code,
-                if args.config.is_some() { error } else { s3::in_words_of_the_command(&error) },
-            )
+            let code = if error.missing { exit::MISSING } else { exit::DATA };
+            let error = format!("channel `{channel}`, epoch {epoch}, object {}", error.in_full());
+            let typed = args.config.is_none();
+            exit::because(code, if typed { s3::in_words_of_the_command(&error) } else { error })
         }
         FeedError::Io { path, doing, error } => {
             exit::because(exit::SYSTEM, format!("{}: can't {doing}: {error}", path.display()))
@@ -85,6 +87,7 @@ fn run(args: &Args) -> Result<(), ExitCode> {
 
 /// The channel that the command line describes.
 fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
+    s3::check_addresses(&args.from)?;
     for name in args.from.iter().filter(|name| !Address::is_meant_by(name)) {
         // Now, so that a wrong path is an error at once and not when a reader comes.
         std::fs::metadata(name).map_err(|error| {
@@ -103,6 +106,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
 }
 
 fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, ExitCode> {
+    args.s3.refuse_beside_config()?;
     let mut config = config::read_to_feed(file)?;
     if let Some(path) = &args.inputdataconfig {
         apply(&mut config, path)?;
@@ -142,6 +146,9 @@ fn apply(config: &mut Config, path: &Path) -> Result<(), ExitCode> {
         .map_err(|error| failed(format!("can't read it: {error}; check the path")))?;
     let mut told = input_data_config(&text).map_err(failed)?;
     told.retain(|_, channel| channel.mode == InputMode::Pipe);
+    if told.is_empty() {
+        return Err(failed("no channel is in Pipe mode: there is nothing to feed".to_owned()));
+    }
     let missing =
         told.keys().find(|name| config.channels.iter().all(|channel| channel.name != **name));
     if let Some(name) = missing {

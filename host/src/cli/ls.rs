@@ -48,10 +48,10 @@ pub(super) fn main(args: &Args) -> ExitCode {
         if let Err(error) = list(source, args.epoch, &mut lines) {
             // Lines before the error are as good as any.
             let _ = lines.out.flush();
-            let object = error.object.as_deref().unwrap_or("");
             let code = if error.missing { exit::MISSING } else { exit::DATA };
-            let error =
-                s3::in_words_of_the_command(&format!("{object}: {error}; {}", error.remedy));
+            let error = error.in_full();
+            let typed = args.config.is_none();
+            let error = if typed { s3::in_words_of_the_command(&error) } else { error };
             return exit::because(code, error);
         }
     }
@@ -68,7 +68,8 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
     let Some(file) = &args.config else {
         return args.addresses.iter().map(|address| named(args, address)).collect();
     };
-    let config = config::read(file)?;
+    args.s3.refuse_beside_config()?;
+    let config = config::read_to_feed(file)?;
     let name = args.channel.as_deref().unwrap_or_default();
     let found = config.channels.iter().find(|channel| channel.name == name);
     let channel = found.ok_or_else(|| {
@@ -81,10 +82,7 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
 }
 
 fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
-    let parsed = address.parse().map_err(|why| {
-        let why = format!("`{address}` is no address in S3: {why}; write it as s3://bucket/key");
-        exit::because(exit::USAGE, why)
-    })?;
+    let parsed = s3::address(address)?;
     let mut settings = Settings::new(What::Named(parsed));
     settings.access = args.s3.access();
     let order = Order { shuffle: args.shuffle, shard: args.shard };

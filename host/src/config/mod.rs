@@ -22,7 +22,7 @@ pub use crate::channel::OnError;
 pub use crate::decode::{Digest, Limits};
 pub use crate::source::{Compression, Order, Pattern, Reading, Shard, s3};
 pub use fault::{Fault, Place};
-pub use parse::{parse, parse_to_feed};
+pub use parse::{is_channel_name, parse, parse_to_feed};
 pub use show::show;
 pub use values::{Invalid, parse_duration, parse_size, show_duration, show_size};
 

@@ -112,7 +112,7 @@ fn channels<'a>(
             return Err(doc.report(at, None, path, Invalid { message, remedy: remedy.to_owned() }));
         };
         let name = table.get(NAME.name).and_then(|value| value.get_ref().as_str());
-        let name = name.and_then(|name| doc.expand(name).ok()).filter(|name| good_name(name));
+        let name = name.and_then(|name| doc.expand(name).ok()).filter(|name| is_channel_name(name));
         let reader = Reader::new(doc, table, at, path, name).knowing(&CHANNEL_TABLE);
         channel(&reader, &mut seen)
     });
@@ -127,14 +127,15 @@ struct Seen {
     stdin: Option<Place>,
 }
 
-fn good_name(name: &str) -> bool {
+/// Whether a channel may have this name.
+pub fn is_channel_name(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(good)
 }
 
 fn name(reader: &Reader, seen: &mut Seen) -> Read<String> {
     let given = reader.required(&NAME, reader.text(NAME.name, NAME.expected))?;
-    if !good_name(&given.text) {
+    if !is_channel_name(&given.text) {
         return Err(reader.wrong(NAME.name, NAME.expected, &given.found(), String::new()));
     }
     if let Some((_, first)) = seen.names.iter().find(|(name, _)| *name == given.text) {

@@ -6,7 +6,7 @@ use super::document::Read;
 use super::key::Free;
 use super::keys::*;
 use super::read::Reader;
-use super::s3::{Access, Address, PER_CONNECTION, Settings, What};
+use super::s3::{Access, Address, PER_CONNECTION, Settings, What, check_endpoint};
 use super::{Reading, Source};
 
 /// Fewer connections than this don't fill any line.
@@ -17,7 +17,12 @@ const ATTRIBUTES_MAX: usize = 16;
 /// Takes what the source names; one of its four keys is there.
 pub(super) fn what(reader: &Reader) -> Read<What> {
     if reader.has(&S3) {
-        return addresses(reader, &S3).map(What::Prefixes);
+        let addresses = addresses(reader, &S3)?;
+        if addresses.iter().any(|address| address.version.is_some()) {
+            let remedy = format!("use `{}` for a version of an object", S3_OBJECT.name);
+            return Err(reader.fault(S3.name, "a prefix has no version".to_owned(), remedy));
+        }
+        return Ok(What::Prefixes(addresses));
     }
     if reader.has(&S3_OBJECT) {
         let addresses = addresses(reader, &S3_OBJECT)?;
@@ -107,16 +112,9 @@ fn access(reader: &Reader) -> Read<Access> {
 
 fn endpoint(reader: &Reader) -> Read<Option<String>> {
     let Some(given) = reader.text(ENDPOINT.name, ENDPOINT.expected)? else { return Ok(None) };
-    let rest = ["http://", "https://"].iter().find_map(|scheme| given.text.strip_prefix(scheme));
-    let Some(rest) = rest.filter(|rest| !rest.is_empty() && !rest.starts_with('/')) else {
-        return Err(reader.wrong(ENDPOINT.name, ENDPOINT.expected, &given.found(), String::new()));
-    };
-    let host = rest.split('/').next().unwrap_or(rest);
-    if host.contains('@') {
+    if let Err(what) = check_endpoint(&given.text) {
         // Not shown: it may be a password.
-        let message = "has a user or password in it".to_owned();
-        let remedy = "give credentials by the environment or a profile".to_owned();
-        return Err(reader.fault(ENDPOINT.name, message, remedy));
+        return Err(reader.fault(ENDPOINT.name, what.to_owned(), String::new()));
     }
     Ok(Some(given.text))
 }

@@ -105,6 +105,14 @@ impl SourceError {
         }
     }
 
+    /// All of it in one line, its object first.
+    pub(crate) fn in_full(&self) -> String {
+        let object = self.object.as_deref().map_or(String::new(), |object| format!("{object}: "));
+        let remedy =
+            if self.remedy.is_empty() { String::new() } else { format!("; {}", self.remedy) };
+        format!("{object}{}{remedy}", self.message)
+    }
+
     pub(crate) fn io(object: impl Into<String>, doing: &str, error: &std::io::Error) -> Self {
         let missing = error.kind() == std::io::ErrorKind::NotFound;
         let remedy = match error.kind() {

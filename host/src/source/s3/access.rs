@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::imds::region::ImdsRegionProvider;
 use aws_config::meta::region::RegionProviderChain;
-use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
@@ -78,16 +79,25 @@ impl Access {
     }
 
     async fn sdk_config(&self) -> Result<SdkConfig, String> {
+        if let Some(endpoint) = self.endpoint.clone().or_else(endpoint_variable) {
+            check_endpoint(&endpoint).map_err(|what| format!("the server's URL {what}"))?;
+        }
+        let http = http_client()?;
+        let provider = ProviderConfig::default().with_http_client(http.clone());
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
-            .http_client(http_client()?)
+            .http_client(http)
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
             // Bodies are taken as they come, and `fetch` watches them.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .app_name(AppName::new("pipemill").expect("it has letters only"))
-            .region(self.region_provider());
+            .region(self.find_region(&provider).await);
         if let Some(profile) = &self.profile {
-            loader = loader.profile_name(profile);
+            // One that is named is meant, whatever the environment holds.
+            let credentials = ProfileFileCredentialsProvider::builder().profile_name(profile);
+            loader = loader
+                .profile_name(profile)
+                .credentials_provider(credentials.configure(&provider).build());
         }
         if let Some(endpoint) = &self.endpoint {
             loader = loader.endpoint_url(endpoint);
@@ -104,24 +114,43 @@ impl Access {
 
     /// As the SDK's chain, but a server that is not Amazon's needs no region that means anything, and no
     /// wait for the metadata of a machine that is not Amazon's either.
-    fn region_provider(&self) -> RegionProviderChain {
-        let given = self.region.clone().map(Region::new);
-        let mut profile = ProfileFileRegionProvider::builder();
+    async fn find_region(&self, provider: &ProviderConfig) -> Option<Region> {
+        let mut profile = ProfileFileRegionProvider::builder().configure(provider);
         if let Some(name) = &self.profile {
             profile = profile.profile_name(name);
         }
-        let chain = RegionProviderChain::first_try(given)
+        let chain = RegionProviderChain::first_try(self.region.clone().map(Region::new))
             .or_else(EnvironmentVariableRegionProvider::new())
             .or_else(profile.build());
         match self.endpoint.clone().or_else(endpoint_variable) {
-            Some(_) => chain.or_else("us-east-1"),
-            None => chain.or_else(ImdsRegionProvider::builder().build()),
+            Some(_) => chain.or_else("us-east-1").region().await,
+            None => {
+                let machine = ImdsRegionProvider::builder().configure(provider).build();
+                chain.or_else(machine).region().await
+            }
         }
     }
 
     fn own_endpoint(&self, sdk: &SdkConfig) -> Option<String> {
         let known = || sdk.endpoint_url().map(str::to_owned);
         self.endpoint.clone().or_else(endpoint_variable).or_else(known)
+    }
+}
+
+/// What a server's URL must be; the error says what is wrong with it, and not what it is: there may be a password
+/// in it.
+///
+/// # Errors
+/// In words that follow its name.
+pub fn check_endpoint(url: &str) -> Result<(), &'static str> {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let host = rest.and_then(|rest| rest.split('/').next()).filter(|host| !host.is_empty());
+    match host {
+        None => Err("is no URL that begins with http:// or https://"),
+        Some(host) if host.contains('@') => {
+            Err("has a user or password in it: give credentials by the environment or a profile")
+        }
+        Some(_) => Ok(()),
     }
 }
 

@@ -84,10 +84,10 @@ fn found(address: &Address, object: &Object) -> Option<Found> {
     if is_marker(key, size) {
         return None;
     }
-    let known = Known {
+    let known = Known::Listed {
         size,
         etag: object.e_tag().map(str::to_owned),
         has_sum: object.checksum_type() == Some(&ChecksumType::FullObject),
     };
-    Some(Found { address: address.with_key(key), known: Some(known) })
+    Some(Found { address: address.with_key(key), known })
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Address;
-use super::plan::{Entry, Found, Gone, Piece};
+use super::plan::{Entry, Found, Gone, Known, Piece};
 use crate::source::SourceError;
 
 /// No manifest is larger.
@@ -27,8 +27,7 @@ enum Element {
 /// The objects that a manifest names: `[{"prefix": "s3://bucket/path/"}, "rest-of-key", …]`.
 pub(super) fn objects(text: &[u8], manifest: &Address) -> Result<Vec<Address>, SourceError> {
     let wrong = |message: String| {
-        let remedy =
-            "a manifest is a JSON array: [{\"prefix\": \"s3://bucket/path/\"}, \"rest-of-key\", …]";
+        let remedy = "a manifest is a JSON array: [{\"prefix\": \"s3://bucket/path/\"}, \"rest-of-key\", …]; it names objects, not prefixes";
         SourceError::new(manifest.to_string(), message, remedy)
     };
     let elements: Vec<Element> = serde_json::from_slice(text)
@@ -47,6 +46,10 @@ pub(super) fn objects(text: &[u8], manifest: &Address) -> Result<Vec<Address>, S
             return Err(wrong(message));
         };
         let text = format!("{prefix}{suffix}");
+        if text.ends_with('/') {
+            let message = format!("its element {}, {text:?}, is a prefix", index + 2);
+            return Err(wrong(message));
+        }
         text.parse().map_err(|why| wrong(format!("its element {}, {text:?}: {why}", index + 2)))
     };
     elements.enumerate().map(address).collect()
@@ -83,7 +86,7 @@ fn pieces(line: &[u8], attributes: &[String]) -> Result<Vec<Piece>, String> {
             return Ok(Piece::Text(text.into()));
         }
         let address = text.parse().map_err(|why| format!("its `{name}` is {text:?}: {why}"))?;
-        Ok(Piece::Object(Found { address, known: None }))
+        Ok(Piece::Object(Found { address, known: Known::Name }))
     };
     attributes.iter().map(piece).collect()
 }

@@ -35,7 +35,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
-pub use access::{Access, Addressing};
+pub use access::{Access, Addressing, check_endpoint};
 pub use address::Address;
 pub use objects::Objects;
 pub use plan::{Listed, listing};

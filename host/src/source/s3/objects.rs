@@ -50,19 +50,17 @@ impl Objects {
         let (name, size, input): (_, _, Box<dyn Input>) = match coming {
             Coming::Text(text) => (String::new(), Some(text.len() as u64), Box::new(Text(text))),
             Coming::Object { target, parts } => {
-                let (name, size) = (target.address.to_string(), target.size);
+                let (name, key) = (target.address.to_string(), target.address.key.clone());
+                let size = target.size;
                 let body = Body::new(target, parts, self.reader.clone());
-                match self.settings.reading.compression.of(&name) {
+                match self.settings.reading.compression.of(&key) {
                     Compression::Auto => {
                         let input = ByHeader { name: name.clone(), is: Is::Unknown(Some(body)) };
                         // How large it is, only its first answer tells.
                         (name, None, Box::new(input))
                     }
                     Compression::None => (name, Some(size), Box::new(body)),
-                    kind => {
-                        let input = kind.inflate(&name, Box::new(body));
-                        (name, None, input)
-                    }
+                    kind => (name.clone(), None, kind.inflate(&name, Box::new(body))),
                 }
             }
         };

@@ -15,22 +15,28 @@ use crate::stop::Stop;
 
 /// Objects listed ahead: two pages of a list, so that the next page is asked for while one is read.
 const LISTED: usize = 2_000;
-/// Objects whose size is asked for ahead.
+/// Objects whose size is asked for ahead, at least.
 const ASKED: usize = 32;
 
 /// An object, as it was found.
 pub(super) struct Found {
     pub(super) address: Address,
-    /// What the list said of it; one from a manifest is known by name only.
-    pub(super) known: Option<Known>,
+    pub(super) known: Known,
 }
 
-/// What a list says of an object.
-pub(super) struct Known {
-    pub(super) size: u64,
-    pub(super) etag: Option<String>,
-    /// The server keeps a checksum of the whole.
-    pub(super) has_sum: bool,
+/// What is known of an object that was found.
+pub(super) enum Known {
+    /// Its name: it stands in a manifest or a configuration.
+    Name,
+    /// What a list says.
+    Listed {
+        size: u64,
+        etag: Option<String>,
+        /// The server keeps a checksum of the whole.
+        has_sum: bool,
+    },
+    /// All.
+    Asked(Arc<Target>),
 }
 
 /// What becomes one object for the decoder.
@@ -130,7 +136,7 @@ pub(super) struct Planner {
 /// An epoch's objects, one by one.
 pub(super) struct Plan {
     next: mpsc::Receiver<Resolving>,
-    _tasks: [Task<()>; 2],
+    tasks: Vec<Task<()>>,
 }
 
 /// An object whose size is known or being asked for.
@@ -143,21 +149,35 @@ impl Plan {
     /// Begins to plan. To be called on one of the runtime's threads.
     pub(super) fn begin(planner: Planner, epoch: u32) -> Self {
         let (found, listed) = mpsc::channel(LISTED);
-        let (resolved, next) = mpsc::channel(ASKED);
+        let asked = ASKED.max(2 * planner.settings.concurrency);
+        let (resolved, next) = mpsc::channel(asked);
         let lister = tokio::spawn(planner.clone().list(epoch, found));
         let resolver = tokio::spawn(planner.resolve_all(listed, resolved));
-        Self { next, _tasks: [Task(lister), Task(resolver)] }
+        Self { next, tasks: vec![Task(lister), Task(resolver)] }
     }
 
     /// The next object; none at the end, and none after an error.
     pub(super) async fn next(&mut self) -> Option<Result<Planned, SourceError>> {
-        match self.next.recv().await? {
-            Resolving::Ready(planned) => Some(planned),
-            Resolving::Asking(mut task) => Some((&mut task.0).await.unwrap_or_else(|error| {
-                Err(SourceError::new("S3", format!("a request ended by itself: {error}"), ""))
-            })),
+        match self.next.recv().await {
+            Some(Resolving::Ready(planned)) => Some(planned),
+            Some(Resolving::Asking(mut task)) => {
+                Some((&mut task.0).await.unwrap_or_else(|error| Err(by_itself(&error))))
+            }
+            None => self.check_ends().await.err().map(Err),
         }
     }
+
+    /// A task that ended before its time must not look like the end of the list.
+    async fn check_ends(&mut self) -> Result<(), SourceError> {
+        for mut task in std::mem::take(&mut self.tasks) {
+            (&mut task.0).await.map_err(|error| by_itself(&error))?;
+        }
+        Ok(())
+    }
+}
+
+fn by_itself(error: &tokio::task::JoinError) -> SourceError {
+    SourceError::new("S3", format!("a request ended by itself: {error}"), "report this")
 }
 
 impl Planner {
@@ -184,7 +204,7 @@ impl Planner {
             }
             What::Objects(addresses) => {
                 for address in addresses {
-                    let found = Found { address: address.clone(), known: None };
+                    let found = Found { address: address.clone(), known: Known::Name };
                     out.give(Entry::Object(found)).await?;
                 }
             }
@@ -192,7 +212,7 @@ impl Planner {
             What::Manifest(address) => {
                 let text = self.manifest(address).await?;
                 for address in manifest::objects(&text, address)? {
-                    out.give(Entry::Object(Found { address, known: None })).await?;
+                    out.give(Entry::Object(Found { address, known: Known::Name })).await?;
                 }
             }
             What::Augmented { manifest: address, attributes } => {
@@ -228,9 +248,10 @@ impl Planner {
     /// One that is there by exactly this name, or all that begin so.
     async fn named(&self, address: &Address, out: &mut Outlet) -> Result<(), Gone> {
         if !address.key.is_empty() && !address.key.ends_with('/') {
-            match fetch::head(&self.reach, address, false).await {
-                Ok(_) => {
-                    let found = Found { address: address.clone(), known: None };
+            match fetch::head(&self.reach, address, self.settings.verify).await {
+                Ok(target) => {
+                    let known = Known::Asked(Arc::new(target));
+                    let found = Found { address: address.clone(), known };
                     return out.give(Entry::Object(found)).await;
                 }
                 Err(error) if error.missing && address.version.is_none() => {}
@@ -269,14 +290,17 @@ impl Planner {
         }
     }
 
-    /// Whether more has to be asked for than the list told. The checksum of an object that one request fetches
-    /// comes with its bytes.
+    /// Whether more has to be asked for than is known. The checksum of an object that one request fetches comes
+    /// with its bytes.
     fn is_unknown(&self, found: &Found) -> bool {
         let settings = &self.settings;
-        found
-            .known
-            .as_ref()
-            .is_none_or(|known| settings.verify && known.has_sum && known.size > settings.part)
+        match found.known {
+            Known::Name => true,
+            Known::Listed { size, has_sum, .. } => {
+                settings.verify && has_sum && size > settings.part
+            }
+            Known::Asked(_) => false,
+        }
     }
 
     async fn resolve(self, entry: Entry) -> Result<Planned, SourceError> {
@@ -304,21 +328,24 @@ impl Planner {
     }
 
     async fn target(&self, found: Found) -> Result<Arc<Target>, SourceError> {
-        let target = match &found.known {
-            Some(known) if !self.is_unknown(&found) => {
-                Target::new(found.address, known.size, known.etag.as_deref())
+        let ask = self.is_unknown(&found);
+        let Found { address, known } = found;
+        let (size, etag) = match known {
+            Known::Asked(target) => return Ok(target),
+            Known::Name => {
+                let target = fetch::head(&self.reach, &address, self.settings.verify).await?;
+                return Ok(Arc::new(target));
             }
-            // Pinned to what the list told: the request may find another one.
-            Some(known) => {
-                let now = fetch::head(&self.reach, &found.address, self.settings.verify).await?;
-                let listed = Target::new(found.address, known.size, known.etag.as_deref());
-                if let Some(checksum) = now.checksum.get() {
-                    let _ = listed.checksum.set(checksum.clone());
-                }
-                listed
-            }
-            None => fetch::head(&self.reach, &found.address, self.settings.verify).await?,
+            Known::Listed { size, etag, .. } => (size, etag),
         };
+        // Pinned to what the list told, whatever is there now.
+        let target = Target::new(address, size, etag.as_deref());
+        if ask {
+            let now = fetch::head(&self.reach, &target.address, true).await?;
+            if let Some(checksum) = now.checksum.get() {
+                let _ = target.checksum.set(checksum.clone());
+            }
+        }
         Ok(Arc::new(target))
     }
 }

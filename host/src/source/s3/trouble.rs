@@ -119,7 +119,7 @@ fn remedy(status: u16, code: &str, region: Option<&str>, address: &Address) -> S
             format!("the bucket is in {region}: set region = \"{region}\"")
         }
         (401 | 403, _) => format!(
-            "let these credentials do s3:GetObject on `{bucket}/*` and s3:ListBucket on `{bucket}`; for a \
+            "check the credentials, and let them do s3:GetObject on `{bucket}/*` and s3:ListBucket on `{bucket}`; for a \
              public bucket set `anonymous`, for one whose reader pays `requester_pays`"
         ),
         (400, _) => "check the bucket's name, the key, `region` and `endpoint`".to_owned(),
