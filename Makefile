@@ -48,8 +48,8 @@ test-examples: wasm compilers venv $(DIGITS)
 	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
 
 bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
-	cargo build --release --workspace --bin pipemill --bin pipemill-bench
-	$(TARGET)/release/pipemill-bench
+	cargo build --release --workspace --bin pipemill --bin pipemill-bench --bin s3-server
+	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
 lint: wasm venv ## formats, warnings, types, documentation
 	cargo fmt --all --check

@@ -37,9 +37,9 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
                 let pattern = Pattern::File(path.clone());
                 let reading = Reading { compression: Compression::None, ..Reading::default() };
                 let files = Files::new(pattern, reading, 0, stop.clone());
-                let (seconds, totals) = mill.run(&place.dir, Box::new(files))?;
-                counts.0 = totals.records;
-                Ok(seconds)
+                let ran = mill.run(&place.dir, Box::new(files))?;
+                counts.0 = ran.totals.records;
+                Ok(ran.seconds)
             },
             || {
                 let (seconds, records) = run_native(format, &path, &options)?;

@@ -72,7 +72,7 @@ fn through_host(place: &Place, mill: &Mill, input: &Arc<Vec<u8>>) -> Result<f64>
         stop: Stop::new()?,
         given: false,
     };
-    let (seconds, _) = mill.run(&place.dir, Box::new(source))?;
+    let seconds = mill.run(&place.dir, Box::new(source))?.seconds;
     writer.join().ok().context("the writer panicked")??;
     Ok(seconds)
 }

@@ -61,7 +61,7 @@ const CASES: [Case; 4] = [
 ];
 
 pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
-    let python = place.dir.join("../venv-bench/bin/python");
+    let python = &place.peers;
     if !python.exists() {
         println!(
             "formats: left out, because {} is not there; `make bench` makes it",

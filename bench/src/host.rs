@@ -17,6 +17,15 @@ use pipemill_ring::reader::{Event, Reader};
 
 use crate::native::{SLOT, SLOTS};
 
+/// What a run was like.
+pub struct Ran {
+    /// From the first read to the last batch handed over.
+    pub seconds: f64,
+    /// From the first read to the first batch in the consumer's hands.
+    pub first: f64,
+    pub totals: Totals,
+}
+
 /// Compiled once, as in a host that runs for hours.
 pub struct Mill {
     plugin: Plugin,
@@ -29,8 +38,8 @@ impl Mill {
         Ok(Self { plugin: Plugin::load(&engine, decoder, None)?, options: options.to_vec() })
     }
 
-    /// Seconds from the first read to the last batch handed over, and what was done.
-    pub fn run(&self, dir: &Path, source: Box<dyn Source>) -> Result<(f64, Totals)> {
+    /// Runs to the source's end.
+    pub fn run(&self, dir: &Path, source: Box<dyn Source>) -> Result<Ran> {
         let ring = Ring::new(RingConfig {
             channel: "bench".into(),
             slots: SLOTS as u32,
@@ -62,27 +71,28 @@ impl Mill {
         if let Outcome::Failed(failure) = outcome {
             bail!("{failure}");
         }
-        finish(&ring, consumer)?;
+        let first = finish(&ring, consumer)?.duration_since(started).as_secs_f64();
         drop(server);
-        Ok((seconds, totals))
+        Ok(Ran { seconds, first, totals })
     }
 }
 
-fn consume(socket: &Path) -> Result<JoinHandle<Result<u64>>> {
+/// When the consumer had its first batch.
+fn consume(socket: &Path) -> Result<JoinHandle<Result<Instant>>> {
     let mut reader = Reader::connect(socket, "bench", Some(4))?;
     Ok(thread::spawn(move || {
-        let mut records = 0;
+        let mut first = None;
         loop {
             match reader.next()? {
-                Event::Batch(batch) => records += batch.records() as u64,
-                Event::StreamEnd => return Ok(records),
+                Event::Batch(_) => first = first.or_else(|| Some(Instant::now())),
+                Event::StreamEnd => return first.context("there was no batch"),
                 _ => {}
             }
         }
     }))
 }
 
-fn finish(ring: &Arc<Ring>, consumer: JoinHandle<Result<u64>>) -> Result<u64> {
+fn finish(ring: &Arc<Ring>, consumer: JoinHandle<Result<Instant>>) -> Result<Instant> {
     ring.end_stream();
     consumer.join().ok().context("the consumer panicked")?
 }

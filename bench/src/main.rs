@@ -1,7 +1,7 @@
 //! `make bench`: figures as ratios, both sides taken in one run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments choose the parts to
-//! run (`decode`, `fifo`, `python`, `formats`, `latency`); without any, all.
+//! run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`); without any, all.
 
 mod data;
 mod decode;
@@ -12,6 +12,7 @@ mod latency;
 mod native;
 mod python;
 mod report;
+mod s3;
 
 use anyhow::Result;
 
@@ -35,6 +36,9 @@ fn main() -> Result<()> {
     }
     if wanted("formats") {
         formats::measure(&place, &mut report)?;
+    }
+    if wanted("s3") {
+        s3::measure(&place, &mut report)?;
     }
     if wanted("latency") {
         latency::measure(&place, &mut report)?;

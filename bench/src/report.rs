@@ -15,6 +15,8 @@ pub struct Place {
     pub scripts: PathBuf,
     /// A Python with the reader installed.
     pub python: PathBuf,
+    /// A Python with the other readers that `requirements.txt` names.
+    pub peers: PathBuf,
 }
 
 impl Place {
@@ -27,7 +29,8 @@ impl Place {
         let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("python");
         let python = std::env::var_os("PIPEMILL_PYTHON").map(PathBuf::from);
         let python = python.unwrap_or_else(|| target.join("venv/bin/python"));
-        Ok(Self { dir, pipemill: profile.join("pipemill"), scripts, python })
+        let peers = target.join("venv-bench/bin/python");
+        Ok(Self { peers, dir, pipemill: profile.join("pipemill"), scripts, python })
     }
 }
 

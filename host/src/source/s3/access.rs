@@ -58,7 +58,10 @@ impl Access {
     pub(super) async fn client(&self) -> Result<aws_sdk_s3::Client, String> {
         let sdk = self.sdk_config().await?;
         if !self.anonymous {
-            check_credentials(&sdk).await?;
+            check_credentials(&sdk).await.map_err(|error| match &self.profile {
+                Some(profile) => format!("{error} (profile `{profile}`)"),
+                None => error,
+            })?;
         }
         let endpoint = self.own_endpoint(&sdk);
         let path_style = match self.addressing {

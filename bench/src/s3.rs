@@ -1,0 +1,250 @@
+//! Objects in S3, from servers on this machine: against what a server gives to requests that throw the bytes away,
+//! with and without the delays and rates of the real S3, and against other readers in Python.
+
+mod discard;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use pipemill::source::s3::{
+    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Settings, What, default_budget,
+};
+use pipemill::stop::Stop;
+use pipemill_s3_test::proxy::{Plan, Proxy};
+use pipemill_s3_test::servers::{Rclone, S3Server, S3s};
+
+use crate::data::{self, Format};
+use crate::host::{Mill, Ran};
+use crate::report::{Place, Report};
+use crate::{in_turns, median};
+
+const BUCKET: &str = "bench-bucket";
+/// What S3 takes to the first byte.
+const LATENCY: Duration = Duration::from_millis(30);
+/// Rounds where one takes seconds.
+const FEW: usize = 3;
+
+/// A server, and what it has to reach of its limit.
+struct Target {
+    name: &'static str,
+    server: Box<dyn S3Server>,
+    bar: f64,
+}
+
+pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
+    let folder = objects(place)?;
+    let mut targets =
+        vec![Target { name: "s3s", server: Box::new(S3s::start_open(&folder)), bar: 0.9 }];
+    if let Some(server) = Rclone::start_open(&folder) {
+        targets.push(Target { name: "rclone", server: Box::new(server), bar: 0.75 });
+    }
+    let mill = Mill::new("tfrecord", &[])?;
+    for target in &targets {
+        plain(place, &mill, target, report)?;
+    }
+    let s3s = &targets[0];
+    injected(place, &mill, s3s, report)?;
+    many_small(place, &mill, s3s, report)?;
+    memory(place, s3s, report)?;
+    for target in &targets {
+        peers(place, target, report)?;
+    }
+    Ok(())
+}
+
+/// One object of 1 GiB, 64 of 16 MiB and 10,000 of 10 KiB, all of whole records.
+fn objects(place: &Place) -> Result<PathBuf> {
+    let folder = place.dir.join("s3");
+    let bucket = folder.join(BUCKET);
+    if bucket.join("ready").exists() {
+        return Ok(folder);
+    }
+    let large = data::bytes(&data::file(place, Format::TfRecord, 100 << 10)?)?;
+    let record = (100 << 10) + 16;
+    for name in ["one", "many", "small"] {
+        std::fs::create_dir_all(bucket.join(name))?;
+    }
+    std::fs::write(bucket.join("one/1GiB"), large.repeat(4))?;
+    let part = (16 << 20) / record * record;
+    for (number, part) in large.chunks_exact(part).cycle().take(64).enumerate() {
+        std::fs::write(bucket.join(format!("many/{number:02}")), part)?;
+    }
+    let small = data::bytes(&data::file(place, Format::TfRecord, 1 << 10)?)?;
+    let part = 10 * ((1 << 10) + 16);
+    for (number, part) in small.chunks_exact(part).cycle().take(10_000).enumerate() {
+        std::fs::write(bucket.join(format!("small/{number:05}")), part)?;
+    }
+    std::fs::write(bucket.join("ready"), "")?;
+    Ok(folder)
+}
+
+fn settings(endpoint: &str, prefix: &str) -> Settings {
+    // Written here; it is one.
+    let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
+    let mut settings = Settings::new(What::Prefixes(vec![address]));
+    settings.access = Access {
+        endpoint: Some(endpoint.to_owned()),
+        region: Some("us-east-1".to_owned()),
+        anonymous: true,
+        ..Access::default()
+    };
+    settings
+}
+
+/// All below the prefix, through the sandbox into a ring.
+fn ours(place: &Place, mill: &Mill, endpoint: &str, prefix: &str) -> Result<Ran> {
+    let s3 = S3::start(default_budget())?;
+    let began = Instant::now();
+    let source = Objects::new(s3, settings(endpoint, prefix), 0, Stop::new()?);
+    let ran = mill.run(&place.dir, Box::new(source))?;
+    Ok(Ran { seconds: began.elapsed().as_secs_f64(), ..ran })
+}
+
+fn plain(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
+    let endpoint = target.server.endpoint();
+    for (name, prefix) in [("1 GiB", "one/"), ("64 x 16 MiB", "many/")] {
+        let keys = keys(place, prefix)?;
+        let size = size(&keys);
+        let (ours, bare) = in_turns(
+            || Ok(ours(place, mill, &endpoint, prefix)?.seconds),
+            || discard::all(&endpoint, BUCKET, &keys, CONCURRENCY),
+        )?;
+        let name = format!("S3 ({}), {name}, to the ring", target.name);
+        let bar = Some(target.bar);
+        report.rate(name, size / ours, "GB/s", "bare ranged GETs", size / bare, bar);
+    }
+    Ok(())
+}
+
+/// As far away as S3 is.
+fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
+    let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
+    let proxy = Proxy::start(&target.server.endpoint(), plan)?;
+    for (name, prefix) in [("1 GiB", "one/"), ("64 x 16 MiB", "many/")] {
+        let keys = keys(place, prefix)?;
+        let size = size(&keys);
+        let (mut times, mut limits, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..FEW {
+            let ran = ours(place, mill, &proxy.endpoint(), prefix)?;
+            times.push(ran.seconds);
+            firsts.push(ran.first);
+            limits.push(discard::all(&proxy.endpoint(), BUCKET, &keys, CONCURRENCY)?);
+        }
+        let line = CONCURRENCY as f64 * PER_CONNECTION as f64 / 1e9;
+        let limit = (size / median(limits)).min(line);
+        let title = format!("S3, 30 ms, 90 MB/s a connection, {name}");
+        let baseline = "bare GETs, or all connections";
+        report.rate(title, size / median(times), "GB/s", baseline, limit, Some(0.9));
+        let title = format!("S3, 30 ms, first record of {name}");
+        report.time(title, median(firsts) * 1e3, "ms", 130.0);
+    }
+    Ok(())
+}
+
+fn many_small(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
+    let proxy =
+        Proxy::start(&target.server.endpoint(), Plan { latency: LATENCY, ..Plan::default() })?;
+    let ran = ours(place, mill, &proxy.endpoint(), "small/")?;
+    let ideal = CONCURRENCY as f64 / LATENCY.as_secs_f64();
+    let name = "S3, 30 ms, 10,000 objects of 10 KiB";
+    report.rate(
+        name,
+        10_000.0 / ran.seconds,
+        "1/s",
+        "requests at once / latency",
+        ideal,
+        Some(0.8),
+    );
+    Ok(())
+}
+
+fn configuration(dir: &Path, endpoint: &str, prefix: &str) -> Result<PathBuf> {
+    let path = dir.join("pipemill.toml");
+    let text = format!(
+        "socket = \"{}/s/bench.sock\"\n[[channel]]\nname = \"bench\"\ndecoder = \"tfrecord\"\n\
+         source = {{ s3 = \"s3://{BUCKET}/{prefix}\", endpoint = \"{endpoint}\", region = \"us-east-1\", \
+         anonymous = true }}\n",
+        dir.display()
+    );
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn host(place: &Place, dir: &Path, endpoint: &str, script: &str) -> Result<Command> {
+    let mut command = Command::new(&place.pipemill);
+    command.arg("run").arg("--config").arg(configuration(dir, endpoint, "one/")?);
+    command.arg("--").arg(&place.python).arg(place.scripts.join(script));
+    command.env("PIPEMILL_LOG", "error");
+    Ok(command)
+}
+
+/// What the host has in memory at most, its ring and what it fetched ahead among it.
+fn memory(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
+    let dir = tempfile::tempdir_in(&place.dir)?;
+    let mut command = host(place, dir.path(), &target.server.endpoint(), "host_memory.py")?;
+    let output = command.stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    let text = String::from_utf8(output.stdout)?;
+    let mib: f64 = text.trim().parse().context("host_memory.py prints a number")?;
+    let budget = default_budget() >> 20;
+    // 16 slots of 4 MiB.
+    let limit = (64 + budget + 64) as f64;
+    report.time("S3, 1 GiB: memory with budget and ring", mib, "MiB", limit);
+    Ok(())
+}
+
+/// Seconds from the start of the process to its end, Python's own start among them.
+fn wall(command: &mut Command) -> Result<f64> {
+    let began = Instant::now();
+    let output = command.stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    let seconds = began.elapsed().as_secs_f64();
+    let text = String::from_utf8(output.stdout)?;
+    let records = text.split_whitespace().next().context("it prints the number of records")?;
+    ensure!(records == "10488", "{command:?}: {text}");
+    Ok(seconds)
+}
+
+fn peers(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
+    let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
+    let proxy = Proxy::start(&target.server.endpoint(), plan)?;
+    for (how, endpoint) in [("", target.server.endpoint()), (", 30 ms, 90 MB/s", proxy.endpoint())]
+    {
+        let mut times = Vec::new();
+        let mut theirs = [Vec::new(), Vec::new()];
+        for _ in 0..FEW {
+            let dir = tempfile::tempdir_in(&place.dir)?;
+            times.push(wall(&mut host(place, dir.path(), &endpoint, "batches.py")?)?);
+            for (peer, times) in ["s3torchconnector", "boto3"].iter().zip(&mut theirs) {
+                let mut command = Command::new(&place.peers);
+                command.arg(place.scripts.join("s3_peers.py"));
+                command.args([*peer, endpoint.as_str(), BUCKET, "one/1GiB"]);
+                times.push(wall(&mut command)?);
+            }
+        }
+        let size = size(&keys(place, "one/")?);
+        let ours = size / median(times);
+        let [torch, boto] = theirs.map(|times| size / median(times));
+        let name = format!("S3 ({}{how}) to Python, 1 GiB", target.name);
+        report.rate(name.clone(), ours, "GB/s", "s3torchconnector", torch, Some(1.5));
+        report.rate(name, ours, "GB/s", "boto3, one GET", boto, None);
+    }
+    Ok(())
+}
+
+fn keys(place: &Place, prefix: &str) -> Result<Vec<(String, u64)>> {
+    let mut keys = Vec::new();
+    for entry in std::fs::read_dir(place.dir.join("s3").join(BUCKET).join(prefix))? {
+        let entry = entry?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        keys.push((name, entry.metadata()?.len()));
+    }
+    keys.sort();
+    Ok(keys)
+}
+
+fn size(keys: &[(String, u64)]) -> f64 {
+    keys.iter().map(|(_, size)| *size).sum::<u64>() as f64 / 1e9
+}
