@@ -1,25 +1,8 @@
 //! Speed of the decoder by itself, natively:
 //! `cargo run --release -p pipemill-augmented-manifest --example augmented-manifest-speed`
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
 use pipemill_augmented_manifest::AugmentedManifest;
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
-
-/// Sums the lengths of what it is given.
-struct Sum(u64);
-
-impl Host for Sum {
-    fn emit(&mut self, spans: &[u64], _: &[u8], _: &[u32]) {
-        self.0 += spans.iter().map(|span| span & 0xffff_ffff).sum::<u64>();
-        black_box(self.0);
-    }
-    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
-        None
-    }
-    fn log(&mut self, _: Level, _: &str) {}
-}
+use pipemill_plugin::testing::print_speed;
 
 /// A chunk of 4 MiB or so of groups: an object of one size, and two short texts.
 fn chunk(size: usize) -> Vec<u8> {
@@ -36,26 +19,8 @@ fn chunk(size: usize) -> Vec<u8> {
 
 fn main() {
     for size in [100, 1 << 10, 100 << 10] {
-        let file = chunk(size);
-        let given = [("attributes".to_owned(), "image-ref,label,box".to_owned())];
-        let options = Options::new(&AugmentedManifest::options(), &given).expect("known options");
-        let info = StreamInfo {
-            channel: "speed".into(),
-            epoch: 0,
-            object: "memory".into(),
-            max_record: 64 << 20,
-        };
-        let mut decoder = AugmentedManifest::open(&options, &info).expect("opens");
-        let mut out = Records::new(Box::new(Sum(0)), false);
-        out.set_fields(3);
-        let (start, mut calls) = (Instant::now(), 0);
-        while start.elapsed() < Duration::from_secs(1) {
-            let progress = decoder.decode(black_box(&file), true, &mut out);
-            assert_eq!(progress.expect("good records").consumed, file.len());
-            out.flush();
-            calls += 1;
-        }
-        let speed = calls as f64 * file.len() as f64 / start.elapsed().as_secs_f64() / 1e9;
-        println!("objects of {size:>6} bytes  {speed:7.2} GB/s");
+        let options = [("attributes", "image-ref,label,box")];
+        let what = format!("objects of {size:>6} bytes");
+        print_speed::<AugmentedManifest>(&what, &options, &chunk(size));
     }
 }

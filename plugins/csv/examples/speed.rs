@@ -2,24 +2,9 @@
 //! `cargo run --release -p pipemill-csv --example speed [what]`
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use pipemill_csv::Csv;
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
-
-/// Takes records and counts spans.
-struct Count(u64);
-
-impl Host for Count {
-    fn emit(&mut self, spans: &[u64], payload: &[u8], _: &[u32]) {
-        self.0 += spans.len() as u64 + payload.len() as u64;
-        black_box((spans, payload, self.0));
-    }
-    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
-        None
-    }
-    fn log(&mut self, _: Level, _: &str) {}
-}
+use pipemill_plugin::testing::{print_passes, print_speed};
 
 /// A small generator, so that every run sees the same file.
 struct Random(u64);
@@ -69,45 +54,23 @@ fn floats(random: &mut Random, count: usize, digits: u32) -> String {
     (0..count).map(|_| float(random)).collect::<Vec<_>>().join(",")
 }
 
-/// Prints the speed of the best pass: others are slow for reasons that are not ours.
-fn timed(what: &str, file: &[u8], mut pass: impl FnMut(&[u8])) {
-    if std::env::args().nth(1).is_some_and(|wanted| !what.contains(&wanted)) {
-        return;
-    }
-    let (start, mut best) = (Instant::now(), Duration::MAX);
-    while start.elapsed() < Duration::from_millis(700) {
-        let start = Instant::now();
-        pass(black_box(file));
-        best = best.min(start.elapsed());
-    }
-    let speed = file.len() as f64 / best.as_secs_f64() / 1e9;
-    println!("{what:<34} {speed:6.2} GB/s");
+/// Whether the command line asks for this, or for nothing in particular.
+fn wanted(what: &str) -> bool {
+    std::env::args().nth(1).is_none_or(|wanted| what.contains(&wanted))
 }
 
 fn ours(what: &str, file: &[u8], options: &[(&str, &str)]) {
-    let given: Vec<_> = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let options = Options::new(&Csv::options(), &given).expect("known options");
-    let info = StreamInfo {
-        channel: "speed".into(),
-        epoch: 0,
-        object: "memory".into(),
-        max_record: 64 << 20,
-    };
-    timed(what, file, |file| {
-        let mut decoder = Csv::open(&options, &info).expect("opens");
-        let mut out = Records::new(Box::new(Count(0)), false);
-        if let Some(fields) = decoder.schema() {
-            out.set_schema(&fields);
-        }
-        let progress = decoder.decode(file, true, &mut out).expect("good rows");
-        assert_eq!(progress.consumed, file.len());
-        out.flush();
-    });
+    if wanted(what) {
+        print_speed::<Csv>(what, options, file);
+    }
 }
 
 fn theirs(what: &str, file: &[u8]) {
-    timed(what, file, |file| {
-        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(file);
+    if !wanted(what) {
+        return;
+    }
+    print_passes(what, file.len(), || {
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(black_box(file));
         let mut record = csv::ByteRecord::new();
         while reader.read_byte_record(&mut record).expect("good rows") {
             black_box(&record);

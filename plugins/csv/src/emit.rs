@@ -1,4 +1,5 @@
-//! What becomes of rows: their bytes, their fields, typed columns, or one tensor. One [`Rows`] each.
+//! What becomes of rows: their bytes, their fields or typed columns. One [`Rows`] each; the one that
+//! makes a tensor is in `dense.rs`.
 
 use std::ops::Range;
 
@@ -32,12 +33,12 @@ pub(crate) enum FirstRow {
 
 impl Job<'_> {
     #[inline(always)]
-    fn is_header(&self, row: &Range<usize>) -> bool {
+    pub(crate) fn is_header(&self, row: &Range<usize>) -> bool {
         self.header.is_some_and(|header| self.chunk.bytes[row.clone()] == *header)
     }
 
     #[inline(always)]
-    fn check_width(
+    pub(crate) fn check_width(
         &self,
         layout: &Layout,
         found: usize,
@@ -67,20 +68,20 @@ impl Job<'_> {
 }
 
 /// A value that its column can't hold.
-struct Wrong {
-    column: usize,
-    expected: &'static str,
-    found: String,
+pub(crate) struct Wrong {
+    pub(crate) column: usize,
+    pub(crate) expected: &'static str,
+    pub(crate) found: String,
 }
 
 impl Wrong {
     #[cold]
-    fn new(column: usize, expected: &'static str, found: &[u8]) -> Self {
+    pub(crate) fn new(column: usize, expected: &'static str, found: &[u8]) -> Self {
         Self { column, expected, found: shown(found) }
     }
 
     #[cold]
-    fn error(self, job: &Job, layout: &Layout, row: usize, next: usize) -> DecodeError {
+    pub(crate) fn error(self, job: &Job, layout: &Layout, row: usize, next: usize) -> DecodeError {
         let Self { column, expected, found } = self;
         let name = &layout.names[column.min(layout.names.len() - 1)];
         let hint = match job.first_row {
@@ -245,110 +246,9 @@ impl Rows for Columns<'_> {
     }
 }
 
-/// The columns that were asked for as one tensor of float32, and maybe a label.
-pub(crate) struct Dense<'a> {
-    pub(crate) job: Job<'a>,
-    pub(crate) layout: &'a Layout,
-    /// The columns of `x`, in order: all but the label, or those that were asked for.
-    pub(crate) columns: Vec<usize>,
-    /// With rows of any length: how many fields the row had that `columns` is for.
-    pub(crate) wide: usize,
-    pub(crate) cells: Vec<Cell>,
-    pub(crate) made: Vec<u8>,
-}
-
-impl Dense<'_> {
-    /// Emits the fields of a record, or says in which column that went wrong.
-    fn fields(&mut self) -> Result<(), usize> {
-        let wide = self.cells.len();
-        if self.job.flexible && self.layout.all && self.wide != wide {
-            let label = self.layout.label;
-            self.columns = (0..wide).filter(|column| Some(*column) != label).collect();
-            self.wide = wide;
-        }
-        let Self { job, cells, made, columns, .. } = self;
-        let (chunk, nan) = (job.chunk, job.empty_is_nan);
-        job.out.field_made(|x| {
-            let from = x.len();
-            x.resize(from + 4 * columns.len(), 0);
-            for (place, column) in x[from..].chunks_exact_mut(4).zip(&*columns) {
-                let cell = cells.get(*column).copied();
-                let float = match cell.and_then(|cell| read(chunk, cell, made)) {
-                    Some(float) => float,
-                    None => nothing(chunk, cell, made, nan).ok_or(*column)?,
-                };
-                place.copy_from_slice(&f32::to_le_bytes(float));
-            }
-            Ok::<(), usize>(())
-        })?;
-        match self.layout.label {
-            Some(label) => self.label(label),
-            None => Ok(()),
-        }
-    }
-
-    #[inline(never)]
-    fn label(&mut self, column: usize) -> Result<(), usize> {
-        let Self { job, cells, made, .. } = self;
-        let cell = cells.get(column).copied();
-        let float = cell
-            .and_then(|cell| read::<f32>(job.chunk, cell, made))
-            .or_else(|| nothing(job.chunk, cell, made, job.empty_is_nan))
-            .ok_or(column)?;
-        job.out.field_bytes(&float.to_le_bytes());
-        Ok(())
-    }
-
-    #[cold]
-    fn wrong(&mut self, column: usize) -> Wrong {
-        let cell = self.cells.get(column);
-        match cell.map_or(&[][..], |cell| trimmed(value(self.job.chunk, *cell, &mut self.made))) {
-            [] => {
-                let found = "an empty field; set empty = \"nan\" to take it as NaN".to_owned();
-                Wrong { column, expected: f32::NAME, found }
-            }
-            text => Wrong::new(column, f32::NAME, text),
-        }
-    }
-}
-
-/// The value of a field without one, if it may have none.
-#[cold]
-fn nothing(chunk: &Chunk, cell: Option<Cell>, made: &mut Vec<u8>, nan: bool) -> Option<f32> {
-    let empty = cell.is_none_or(|cell| trimmed(value(chunk, cell, made)).is_empty());
-    (empty && nan).then_some(f32::NAN)
-}
-
-impl Rows for Dense<'_> {
-    const FIELDS: bool = true;
-
-    #[inline(always)]
-    fn field(&mut self, cell: Cell) {
-        self.cells.push(cell);
-    }
-
-    fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
-        self.job.check_width(self.layout, self.cells.len(), &row, next)?;
-        if !self.job.is_header(&row) {
-            if let Err(column) = self.fields() {
-                self.job.out.abandon_record();
-                let wrong = self.wrong(column);
-                return Err(wrong.error(&self.job, self.layout, row.start, next));
-            }
-            self.job.out.end_record(row.start);
-        }
-        self.cells.clear();
-        Ok(())
-    }
-
-    fn again(&mut self) {
-        self.cells.clear();
-    }
-}
-
 /// The number in a field, if it is one.
 #[inline(always)]
-fn read<N: Number>(chunk: &Chunk, cell: Cell, made: &mut Vec<u8>) -> Option<N> {
+pub(crate) fn read<N: Number>(chunk: &Chunk, cell: Cell, made: &mut Vec<u8>) -> Option<N> {
     if cell.raw {
         return N::parse(trimmed(value(chunk, cell, made)));
     }
@@ -357,7 +257,7 @@ fn read<N: Number>(chunk: &Chunk, cell: Cell, made: &mut Vec<u8>) -> Option<N> {
 
 /// The value of a field; `made` holds it where it is not as it stands.
 #[inline(always)]
-fn value<'a>(chunk: &Chunk<'a>, cell: Cell, made: &'a mut Vec<u8>) -> &'a [u8] {
+pub(crate) fn value<'a>(chunk: &Chunk<'a>, cell: Cell, made: &'a mut Vec<u8>) -> &'a [u8] {
     let text = &chunk.bytes[cell.range()];
     if !cell.raw {
         return text;

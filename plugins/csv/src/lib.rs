@@ -22,18 +22,22 @@
 //! end, as there.
 
 mod chunk;
+mod dense;
 mod dialect;
 mod emit;
+mod four;
 mod layout;
 mod scan;
 mod settings;
 mod simd;
+mod straight;
 
 use std::ops::Range;
 
 use chunk::{Chunk, Counted, NextRow, shown};
+use dense::Dense;
 use dialect::Cell;
-use emit::{AllFields, Columns, Dense, FirstRow, Job, WholeRows};
+use emit::{AllFields, Columns, FirstRow, Job, WholeRows};
 use layout::{Layout, unnamed};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
@@ -237,12 +241,7 @@ impl Csv {
             Emit::Fields => {
                 scan::scan(chunk, at, row, counted, &mut Columns { job, layout, cells, made })
             }
-            Emit::Dense => {
-                let columns = layout.picks.iter().map(|pick| pick.column).collect();
-                let wide = layout.names.len();
-                let dense = &mut Dense { job, layout, columns, wide, cells, made };
-                scan::scan(chunk, at, row, counted, dense)
-            }
+            Emit::Dense => scan::scan(chunk, at, row, counted, &mut Dense::new(job, layout)),
         }
     }
 }

@@ -19,6 +19,17 @@ pub(crate) trait Rows {
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError>;
     /// The fields since the last row are not good: they come again.
     fn again(&mut self);
+    /// A faster way of its own through the rows from `start` on. Answers where it came to: to the start
+    /// of a row.
+    fn straight(&mut self, start: usize, counted: &mut Counted) -> usize {
+        let _ = counted;
+        start
+    }
+    /// Whether that is to be tried, behind a row.
+    #[inline(always)]
+    fn straight_is_due(&self) -> bool {
+        false
+    }
 }
 
 /// Goes through the rows that lie whole in the chunk from `start` on; at the end of the input, the
@@ -32,6 +43,7 @@ pub(crate) fn scan<R: Rows>(
 ) -> Result<usize, DecodeError> {
     let mut at = start;
     loop {
+        at = rows.straight(at, counted);
         if chunk.dialect.escape.is_none() {
             let stop = blocks(chunk, at, counted, rows)?;
             rows.again();
@@ -39,6 +51,9 @@ pub(crate) fn scan<R: Rows>(
                 Stop::End(row) if !chunk.end => return chunk.check_cut(row).map(|()| row),
                 Stop::End(row) | Stop::Odd(row) => row,
             };
+            if rows.straight_is_due() {
+                continue;
+            }
         }
         let next = match chunk.next_row(at, cells)? {
             NextRow::Whole { row, next } => {
@@ -58,7 +73,7 @@ pub(crate) fn scan<R: Rows>(
 enum Stop {
     /// The chunk ended; the row that starts here did not.
     End(usize),
-    /// The row that starts here needs a careful look.
+    /// The row that starts here needs a careful look, or the straight way is due.
     Odd(usize),
 }
 
@@ -190,7 +205,7 @@ impl Scan<'_> {
                 rows.row(self.row..end, at + 1)?;
             }
             (self.row, self.field) = (at + 1, at + 1);
-            if self.starts_comment() {
+            if rows.straight_is_due() || self.starts_comment() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -207,7 +222,7 @@ impl Scan<'_> {
     #[inline(always)]
     fn marks<R: Rows>(&mut self, base: usize, block: &[u8; 64], real: u64) -> Marks {
         let dialect = &self.chunk.dialect;
-        let bytes = Block::load(block);
+        let bytes = Block::<4>::load(block);
         let mut lines = bytes.eq(b'\n');
         if dialect.lone_cr {
             lines |= bytes.eq(b'\r');

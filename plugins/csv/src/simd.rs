@@ -1,27 +1,27 @@
-//! Where in 64 bytes a byte stands, as a mask. Bit i is byte i. The only file of this crate with
+//! Where in a block of bytes a byte stands, as a mask. Bit i is byte i. The only file of this crate with
 //! `unsafe`, for registers and their instructions.
 
-/// 64 bytes in registers.
-#[derive(Clone, Copy)]
-pub(crate) struct Block([lane::Lane; 4]);
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) use lane::{load, store};
 
-impl Block {
+/// Bytes in registers, 16 in each.
+#[derive(Clone, Copy)]
+pub(crate) struct Block<const REGISTERS: usize>([lane::Lane; REGISTERS]);
+
+impl<const REGISTERS: usize> Block<REGISTERS> {
     #[inline(always)]
-    pub(crate) fn load(bytes: &[u8; 64]) -> Self {
-        let part = |i: usize| {
-            let mut part = [0; 16];
-            part.copy_from_slice(&bytes[16 * i..16 * (i + 1)]);
-            lane::load(part)
-        };
-        Self([part(0), part(1), part(2), part(3)])
+    pub(crate) fn load(bytes: &[u8]) -> Self {
+        let (parts, _) = bytes.as_chunks();
+        Self(parts.first_chunk().expect("enough bytes for the registers").map(lane::load))
     }
 
     /// Where `needle` stands.
     #[inline(always)]
     pub(crate) fn eq(&self, needle: u8) -> u64 {
+        const { assert!(REGISTERS <= 4) }
         let needle = lane::splat(needle);
-        let [a, b, c, d] = self.0.map(|part| u64::from(lane::eq(part, needle)));
-        a | b << 16 | c << 32 | d << 48
+        let mask = |i: usize| u64::from(lane::eq(self.0[i], needle)) << (16 * i);
+        (0..REGISTERS).fold(0, |all, i| all | mask(i))
     }
 }
 
@@ -41,9 +41,14 @@ mod lane {
     pub(super) type Lane = v128;
 
     #[inline(always)]
-    pub(super) fn load(bytes: [u8; 16]) -> Lane {
+    pub(crate) fn load(bytes: [u8; 16]) -> Lane {
         // SAFETY: both are 16 bytes without padding, and any bit pattern is good for either.
         unsafe { core::mem::transmute(bytes) }
+    }
+    #[inline(always)]
+    pub(crate) fn store(lane: Lane) -> [u8; 16] {
+        // SAFETY: as for `load`.
+        unsafe { core::mem::transmute(lane) }
     }
     #[inline(always)]
     pub(super) fn splat(byte: u8) -> Lane {
@@ -129,7 +134,8 @@ mod tests {
             block[32..].copy_from_slice(&bytes.map(|b| b ^ 1));
             let needle = needle | top;
             let expected = (0..64).fold(0, |mask, i| mask | u64::from(block[i] == needle) << i);
-            prop_assert_eq!(Block::load(&block).eq(needle), expected);
+            prop_assert_eq!(Block::<4>::load(&block).eq(needle), expected);
+            prop_assert_eq!(Block::<3>::load(&block).eq(needle), expected << 16 >> 16);
             let part: [u8; 16] = block[24..40].try_into().expect("16 bytes");
             let plain = words::eq(words::load(part), words::splat(needle));
             prop_assert_eq!(plain, (expected >> 24) as u16);

@@ -1,49 +1,8 @@
 //! Speed of the decoder by itself, natively:
 //! `cargo run --release -p pipemill-jsonl --example jsonl-speed`
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
 use pipemill_jsonl::Jsonl;
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
-
-/// Sums the lengths of what it is given.
-struct Sum(u64);
-
-impl Host for Sum {
-    fn emit(&mut self, spans: &[u64], _: &[u8], _: &[u32]) {
-        self.0 += spans.iter().map(|span| span & 0xffff_ffff).sum::<u64>();
-        black_box(self.0);
-    }
-    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
-        None
-    }
-    fn log(&mut self, _: Level, _: &str) {}
-}
-
-/// Decodes the chunk again and again for a second, and prints the speed.
-fn time(what: &str, options: &[(&str, &str)], chunk: &[u8]) {
-    let given: Vec<_> = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let options = Options::new(&Jsonl::options(), &given).expect("known options");
-    let info = StreamInfo {
-        channel: "speed".into(),
-        epoch: 0,
-        object: "memory".into(),
-        max_record: 64 << 20,
-    };
-    let mut decoder = Jsonl::open(&options, &info).expect("opens");
-    let mut out = Records::new(Box::new(Sum(0)), false);
-    out.set_fields(decoder.schema().expect("known at open").len());
-    let (start, mut calls) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(1) {
-        let progress = decoder.decode(black_box(chunk), true, &mut out);
-        assert_eq!(progress.expect("sound records").consumed, chunk.len());
-        out.flush();
-        calls += 1;
-    }
-    let speed = calls as f64 * chunk.len() as f64 / start.elapsed().as_secs_f64() / 1e9;
-    println!("{what:<44}  {speed:7.2} GB/s");
-}
+use pipemill_plugin::testing::print_speed;
 
 /// 4 MiB or so of lines of some 200 bytes, as a text data set has them.
 fn documents() -> Vec<u8> {
@@ -83,10 +42,14 @@ fn embeddings() -> Vec<u8> {
 fn main() {
     let text = documents();
     println!("lines of {} bytes", text.len() / text.iter().filter(|byte| **byte == b'\n').count());
-    time("line, not looked at", &[("validate", "false")], &text);
-    time("line, validated", &[], &text);
-    time("three fields", &[("fields", "/id:int64,/text:utf8,/score:float32")], &text);
-    time("one field of an inner object", &[("fields", "/meta/lang:utf8")], &text);
+    print_speed::<Jsonl>("line, not looked at", &[("validate", "false")], &text);
+    print_speed::<Jsonl>("line, validated", &[], &text);
+    print_speed::<Jsonl>(
+        "three fields",
+        &[("fields", "/id:int64,/text:utf8,/score:float32")],
+        &text,
+    );
+    print_speed::<Jsonl>("one field of an inner object", &[("fields", "/meta/lang:utf8")], &text);
     let text = embeddings();
-    time("arrays of 128 float32", &[("fields", "/vec:float32[128]")], &text);
+    print_speed::<Jsonl>("arrays of 128 float32", &[("fields", "/vec:float32[128]")], &text);
 }

@@ -3,25 +3,8 @@
 //!
 //! With the name of a file, that file's.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
+use pipemill_plugin::testing::print_speed;
 use pipemill_recordio_protobuf::RecordIoProtobuf;
-
-/// Sums the lengths of what it is given.
-struct Sum(u64);
-
-impl Host for Sum {
-    fn emit(&mut self, spans: &[u64], _: &[u8], _: &[u32]) {
-        self.0 += spans.iter().map(|span| span & 0xffff_ffff).sum::<u64>();
-        black_box(self.0);
-    }
-    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
-        None
-    }
-    fn log(&mut self, _: Level, _: &str) {}
-}
 
 /// What the tensors of the features are.
 #[derive(Debug, Clone, Copy)]
@@ -82,37 +65,16 @@ fn chunk(kind: Kind, size: u64) -> Vec<u8> {
     file
 }
 
-/// Gigabytes of file a second.
-fn speed(file: &[u8]) -> f64 {
-    let options = Options::new(&RecordIoProtobuf::options(), &[]).expect("defaults");
-    let info = StreamInfo {
-        channel: "speed".into(),
-        epoch: 0,
-        object: "memory".into(),
-        max_record: 64 << 20,
-    };
-    let mut decoder = RecordIoProtobuf::open(&options, &info).expect("opens");
-    let mut out = Records::new(Box::new(Sum(0)), false);
-    let (start, mut calls) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(1) {
-        let progress = decoder.decode(black_box(file), true, &mut out);
-        assert_eq!(progress.expect("good records").consumed, file.len());
-        out.flush();
-        calls += 1;
-    }
-    calls as f64 * file.len() as f64 / start.elapsed().as_secs_f64() / 1e9
-}
-
 fn main() {
     if let Some(path) = std::env::args_os().nth(1) {
-        let file = std::fs::read(path).expect("a file that can be read");
-        println!("{:7.2} GB/s", speed(&file));
+        let file = std::fs::read(&path).expect("a file that can be read");
+        print_speed::<RecordIoProtobuf>(&path.to_string_lossy(), &[], &file);
         return;
     }
     for kind in [Kind::Float32, Kind::Float64, Kind::Int32, Kind::Sparse] {
         for size in [10, 100, 784, 150_528] {
-            let file = chunk(kind, size);
-            println!("{:<8} {size:>6} numbers  {:7.2} GB/s", format!("{kind:?}"), speed(&file));
+            let what = format!("{:<8} {size:>6} numbers", format!("{kind:?}"));
+            print_speed::<RecordIoProtobuf>(&what, &[], &chunk(kind, size));
         }
     }
 }

@@ -1,25 +1,8 @@
 //! Speed of the decoder by itself, natively:
 //! `cargo run --release -p pipemill-recordio --example recordio-speed`
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
+use pipemill_plugin::testing::print_speed;
 use pipemill_recordio::RecordIo;
-
-/// Sums the lengths of what it is given.
-struct Sum(u64);
-
-impl Host for Sum {
-    fn emit(&mut self, spans: &[u64], _: &[u8], _: &[u32]) {
-        self.0 += spans.iter().map(|span| span & 0xffff_ffff).sum::<u64>();
-        black_box(self.0);
-    }
-    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
-        None
-    }
-    fn log(&mut self, _: Level, _: &str) {}
-}
 
 /// Appends one part of `length` bytes.
 fn part(file: &mut Vec<u8>, cflag: u32, length: usize) {
@@ -45,26 +28,8 @@ fn chunk(size: usize, parts: usize) -> Vec<u8> {
 fn main() {
     for parts in [1, 2] {
         for size in [100, 1 << 10, 100 << 10] {
-            let file = chunk(size, parts);
-            let options = Options::new(&RecordIo::options(), &[]).expect("defaults");
-            let info = StreamInfo {
-                channel: "speed".into(),
-                epoch: 0,
-                object: "memory".into(),
-                max_record: 64 << 20,
-            };
-            let mut decoder = RecordIo::open(&options, &info).expect("opens");
-            let mut out = Records::new(Box::new(Sum(0)), false);
-            out.set_fields(1);
-            let (start, mut calls) = (Instant::now(), 0);
-            while start.elapsed() < Duration::from_secs(1) {
-                let progress = decoder.decode(black_box(&file), true, &mut out);
-                assert_eq!(progress.expect("good records").consumed, file.len());
-                out.flush();
-                calls += 1;
-            }
-            let speed = calls as f64 * file.len() as f64 / start.elapsed().as_secs_f64() / 1e9;
-            println!("parts {parts}  records of {size:>6} bytes  {speed:7.2} GB/s");
+            let what = format!("parts {parts}  records of {size:>6} bytes");
+            print_speed::<RecordIo>(&what, &[], &chunk(size, parts));
         }
     }
 }

@@ -1,8 +1,12 @@
 //! A small native host for tests: decodes an input at the splits that you choose. Whatever they are,
 //! the [`Outcome`] must be the same; [`assert_any_split`] checks that.
 
+mod speed;
+
 use std::cell::RefCell;
 use std::rc::Rc;
+
+pub use speed::{print_passes, print_speed, print_speed_with};
 
 use crate::{Decoder, Field, Host, Level, Options, Records, Resume, StreamInfo};
 

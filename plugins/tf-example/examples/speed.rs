@@ -1,32 +1,8 @@
 //! Speed of the decoder by itself, natively, checksums included:
 //! `cargo run --release -p pipemill-tf-example --example tf-example-speed`
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
+use pipemill_plugin::testing::print_speed_with;
 use pipemill_tf_example::TfExample;
-
-/// Sums the lengths of what it is given; computes checksums of the file at the speed of the hardware.
-struct Sum {
-    file: &'static [u8],
-    bytes: u64,
-}
-
-impl Host for Sum {
-    fn emit(&mut self, spans: &[u64], _: &[u8], _: &[u32]) {
-        self.bytes += spans.iter().map(|span| span & 0xffff_ffff).sum::<u64>();
-        black_box(self.bytes);
-    }
-    fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
-        let crc = |span: &u64| {
-            let from = (span >> 32) as usize;
-            crc32c::crc32c(&self.file[from..from + (span & 0xffff_ffff) as usize])
-        };
-        spans.iter().zip(expected).position(|(span, expected)| crc(span) != *expected)
-    }
-    fn log(&mut self, _: Level, _: &str) {}
-}
 
 fn varint(message: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -54,11 +30,11 @@ fn masked(bytes: &[u8]) -> [u8; 4] {
 }
 
 /// A chunk of 4 MiB or so of one example again and again.
-fn chunk(entries: &[Vec<u8>]) -> &'static [u8] {
+fn chunk(entries: &[Vec<u8>]) -> Vec<u8> {
     let payload = field(1, &entries.concat());
     let length = (payload.len() as u64).to_le_bytes();
     let record = [&length[..], &masked(&length), &payload, &masked(&payload)].concat();
-    record.repeat((4 << 20) / record.len() + 1).leak()
+    record.repeat((4 << 20) / record.len() + 1)
 }
 
 fn main() {
@@ -77,26 +53,7 @@ fn main() {
         ("40 columns", columns(40), &wanted.join(",")),
     ];
     for (name, entries, features) in cases {
-        let file = chunk(&entries);
-        let given = [("features".to_owned(), features.to_owned())];
-        let options = Options::new(&TfExample::options(), &given).expect("known options");
-        let info = StreamInfo {
-            channel: "speed".into(),
-            epoch: 0,
-            object: "memory".into(),
-            max_record: 64 << 20,
-        };
-        let mut decoder = TfExample::open(&options, &info).expect("opens");
-        let mut out = Records::new(Box::new(Sum { file, bytes: 0 }), false);
-        out.set_schema(&decoder.schema().expect("told by the options"));
-        let (start, mut calls) = (Instant::now(), 0);
-        while start.elapsed() < Duration::from_secs(1) {
-            let progress = decoder.decode(black_box(file), true, &mut out);
-            assert_eq!(progress.expect("good records").consumed, file.len());
-            out.flush();
-            calls += 1;
-        }
-        let speed = calls as f64 * file.len() as f64 / start.elapsed().as_secs_f64() / 1e9;
-        println!("{name:<16}  {speed:7.2} GB/s");
+        let options = [("features", features)];
+        print_speed_with::<TfExample>(name, &options, &chunk(&entries), crc32c::crc32c);
     }
 }

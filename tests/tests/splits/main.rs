@@ -267,11 +267,24 @@ proptest! {
             prop_oneof![
                 fixed(&[("types", "float32")]),
                 fixed(&[("types", "bytes,f0:float64,f3:int32")]),
+            ],
+            inputs::csv(4, true),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+
+    #[test]
+    fn csv_dense(
+        job in job(
+            "csv",
+            prop_oneof![
                 fixed(&[("emit", "dense")]),
                 fixed(&[("emit", "dense"), ("empty", "nan")]),
                 fixed(&[("emit", "dense"), ("label", "f0"), ("empty", "nan")]),
             ],
-            inputs::csv(4, true),
+            inputs::csv(9, true),
         ),
         way in way(),
     ) {

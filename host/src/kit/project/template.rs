@@ -45,6 +45,7 @@ const SDK: Embedded = files!["plugins/sdk/":
     "src/options.rs",
     "src/records.rs",
     "src/testing.rs",
+    "src/testing/speed.rs",
 ];
 const SDK_LIB: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/sdk/src/lib.rs"));

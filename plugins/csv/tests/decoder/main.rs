@@ -2,6 +2,7 @@
 //! and word by word where a person reads.
 
 mod crate_csv;
+mod dense;
 mod differences;
 mod files;
 mod inputs;
