@@ -4,6 +4,8 @@ import struct
 import sys
 from typing import Iterable
 
+import numpy  # noqa: F401 - as in any process that trains
+
 HEADER = struct.Struct("<QI")
 CHUNK = 8 << 20
 

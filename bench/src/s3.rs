@@ -21,6 +21,9 @@ use crate::report::{Place, Report};
 use crate::{in_turns, median};
 
 const BUCKET: &str = "bench-bucket";
+/// Requests at once where connections are as slow as those of S3: so many that the line is full and this machine's
+/// processors, which also run the server and the proxy, are not.
+const CONNECTIONS: usize = 8;
 /// What S3 takes to the first byte.
 const LATENCY: Duration = Duration::from_millis(30);
 /// Rounds where one takes seconds.
@@ -37,7 +40,7 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     let folder = objects(place)?;
     let mut targets =
         vec![Target { name: "s3s", server: Box::new(S3s::start_open(&folder)), bar: 0.9 }];
-    if let Some(server) = Rclone::start_open(&folder) {
+    if let Some(server) = Rclone::start_open_over_fixed(&folder) {
         targets.push(Target { name: "rclone", server: Box::new(server), bar: 0.75 });
     }
     let mill = Mill::new("tfrecord", &[])?;
@@ -94,10 +97,10 @@ fn settings(endpoint: &str, prefix: &str) -> Settings {
 }
 
 /// All below the prefix, through the sandbox into a ring.
-fn ours(place: &Place, mill: &Mill, endpoint: &str, prefix: &str) -> Result<Ran> {
+fn ours(place: &Place, mill: &Mill, settings: Settings) -> Result<Ran> {
     let s3 = S3::start(default_budget())?;
     let began = Instant::now();
-    let source = Objects::new(s3, settings(endpoint, prefix), 0, Stop::new()?);
+    let source = Objects::new(s3, settings, 0, Stop::new()?);
     let ran = mill.run(&place.dir, Box::new(source))?;
     Ok(Ran { seconds: began.elapsed().as_secs_f64(), ..ran })
 }
@@ -108,7 +111,7 @@ fn plain(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Re
         let keys = keys(place, prefix)?;
         let size = size(&keys);
         let (ours, bare) = in_turns(
-            || Ok(ours(place, mill, &endpoint, prefix)?.seconds),
+            || Ok(ours(place, mill, settings(&endpoint, prefix))?.seconds),
             || discard::all(&endpoint, BUCKET, &keys, CONCURRENCY),
         )?;
         let name = format!("S3 ({}), {name}, to the ring", target.name);
@@ -127,14 +130,16 @@ fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) ->
         let size = size(&keys);
         let (mut times, mut limits, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..FEW {
-            let ran = ours(place, mill, &proxy.endpoint(), prefix)?;
+            let settings = settings(&proxy.endpoint(), prefix);
+            let settings = Settings { concurrency: CONNECTIONS, ..settings };
+            let ran = ours(place, mill, settings)?;
             times.push(ran.seconds);
             firsts.push(ran.first);
-            limits.push(discard::all(&proxy.endpoint(), BUCKET, &keys, CONCURRENCY)?);
+            limits.push(discard::all(&proxy.endpoint(), BUCKET, &keys, CONNECTIONS)?);
         }
-        let line = CONCURRENCY as f64 * PER_CONNECTION as f64 / 1e9;
+        let line = CONNECTIONS as f64 * PER_CONNECTION as f64 / 1e9;
         let limit = (size / median(limits)).min(line);
-        let title = format!("S3, 30 ms, 90 MB/s a connection, {name}");
+        let title = format!("S3, 30 ms, {CONNECTIONS} x 90 MB/s, {name}");
         let baseline = "bare GETs, or all connections";
         report.rate(title, size / median(times), "GB/s", baseline, limit, Some(0.9));
         let title = format!("S3, 30 ms, first record of {name}");
@@ -146,7 +151,7 @@ fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) ->
 fn many_small(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
     let proxy =
         Proxy::start(&target.server.endpoint(), Plan { latency: LATENCY, ..Plan::default() })?;
-    let ran = ours(place, mill, &proxy.endpoint(), "small/")?;
+    let ran = ours(place, mill, settings(&proxy.endpoint(), "small/"))?;
     let ideal = CONCURRENCY as f64 / LATENCY.as_secs_f64();
     let name = "S3, 30 ms, 10,000 objects of 10 KiB";
     report.rate(
@@ -177,7 +182,13 @@ fn host(place: &Place, dir: &Path, endpoint: &str, script: &str) -> Result<Comma
     command.arg("run").arg("--config").arg(configuration(dir, endpoint, "one/")?);
     command.arg("--").arg(&place.python).arg(place.scripts.join(script));
     command.env("PIPEMILL_LOG", "error");
+    compiled(&mut command);
     Ok(command)
+}
+
+/// Python's modules are compiled once and kept, whatever this bench was started by.
+fn compiled(command: &mut Command) {
+    command.env_remove("PYTHONDONTWRITEBYTECODE");
 }
 
 /// What the host has in memory at most, its ring and what it fetched ahead among it.
@@ -210,17 +221,23 @@ fn wall(command: &mut Command) -> Result<f64> {
 fn peers(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
     let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
     let proxy = Proxy::start(&target.server.endpoint(), plan)?;
+    // The first round compiles Python's modules, and warms caches.
     for (how, endpoint) in [("", target.server.endpoint()), (", 30 ms, 90 MB/s", proxy.endpoint())]
     {
         let mut times = Vec::new();
         let mut theirs = [Vec::new(), Vec::new()];
-        for _ in 0..FEW {
+        for round in 0..=FEW {
             let dir = tempfile::tempdir_in(&place.dir)?;
+            if round == 1 {
+                times.clear();
+                theirs.iter_mut().for_each(Vec::clear);
+            }
             times.push(wall(&mut host(place, dir.path(), &endpoint, "batches.py")?)?);
             for (peer, times) in ["s3torchconnector", "boto3"].iter().zip(&mut theirs) {
                 let mut command = Command::new(&place.peers);
                 command.arg(place.scripts.join("s3_peers.py"));
                 command.args([*peer, endpoint.as_str(), BUCKET, "one/1GiB"]);
+                compiled(&mut command);
                 times.push(wall(&mut command)?);
             }
         }

@@ -38,7 +38,7 @@ fn cat() {
         "`--endpoint`",
     ]);
     cat("s3:///a")
-        .with_code(65)
+        .with_code(64)
         .says(&["is no address in S3: it has no bucket", "s3://bucket/key"]);
 }
 

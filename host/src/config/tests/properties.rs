@@ -83,7 +83,10 @@ fn s3() -> impl Strategy<Value = Source> {
     };
     const KEY: &str = "[^\u{0}?]{1,9}";
     let what = prop_oneof![
-        vec(address("[^\u{0}?]{0,9}"), 1..4).prop_map(s3::What::Prefixes),
+        vec(address("[^\u{0}?]{0,9}"), 1..4).prop_map(|mut addresses| {
+            addresses.iter_mut().for_each(|address| address.version = None);
+            s3::What::Prefixes(addresses)
+        }),
         vec(address(KEY), 1..4).prop_map(s3::What::Objects),
         address(KEY).prop_map(s3::What::Manifest),
         (address(KEY), vec(text(), 1..16))

@@ -1,8 +1,8 @@
 //! How far ahead of its consumer a channel fetches: requests at once, and bytes that are fetched or on their
 //! way but not read yet.
 //!
-//! Bytes ahead grow only when the consumer found nothing to read, and never beyond the channel's share of the
-//! budget. Requests at once sink when the server asks for less, and come back one by one.
+//! Bytes ahead grow only when the consumer found nothing to read and they are what keeps requests back, and never
+//! beyond the channel's share of the budget. Requests at once sink when the server asks for less, and come back one by one.
 //!
 //! One lock guards the numbers; it is held for a few instructions, once a part and once a frame of a body, and
 //! nothing else is locked meanwhile.
@@ -109,9 +109,12 @@ impl Window {
     /// The consumer found nothing to read.
     pub(super) fn starved(&self) {
         let mut state = self.state();
-        state.ahead = (state.ahead * 2).min(self.budget.total.max(self.part));
-        drop(state);
-        self.changed.notify_one();
+        // Where all requests are at work, more room would only be more memory.
+        if state.in_flight < state.limit && state.reserved + self.part > state.ahead {
+            state.ahead = (state.ahead * 2).min(self.budget.total.max(self.part));
+            drop(state);
+            self.changed.notify_one();
+        }
     }
 
     /// The server asked for fewer requests.

