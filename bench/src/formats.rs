@@ -72,14 +72,14 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     for case in CASES {
         let file = place.dir.join(format!("{}.data", case.writer));
         let script = place.scripts.join("make.py");
-        let made = Command::new(&python).arg(script).arg(case.writer).arg(&file).status()?;
+        let made = Command::new(python).arg(script).arg(case.writer).arg(&file).status()?;
         ensure!(made.success(), "{}: making the file: {made}", case.name);
         let bytes = file.metadata()?.len() as f64 / 1e9;
         for (peer, bar) in case.peers {
             let (ours, theirs) = in_turns(
                 || ours(place, &case, &file),
                 || {
-                    let mut command = Command::new(&python);
+                    let mut command = Command::new(python);
                     command.arg(place.scripts.join("peers.py")).arg(peer).arg(&file);
                     seconds_of(&mut command)
                 },

@@ -48,7 +48,7 @@ impl Checksum {
 
     /// Begins to compute it.
     pub(super) fn begin(&self) -> Sum {
-        let crc = |algorithm| Sum::Crc(crc_fast::Digest::new(algorithm));
+        let crc = |algorithm| Sum::Crc(Box::new(crc_fast::Digest::new(algorithm)));
         match self.kind {
             Kind::Crc32 => crc(CrcAlgorithm::Crc32IsoHdlc),
             Kind::Crc32c => crc(CrcAlgorithm::Crc32Iscsi),
@@ -81,7 +81,7 @@ impl fmt::Display for Checksum {
 
 /// A checksum being computed.
 pub(super) enum Sum {
-    Crc(crc_fast::Digest),
+    Crc(Box<crc_fast::Digest>),
     Sha256(Box<Sha256>),
 }
 

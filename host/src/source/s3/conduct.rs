@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn parts_cover_an_object_once() {
         assert_eq!(ranges(0, 8).count(), 0);
-        assert_eq!(ranges(8, 8).collect::<Vec<_>>(), [0..8]);
+        assert!(ranges(8, 8).eq(std::iter::once(0..8)));
         assert_eq!(ranges(17, 8).collect::<Vec<_>>(), [0..8, 8..16, 16..17]);
     }
 }

@@ -55,7 +55,8 @@ impl Objects {
                 let body = Body::new(target, parts, self.reader.clone());
                 match self.settings.reading.compression.of(&key) {
                     Compression::Auto => {
-                        let input = ByHeader { name: name.clone(), is: Is::Unknown(Some(body)) };
+                        let input =
+                            ByHeader { name: name.clone(), is: Is::Unknown(Some(Box::new(body))) };
                         // How large it is, only its first answer tells.
                         (name, None, Box::new(input))
                     }
@@ -134,7 +135,7 @@ struct ByHeader {
 
 enum Is {
     /// Taken when its first byte is there.
-    Unknown(Option<Body>),
+    Unknown(Option<Box<Body>>),
     Known(Box<dyn Input>),
 }
 
@@ -154,7 +155,7 @@ impl Input for ByHeader {
                 SourceError::new(&self.name, message, remedy)
             })?;
             if let Some(body) = slot.take() {
-                self.is = Is::Known(kind.inflate(&self.name, Box::new(body)));
+                self.is = Is::Known(kind.inflate(&self.name, body));
             }
         }
         match &mut self.is {
