@@ -27,8 +27,9 @@ demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two
 
 test: test-rust test-python test-examples ## all tests
 
-test-rust: wasm compilers
-	$(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
+test-rust: wasm compilers $(VENV)/s3-ready
+	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server \
+	    $(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
 
 # Of the whole workspace, as all other builds: a part of it has other features, and builds anew.
@@ -104,6 +105,11 @@ $(VENV)/ready: python/pyproject.toml python/requirements-test.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt -e ./python
 	@printf %s "$(CURDIR)" >$@
+
+# S3 servers other than the one that the tests build.
+$(VENV)/s3-ready: tests/s3/requirements.txt | venv
+	$(PY) -m pip install -q --disable-pip-version-check -r tests/s3/requirements.txt
+	@touch $@
 
 $(BENCH_VENV)/ready: bench/requirements.txt
 	test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
