@@ -70,7 +70,9 @@ fn through_host(place: &Place, mill: &Mill, input: &Arc<Vec<u8>>) -> Result<f64>
         pipe: PIPE,
         compression: Compression::None,
         stop: Stop::new()?,
+        epoch_file: None,
         given: false,
+        begun: false,
     };
     let seconds = mill.run(&place.dir, Box::new(source))?.seconds;
     writer.join().ok().context("the writer panicked")??;

@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::{engine, exit};
+use super::engine;
+use super::exit::{self, Refusal};
 use crate::config::{self, Config, Fault};
 use crate::run;
+use crate::sagemaker::Platform;
 
 /// Check or show a configuration.
 #[derive(clap::Args)]
@@ -34,7 +36,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     let (Action::Check { file } | Action::Show { file }) = &args.action;
     let config = match read(file) {
         Ok(config) => config,
-        Err(code) => return code,
+        Err(refusal) => return refusal.told(),
     };
     if let Action::Show { .. } = args.action {
         print!("{}", config::show(&config));
@@ -59,28 +61,65 @@ pub(super) fn main(args: &Args) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads a configuration, or says all that is wrong with it.
-pub(super) fn read(file: &Path) -> Result<Config, ExitCode> {
+/// Reads a configuration; the error is all that is wrong with it.
+pub(super) fn read(file: &Path) -> Result<Config, Refusal> {
     read_by(file, config::parse)
 }
 
 /// Reads one whose channels are fed and not decoded.
-pub(super) fn read_to_feed(file: &Path) -> Result<Config, ExitCode> {
+pub(super) fn read_to_feed(file: &Path) -> Result<Config, Refusal> {
     read_by(file, config::parse_to_feed)
+}
+
+/// Reads one whose channels a platform describes as well; without a file, only the platform does.
+pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Config, Refusal> {
+    let presets = platform.presets();
+    let described = platform.described_in().display().to_string();
+    let parse = |text: &str, name: &str| {
+        config::parse_over(&presets, text, name, &variable).map_err(|faults| refusal(name, &faults))
+    };
+    let mut config = match file {
+        Some(file) => parse(&text(file)?, &file.display().to_string())?,
+        // As an empty file, by the name of the one that tells the channels.
+        None => parse("", &described)?,
+    };
+    for (channel, preset) in &presets.channels {
+        if config.channels.iter().any(|other| other.name == *channel) {
+            continue;
+        }
+        let decoder = preset.decoder.clone().map_err(|why| {
+            let remedy =
+                "say in a --config which decoder it has: [[channel]] with `name` and `decoder`";
+            let why = format!("{described}: channel `{channel}`: {why}; {remedy}");
+            Refusal { code: exit::USAGE, why }
+        })?;
+        config.channels.push(config::Channel::new(channel, preset.source.clone(), decoder));
+    }
+    Ok(config)
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 type Parse = fn(&str, &str, &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Fault>>;
 
-fn read_by(file: &Path, parse: Parse) -> Result<Config, ExitCode> {
+fn read_by(file: &Path, parse: Parse) -> Result<Config, Refusal> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        exit::because(exit::USAGE, format!("{name}: the configuration can't be read: {error}"))
-    })?;
-    parse(&text, &name, &|variable| std::env::var(variable).ok()).map_err(|faults| {
-        for fault in &faults {
-            eprintln!("pipemill: {fault}");
-        }
-        let things = if faults.len() == 1 { "thing is" } else { "things are" };
-        exit::because(exit::USAGE, format!("{name}: {} {things} wrong", faults.len()))
+    parse(&text(file)?, &name, &variable).map_err(|faults| refusal(&name, &faults))
+}
+
+fn text(file: &Path) -> Result<String, Refusal> {
+    std::fs::read_to_string(file).map_err(|error| {
+        let why = format!("{}: the configuration can't be read: {error}", file.display());
+        Refusal { code: exit::USAGE, why }
     })
+}
+
+/// All faults, a line each.
+fn refusal(name: &str, faults: &[Fault]) -> Refusal {
+    let things = if faults.len() == 1 { "thing is" } else { "things are" };
+    let last = format!("{name}: {} {things} wrong", faults.len());
+    let lines: Vec<_> = faults.iter().map(Fault::to_string).chain([last]).collect();
+    Refusal { code: exit::USAGE, why: lines.join("\npipemill: ") }
 }

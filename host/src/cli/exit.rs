@@ -20,6 +20,19 @@ pub(super) fn because(code: u8, why: impl Display) -> ExitCode {
     code.into()
 }
 
+/// Why a command can't go on, before anybody was told.
+pub(super) struct Refusal {
+    pub(super) code: u8,
+    pub(super) why: String,
+}
+
+impl Refusal {
+    /// Tells it, and gives the code.
+    pub(super) fn told(self) -> ExitCode {
+        because(self.code, self.why)
+    }
+}
+
 /// The code for a channel that failed.
 pub(super) fn of_failure(failure: &Failure) -> u8 {
     if failure.missing { MISSING } else { DATA }

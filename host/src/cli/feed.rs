@@ -107,7 +107,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
 
 fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, ExitCode> {
     args.s3.refuse_beside_config()?;
-    let mut config = config::read_to_feed(file)?;
+    let mut config = config::read_to_feed(file).map_err(exit::Refusal::told)?;
     if let Some(path) = &args.inputdataconfig {
         apply(&mut config, path)?;
     }

@@ -69,7 +69,7 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
         return args.addresses.iter().map(|address| named(args, address)).collect();
     };
     args.s3.refuse_beside_config()?;
-    let config = config::read_to_feed(file)?;
+    let config = config::read_to_feed(file).map_err(exit::Refusal::told)?;
     let name = args.channel.as_deref().unwrap_or_default();
     let found = config.channels.iter().find(|channel| channel.name == name);
     let channel = found.ok_or_else(|| {

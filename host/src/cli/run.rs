@@ -4,35 +4,63 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{config, exit};
-use crate::run::{self, StartError};
+use super::config;
+use super::exit::{self, Refusal};
+use crate::config::Config;
+use crate::run::{self, Ended, StartError};
+use crate::sagemaker::{self, Platform};
+
+/// What the platform starts a training container with, behind the entrypoint's own arguments.
+const TRAIN: &str = "train";
 
 /// Serve all channels of a configuration, and run the command that reads them.
+///
+/// On SageMaker the channels come from the platform's own files; the configuration, which may be left out there,
+/// says what those don't, and overrides what they do, channel by channel. If the job fails, the reason goes to
+/// /opt/ml/output/failure. The word `train`, with which the platform starts a container, is accepted.
 ///
 /// The command finds the socket's path in its environment (PIPEMILL_SOCKET). Exits with the command's
 /// code; 64 if the configuration is wrong, 65 if a channel failed and the command did not, 126 or 127
 /// if the command can't be started.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The configuration
+    /// The configuration; on SageMaker it may be left out
     #[arg(long, short, value_name = "FILE")]
-    config: PathBuf,
+    config: Option<PathBuf>,
+    /// What SageMaker starts a container with: accepted, and without effect
+    #[arg(value_parser = [TRAIN], value_name = "train")]
+    train: Option<String>,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 pub(super) fn main(args: &Args) -> ExitCode {
-    let config = match config::read(&args.config) {
-        Ok(config) => config,
-        Err(code) => return code,
+    let base = sagemaker::base();
+    let Refusal { code, why } = match attempt(args, base.clone()) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(refusal) => refusal,
     };
-    match run::run(&config, &args.command) {
-        Ok(ended) => match (ended.code, ended.failures.is_empty()) {
-            (Some(code), _) if code != 0 => code.into(),
-            (_, false) => exit::DATA.into(),
-            _ => ExitCode::SUCCESS,
-        },
+    if let Some(base) = base {
+        sagemaker::report_failure(&base, &why);
+    }
+    // Failures of channels have been told when they happened, and of its own end the command tells.
+    code.into()
+}
+
+/// Runs to the end; the error is the exit code, and why, which is told by then.
+fn attempt(args: &Args, base: Option<PathBuf>) -> Result<(), Refusal> {
+    let tell = |refusal: Refusal| {
+        exit::because(refusal.code, &refusal.why);
+        refusal
+    };
+    let platform = base.map(Platform::read).transpose();
+    let platform = platform.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
+    let config = configuration(args, platform.as_ref()).map_err(tell)?;
+    let command = command(args, platform.is_some());
+    let environment = platform.as_ref().map(Platform::environment).unwrap_or_default();
+    match run::run(&config, command, &environment) {
+        Ok(ended) => result(&ended, command),
         Err(error) => {
             let code = match &error {
                 StartError::NotReady(_) => exit::USAGE,
@@ -41,7 +69,45 @@ pub(super) fn main(args: &Args) -> ExitCode {
                     exit::SYSTEM
                 }
             };
-            exit::because(code, error)
+            Err(tell(Refusal { code, why: error.to_string() }))
         }
+    }
+}
+
+fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Refusal> {
+    match (args.config.as_deref(), platform) {
+        (file, Some(platform)) => config::read_over(file, platform),
+        (Some(file), None) => config::read(file),
+        (None, None) => {
+            let why = "which channels? Give --config FILE; only on SageMaker, where /opt/ml/input/config is, the \
+                       platform tells them";
+            Err(Refusal { code: exit::USAGE, why: why.to_owned() })
+        }
+    }
+}
+
+/// The command, without the word that the platform puts behind it.
+fn command(args: &Args, on_platform: bool) -> &[OsString] {
+    match args.command.as_slice() {
+        [command @ .., last] if on_platform && !command.is_empty() && last == TRAIN => {
+            log::info!("`{TRAIN}`, which the platform adds to the command, is left out");
+            command
+        }
+        all => all,
+    }
+}
+
+fn result(ended: &Ended, command: &[OsString]) -> Result<(), Refusal> {
+    let failures: Vec<_> = ended.failures.iter().map(ToString::to_string).collect();
+    match ended.code {
+        Some(code) if code != 0 => {
+            let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+            let own = format!("the command `{}` ended with code {code}", words.join(" "));
+            // The cause first.
+            let why = failures.into_iter().chain([own]).collect::<Vec<_>>().join("\n");
+            Err(Refusal { code, why })
+        }
+        _ if !failures.is_empty() => Err(Refusal { code: exit::DATA, why: failures.join("\n") }),
+        _ => Ok(()),
     }
 }

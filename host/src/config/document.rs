@@ -1,11 +1,13 @@
 //! The file as a whole while it is read: where things are in it, the variables around it, and what
 //! is wrong with it so far.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use toml::de::DeTable;
 
+use super::Presets;
 use super::fault::{Fault, Place};
+use super::rank::Rank;
 use super::values::Invalid;
 use super::vars;
 
@@ -31,6 +33,9 @@ pub(super) struct Document<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     faults: RefCell<Vec<Fault>>,
     purpose: Purpose,
+    presets: &'a Presets,
+    /// Known once the top of the file was read.
+    rank: OnceCell<Result<Rank, String>>,
     /// Stands in for a table that the file leaves out.
     empty: DeTable<'a>,
 }
@@ -41,9 +46,30 @@ impl<'a> Document<'a> {
         file: &'a str,
         env: &'a dyn Fn(&str) -> Option<String>,
         purpose: Purpose,
+        presets: &'a Presets,
     ) -> Document<'a> {
         let (lines, faults) = (Lines::of(text), RefCell::default());
-        Document { file, lines, env, faults, purpose, empty: DeTable::new() }
+        let (rank, empty) = (OnceCell::new(), DeTable::new());
+        Document { file, lines, env, faults, purpose, presets, rank, empty }
+    }
+
+    /// An environment variable; one that is empty is not set.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        (self.env)(name).filter(|value| !value.trim().is_empty())
+    }
+
+    pub(super) fn set_rank(&self, rank: Result<Rank, String>) {
+        // It is read once.
+        let _ = self.rank.set(rank);
+    }
+
+    /// Which of several machines this is, or why that is not known.
+    pub(super) fn rank(&self) -> Result<Rank, String> {
+        self.rank.get().cloned().unwrap_or_else(|| Err("its table [rank] is wrong".to_owned()))
+    }
+
+    pub(super) fn presets(&self) -> &'a Presets {
+        self.presets
     }
 
     pub(super) fn purpose(&self) -> Purpose {

@@ -45,6 +45,12 @@ pub(super) static BUDGET: Number<&str> = Number::new(
     "`\"256MiB\"`, or a quarter of the container's memory if that is less",
 );
 
+pub(super) static RANK: Free = free("rank", "a table, [rank]", "as the launcher tells");
+pub(super) static INDEX_OF_RANK: Number<&str> =
+    Number::new("index", Unit::Count, (0, 1_000_000), "as the launcher tells");
+pub(super) static COUNT_OF_RANK: Number<&str> =
+    Number::new("count", Unit::Count, (1, 1_000_001), "as the launcher tells");
+
 pub(super) static NAME: Free =
     free("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
 pub(super) static SOURCE: Free = free("source", "a table, source = { … }", "required");
@@ -104,6 +110,11 @@ pub(super) static PIPE: Number<u64> = Number::new("pipe", Unit::Size, (4 * KIB, 
 
 pub(super) static SHUFFLE: Free = free("shuffle", "a table, { seed = N }", "not shuffled");
 pub(super) static SHARD: Free = free("shard", "a table, { index = N, count = N }", "all objects");
+pub(super) static DISTRIBUTION: Choice<bool> = Choice {
+    name: "distribution",
+    words: &[("replicated", false), ("sharded", true)],
+    default: false,
+};
 pub(super) static WRAP: Choice<bool> =
     Choice { name: "wrap", words: &[("none", false), ("recordio", true)], default: false };
 pub(super) static ATTRIBUTES: Free =
@@ -147,6 +158,8 @@ pub(super) static INDEX: Number<&str> =
 pub(super) static COUNT: Number<&str> =
     Number::new("count", Unit::Count, (1, 1_000_001), "required");
 
+pub(super) static EPOCH_FILE: Free = free("epoch_file", "a path", "none");
+
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
 pub(super) static SLOT: Number<u64> = Number::new("slot", Unit::Size, (64 * KIB, GIB), 4 * MIB);
 pub(super) static CREDITS: Number<u64> = Number::new("credits", Unit::Count, (1, 4_094), 2);
@@ -164,8 +177,10 @@ pub(super) static OUTPUT: Number<&str> = Number::new(
 
 pub(super) static ROOT_TABLE: Table = Table {
     name: "the top of the file",
-    keys: &[&SOCKET, &ALLOW_OTHER_USERS, &S3_TABLE_KEY, &CHANNEL],
+    keys: &[&SOCKET, &ALLOW_OTHER_USERS, &S3_TABLE_KEY, &RANK, &CHANNEL],
 };
+pub(super) static RANK_TABLE: Table =
+    Table { name: "[rank]", keys: &[&INDEX_OF_RANK, &COUNT_OF_RANK] };
 pub(super) static S3_TABLE: Table = Table { name: "[s3]", keys: &[&BUDGET] };
 pub(super) static CHANNEL_TABLE: Table = Table {
     name: "[[channel]]",
@@ -201,11 +216,13 @@ pub(super) static SOURCE_TABLE: Table = Table {
         &COMPRESSION,
         &SHUFFLE,
         &SHARD,
+        &DISTRIBUTION,
         &WRAP,
         &FIRST_EPOCH,
         &WAIT,
         &IDLE,
         &PIPE,
+        &EPOCH_FILE,
         &ATTRIBUTES,
         &REGION,
         &ENDPOINT,
@@ -231,9 +248,10 @@ pub(super) static LIMITS_TABLE: Table =
     Table { name: "[channel.limits]", keys: &[&MEMORY, &TIME, &OUTPUT] };
 
 /// All tables whose keys are fixed.
-pub(super) static TABLES: [&Table; 8] = [
+pub(super) static TABLES: [&Table; 9] = [
     &ROOT_TABLE,
     &S3_TABLE,
+    &RANK_TABLE,
     &CHANNEL_TABLE,
     &SOURCE_TABLE,
     &SHUFFLE_TABLE,

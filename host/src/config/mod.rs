@@ -6,6 +6,7 @@ mod fault;
 mod key;
 mod keys;
 mod parse;
+mod rank;
 mod read;
 mod s3_source;
 mod show;
@@ -15,6 +16,7 @@ mod tests;
 mod values;
 mod vars;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ pub use crate::channel::OnError;
 pub use crate::decode::{Digest, Limits};
 pub use crate::source::{Compression, Order, Pattern, Reading, Shard, s3};
 pub use fault::{Fault, Place};
-pub use parse::{is_channel_name, parse, parse_to_feed};
+pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use show::show;
 pub use values::{Invalid, parse_duration, parse_size, show_duration, show_size};
 
@@ -116,6 +118,8 @@ pub enum Source {
         pipe: usize,
         /// How the bytes are compressed.
         compression: Compression,
+        /// Keeps the next epoch's number for a process that comes after this one.
+        epoch_file: Option<PathBuf>,
     },
     /// Files.
     Files {
@@ -131,6 +135,38 @@ pub enum Source {
         /// How the bytes are compressed.
         compression: Compression,
     },
+}
+
+/// The FIFOs in a folder, with every default.
+pub fn fifo_source(dir: PathBuf, epoch_file: Option<PathBuf>) -> Source {
+    Source::Fifo {
+        dir,
+        epochs: None,
+        first_epoch: keys::FIRST_EPOCH.default as u32,
+        wait: Some(Duration::from_millis(keys::WAIT.default)),
+        idle: None,
+        pipe: keys::PIPE.default as usize,
+        compression: Compression::Auto,
+        epoch_file,
+    }
+}
+
+/// What holds for a channel if the file does not say otherwise, because somebody else describes it: a platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// Where its bytes come from.
+    pub source: Source,
+    /// What cuts them into records; or why that can't be told.
+    pub decoder: Result<DecoderRef, String>,
+}
+
+/// What somebody else describes: a platform.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Presets {
+    /// Channels, by name.
+    pub channels: BTreeMap<String, Preset>,
+    /// Which of the machines this is, from 0, and how many there are.
+    pub rank: Option<(u32, u32)>,
 }
 
 /// Which decoder a channel uses. What has a `/` in it or ends in `.wasm` is a file.

@@ -12,7 +12,9 @@ use super::key::Key;
 use super::keys::*;
 use super::read::{Reader, found};
 use super::values::{Invalid, show_size};
-use super::{Channel, Config, DecoderRef, Digest, Limits, Mode, OnError, Ring, Source, source};
+use super::{
+    Channel, Config, DecoderRef, Digest, Limits, Mode, OnError, Presets, Ring, Source, rank, source,
+};
 
 /// Reads a configuration. `file` is its name for messages; `env` looks up environment variables.
 ///
@@ -26,7 +28,7 @@ pub fn parse(
     file: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Vec<Fault>> {
-    parse_for(Purpose::Run, text, file, env)
+    parse_for(Purpose::Run, &Presets::default(), text, file, env)
 }
 
 /// Reads a configuration whose channels are fed through FIFOs: no channel needs a decoder, and a source without
@@ -39,16 +41,31 @@ pub fn parse_to_feed(
     file: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Vec<Fault>> {
-    parse_for(Purpose::Feed, text, file, env)
+    parse_for(Purpose::Feed, &Presets::default(), text, file, env)
 }
 
-fn parse_for(
-    purpose: Purpose,
+/// Reads a configuration of channels that somebody else describes as well: what it does not say of them holds as
+/// described. It may have fewer channels than are described, or none, and others.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_over(
+    presets: &Presets,
     text: &str,
     file: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Vec<Fault>> {
-    let doc = Document::new(text, file, env, purpose);
+    parse_for(Purpose::Run, presets, text, file, env)
+}
+
+fn parse_for(
+    purpose: Purpose,
+    presets: &Presets,
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    let doc = Document::new(text, file, env, purpose, presets);
     let config = match DeTable::parse(text) {
         Ok(table) => config(&doc, table.get_ref()).ok(),
         Err(error) => {
@@ -75,6 +92,9 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
     let s3_budget = root
         .table(&S3_TABLE_KEY, "begin it with a line [s3]")
         .and_then(|table| table.knowing(&S3_TABLE).given(&BUDGET));
+    if let Ok(rank) = rank::rank(doc, &root) {
+        doc.set_rank(rank);
+    }
     let channels = channels(doc, &root, table.get(CHANNEL.name))?;
     let (socket, allow_other_users, s3_budget) = (socket?, allow_other_users?, s3_budget?);
     Ok(Config { file: doc.file().to_owned(), socket, allow_other_users, s3_budget, channels })
@@ -86,6 +106,9 @@ fn channels<'a>(
     value: Option<&'a Spanned<DeValue<'a>>>,
 ) -> Read<Vec<Channel>> {
     let remedy = "begin each channel with a line [[channel]]";
+    if value.is_none() && !doc.presets().channels.is_empty() {
+        return Ok(Vec::new());
+    }
     let value = root.required(&CHANNEL, Ok(value))?;
     let tables: Vec<&Spanned<DeValue>> = match value.get_ref() {
         DeValue::Array(array) if !array.is_empty() => array.iter().collect(),
@@ -191,6 +214,14 @@ fn channel(reader: &Reader, seen: &mut Seen) -> Read<Channel> {
 fn decoder(reader: &Reader) -> Read<DecoderRef> {
     if reader.purpose() == Purpose::Feed && !reader.has(&DECODER) {
         return Ok(DecoderRef::Name(String::new()));
+    }
+    if let Some(preset) = reader.preset()
+        && !reader.has(&DECODER)
+    {
+        return preset.decoder.clone().map_err(|why| {
+            let message = format!("missing, and {why}");
+            reader.fault(DECODER.name, message, format!("give {}", DECODER.expected))
+        });
     }
     let given = reader.required(&DECODER, reader.filled(&DECODER))?;
     Ok(DecoderRef::of(&given))

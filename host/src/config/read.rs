@@ -7,10 +7,12 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use super::Preset;
 use super::document::{Document, Purpose, Read, Reported};
 use super::fault::Place;
 use super::key::{Choice, Flag, Free, Key, Number, Table, Unit};
 use super::keys::{FOREVER, TABLES};
+use super::rank::Rank;
 use super::values::{self, Invalid, quoted};
 use crate::suggest::nearest;
 
@@ -78,6 +80,15 @@ impl<'a> Reader<'a> {
             self.meant.extend(near.map(|near| (near, reported)));
         }
         self
+    }
+
+    /// What somebody else says of this channel.
+    pub(super) fn preset(&self) -> Option<&'a Preset> {
+        self.doc.presets().channels.get(self.channel.as_deref()?)
+    }
+
+    pub(super) fn rank(&self) -> Result<Rank, String> {
+        self.doc.rank()
     }
 
     pub(super) fn purpose(&self) -> Purpose {

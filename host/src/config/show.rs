@@ -76,13 +76,14 @@ fn channel_lines(page: &mut Page, channel: &Channel) {
 fn source(source: &Source) -> String {
     let mut pairs: Vec<(&str, String)> = Vec::new();
     let compression = match source {
-        Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression } => {
+        Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression, epoch_file } => {
             pairs.push((FIFO.name, path(dir)));
             pairs.extend(epochs.map(|epochs| (EPOCHS.name, epochs.to_string())));
             pairs.push((FIRST_EPOCH.name, first_epoch.to_string()));
             pairs.push((WAIT.name, wait.map_or(word(FOREVER), time)));
             pairs.push((IDLE.name, idle.map_or(word(FOREVER), time)));
             pairs.push((PIPE.name, size(*pipe as u64)));
+            pairs.extend(epoch_file.as_ref().map(|file| (EPOCH_FILE.name, path(file))));
             compression
         }
         Source::Files { pattern, reading } => {

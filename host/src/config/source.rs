@@ -31,8 +31,8 @@ struct Form {
 const ALL: &[&dyn Key] = &[&COMPRESSION];
 const AGAIN: &[&dyn Key] = &[&EPOCHS];
 const WHOLE: &[&dyn Key] = &[&WRAP];
-const SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD];
-const OF_FIFO: &[&dyn Key] = &[&FIRST_EPOCH, &WAIT, &IDLE, &PIPE];
+const SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
+const OF_FIFO: &[&dyn Key] = &[&FIRST_EPOCH, &WAIT, &IDLE, &PIPE, &EPOCH_FILE];
 const OF_S3: &[&dyn Key] = &[
     &REGION,
     &ENDPOINT,
@@ -70,7 +70,8 @@ static FORMS: [Form; 9] = [
 /// Takes the channel's source.
 pub(super) fn read(channel: &Reader) -> Read<Source> {
     if !channel.has(&SOURCE) {
-        return channel.required(&SOURCE, Ok(None));
+        let preset = channel.preset().map(|preset| preset.source.clone());
+        return channel.required(&SOURCE, Ok(preset));
     }
     let remedy = "for example source = { file = \"data.tfrecord\" }";
     let reader = channel.table(&SOURCE, remedy)?.knowing(&SOURCE_TABLE);
@@ -127,8 +128,13 @@ fn shuffle(reader: &Reader) -> Read<Option<u64>> {
 }
 
 fn shard(reader: &Reader) -> Read<Option<Shard>> {
+    let sharded = reader.choice(&DISTRIBUTION);
     if !reader.has(&SHARD) {
-        return Ok(None);
+        return if sharded? { own_shard(reader).map(Some) } else { Ok(None) };
+    }
+    if reader.has(&DISTRIBUTION) {
+        let message = format!("a second way to say what `{}` says", SHARD.name);
+        return Err(reader.fault(DISTRIBUTION.name, message, "keep one of them".to_owned()));
     }
     let table =
         reader.table(&SHARD, "write shard = { index = 0, count = 4 }")?.knowing(&SHARD_TABLE);
@@ -179,6 +185,16 @@ fn refuse_misplaced(reader: &Reader, form: &Form) {
     }
 }
 
+/// The share of this machine.
+fn own_shard(reader: &Reader) -> Read<Shard> {
+    let (index, count) = reader.rank().map_err(|why| {
+        let remedy = "set `index` and `count` in the table [rank], or start it with torchrun, srun, as an Indexed Job \
+                      or on SageMaker";
+        reader.fault(DISTRIBUTION.name, why, remedy.to_owned())
+    })?;
+    Ok(Shard { index, count })
+}
+
 fn pattern(reader: &Reader) -> Read<String> {
     let given = reader.required(&GLOB, reader.text(GLOB.name, GLOB.expected))?;
     if given.text.is_empty() || given.text.contains('\0') {
@@ -201,6 +217,7 @@ fn fifo(
     let wait = reader.patience(&WAIT, Some(Duration::from_millis(WAIT.default)));
     let idle = reader.patience(&IDLE, None);
     let pipe = reader.number(&PIPE);
+    let epoch_file = reader.path(&EPOCH_FILE);
     Ok(Source::Fifo {
         dir: dir?,
         epochs: epochs?,
@@ -209,5 +226,6 @@ fn fifo(
         idle: idle?,
         pipe: pipe? as usize,
         compression: compression?,
+        epoch_file: epoch_file?,
     })
 }

@@ -34,8 +34,12 @@ pub(super) struct Command {
 }
 
 impl Command {
-    pub(super) fn start(words: &[OsString], socket: &Path) -> Result<Self, CommandError> {
-        spawn(words, socket).map(|pid| Self { pid }).map_err(|error| CommandError {
+    pub(super) fn start(
+        words: &[OsString],
+        socket: &Path,
+        environment: &[(String, String)],
+    ) -> Result<Self, CommandError> {
+        spawn(words, socket, environment).map(|pid| Self { pid }).map_err(|error| CommandError {
             command: words
                 .first()
                 .map(|name| name.to_string_lossy().into_owned())
@@ -71,7 +75,7 @@ impl Command {
 
 /// Starts it with no signal blocked: `std::process` would hand on the host's own mask, and a command
 /// that never sees SIGTERM can't be stopped.
-fn spawn(words: &[OsString], socket: &Path) -> nix::Result<Pid> {
+fn spawn(words: &[OsString], socket: &Path, environment: &[(String, String)]) -> nix::Result<Pid> {
     let mut attributes = PosixSpawnAttr::init()?;
     attributes.set_sigmask(&SigSet::empty())?;
     // As std does: Rust programs ignore it, others expect to be ended by it.
@@ -85,7 +89,8 @@ fn spawn(words: &[OsString], socket: &Path) -> nix::Result<Pid> {
     let name = words.first().ok_or(Errno::ENOENT)?;
     let others = std::env::vars_os().filter(|(name, _)| name != SOCKET);
     let ours = (OsString::from(SOCKET), socket.as_os_str().to_owned());
-    let variables = others.chain([ours]).map(|(mut variable, value)| {
+    let more = environment.iter().map(|(name, value)| (name.into(), value.into()));
+    let variables = others.chain(more).chain([ours]).map(|(mut variable, value)| {
         variable.push("=");
         variable.push(value);
         text(variable)

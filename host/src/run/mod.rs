@@ -60,7 +60,11 @@ pub struct Ended {
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running then.
-pub fn run(config: &Config, command: &[OsString]) -> Result<Ended, StartError> {
+pub fn run(
+    config: &Config,
+    command: &[OsString],
+    environment: &[(String, String)],
+) -> Result<Ended, StartError> {
     // First of all, so that every thread has the signals blocked.
     let signals = signals::Signals::take()?;
     let stop = Stop::new()?;
@@ -84,7 +88,7 @@ pub fn run(config: &Config, command: &[OsString]) -> Result<Ended, StartError> {
         // Ends by itself: a channel's thread waits until all it granted was consumed.
         None
     } else {
-        let mut command = match command::Command::start(command, &socket) {
+        let mut command = match command::Command::start(command, &socket, environment) {
             Ok(command) => command,
             Err(error) => {
                 halt();

@@ -28,7 +28,7 @@ impl Sources {
         use config::Source as From;
         let stop = self.stop.clone();
         Ok(match source {
-            From::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression } => {
+            From::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression, epoch_file } => {
                 Box::new(Fifos {
                     dir,
                     channel: channel.to_owned(),
@@ -39,7 +39,9 @@ impl Sources {
                     pipe,
                     compression,
                     stop,
+                    epoch_file,
                     given: false,
+                    begun: false,
                 })
             }
             From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, 0, stop)),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::wait::{Woken, readable};
-use super::{Compression, Object, Source, SourceError, Step, open};
+use super::{Compression, Object, Source, SourceError, Step, epoch_file, open};
 use crate::stop::Stop;
 
 /// How often the folder is looked at where nothing tells of changes, as on network file systems.
@@ -35,12 +35,17 @@ pub struct Fifos {
     pub compression: Compression,
     /// Ends all waits.
     pub stop: Stop,
+    /// Keeps the next epoch's number for a process that comes after this one.
+    pub epoch_file: Option<PathBuf>,
     /// Whether the epoch's FIFO was given.
     pub given: bool,
+    /// Whether the epoch file was looked at.
+    pub begun: bool,
 }
 
 impl Source for Fifos {
     fn next(&mut self) -> Result<Step, SourceError> {
+        self.begin()?;
         if std::mem::take(&mut self.given) {
             self.epoch += 1;
             return Ok(Step::EpochEnd(self.epoch - 1));
@@ -63,6 +68,8 @@ impl Source for Fifos {
             open::open(&name, self.compression, &self.stop)?
         };
         self.given = true;
+        // What was read of a pipe can't be read again: whoever comes after this one needs the next.
+        self.with_epoch_file(|path, epoch| epoch_file::keep(path, epoch + 1))?;
         Ok(Step::Object(Object { epoch: self.epoch, name, input }))
     }
 
@@ -72,6 +79,28 @@ impl Source for Fifos {
 }
 
 impl Fifos {
+    /// Goes on where the process before this one was.
+    fn begin(&mut self) -> Result<(), SourceError> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
+        let kept = self.with_epoch_file(|path, _| epoch_file::next(path))?;
+        self.epoch = self.epoch.max(kept.unwrap_or(0));
+        Ok(())
+    }
+
+    fn with_epoch_file<T>(
+        &self,
+        act: impl FnOnce(&Path, u32) -> io::Result<T>,
+    ) -> Result<Option<T>, SourceError> {
+        let Some(path) = &self.epoch_file else { return Ok(None) };
+        act(path, self.epoch).map(Some).map_err(|error| {
+            let message = format!("its next epoch's number can't be kept: {error}");
+            let remedy = "let this process write the file, or set another `epoch_file`";
+            SourceError::new(path.to_string_lossy(), message, remedy)
+        })
+    }
+
     /// Waits until the path is there. False if asked to stop.
     fn appear(&self, path: &Path, name: &str) -> Result<bool, SourceError> {
         let until = self.wait.map(|wait| Instant::now() + wait);

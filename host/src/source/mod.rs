@@ -3,6 +3,7 @@
 
 mod chain;
 mod configured;
+mod epoch_file;
 mod fifo;
 mod files;
 mod inflate;

@@ -28,7 +28,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
     };
     let mut wanted: Vec<_> = args.plugins.iter().map(|name| (name.clone(), None)).collect();
     if let Some(file) = &args.config {
-        let channels = config::read(file)?.channels.into_iter();
+        let channels = config::read(file).map_err(exit::Refusal::told)?.channels.into_iter();
         wanted.extend(channels.map(|channel| (channel.decoder.text(), channel.sha256)));
     }
     let engine = engine()?;

@@ -42,10 +42,11 @@ fn source() -> impl Strategy<Value = Source> {
         option::of(millis(&keys::IDLE)),
         pick(&keys::PIPE),
         compression(),
+        option::of(text()),
     );
-    let fifo = fifo.prop_map(|(dir, epochs, first_epoch, wait, idle, pipe, compression)| {
-        let (dir, pipe) = (dir.into(), pipe as usize);
-        Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression }
+    let fifo = fifo.prop_map(|(dir, epochs, first_epoch, wait, idle, pipe, compression, file)| {
+        let (dir, pipe, epoch_file) = (dir.into(), pipe as usize, file.map(Into::into));
+        Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression, epoch_file }
     });
     let pattern = prop_oneof![
         text().prop_map(|path| Pattern::File(path.into())),

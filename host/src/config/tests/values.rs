@@ -98,6 +98,7 @@ fn ranges_hold_at_both_ends() {
 fn a_short_file_has_the_defaults() {
     let text = "[[channel]]\nname = 'a'\nsource = { fifo = '/data' }\ndecoder = 'lines'\n";
     let source = Source::Fifo {
+        epoch_file: None,
         dir: "/data".into(),
         epochs: None,
         first_epoch: 0,

@@ -1,0 +1,39 @@
+//! `output/failure`: why the job failed, of which the platform shows the first 1,024 characters.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// Characters that are shown.
+const SHOWN: usize = 1_024;
+
+/// Writes the reason, unless the command has written one.
+pub(super) fn report(base: &Path, why: &str) {
+    let folder = base.join("output");
+    let path = folder.join("failure");
+    let shown: String = why.chars().take(SHOWN).collect();
+    let written = std::fs::create_dir_all(&folder)
+        .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&path))
+        .and_then(|mut file| file.write_all(shown.as_bytes()));
+    match written {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            log::warn!("{}: can't write why the job failed: {error}", path.display());
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays() {
+        let base = tempfile::tempdir().unwrap();
+        report(base.path(), &"ä".repeat(2_000));
+        let path = base.path().join("output/failure");
+        assert_eq!(std::fs::read_to_string(&path).unwrap().chars().count(), SHOWN);
+        report(base.path(), "another");
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with('ä'));
+    }
+}
