@@ -18,6 +18,8 @@ pub struct Line {
     pub channel: Channel,
     /// Where its records go.
     pub ring: Arc<Ring>,
+    /// Where its bytes come from, as configured.
+    pub source: config::Source,
 }
 
 /// All that the configuration names and that is not there.
@@ -53,7 +55,11 @@ pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line
     for (channel, ready) in config.channels.iter().zip(ready) {
         match ready {
             (Ok(plugin), Ok(ring)) => match sources.open(&channel.name, channel.source.clone()) {
-                Ok(source) => lines.push(Line { channel: line(channel, source, plugin), ring }),
+                Ok(opened) => lines.push(Line {
+                    channel: line(channel, opened, plugin),
+                    ring,
+                    source: channel.source.clone(),
+                }),
                 Err(error) => faults.push(format!("channel `{}`: {error}", channel.name)),
             },
             (plugin, ring) => {

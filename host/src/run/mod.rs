@@ -7,6 +7,7 @@ mod channels;
 mod command;
 mod signals;
 mod summary;
+mod verdict;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -131,13 +132,13 @@ fn join(threads: Threads) -> Vec<Failure> {
 
 /// One channel from its start to the last ACK.
 fn serve(line: Line) -> Option<Failure> {
-    let Line { channel, ring, .. } = line;
+    let Line { channel, ring, source } = line;
     let name = channel.name.clone();
     let started = std::time::Instant::now();
     let mut sink = RingSink::new(ring.clone(), channel.plugin.name());
     let mut totals = Totals::default();
     let outcome = channel.run(&mut sink, &mut totals);
-    log::info!("{}", summary::line(&name, &totals, started.elapsed(), &outcome));
+    log::info!("{}", summary::line(&name, &source, &totals, started.elapsed(), &outcome));
     let failure = match outcome {
         Outcome::Failed(failure) => {
             log::error!("{failure}");

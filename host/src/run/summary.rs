@@ -2,9 +2,17 @@
 
 use std::time::Duration;
 
+use super::verdict::{verdict, words};
 use crate::channel::{Outcome, Totals};
+use crate::config::Source;
 
-pub(super) fn line(name: &str, totals: &Totals, elapsed: Duration, outcome: &Outcome) -> String {
+pub(super) fn line(
+    name: &str,
+    source: &Source,
+    totals: &Totals,
+    elapsed: Duration,
+    outcome: &Outcome,
+) -> String {
     let ended = match outcome {
         Outcome::Ended => "ended",
         Outcome::Stopped => "stopped",
@@ -17,9 +25,12 @@ pub(super) fn line(name: &str, totals: &Totals, elapsed: Duration, outcome: &Out
         1 => ", 1 bad place passed over".to_owned(),
         count => format!(", {count} bad places passed over"),
     };
+    let held_back = verdict(totals, elapsed).map_or_else(String::new, |(stage, percent)| {
+        format!("; {}", words(stage, percent, source))
+    });
     format!(
         "channel `{name}` {ended}: {} records in {} batches from {} bytes in {seconds:.2} s \
-         ({:.0} records/s, {:.1} MB/s){bad}; time: {}% source, {}% decoder, {}% consumer",
+         ({:.0} records/s, {:.1} MB/s){bad}; time: {}% source, {}% decoder, {}% consumer{held_back}",
         totals.records,
         totals.batches,
         totals.bytes,

@@ -1,6 +1,7 @@
 //! A consumer as a process, to be killed. Says each thing that it does in a line, before and after.
 //!
-//! `consumer CHANNEL [PAUSE_MS]`: reads a channel whose records start with their number, eight digits.
+//! `consumer CHANNEL [PAUSE_MS [unchecked]]`: reads a channel whose records start with their number, eight digits,
+//! or, unchecked, any.
 //! Says `connected`, then for each batch `about BATCH EPOCH FIRST RECORDS` before its ACK and
 //! `acked BATCH` behind it, `epoch EPOCH RECORDS` and, at the end, `end` (and exits with 0) or
 //! `failed WHY` (3).
@@ -15,8 +16,9 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let channel = args.next().expect("CHANNEL");
     let pause = args.next().map_or(0, |pause| pause.parse().expect("PAUSE_MS"));
+    let checked = args.next().is_none();
     let socket = std::env::var_os("PIPEMILL_SOCKET").expect("PIPEMILL_SOCKET is set");
-    match read(socket.as_ref(), &channel, Duration::from_millis(pause)) {
+    match read(socket.as_ref(), &channel, Duration::from_millis(pause), checked) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             say(&format!("failed {why}"));
@@ -25,13 +27,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn read(socket: &std::path::Path, channel: &str, pause: Duration) -> Result<(), String> {
+fn read(
+    socket: &std::path::Path,
+    channel: &str,
+    pause: Duration,
+    checked: bool,
+) -> Result<(), String> {
     let mut reader = Reader::connect(socket, channel, None).map_err(|error| error.to_string())?;
     say("connected");
     loop {
         match reader.next().map_err(|error| error.to_string())? {
             Event::Batch(batch) => {
-                check(&batch)?;
+                if checked {
+                    check(&batch)?;
+                }
                 let (number, epoch) = (batch.number(), batch.epoch());
                 let (first, records) = (batch.first_record(), batch.records());
                 say(&format!("about {number} {epoch} {first} {records}"));
