@@ -1,6 +1,7 @@
 //! From a decoder's name to its code: where its file is, whether it is the one that was meant, and
 //! whether it was compiled before.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -41,13 +42,17 @@ impl Plugin {
     /// No such decoder or file; not the one that was pinned; not a component; made for another
     /// interface; asks for imports that decoders are not given.
     pub fn load(engine: &Engine, name: &str, pinned: Option<&Digest>) -> Result<Self, PluginError> {
-        let error = |message| PluginError { decoder: name.to_owned(), message };
-        if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
-            return load(engine, name, builtin.wasm, pinned, Some(builtin)).map_err(error);
-        }
-        let path = find(engine, name).map_err(error)?;
-        let bytes = read(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
-        load(engine, name, &bytes, pinned, None).map_err(error)
+        let (bytes, builtin) = found(engine, name)?;
+        load(engine, name, &bytes, pinned, builtin)
+            .map_err(|message| PluginError { decoder: name.to_owned(), message })
+    }
+
+    /// The bytes of the file that [`load`](Self::load) would load: a component, or a core module.
+    ///
+    /// # Errors
+    /// No such decoder or file.
+    pub fn file(engine: &Engine, name: &str) -> Result<Cow<'static, [u8]>, PluginError> {
+        found(engine, name).map(|(bytes, _)| bytes)
     }
 
     /// Loads a component, or a core module that says itself which interface it implements.
@@ -58,6 +63,20 @@ impl Plugin {
         load(engine, name, wasm, None, None)
             .map_err(|message| PluginError { decoder: name.to_owned(), message })
     }
+}
+
+/// What a decoder's name means: bytes, and whether they come with the host.
+fn found(
+    engine: &Engine,
+    name: &str,
+) -> Result<(Cow<'static, [u8]>, Option<&'static Builtin>), PluginError> {
+    if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
+        return Ok((Cow::Borrowed(builtin.wasm), Some(builtin)));
+    }
+    let error = |message| PluginError { decoder: name.to_owned(), message };
+    let path = find(engine, name).map_err(error)?;
+    let bytes = read(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
+    Ok((Cow::Owned(bytes), None))
 }
 
 /// The file that a decoder's name means.

@@ -1,8 +1,11 @@
 //! `plugin check`, `plugin inspect` and `plugin bench`.
 
-use pipemill_tests::BAD_PLUGIN;
+use std::process::Command;
+
 use pipemill_tests::inputs::tfrecord;
 use pipemill_tests::place::Place;
+use pipemill_tests::process::finish;
+use pipemill_tests::{BAD_PLUGIN, pipemill};
 
 use crate::{plugin, run};
 
@@ -41,6 +44,21 @@ fn what_fits_and_what_does_not() {
     plugin(&place, &["check", "csv", "-o", "delimeter=;"])
         .with_code(64)
         .says(&["did you mean `delimiter`?"]);
+}
+
+#[test]
+fn one_that_is_found_by_its_name() {
+    let place = Place::new();
+    std::fs::copy(BAD_PLUGIN, place.path("mine.wasm")).unwrap();
+    let look = |action: &str| {
+        let mut command = Command::new(pipemill!());
+        command.args(["plugin", action, "mine"]).env("PIPEMILL_PLUGIN_PATH", place.folder());
+        // Away from the folder, so that its bare name finds nothing.
+        command.current_dir("/").env("PIPEMILL_CACHE", place.path("cache"));
+        finish(&mut command).with_code(0).text()
+    };
+    assert!(look("inspect").contains("plugin     mine\n"));
+    assert!(look("check").contains("mine: a decoder for pipemill:decoder@0.1.0"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod inspect;
 mod new;
 mod test;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ use clap::Subcommand;
 
 use super::cat::key_value;
 use super::{engine, exit, load};
-use crate::decode::{BUILTINS, Limits};
+use crate::decode::{Limits, Plugin};
 use crate::kit::Subject;
 
 /// Make, build, look through, test, time and compile plugins.
@@ -76,11 +77,8 @@ impl Meant {
     }
 
     /// The bytes of its file.
-    fn bytes(&self) -> Result<Vec<u8>, ExitCode> {
-        match BUILTINS.iter().find(|builtin| builtin.name == self.plugin) {
-            Some(builtin) => Ok(builtin.wasm.to_vec()),
-            None => read(Path::new(&self.plugin)),
-        }
+    fn bytes(&self) -> Result<Cow<'static, [u8]>, ExitCode> {
+        Plugin::file(&engine()?, &self.plugin).map_err(|error| exit::because(exit::DATA, error))
     }
 }
 
