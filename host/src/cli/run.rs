@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{config, exit};
-use crate::run::{self, StartError};
+use crate::run::{self, Signals, StartError};
 
 /// Serve all channels of a configuration, and run the command that reads them.
 ///
-/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). Exits with the command's
-/// code; 64 if the configuration is wrong, 65 if a channel failed and the command did not, 126 or 127
-/// if the command can't be started.
+/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). It gets the signals, and all
+/// that it leaves behind is ended and waited for: this can be process 1 of a container. Exits with the
+/// command's code; 64 if the configuration is wrong, 65 if a channel failed and the command did not, 66 if
+/// that was for an input that is not there, 126 or 127 if the command can't be started.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The configuration
@@ -23,21 +24,25 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> ExitCode {
+    // First of all, so that no signal comes too early and every thread has them blocked.
+    let signals = match Signals::take(!args.command.is_empty()) {
+        Ok(signals) => signals,
+        Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error}")),
+    };
     let config = match config::read(&args.config) {
         Ok(config) => config,
         Err(code) => return code,
     };
-    match run::run(&config, &args.command) {
-        Ok(ended) => match (ended.code, ended.failures.is_empty()) {
-            (Some(code), _) if code != 0 => code.into(),
-            (_, false) => exit::DATA.into(),
-            _ => ExitCode::SUCCESS,
+    match run::run(&config, &args.command, &signals) {
+        Ok(ended) => match ended.code {
+            Some(code) if code != 0 => code.into(),
+            _ => exit::of_failures(&ended.failures).into(),
         },
         Err(error) => {
             let code = match &error {
                 StartError::NotReady(_) => exit::USAGE,
                 StartError::Command(error) => error.code(),
-                StartError::Server(_) | StartError::System(_) | StartError::Engine(_) => {
+                StartError::Server { .. } | StartError::System(_) | StartError::Engine(_) => {
                     exit::SYSTEM
                 }
             };
