@@ -37,3 +37,9 @@ impl Refusal {
 pub(super) fn of_failure(failure: &Failure) -> u8 {
     if failure.missing { MISSING } else { DATA }
 }
+
+/// The code for a run with these failures: an input that is missing is the reason only if nothing else is.
+pub(super) fn of_failures(failures: &[Failure]) -> u8 {
+    let bad = failures.iter().find(|failure| !failure.missing);
+    bad.or(failures.first()).map_or(0, of_failure)
+}

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::config;
 use super::exit::{self, Refusal};
 use crate::config::Config;
-use crate::run::{self, Ended, StartError};
+use crate::run::{self, Ended, Signals, StartError};
 use crate::sagemaker::{self, Platform};
 
 /// What the platform starts a training container with, behind the entrypoint's own arguments.
@@ -19,9 +19,10 @@ const TRAIN: &str = "train";
 /// says what those don't, and overrides what they do, channel by channel. If the job fails, the reason goes to
 /// /opt/ml/output/failure. The word `train`, with which the platform starts a container, is accepted.
 ///
-/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). Exits with the command's
-/// code; 64 if the configuration is wrong, 65 if a channel failed and the command did not, 126 or 127
-/// if the command can't be started.
+/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). It gets the signals, and all
+/// that it leaves behind is ended and waited for: this can be process 1 of a container. Exits with the
+/// command's code; 64 if the configuration is wrong, 65 if a channel failed and the command did not, 66 if
+/// that was for an input that is not there, 126 or 127 if the command can't be started.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The configuration; on SageMaker it may be left out
@@ -54,18 +55,22 @@ fn attempt(args: &Args, base: Option<PathBuf>) -> Result<(), Refusal> {
         exit::because(refusal.code, &refusal.why);
         refusal
     };
+    // First of all, so that no signal comes too early and every thread has them blocked.
+    let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
+        tell(Refusal { code: exit::SYSTEM, why: format!("can't start: {error}") })
+    })?;
     let platform = base.map(Platform::read).transpose();
     let platform = platform.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
     let config = configuration(args, platform.as_ref()).map_err(tell)?;
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(Platform::environment).unwrap_or_default();
-    match run::run(&config, command, &environment) {
+    match run::run(&config, command, &environment, &signals) {
         Ok(ended) => result(&ended, command),
         Err(error) => {
             let code = match &error {
                 StartError::NotReady(_) => exit::USAGE,
                 StartError::Command(error) => error.code(),
-                StartError::Server(_) | StartError::System(_) | StartError::Engine(_) => {
+                StartError::Server { .. } | StartError::System(_) | StartError::Engine(_) => {
                     exit::SYSTEM
                 }
             };
@@ -107,7 +112,9 @@ fn result(ended: &Ended, command: &[OsString]) -> Result<(), Refusal> {
             let why = failures.into_iter().chain([own]).collect::<Vec<_>>().join("\n");
             Err(Refusal { code, why })
         }
-        _ if !failures.is_empty() => Err(Refusal { code: exit::DATA, why: failures.join("\n") }),
+        _ if !failures.is_empty() => {
+            Err(Refusal { code: exit::of_failures(&ended.failures), why: failures.join("\n") })
+        }
         _ => Ok(()),
     }
 }

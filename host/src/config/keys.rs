@@ -35,6 +35,10 @@ pub(super) enum Policy {
 pub(super) static SOCKET: Free =
     free("socket", "a path of at most 107 bytes", "a path that pipemill chooses");
 pub(super) static ALLOW_OTHER_USERS: Flag = Flag { name: "allow_other_users" };
+pub(super) static STOP_TIMEOUT: Number<u64> =
+    Number::new("stop_timeout", Unit::Time, (0, 24 * HOUR), 110 * SECOND);
+pub(super) static FAIL_GRACE: Number<u64> =
+    Number::new("fail_grace", Unit::Time, (0, 24 * HOUR), 10 * SECOND);
 pub(super) static CHANNEL: Free = free("channel", "a list of tables, [[channel]]", "required");
 
 pub(super) static S3_TABLE_KEY: Free = free("s3", "a table, [s3]", "its defaults");
@@ -177,7 +181,15 @@ pub(super) static OUTPUT: Number<&str> = Number::new(
 
 pub(super) static ROOT_TABLE: Table = Table {
     name: "the top of the file",
-    keys: &[&SOCKET, &ALLOW_OTHER_USERS, &S3_TABLE_KEY, &RANK, &CHANNEL],
+    keys: &[
+        &SOCKET,
+        &ALLOW_OTHER_USERS,
+        &STOP_TIMEOUT,
+        &FAIL_GRACE,
+        &S3_TABLE_KEY,
+        &RANK,
+        &CHANNEL,
+    ],
 };
 pub(super) static RANK_TABLE: Table =
     Table { name: "[rank]", keys: &[&INDEX_OF_RANK, &COUNT_OF_RANK] };

@@ -37,6 +37,10 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// Whether processes of other users may connect. Default: no.
     pub allow_other_users: bool,
+    /// From the request to end to the command's SIGKILL. Default: 110 seconds.
+    pub stop_timeout: Duration,
+    /// From a channel's failure to the request to end. Default: 10 seconds.
+    pub fail_grace: Duration,
     /// Bytes that all channels together may have fetched from S3 and not read yet, 8 MiB to 1 TiB; the host
     /// decides if absent.
     pub s3_budget: Option<u64>,

@@ -89,6 +89,8 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
         path => Ok(path),
     });
     let allow_other_users = root.flag(&ALLOW_OTHER_USERS);
+    let stop_timeout = root.number(&STOP_TIMEOUT);
+    let fail_grace = root.number(&FAIL_GRACE);
     let s3_budget = root
         .table(&S3_TABLE_KEY, "begin it with a line [s3]")
         .and_then(|table| table.knowing(&S3_TABLE).given(&BUDGET));
@@ -96,8 +98,15 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
         doc.set_rank(rank);
     }
     let channels = channels(doc, &root, table.get(CHANNEL.name))?;
-    let (socket, allow_other_users, s3_budget) = (socket?, allow_other_users?, s3_budget?);
-    Ok(Config { file: doc.file().to_owned(), socket, allow_other_users, s3_budget, channels })
+    Ok(Config {
+        file: doc.file().to_owned(),
+        socket: socket?,
+        allow_other_users: allow_other_users?,
+        stop_timeout: Duration::from_millis(stop_timeout?),
+        fail_grace: Duration::from_millis(fail_grace?),
+        s3_budget: s3_budget?,
+        channels,
+    })
 }
 
 fn channels<'a>(

@@ -19,6 +19,8 @@ pub fn show(config: &Config) -> String {
         page.line(SOCKET.name, path(socket));
     }
     page.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    page.line(STOP_TIMEOUT.name, time(config.stop_timeout));
+    page.line(FAIL_GRACE.name, time(config.fail_grace));
     if let Some(budget) = config.s3_budget {
         page.header("[s3]");
         page.line(BUDGET.name, size(budget));

@@ -18,12 +18,22 @@ pub struct RingSink {
     decoder: String,
     schema: Result<(), RingError>,
     epoch: u32,
+    /// Something of the epoch was granted.
+    begun: bool,
 }
 
 impl RingSink {
     /// The sink of a channel whose decoder has this name.
     pub fn new(ring: Arc<Ring>, decoder: &str) -> Self {
-        Self { ring, decoder: decoder.to_owned(), schema: Ok(()), epoch: 0 }
+        Self { ring, decoder: decoder.to_owned(), schema: Ok(()), epoch: 0, begun: false }
+    }
+
+    /// Nothing more comes, though there is more: the epoch ends early, and with it the stream.
+    pub fn end_early(self) {
+        if self.begun {
+            self.ring.end_epoch(self.epoch, true);
+        }
+        self.ring.end_stream();
     }
 
     fn halt(&self, error: AcquireError) -> Halt {
@@ -83,7 +93,7 @@ impl Sink for RingSink {
         if let Err(error) = std::mem::replace(&mut self.schema, Ok(())) {
             return Err(self.failure(&error, "ask for fewer fields"));
         }
-        self.epoch = batch.epoch;
+        (self.epoch, self.begun) = (batch.epoch, true);
         let info = BatchInfo {
             epoch: batch.epoch,
             object: short(&batch.object),
@@ -108,6 +118,7 @@ impl Sink for RingSink {
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), Halt> {
         self.ring.end_epoch(epoch, early);
+        self.begun = false;
         Ok(())
     }
 }

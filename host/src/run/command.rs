@@ -1,100 +1,114 @@
-//! The command that the host runs beside its channels.
+//! The command that the host runs, and the process group that it and its children are.
 
-use std::ffi::{CString, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::unistd::{Pid, getpid, getppid};
 
 use super::SOCKET;
+use super::terminal::Terminal;
 
 /// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("the command `{command}` can't be started: {}{remedy}", std::io::Error::from(*.error))]
+#[error("the command `{command}` can't be started: {error}{remedy}")]
 pub struct CommandError {
     command: String,
-    error: Errno,
+    error: io::Error,
     remedy: &'static str,
 }
 
 impl CommandError {
     /// As a shell has it: 127 if there is no such command, 126 if it can't be run.
     pub fn code(&self) -> u8 {
-        if self.error == Errno::ENOENT { 127 } else { 126 }
+        if self.error.kind() == ErrorKind::NotFound { 127 } else { 126 }
     }
 }
 
-/// A command at work.
+/// A command at work. It leads a process group of its own, so that a signal reaches all that it started.
 pub(super) struct Command {
     pid: Pid,
 }
 
 impl Command {
+    /// Starts it. To be called by the process's main thread, see [`in_child`].
     pub(super) fn start(
         words: &[OsString],
         socket: &Path,
         environment: &[(String, String)],
+        terminal: Terminal,
     ) -> Result<Self, CommandError> {
-        spawn(words, socket, environment).map(|pid| Self { pid }).map_err(|error| CommandError {
-            command: words
-                .first()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            remedy: match error {
-                Errno::ENOENT => "; check its name and PATH",
-                Errno::EACCES => "; check that it is executable",
+        let name = words.first().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        spawn(words, socket, environment, terminal).map(|pid| Self { pid }).map_err(|error| {
+            let remedy = match error.kind() {
+                ErrorKind::NotFound => "; check its name and PATH",
+                ErrorKind::PermissionDenied => "; check that it is executable",
                 _ => "",
-            },
-            error,
+            };
+            CommandError { command: name, error, remedy }
         })
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.pid.as_raw() as u32
+    /// Its number, which is its group's, too.
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
     }
 
-    /// Waits for its end: its exit code, or 128 + the signal that ended it.
-    pub(super) fn wait(&mut self) -> u8 {
-        loop {
-            match waitpid(self.pid, None) {
-                Ok(WaitStatus::Exited(_, code)) => return code as u8,
-                Ok(WaitStatus::Signaled(_, signal, _)) => return 128 + signal as u8,
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => {
-                    log::error!("the command can't be waited for: {error}");
-                    return 1;
-                }
-            }
+    /// Sends a signal to all of its group. If there is nobody left there is nobody to tell.
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Err(error) = killpg(self.pid, signal)
+            && error != Errno::ESRCH
+        {
+            log::warn!("the command can't be sent {signal}: {error}");
         }
+    }
+
+    /// Whether its group has members, zombies counted.
+    pub(super) fn has_members(&self) -> bool {
+        killpg(self.pid, None) != Err(Errno::ESRCH)
     }
 }
 
-/// Starts it with no signal blocked: `std::process` would hand on the host's own mask, and a command
-/// that never sees SIGTERM can't be stopped.
-fn spawn(words: &[OsString], socket: &Path, environment: &[(String, String)]) -> nix::Result<Pid> {
-    let mut attributes = PosixSpawnAttr::init()?;
-    attributes.set_sigmask(&SigSet::empty())?;
-    // As std does: Rust programs ignore it, others expect to be ended by it.
-    attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
-    attributes.set_flags(
-        PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
-    )?;
-    // What an argument or a variable can't hold, a NUL, can't come from another process either.
-    let text = |text: OsString| CString::new(text.into_vec()).map_err(|_| Errno::EINVAL);
-    let words = words.iter().cloned().map(text).collect::<nix::Result<Vec<_>>>()?;
-    let name = words.first().ok_or(Errno::ENOENT)?;
-    let others = std::env::vars_os().filter(|(name, _)| name != SOCKET);
-    let ours = (OsString::from(SOCKET), socket.as_os_str().to_owned());
-    let more = environment.iter().map(|(name, value)| (name.into(), value.into()));
-    let variables = others.chain(more).chain([ours]).map(|(mut variable, value)| {
-        variable.push("=");
-        variable.push(value);
-        text(variable)
-    });
-    let variables = variables.collect::<nix::Result<Vec<_>>>()?;
-    posix_spawnp(name, &PosixSpawnFileActions::init()?, &attributes, &words, &variables)
+/// Not by `posix_spawn`, which can do none of what [`in_child`] does.
+fn spawn(
+    words: &[OsString],
+    socket: &Path,
+    environment: &[(String, String)],
+    terminal: Terminal,
+) -> io::Result<Pid> {
+    let (name, args) = words.split_first().ok_or(ErrorKind::NotFound)?;
+    let mut command = std::process::Command::new(name);
+    let more = environment.iter().map(|(name, value)| (name, value));
+    command.args(args).envs(more).env(SOCKET, socket).process_group(0);
+    let host = getpid();
+    let terminal = terminal.is_ours().then_some(terminal);
+    // SAFETY: between fork and exec, in a process of several threads, only what is safe in a signal
+    // handler may be called. `in_child` makes system calls, and neither allocates nor locks.
+    unsafe { command.pre_exec(move || in_child(host, terminal)) };
+    // Never waited for through std: see `reaper`.
+    let child = command.spawn()?;
+    Ok(Pid::from_raw(child.id() as i32))
+}
+
+/// What the child does before it becomes the command, in its new group already.
+fn in_child(host: Pid, terminal: Option<Terminal>) -> io::Result<()> {
+    // Should the host be killed, nobody else would tell the command. Sent when the thread that forked
+    // ends: this is why it must be the main one, which lives as long as the process.
+    prctl::set_pdeathsig(Signal::SIGTERM)?;
+    if getppid() != host {
+        // It is gone already.
+        return Err(Errno::ESRCH.into());
+    }
+    // Before its first look at the terminal, which would stop it; SIGTTOU is blocked still.
+    if let Some(terminal) = terminal {
+        terminal.give(getpid());
+    }
+    // std hands on the host's mask, and a command that never sees SIGTERM can't be stopped.
+    SigSet::empty().thread_set_mask()?;
+    Ok(())
 }

@@ -1,32 +1,49 @@
 //! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
 //!
-//! `channels` builds what the configuration says, `command` is the process beside it, `signals` what
-//! is done when somebody wants to stop it all.
+//! `channels` builds what the configuration says, and `mills` runs it. `command` is the process beside it,
+//! `terminal` what it talks to; `signals`, `reaper` and `ending` are what happens to it, and `beside` joins
+//! them. `alone` is a run without a command.
 
+mod alone;
+mod beside;
 mod channels;
 mod command;
+mod ending;
+mod mills;
+mod reaper;
 mod signals;
 mod summary;
+mod terminal;
 mod verdict;
+mod wait;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread;
+use std::time::{Duration, Instant};
 
-use pipemill_ring::host::{Ring, Server, ServerError};
+use pipemill_ring::host::{EndpointError, Server, ServerError};
 
-use crate::channel::{Failure, Outcome, Totals};
-use crate::config::Config;
+use crate::channel::Failure;
+use crate::config::{Config, Source};
 use crate::decode::Engine;
-use crate::ring::{RingSink, report};
 use crate::stop::Stop;
 
 pub use channels::{Line, NotReady, load, prepare};
 pub use command::CommandError;
+pub use signals::Signals;
+
+use beside::Beside;
+use command::Command;
+use ending::Patience;
+use mills::Mills;
+use terminal::Terminal;
 
 /// Environment variable with the socket's path.
 pub const SOCKET: &str = "PIPEMILL_SOCKET";
+
+/// Channels whose command has ended are waited for so long. One that is in the middle of a long read or a
+/// decoder's call ends with the process.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// Why a host could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +52,12 @@ pub enum StartError {
     #[error(transparent)]
     NotReady(#[from] NotReady),
     /// The socket.
-    #[error("{0}")]
-    Server(#[from] ServerError),
+    #[error("{error}{}", remedy(error))]
+    Server {
+        /// Why.
+        #[from]
+        error: ServerError,
+    },
     /// The command.
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -48,16 +69,31 @@ pub enum StartError {
     Engine(wasmtime::Error),
 }
 
+/// Containers often have a root that can't be written, or a user who may not.
+fn remedy(error: &ServerError) -> &'static str {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error {
+        ServerError::Endpoint(EndpointError::System { error, .. })
+            if [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) =>
+        {
+            "; set `socket` to a path in a folder that can be written, such as one on a tmpfs"
+        }
+        _ => "",
+    }
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// The command's exit code, or 128 + the signal that ended it or the run.
+    /// The command's exit code, or 128 + the signal that ended it or the run. None if neither was: all was
+    /// consumed, or a failure ended the command.
     pub code: Option<u8>,
     /// The channels that failed.
     pub failures: Vec<Failure>,
 }
 
-/// Serves the channels until the command has ended, or, without one, until all has been consumed.
+/// Serves the channels until the command has ended, or, without one, until all has been consumed. To be
+/// called by the main thread, and `signals` taken with or without a command as it is here.
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running then.
@@ -65,47 +101,41 @@ pub fn run(
     config: &Config,
     command: &[OsString],
     environment: &[(String, String)],
+    signals: &Signals,
 ) -> Result<Ended, StartError> {
-    // First of all, so that every thread has the signals blocked.
-    let signals = signals::Signals::take()?;
     let stop = Stop::new()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let lines = prepare(config, &engine, &stop)?;
     let rings: Vec<_> = lines.iter().map(|line| line.ring.clone()).collect();
+    if let Some(signal) = signals.next_ending() {
+        log::info!("stopping before anything was started: {signal}");
+        return Ok(Ended { code: Some(128 + signal as u8), failures: Vec::new() });
+    }
     let socket = config.socket.clone().unwrap_or_else(default_socket);
     let server = Server::start(&socket, config.allow_other_users, rings.clone())?;
     let names: Vec<_> = rings.iter().map(|ring| ring.config().channel.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());
-    let threads = start(lines)?;
-    let halt = {
-        let (stop, rings) = (stop.clone(), rings.clone());
-        move || {
-            stop.ask();
-            rings.iter().for_each(|ring| ring.stop());
-        }
-    };
-    let code = if command.is_empty() {
-        signals.run(None, halt.clone())?;
-        // Ends by itself: a channel's thread waits until all it granted was consumed.
-        None
+    let mut mills = Mills::start(lines, stop)?;
+    let patience = Patience { stop: config.stop_timeout, fail: config.fail_grace };
+    let (code, settle) = if command.is_empty() {
+        (alone::serve(signals, &mut mills, patience.fail), SETTLE)
     } else {
-        let mut command = match command::Command::start(command, &socket, environment) {
-            Ok(command) => command,
-            Err(error) => {
-                halt();
-                join(threads);
-                return Err(error.into());
-            }
-        };
-        signals.run(Some(command.pid()), halt.clone())?;
-        let code = command.wait();
-        halt();
-        Some(code)
+        let reads_stdin = |source: &Source| matches!(source, Source::Stdin { .. });
+        let terminal =
+            Terminal::new(!config.channels.iter().any(|channel| reads_stdin(&channel.source)));
+        let command = Command::start(command, &socket, environment, terminal)
+            .inspect_err(|_| mills.halt())?;
+        let end = Beside::new(command, signals, &mut mills, terminal, patience).serve();
+        (end.code, if end.at_once { Duration::ZERO } else { SETTLE })
     };
-    let failures = join(threads);
+    mills.halt();
+    let until = Instant::now() + settle;
+    while mills.are_at_work() && Instant::now() < until {
+        wait::wait(signals, &mills, Some(until));
+        mills.hear();
+    }
     drop(server);
-    let code = code.or(signals::stopped_by().map(|signal| 128 + signal));
-    Ok(Ended { code, failures })
+    Ok(Ended { code, failures: mills.into_failures() })
 }
 
 /// Where consumers connect if the configuration does not say: a folder that is this user's alone.
@@ -114,48 +144,4 @@ pub fn default_socket() -> PathBuf {
         Some(dir) => PathBuf::from(dir).join("pipemill/pipemill.sock"),
         None => format!("/tmp/pipemill-{}/pipemill.sock", nix::unistd::getuid()).into(),
     }
-}
-
-type Threads = Vec<thread::JoinHandle<Option<Failure>>>;
-
-fn start(lines: Vec<Line>) -> std::io::Result<Threads> {
-    let start = |line: Line| {
-        let name = format!("mill-{}", line.channel.name);
-        thread::Builder::new().name(name).spawn(move || serve(line))
-    };
-    lines.into_iter().map(start).collect()
-}
-
-fn join(threads: Threads) -> Vec<Failure> {
-    threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
-}
-
-/// One channel from its start to the last ACK.
-fn serve(line: Line) -> Option<Failure> {
-    let Line { channel, ring, source } = line;
-    let name = channel.name.clone();
-    let started = std::time::Instant::now();
-    let mut sink = RingSink::new(ring.clone(), channel.plugin.name());
-    let mut totals = Totals::default();
-    let outcome = channel.run(&mut sink, &mut totals);
-    log::info!("{}", summary::line(&name, &source, &totals, started.elapsed(), &outcome));
-    let failure = match outcome {
-        Outcome::Failed(failure) => {
-            log::error!("{failure}");
-            ring.fail(report(&failure));
-            Some(failure)
-        }
-        Outcome::Ended => {
-            ring.end_stream();
-            None
-        }
-        Outcome::Stopped => return None,
-    };
-    wait_until_consumed(&ring);
-    failure
-}
-
-fn wait_until_consumed(ring: &Arc<Ring>) {
-    // Ends also when the run is stopped.
-    ring.wait_drained(None);
 }

@@ -1,62 +1,65 @@
-//! Signals that ask the host to stop: handed on to the command, or, without one, obeyed.
+//! The signals that the host takes: instead of interrupting a thread they are read, one by one, by the
+//! thread that waits for the command.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
 
-/// The signal that ended the run, or 0. Written by the signal thread, read at the end.
-static STOPPED_BY: AtomicU8 = AtomicU8::new(0);
+/// What ends a process that knows nothing of signals, and that people and platforms send.
+const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// `si_code` of a signal that the terminal sent: the command, in the same process group, got it too.
-const FROM_KERNEL: i32 = 0x80;
+/// What is taken besides where there is a command: to be handed on, and to learn of children.
+const FOR_THE_COMMAND: [Signal; 6] = [
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGCONT,
+    Signal::SIGTSTP,
+    Signal::SIGCHLD,
+];
 
 /// The signals, blocked in this thread and all that it starts from now on.
-pub(super) struct Signals(SignalFd);
+///
+/// Blocked, they reach even process 1 of a container, which is spared all that it has no handler for.
+pub struct Signals(SignalFd);
 
 impl Signals {
-    pub(super) fn take() -> io::Result<Self> {
-        let mut set = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-            set.add(signal);
+    /// To be called before anything else: what comes earlier does what it does to any process.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn take(command: bool) -> io::Result<Self> {
+        let mut set = SigSet::from_iter(ENDING);
+        if command {
+            set.extend(FOR_THE_COMMAND);
+        }
+        let taken = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        if command {
+            // Only blocked: while the command has the terminal, to write to it or to take it back must
+            // not stop the host.
+            set.add(Signal::SIGTTOU);
         }
         set.thread_block()?;
-        Ok(Self(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)?))
+        Ok(Self(taken))
     }
 
-    /// Hands signals on to the command, or calls `halt`, in a thread of its own until the process ends.
-    pub(super) fn run(
-        self,
-        command: Option<u32>,
-        halt: impl Fn() + Send + 'static,
-    ) -> io::Result<()> {
-        let hand_on = move || {
-            while let Ok(Some(info)) = self.0.read_signal() {
-                let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };
-                match command {
-                    Some(_) if info.ssi_code == FROM_KERNEL => {}
-                    // If it has ended already there is nobody to tell.
-                    Some(pid) => drop(kill(Pid::from_raw(pid as i32), signal)),
-                    None => {
-                        log::info!("stopping: {signal}");
-                        STOPPED_BY.store(signal as u8, Ordering::Release);
-                        halt();
-                    }
-                }
-            }
-        };
-        thread::Builder::new().name("signals".into()).spawn(hand_on)?;
-        Ok(())
+    /// One that has come.
+    pub(super) fn next(&self) -> Option<Signal> {
+        let info = self.0.read_signal().ok().flatten()?;
+        // Of those in our set there is none that it does not know.
+        Signal::try_from(info.ssi_signo as i32).ok()
+    }
+
+    /// One that ends the run, if one has come; others are passed over. For as long as there is no command.
+    pub(super) fn next_ending(&self) -> Option<Signal> {
+        std::iter::from_fn(|| self.next()).find(|signal| ENDING.contains(signal))
     }
 }
 
-/// The signal that made the host stop, if one did.
-pub(super) fn stopped_by() -> Option<u8> {
-    match STOPPED_BY.load(Ordering::Acquire) {
-        0 => None,
-        signal => Some(signal),
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }

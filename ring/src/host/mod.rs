@@ -14,6 +14,7 @@ mod status;
 mod table;
 mod writer;
 
+pub use crate::endpoint::EndpointError;
 pub use config::{AcquireError, RingConfig, RingError};
 pub use ring::Ring;
 pub use server::{Server, ServerError};

@@ -27,6 +27,8 @@ pub struct Status {
     pub batches: u64,
     /// The writer waits for memory.
     pub writer_waits: bool,
+    /// The end of the stream, or the error, was told to a consumer.
+    pub told: bool,
     /// Those connected, in the order in which they came.
     pub consumers: Vec<ConsumerStatus>,
 }
@@ -73,6 +75,7 @@ pub(super) fn snapshot(channel: &str, batches: u64, inner: &Inner, now: Instant)
         extents,
         batches,
         writer_waits: inner.writer_waits,
+        told: inner.table.is_told(),
         consumers: inner.table.consumers().iter().filter_map(consumer).collect(),
     }
 }

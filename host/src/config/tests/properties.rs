@@ -209,16 +209,29 @@ fn config() -> impl Strategy<Value = Config> {
     // Standard input is for one channel at most.
     let stdin = option::of(compression());
     let budget = option::of(pick(&keys::BUDGET));
-    let top = (option::of("/[a-z$]{0,100}"), any::<bool>(), budget);
+    let times = (millis(&keys::STOP_TIMEOUT), millis(&keys::FAIL_GRACE));
+    let top = (option::of("/[a-z$]{0,100}"), any::<bool>(), times, budget);
     (top, vec(channel(), 1..4), stdin).prop_map(
-        |((socket, allow_other_users, s3_budget), mut channels, stdin)| {
+        |(
+            (socket, allow_other_users, (stop_timeout, fail_grace), s3_budget),
+            mut channels,
+            stdin,
+        )| {
             channels.sort_by(|a, b| a.name.cmp(&b.name));
             channels.dedup_by(|a, b| a.name == b.name);
             if let Some(compression) = stdin {
                 channels[0].source = Source::Stdin { compression };
             }
             let (file, socket) = (String::new(), socket.map(PathBuf::from));
-            Config { file, socket, allow_other_users, s3_budget, channels }
+            Config {
+                file,
+                socket,
+                allow_other_users,
+                stop_timeout,
+                fail_grace,
+                s3_budget,
+                channels,
+            }
         },
     )
 }

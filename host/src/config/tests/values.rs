@@ -110,9 +110,15 @@ fn a_short_file_has_the_defaults() {
     let place = Place { line: 4, column: 11 };
     let decoder = DecoderRef::Name("lines".to_owned());
     let channel = Channel { decoder_place: place, ..Channel::new("a", source, decoder) };
-    let (file, socket) = ("pipemill.toml".to_owned(), None);
-    let config =
-        Config { file, socket, allow_other_users: false, s3_budget: None, channels: vec![channel] };
+    let config = Config {
+        file: "pipemill.toml".to_owned(),
+        socket: None,
+        allow_other_users: false,
+        stop_timeout: Duration::from_secs(110),
+        fail_grace: Duration::from_secs(10),
+        s3_budget: None,
+        channels: vec![channel],
+    };
     assert_eq!(parse_bare(text), Ok(config));
 }
 

@@ -283,6 +283,11 @@ impl Table {
         told && heard && !self.batches_waiting()
     }
 
+    /// The end of all was told.
+    pub(super) fn is_told(&self) -> bool {
+        self.finished.is_some()
+    }
+
     /// The end of an epoch or of all is next, and waits for ACKs.
     pub(super) fn end_waits(&self) -> bool {
         matches!(self.queue.front(), Some(Entry::End(_)))

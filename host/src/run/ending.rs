@@ -1,0 +1,163 @@
+//! When what is done to end the run: a signal, a channel that failed and the command's own end go in, what
+//! to do to the command comes out. Knows the time only as it is told.
+
+use std::time::{Duration, Instant};
+
+/// The same request comes twice within so long where it is sent to a process and to its group, as
+/// `timeout` does. A person takes longer.
+const TWICE: Duration = Duration::from_millis(100);
+/// What is left of the command's group when the command has ended by itself has so long to end.
+const REMNANTS: Duration = Duration::from_secs(5);
+
+/// How long the command is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// From the request to end to SIGKILL.
+    pub(super) stop: Duration,
+    /// From a channel's failure to the request to end.
+    pub(super) fail: Duration,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Nothing,
+    /// Feed the channels no more, and hand on the signal that asked for it.
+    HandOn,
+    /// The same, with SIGTERM.
+    Terminate,
+    /// SIGKILL.
+    Kill,
+}
+
+/// The time that consumers have to get a failure: it begins anew as long as they get on with what was
+/// granted before it.
+pub(super) struct Grace {
+    until: Instant,
+    unread: usize,
+    patience: Duration,
+}
+
+impl Grace {
+    /// `unread`: what consumers have not ACKed yet.
+    pub(super) fn new(patience: Duration, unread: usize, now: Instant) -> Self {
+        Self { until: now + patience, unread, patience }
+    }
+
+    pub(super) fn is_over(&mut self, unread: usize, now: Instant) -> bool {
+        if unread != self.unread {
+            (self.unread, self.until) = (unread, now + self.patience);
+        }
+        now >= self.until
+    }
+}
+
+enum Phase {
+    Serving,
+    Grace(Grace),
+    Stopping { until: Instant },
+    Killed { at: Instant },
+}
+
+/// How far the end of a run with a command has come.
+pub(super) struct Ending {
+    patience: Patience,
+    phase: Phase,
+    /// When somebody asked for it.
+    asked: Option<Instant>,
+    /// It was a failure that ended the command.
+    by_failure: bool,
+}
+
+impl Ending {
+    pub(super) fn new(patience: Patience) -> Self {
+        Self { patience, phase: Phase::Serving, asked: None, by_failure: false }
+    }
+
+    /// Somebody asks for the end: SIGTERM or SIGINT.
+    pub(super) fn ask(&mut self, now: Instant) -> Act {
+        match self.asked {
+            Some(first) if now < first + TWICE => return Act::Nothing,
+            Some(_) => {
+                self.phase = Phase::Killed { at: now };
+                return Act::Kill;
+            }
+            None => self.asked = Some(now),
+        }
+        match self.phase {
+            Phase::Serving | Phase::Grace(_) => {
+                self.phase = Phase::Stopping { until: now + self.patience.stop };
+            }
+            Phase::Stopping { .. } | Phase::Killed { .. } => {}
+        }
+        Act::HandOn
+    }
+
+    /// A channel has failed. True if this is the first that is heard of an end.
+    pub(super) fn fail(&mut self, unread: usize, now: Instant) -> bool {
+        let first = matches!(self.phase, Phase::Serving);
+        if first {
+            self.phase = Phase::Grace(Grace::new(self.patience.fail, unread, now));
+        }
+        first
+    }
+
+    /// The command has ended; others of its group may be left.
+    pub(super) fn leave(&mut self, now: Instant) -> Act {
+        match self.phase {
+            Phase::Serving | Phase::Grace(_) => {
+                self.phase = Phase::Stopping { until: now + REMNANTS.min(self.patience.stop) };
+                Act::Terminate
+            }
+            // They were told with the command, and have as much time.
+            Phase::Stopping { .. } | Phase::Killed { .. } => Act::Nothing,
+        }
+    }
+
+    /// What the time has come for.
+    pub(super) fn pass(&mut self, unread: usize, now: Instant) -> Act {
+        let grace_over = match &mut self.phase {
+            Phase::Grace(grace) => grace.is_over(unread, now),
+            _ => false,
+        };
+        match &self.phase {
+            Phase::Grace(_) if grace_over => {
+                self.phase = Phase::Stopping { until: now + self.patience.stop };
+                self.by_failure = true;
+                Act::Terminate
+            }
+            Phase::Stopping { until } if now >= *until => {
+                self.phase = Phase::Killed { at: now };
+                Act::Kill
+            }
+            _ => Act::Nothing,
+        }
+    }
+
+    /// When to look again.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Grace(grace) => Some(grace.until),
+            Phase::Stopping { until } => Some(*until),
+            Phase::Serving | Phase::Killed { .. } => None,
+        }
+    }
+
+    pub(super) fn is_grace(&self) -> bool {
+        matches!(self.phase, Phase::Grace(_))
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        matches!(self.phase, Phase::Killed { .. })
+    }
+
+    /// Whether even SIGKILL was of no use: what is left then is nobody's that can be waited for.
+    pub(super) fn is_given_up(&self, now: Instant) -> bool {
+        matches!(self.phase, Phase::Killed { at } if now >= at + REMNANTS)
+    }
+
+    /// Whether the command was ended because a channel had failed.
+    pub(super) fn by_failure(&self) -> bool {
+        self.by_failure
+    }
+}
