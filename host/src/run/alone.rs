@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::ending::Grace;
+use super::grace::Grace;
 use super::mills::Mills;
 use super::signals::Signals;
 use super::wait::{TICK, wait};

@@ -40,8 +40,9 @@ impl<'a> Beside<'a> {
         mills: &'a mut Mills,
         terminal: Terminal,
         patience: Patience,
+        reaper: Reaper,
     ) -> Self {
-        let (ending, reaper) = (Ending::new(patience), Reaper::new());
+        let ending = Ending::new(patience);
         Self { command, signals, mills, terminal, patience, ending, reaper }
     }
 

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::grace::Grace;
+
 /// The same request comes twice within so long where it is sent to a process and to its group, as
 /// `timeout` does. A person takes longer.
 const TWICE: Duration = Duration::from_millis(100);
@@ -28,28 +30,6 @@ pub(super) enum Act {
     Terminate,
     /// SIGKILL.
     Kill,
-}
-
-/// The time that consumers have to get a failure: it begins anew as long as they get on with what was
-/// granted before it.
-pub(super) struct Grace {
-    until: Instant,
-    unread: usize,
-    patience: Duration,
-}
-
-impl Grace {
-    /// `unread`: what consumers have not ACKed yet.
-    pub(super) fn new(patience: Duration, unread: usize, now: Instant) -> Self {
-        Self { until: now + patience, unread, patience }
-    }
-
-    pub(super) fn is_over(&mut self, unread: usize, now: Instant) -> bool {
-        if unread != self.unread {
-            (self.unread, self.until) = (unread, now + self.patience);
-        }
-        now >= self.until
-    }
 }
 
 enum Phase {
@@ -137,7 +117,7 @@ impl Ending {
     /// When to look again.
     pub(super) fn until(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Grace(grace) => Some(grace.until),
+            Phase::Grace(grace) => Some(grace.until()),
             Phase::Stopping { until } => Some(*until),
             Phase::Serving | Phase::Killed { .. } => None,
         }
@@ -159,5 +139,65 @@ impl Ending {
     /// Whether the command was ended because a channel had failed.
     pub(super) fn by_failure(&self) -> bool {
         self.by_failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    fn ending() -> (Ending, Instant) {
+        (Ending::new(Patience { stop: seconds(100), fail: seconds(10) }), Instant::now())
+    }
+
+    #[test]
+    fn who_asks_twice_does_not_wait() {
+        let (mut ending, start) = ending();
+        assert_eq!(ending.ask(start), Act::HandOn);
+        assert_eq!(ending.ask(start + TWICE / 2), Act::Nothing);
+        assert_eq!(ending.pass(0, start + seconds(99)), Act::Nothing);
+        assert_eq!(ending.ask(start + seconds(99)), Act::Kill);
+        assert!(ending.is_killed() && !ending.by_failure());
+    }
+
+    #[test]
+    fn the_time_to_end_is_not_begun_anew() {
+        let (mut ending, start) = ending();
+        ending.fail(0, start);
+        assert_eq!(ending.pass(0, start + seconds(10)), Act::Terminate);
+        // The first that a person says, though not the first that the command hears.
+        assert_eq!(ending.ask(start + seconds(60)), Act::HandOn);
+        assert_eq!(ending.pass(0, start + seconds(109)), Act::Nothing);
+        assert_eq!(ending.pass(0, start + seconds(110)), Act::Kill);
+        assert!(ending.by_failure());
+    }
+
+    #[test]
+    fn a_failure_while_it_stops_changes_nothing() {
+        let (mut ending, start) = ending();
+        ending.ask(start);
+        assert!(!ending.fail(0, start));
+        assert_eq!(ending.pass(0, start + seconds(50)), Act::Nothing);
+        assert_eq!(ending.until(), Some(start + seconds(100)));
+        assert!(!ending.by_failure());
+    }
+
+    #[test]
+    fn what_the_command_leaves_has_as_long_as_is_left() {
+        let (mut ending, start) = ending();
+        assert_eq!(ending.leave(start), Act::Terminate);
+        assert_eq!(ending.pass(0, start + REMNANTS), Act::Kill);
+        assert!(!ending.is_given_up(start + REMNANTS));
+        assert!(ending.is_given_up(start + 2 * REMNANTS));
+        // Asked to end with the command, a child may still be saving what it has.
+        let (mut ending, start) = self::ending();
+        ending.ask(start);
+        assert_eq!(ending.leave(start + seconds(1)), Act::Nothing);
+        assert_eq!(ending.pass(0, start + seconds(99)), Act::Nothing);
+        assert_eq!(ending.pass(0, start + seconds(100)), Act::Kill);
     }
 }

@@ -1,14 +1,15 @@
 //! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
 //!
 //! `channels` builds what the configuration says, and `mills` runs it. `command` is the process beside it,
-//! `terminal` what it talks to; `signals`, `reaper` and `ending` are what happens to it, and `beside` joins
-//! them. `alone` is a run without a command.
+//! `terminal` what it talks to; `signals` and `reaper` bring what happens, `ending` and `grace` say what
+//! follows from it, and `beside` does that. `alone` is a run without a command.
 
 mod alone;
 mod beside;
 mod channels;
 mod command;
 mod ending;
+mod grace;
 mod mills;
 mod reaper;
 mod signals;
@@ -36,6 +37,7 @@ use beside::Beside;
 use command::Command;
 use ending::Patience;
 use mills::Mills;
+use reaper::Reaper;
 use terminal::Terminal;
 
 /// Environment variable with the socket's path.
@@ -123,9 +125,11 @@ pub fn run(
         let reads_stdin = |source: &Source| matches!(source, Source::Stdin { .. });
         let terminal =
             Terminal::new(!config.channels.iter().any(|channel| reads_stdin(&channel.source)));
+        // Before there can be an orphan.
+        let reaper = Reaper::new();
         let command = Command::start(command, &socket, environment, terminal)
             .inspect_err(|_| mills.halt())?;
-        let end = Beside::new(command, signals, &mut mills, terminal, patience).serve();
+        let end = Beside::new(command, signals, &mut mills, terminal, patience, reaper).serve();
         (end.code, if end.at_once { Duration::ZERO } else { SETTLE })
     };
     mills.halt();

@@ -9,10 +9,10 @@ use crate::{has_no_zombie, line, nothing_is_left, numbered, start, until};
 fn script(signals: &[Signal], last: Signal) -> String {
     let name = |signal: &Signal| signal.as_str().trim_start_matches("SIG").to_owned();
     let traps: Vec<_> =
-        signals.iter().map(|one| format!("trap 'echo {0} >> got' {0}", name(one))).collect();
+        signals.iter().map(|one| format!("trap 'echo {0} >> got' {0}; ", name(one))).collect();
     format!(
-        "{}; trap 'exit 7' {}; echo > ready; while :; do sleep 0.02; done",
-        traps.join("; "),
+        "{}trap 'exit 7' {}; echo > ready; while :; do sleep 0.02; done",
+        traps.concat(),
         name(&last)
     )
 }

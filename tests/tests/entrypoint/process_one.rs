@@ -5,9 +5,9 @@ use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pipemill_tests::consumer;
 use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
-use pipemill_tests::{consumer, pipemill};
 
 use crate::{line, may, nothing_is_left, numbered, processes, shell, state, until};
 

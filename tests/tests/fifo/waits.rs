@@ -68,10 +68,10 @@ fn each_epochs_pipe_appears_when_the_one_before_is_over() {
 fn a_pipe_that_does_not_appear() {
     let place = Place::new();
     place.fifo("test_0");
-    let host =
-        Host::start(&pipemill!(), &place, &channel(&place, "train", "lines", ", wait = '300ms'"));
-    // Where it is over already, there is nobody to connect to, and the host's word is enough.
-    let ended = host.wait().with_code(65);
+    let config = channel(&place, "train", "lines", ", wait = '300ms'");
+    // Nobody connects to be told; the host's word is enough.
+    let config = format!("fail_grace = '0ms'\n{config}");
+    let ended = Host::start(&pipemill!(), &place, &config).wait().with_code(66);
     let object = place.text("train_0");
     ended.says(&[&object, "did not appear within 300ms", "test_0", "Pipe mode", "raise `wait`"]);
 }
@@ -81,7 +81,8 @@ fn a_folder_that_is_not_there() {
     let place = Place::new();
     let config = channel(&place, "train", "lines", ", wait = '100ms'");
     let config = config.replace(place.folder().to_str().expect("UTF-8"), "/nowhere/at/all");
-    Host::start(&pipemill!(), &place, &config).wait().with_code(65).says(&[
+    let config = format!("fail_grace = '0ms'\n{config}");
+    Host::start(&pipemill!(), &place, &config).wait().with_code(66).says(&[
         "/nowhere/at/all/train_0",
         "did not appear",
         "its folder can't be listed",
@@ -103,5 +104,6 @@ fn a_pipe_that_falls_silent() {
     assert!(report.message.contains("no byte came for 200ms"), "{}", report.message);
     assert!(report.message.contains("raise `idle`"), "{}", report.message);
     assert_eq!(read.records, [b"something"]);
+    drop(reader);
     host.wait().with_code(65);
 }

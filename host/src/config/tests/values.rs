@@ -49,12 +49,14 @@ fn sizes_and_times_say_how_to_write_them() {
 /// A file in which one key of one table has this value, and nothing else is unusual.
 fn with(table: &str, key: &str, value: &str) -> String {
     let quoted = if value.parse::<u64>().is_ok() { value.to_owned() } else { format!("'{value}'") };
-    let (source, line) = match table {
-        "source" => (format!(", {key} = {quoted}"), String::new()),
-        _ => (String::new(), format!("{table}{key} = {quoted}\n")),
+    let assignment = format!("{key} = {quoted}");
+    let (top, source, line) = match table {
+        "top" => (assignment, String::new(), String::new()),
+        "source" => (String::new(), format!(", {assignment}"), String::new()),
+        _ => (String::new(), String::new(), format!("{table}{assignment}\n")),
     };
     format!(
-        "[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ fifo = '/'{source} }}\n\
+        "{top}\n[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ fifo = '/'{source} }}\n\
          on_error = 'skip'\nmode = 'broadcast'\n{line}"
     )
 }
@@ -76,6 +78,9 @@ fn ends_hold<D>(table: &str, key: &Number<D>) {
 
 #[test]
 fn ranges_hold_at_both_ends() {
+    for key in [&STOP_TIMEOUT, &FAIL_GRACE] {
+        ends_hold("top", key);
+    }
     for key in [&MAX_ERRORS, &MAX_RECORD, &CONSUMERS] {
         ends_hold("", key);
     }
