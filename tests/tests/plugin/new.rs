@@ -41,7 +41,9 @@ pub fn has_clang(test: &str) -> bool {
 
 /// Whether plugins in Python are to be built, which takes minutes; if not, says so.
 pub fn wants_python(test: &str) -> bool {
-    let wants = std::env::var_os("PIPEMILL_TEST_PYTHON_PLUGINS").is_some();
+    // As make takes it: empty is not set.
+    let wants =
+        std::env::var_os("PIPEMILL_TEST_PYTHON_PLUGINS").is_some_and(|value| !value.is_empty());
     if !wants {
         println!(
             "left out: {test} needs PIPEMILL_TEST_PYTHON_PLUGINS=1, and componentize-py on PATH"
