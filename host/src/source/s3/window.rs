@@ -111,7 +111,9 @@ impl Window {
         let mut state = self.state();
         // Where all requests are at work, more room would only be more memory.
         if state.in_flight < state.limit && state.reserved + self.part > state.ahead {
-            state.ahead = (state.ahead * 2).min(self.budget.total.max(self.part));
+            let idle = (state.limit - state.in_flight) as u64 * self.part;
+            let ahead = state.ahead + state.ahead.min(idle);
+            state.ahead = ahead.min(self.budget.total.max(self.part));
             drop(state);
             self.changed.notify_one();
         }
