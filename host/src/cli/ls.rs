@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::{config, exit, s3};
 use crate::config::Source;
-use crate::source::s3::{Listed, S3, Settings, What, default_budget, listing};
+use crate::source::s3::{Listed, OnDemand, Settings, What, listing};
 use crate::source::{Order, Pattern, Reading, Shard, SourceError};
 use crate::stop::Stop;
 
@@ -44,8 +44,9 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Err(code) => return code,
     };
     let mut lines = Lines { count: 0, size: 0, out: io::BufWriter::new(io::stdout().lock()) };
+    let mut s3 = OnDemand::new(None);
     for source in sources {
-        if let Err(error) = list(source, args.epoch, &mut lines) {
+        if let Err(error) = list(source, args.epoch, &mut s3, &mut lines) {
             // Lines before the error are as good as any.
             let _ = lines.out.flush();
             let code = if error.missing { exit::MISSING } else { exit::DATA };
@@ -105,11 +106,16 @@ impl<W: Write> Lines<W> {
     }
 }
 
-fn list<W: Write>(source: Source, epoch: u32, lines: &mut Lines<W>) -> Result<(), SourceError> {
+fn list<W: Write>(
+    source: Source,
+    epoch: u32,
+    s3: &mut OnDemand,
+    lines: &mut Lines<W>,
+) -> Result<(), SourceError> {
     let system = |error| SourceError::io("S3", "can't start", &error);
     match source {
         Source::S3(settings) => {
-            let s3 = S3::start(default_budget()).map_err(system)?;
+            let s3 = s3.get().map_err(system)?;
             let stop = Stop::new().map_err(system)?;
             listing(&s3, &settings, epoch, &stop, |listed| lines.add(&listed))
         }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
 use super::checksum::{Checksum, Given};
-use super::retry::Tries;
+use super::retry::{Tries, until_answered};
 use super::trouble::{Trouble, causes};
 use super::window::Window;
 use super::{Address, Reach};
@@ -236,16 +236,8 @@ pub(super) async fn head(
     address: &Address,
     verify: bool,
 ) -> Result<Target, SourceError> {
-    let mut tries = Tries::new();
-    loop {
-        let trouble = match ask_head(reach, address).await {
-            Ok(answer) => return Ok(target_of(address, &answer, verify)),
-            Err(trouble) => trouble,
-        };
-        if let Err(trouble) = tries.failed(trouble, address, reach).await {
-            return Err(trouble.into_error(address));
-        }
-    }
+    let answer = until_answered(reach, address, || ask_head(reach, address)).await?;
+    Ok(target_of(address, &answer, verify))
 }
 
 async fn ask_head(reach: &Reach, address: &Address) -> Result<HeadObjectOutput, Trouble> {

@@ -5,7 +5,7 @@ use aws_sdk_s3::types::{ChecksumType, Object};
 use tokio::time::timeout;
 
 use super::plan::{Entry, Found, Gone, Known, Outlet};
-use super::retry::Tries;
+use super::retry::until_answered;
 use super::trouble::Trouble;
 use super::{Address, Reach};
 use crate::source::SourceError;
@@ -18,7 +18,7 @@ pub(super) async fn prefix(
 ) -> Result<u64, Gone> {
     let (mut count, mut token) = (0, None);
     loop {
-        let page = page(reach, address, token.as_deref()).await?;
+        let page = until_answered(reach, address, || ask(reach, address, token.as_deref())).await?;
         for object in page.contents() {
             if let Some(found) = found(address, object) {
                 count += 1;
@@ -34,23 +34,6 @@ pub(super) async fn prefix(
             return Err(SourceError::new(address.to_string(), message, "use another server").into());
         }
         token = next;
-    }
-}
-
-async fn page(
-    reach: &Reach,
-    address: &Address,
-    token: Option<&str>,
-) -> Result<ListObjectsV2Output, SourceError> {
-    let mut tries = Tries::new();
-    loop {
-        let trouble = match ask(reach, address, token).await {
-            Ok(page) => return Ok(page),
-            Err(trouble) => trouble,
-        };
-        if let Err(trouble) = tries.failed(trouble, address, reach).await {
-            return Err(trouble.into_error(address));
-        }
     }
 }
 

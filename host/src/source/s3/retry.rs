@@ -13,6 +13,24 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// A server that never answered at all is most likely a wrong address.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
+/// Makes the same request until it goes well or is given up: one whose answer comes whole or not at all.
+pub(super) async fn until_answered<T, F: Future<Output = Result<T, Trouble>>>(
+    reach: &Reach,
+    address: &Address,
+    ask: impl Fn() -> F,
+) -> Result<T, SourceError> {
+    let mut tries = Tries::new();
+    loop {
+        let trouble = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(trouble) => trouble,
+        };
+        if let Err(trouble) = tries.failed(trouble, address, reach).await {
+            return Err(trouble.into_error(address));
+        }
+    }
+}
+
 /// The tries of one request since it last made progress.
 pub(super) struct Tries {
     since: Instant,
