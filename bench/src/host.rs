@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use pipemill::channel::{Channel, OnError, Outcome, Policy, Totals};
+use pipemill::channel::{Channel, Meter, OnError, Outcome, Policy, Totals};
 use pipemill::decode::{Engine, Limits, Plugin};
 use pipemill::ring::RingSink;
 use pipemill::source::Source;
@@ -64,16 +64,16 @@ impl Mill {
             offsets: false,
         };
         let mut sink = RingSink::new(ring.clone(), "bench");
-        let mut totals = Totals::default();
+        let meter = Meter::default();
         let started = Instant::now();
-        let outcome = channel.run(&mut sink, &mut totals);
+        let outcome = channel.run(&mut sink, &meter);
         let seconds = started.elapsed().as_secs_f64();
         if let Outcome::Failed(failure) = outcome {
             bail!("{failure}");
         }
         let first = finish(&ring, consumer)?.duration_since(started).as_secs_f64();
         drop(server);
-        Ok(Ran { seconds, first, totals })
+        Ok(Ran { seconds, first, totals: meter.totals() })
     }
 }
 

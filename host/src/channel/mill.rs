@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::failure::SHOWN;
 use super::space::Space;
-use super::{Failure, Halt, Policy, Sink, Totals, bad};
+use super::{Failure, Halt, Meter, Policy, Sink, Stage, bad};
 use crate::decode::{Answer, Fault, FaultKind, Resume, Stream};
 use crate::source::{Got, Input, SourceError};
 
@@ -41,7 +41,7 @@ pub(super) struct Mill<'a, S: Sink> {
     pub(super) sink: &'a mut S,
     pub(super) space: &'a mut Space<S::Memory>,
     pub(super) policy: &'a mut Policy,
-    pub(super) totals: &'a mut Totals,
+    pub(super) meter: &'a Meter,
     pub(super) epoch: u32,
     pub(super) object: &'a str,
     pub(super) input: &'a mut dyn Input,
@@ -115,17 +115,15 @@ impl<S: Sink> Mill<'_, S> {
     /// Reads once.
     fn try_read(&mut self) -> Result<Result<Got, SourceError>, Halt> {
         let want = READ.max(self.progress.need.saturating_sub(self.space.len()));
-        let before = Instant::now();
         let wait = self.patience();
+        self.meter.enter(Stage::Consumer);
         let buf = self.space.writable(self.sink, want)?;
-        let read_from = Instant::now();
+        self.meter.enter(Stage::Source);
         let got = self.input.read(buf, Some(wait));
-        self.totals.consumer += read_from - before;
-        self.totals.source += read_from.elapsed();
         match got {
             Ok(Got::Bytes(count)) => {
                 self.space.came(count);
-                self.totals.bytes += count as u64;
+                self.meter.read(count);
             }
             Ok(Got::Stopped) => return Err(Halt::Stopped),
             Ok(Got::End) => self.progress.ended = true,
@@ -204,17 +202,16 @@ impl<S: Sink> Mill<'_, S> {
 
     /// One call, whose records are placed whatever else it answered.
     fn decode(&mut self) -> Result<Result<Answer, Fault>, Halt> {
-        let before = Instant::now();
+        self.meter.enter(Stage::Decoder);
         let answer = {
             let (bytes, range) = self.space.chunk();
             self.stream.decode(&bytes, range, self.progress.ended)
         };
-        let decoded = Instant::now();
+        self.meter.decoded(self.stream.memory());
         self.learn_schema()?;
         self.space.take(self.sink, self.stream.emitted())?;
-        self.totals.records += self.stream.emitted().records as u64;
-        self.totals.decoder += decoded - before;
-        self.totals.consumer += decoded.elapsed();
+        self.meter.placed(self.stream.emitted().records);
+        self.meter.granted(self.space.granted());
         Ok(answer)
     }
 
@@ -256,6 +253,7 @@ impl<S: Sink> Mill<'_, S> {
 
     /// Deals with a bad place, `offset` bytes into the chunk: the end of the channel, or on behind it.
     fn pass_over(&mut self, offset: usize, fault: Fault, resume: Resume) -> Result<(), Halt> {
+        let kind = fault.kind;
         let place = self.failure(offset, fault);
         if !self.policy.goes_on() {
             return Err(place.into());
@@ -275,7 +273,7 @@ impl<S: Sink> Mill<'_, S> {
             }
         }
         let length = self.space.position() - start - offset as u64;
-        self.totals.bad_places += 1;
+        self.meter.passed_over(kind);
         self.progress = Progress {
             ended: self.progress.ended,
             over: self.progress.over,
@@ -309,6 +307,7 @@ impl<S: Sink> Mill<'_, S> {
     /// Drops bytes until the decoder finds a record.
     fn search(&mut self, kept: &mut Vec<u8>) -> Result<(), Halt> {
         loop {
+            self.meter.enter(Stage::Decoder);
             let answer = {
                 let (bytes, range) = self.space.chunk();
                 self.stream.resync(&bytes, range, self.progress.ended)

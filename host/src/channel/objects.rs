@@ -1,11 +1,11 @@
 //! Runs a channel: object after object, epoch after epoch, to the end of its source or its failure.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::mill::{Mill, Progress, Setting};
 use super::space::Space;
-use super::{Failure, Halt, Policy, Sink, Totals};
+use super::{Failure, Halt, Meter, Policy, Sink, Stage};
 use crate::decode::{Fault, FaultKind, Field, Limits, Plugin, Stream, StreamInfo};
 use crate::source::{Object, Source, SourceError, Step};
 
@@ -43,12 +43,12 @@ pub enum Outcome {
 }
 
 impl Channel {
-    /// Runs until the source ends, fails, or somebody asks to stop. `totals` are kept up to date
-    /// after each object.
-    pub fn run<S: Sink>(mut self, sink: &mut S, totals: &mut Totals) -> Outcome {
+    /// Runs until the source ends, fails, or somebody asks to stop. `meter`, which is this channel's alone, tells
+    /// at any time how far it is; its clock is left running.
+    pub fn run<S: Sink>(mut self, sink: &mut S, meter: &Meter) -> Outcome {
         let mut space = Space::new();
         let mut schema = None;
-        let outcome = match self.objects(sink, &mut space, &mut schema, totals) {
+        let outcome = match self.objects(sink, &mut space, &mut schema, meter) {
             Ok(()) => Outcome::Ended,
             Err(Halt::Stopped | Halt::EpochEnded) => Outcome::Stopped,
             Err(Halt::Failed(failure)) => match space.grant(sink) {
@@ -57,7 +57,8 @@ impl Channel {
                 _ => Outcome::Failed(*failure),
             },
         };
-        totals.batches = space.granted();
+        meter.granted(space.granted());
+        meter.enter(Stage::Consumer);
         outcome
     }
 
@@ -66,22 +67,24 @@ impl Channel {
         sink: &mut S,
         space: &mut Space<S::Memory>,
         schema: &mut Option<Arc<[Field]>>,
-        totals: &mut Totals,
+        meter: &Meter,
     ) -> Result<(), Halt> {
         let (mut epoch, mut early) = (0, false);
         loop {
-            let before = Instant::now();
+            meter.enter(Stage::Source);
             let step = self.source.next();
-            totals.source += before.elapsed();
             match step.map_err(|error| self.source_failure(epoch, error))? {
                 Step::End => return Ok(()),
                 Step::EpochEnd(ended) => {
-                    sink.end_epoch(ended, std::mem::take(&mut early))?;
+                    meter.enter(Stage::Consumer);
+                    meter.granted(space.granted());
+                    sink.end_epoch(ended, early)?;
+                    meter.end_epoch(ended, std::mem::take(&mut early));
                     epoch = ended + 1;
                 }
                 Step::Object(mut object) => {
                     epoch = object.epoch;
-                    match self.object(&mut object, sink, space, schema, totals) {
+                    match self.object(&mut object, sink, space, schema, meter) {
                         Err(Halt::EpochEnded) => {
                             early = true;
                             self.source.end_epoch();
@@ -99,7 +102,7 @@ impl Channel {
         sink: &mut S,
         space: &mut Space<S::Memory>,
         schema: &mut Option<Arc<[Field]>>,
-        totals: &mut Totals,
+        meter: &Meter,
     ) -> Result<(), Halt> {
         let info = StreamInfo {
             channel: self.name.clone(),
@@ -109,6 +112,8 @@ impl Channel {
             offsets: self.offsets,
         };
         space.begin(object.epoch, &object.name);
+        meter.begin(object.epoch, &object.name);
+        meter.enter(Stage::Decoder);
         let stream = Stream::open(&self.plugin, &self.options, &info, &self.limits)
             .map_err(|fault| self.failure(object, fault))?;
         let setting = Setting {
@@ -122,7 +127,7 @@ impl Channel {
             sink,
             space,
             policy: &mut self.policy,
-            totals,
+            meter,
             epoch: object.epoch,
             object: &object.name,
             input: &mut *object.input,

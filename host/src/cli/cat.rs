@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::print::{Output, Printer};
 use super::{engine, exit, load, progress, s3};
-use crate::channel::{Channel, Failure, OnError, Outcome, Policy, Totals};
+use crate::channel::{Channel, Failure, Meter, OnError, Outcome, Policy};
 use crate::decode::Limits;
 use crate::source::{Compression, Paths, Reading};
 use crate::stop::Stop;
@@ -131,7 +131,7 @@ fn in_words_of_the_command(mut failure: Failure) -> Failure {
 }
 
 fn run(channel: Channel, mut printer: Printer) -> ExitCode {
-    let outcome = channel.run(&mut printer, &mut Totals::default());
+    let outcome = channel.run(&mut printer, &Meter::default());
     let closed = printer.close();
     match outcome {
         Outcome::Failed(failure) => {

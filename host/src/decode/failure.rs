@@ -21,6 +21,10 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Decode, Self::Plugin, Self::Source, Self::Limit, Self::TooLarge, Self::Host];
+
     /// The word for it in protocol and logs.
     pub fn word(self) -> &'static str {
         match self {

@@ -38,12 +38,14 @@ const TABLE_ELEMENTS: usize = 100_000;
 /// Refuses growth over the limit and remembers that it did.
 pub(super) struct Limiter {
     memory: u64,
+    /// Bytes that the instance has.
+    pub(super) held: u64,
     pub(super) refused: Option<u64>,
 }
 
 impl Limiter {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { memory: limits.memory, refused: None }
+        Self { memory: limits.memory, held: 0, refused: None }
     }
 }
 
@@ -55,7 +57,9 @@ impl ResourceLimiter for Limiter {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let fits = desired as u64 <= self.memory;
-        if !fits {
+        if fits {
+            self.held = desired as u64;
+        } else {
             self.refused = Some(desired as u64);
         }
         Ok(fits)

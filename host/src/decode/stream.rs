@@ -176,6 +176,11 @@ impl Stream {
         self.store.data().schema.as_ref()
     }
 
+    /// Bytes of the instance's linear memory.
+    pub fn memory(&self) -> u64 {
+        self.store.data().limiter.held
+    }
+
     /// Lets `watch` measure where the time goes.
     pub fn watch(&mut self, watch: Arc<Watch>) {
         self.store.call_hook(move |_, crossing| {

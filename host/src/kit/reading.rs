@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::channel::{Batch, Channel, Failure, Halt, OnError, Outcome, Policy, Sink, Totals};
+use crate::channel::{Batch, Channel, Failure, Halt, Meter, OnError, Outcome, Policy, Sink};
 use crate::decode::{ABSENT, Field, Limits, Plugin};
 use crate::source::{Got, Input, Object, Source, SourceError, Step};
 
@@ -66,7 +66,7 @@ impl Subject {
             offsets: true,
         };
         let mut keeper = Keeper::default();
-        let outcome = channel.run(&mut keeper, &mut Totals::default());
+        let outcome = channel.run(&mut keeper, &Meter::default());
         let mut bad = bad.lock().map(|mut bad| std::mem::take(&mut *bad)).unwrap_or_default();
         if let Outcome::Failed(failure) = outcome {
             bad.push(failure);

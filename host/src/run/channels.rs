@@ -11,15 +11,14 @@ use crate::config::{self, Config, Fault};
 use crate::decode::{Engine, Plugin};
 use crate::source::{Source, Sources};
 use crate::stop::Stop;
+use crate::telemetry::Watched;
 
-/// A channel and its ring.
+/// A channel, what runs and what is seen of it.
 pub struct Line {
     /// What runs.
     pub channel: Channel,
-    /// Where its records go.
-    pub ring: Arc<Ring>,
-    /// Where its bytes come from, as configured.
-    pub source: config::Source,
+    /// What is seen of it, its ring with it.
+    pub watched: Arc<Watched>,
 }
 
 /// All that the configuration names and that is not there.
@@ -55,11 +54,11 @@ pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line
     for (channel, ready) in config.channels.iter().zip(ready) {
         match ready {
             (Ok(plugin), Ok(ring)) => match sources.open(&channel.name, channel.source.clone()) {
-                Ok(opened) => lines.push(Line {
-                    channel: line(channel, opened, plugin),
-                    ring,
-                    source: channel.source.clone(),
-                }),
+                Ok(opened) => {
+                    let watched = Watched::new(&channel.name, &channel.source, plugin.name(), ring);
+                    let channel = line(channel, opened, plugin);
+                    lines.push(Line { channel, watched: Arc::new(watched) });
+                }
                 Err(error) => faults.push(format!("channel `{}`: {error}", channel.name)),
             },
             (plugin, ring) => {

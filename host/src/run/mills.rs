@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Instant;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pipemill_ring::host::Ring;
 
-use super::{Line, summary};
-use crate::channel::{Failure, Outcome, Totals};
+use super::Line;
+use crate::channel::Failure;
 use crate::ring::{RingSink, report};
 use crate::stop::Stop;
+use crate::telemetry::State;
 
 enum News {
     Failed(Arc<Ring>, Box<Failure>),
@@ -38,7 +38,7 @@ impl Mills {
     pub(super) fn start(lines: Vec<Line>, stop: Stop) -> io::Result<Self> {
         let (sender, news) = channel();
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let rings = lines.iter().map(|line| line.ring.clone()).collect();
+        let rings = lines.iter().map(|line| line.watched.ring.clone()).collect();
         let (bell, tell) = (Arc::new(bell), Arc::new(AtomicBool::new(false)));
         let mut at_work = 0;
         for line in lines {
@@ -135,29 +135,28 @@ impl Drop for Teller {
 
 /// One channel from its start to the last ACK, or to its failure.
 fn serve(line: Line, teller: &Teller, stop: &Stop, tell: &AtomicBool) {
-    let Line { channel, ring, source } = line;
-    let name = channel.name.clone();
-    let started = Instant::now();
+    let Line { channel, watched } = line;
+    let ring = watched.ring.clone();
     let mut sink = RingSink::new(ring.clone(), channel.plugin.name());
-    let mut totals = Totals::default();
-    let outcome = channel.run(&mut sink, &mut totals);
-    log::info!("{}", summary::line(&name, &source, &totals, started.elapsed(), &outcome));
-    match outcome {
-        Outcome::Failed(failure) => {
+    let outcome = channel.run(&mut sink, &watched.meter);
+    watched.end(outcome);
+    match watched.state() {
+        State::Failed(failure) => {
             log::error!("{failure}");
-            ring.fail(report(&failure));
-            teller.tell(News::Failed(ring, Box::new(failure)));
+            ring.fail(report(failure));
+            teller.tell(News::Failed(ring, Box::new(failure.clone())));
         }
         // A source that was stopped while it waited looks as if it was at its end.
-        Outcome::Ended | Outcome::Stopped if stop.is_asked() => {
+        _ if stop.is_asked() => {
             if tell.load(Ordering::Acquire) {
                 sink.end_early();
             }
         }
-        Outcome::Ended | Outcome::Stopped => {
+        _ => {
             ring.end_stream();
             // Ends also when the run is stopped.
             ring.wait_drained(None);
         }
     }
+    watched.meter.stop();
 }

@@ -13,9 +13,7 @@ mod grace;
 mod mills;
 mod reaper;
 mod signals;
-mod summary;
 mod terminal;
-mod verdict;
 mod wait;
 
 use std::ffi::OsString;
@@ -108,7 +106,7 @@ pub fn run(
     let stop = Stop::new()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let lines = prepare(config, &engine, &stop)?;
-    let rings: Vec<_> = lines.iter().map(|line| line.ring.clone()).collect();
+    let rings: Vec<_> = lines.iter().map(|line| line.watched.ring.clone()).collect();
     if let Some(signal) = signals.next_ending() {
         log::info!("stopping before anything was started: {signal}");
         return Ok(Ended { code: Some(128 + signal as u8), failures: Vec::new() });

@@ -1,18 +1,13 @@
-//! What the host says about itself while it runs: lines on standard error.
+//! What the host says about itself while it runs.
+//!
+//! `log` is where its lines go, `watched` a channel as it is seen from outside, `verdict` which stage holds it back,
+//! and `summary` what it did.
 
-use std::io::Write;
+mod log;
+mod summary;
+mod verdict;
+mod watched;
 
-use env_logger::{Builder, Env};
-
-/// Starts logging to standard error. `PIPEMILL_LOG` sets how much: `error`, `warn`, `info` (default),
-/// `debug`, `trace`, or `off`.
-pub fn start_log() {
-    let env = Env::new().filter_or("PIPEMILL_LOG", "info");
-    let mut builder = Builder::from_env(env);
-    builder.format(|out, record| {
-        let level = record.level().as_str().to_ascii_lowercase();
-        writeln!(out, "pipemill: {level}: {}", record.args())
-    });
-    // Fails only if a program that uses this library has its own logger; then that one counts.
-    let _ = builder.try_init();
-}
+pub use self::log::start_log;
+pub use verdict::Verdict;
+pub use watched::{State, Watched};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use pipemill::channel::{Channel, OnError, Outcome, Policy, Totals};
+use pipemill::channel::{Channel, Meter, OnError, Outcome, Policy};
 use pipemill::decode::{Engine, Field, Limits, Plugin};
 use serde_json::Value;
 
@@ -129,8 +129,9 @@ pub fn run(job: &Job, way: &Way) -> Seen {
         linger: Duration::ZERO,
         offsets: true,
     };
-    let mut totals = Totals::default();
-    let outcome = channel.run(&mut sink, &mut totals);
+    let meter = Meter::default();
+    let outcome = channel.run(&mut sink, &meter);
+    let totals = meter.totals();
     if sink.epochs != [(0, true)] {
         // Else some were decoded and not wanted any more.
         assert_eq!(totals.records, sink.records.len() as u64, "the count of records");

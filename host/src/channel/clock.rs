@@ -1,0 +1,141 @@
+//! Where a channel's time goes: one clock that always runs, on one stage at a time, so that the stages' times
+//! add up to the whole. Written by the channel's thread, read by anybody at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// What a channel's thread is doing, or waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Reading the source, waiting for it included.
+    Source,
+    /// Decoding.
+    Decoder,
+    /// Handing over, and waiting for memory that consumers hold.
+    Consumer,
+}
+
+impl Stage {
+    /// In the order of the way of a byte.
+    pub const ALL: [Self; 3] = [Self::Source, Self::Decoder, Self::Consumer];
+
+    /// The word for it in metrics and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Decoder => "decoder",
+            Self::Consumer => "consumer",
+        }
+    }
+}
+
+/// In place of a stage while the clock stands.
+const STANDS: u64 = 3;
+/// In `now` while the writer changes it: no moment at any stage.
+const CHANGING: u64 = u64::MAX;
+
+/// A clock for three stages.
+///
+/// One thread writes. Order: it stores `CHANGING` to `now`, then, behind a release fence, what the stage that ends
+/// took, then, releasing, the new stage and its beginning to `now`. A reader that finds the same in `now` before
+/// (acquiring) and after (behind an acquire fence) has read times that belong together; otherwise it reads again,
+/// which the writer's few instructions make rare.
+pub(super) struct Clock {
+    origin: Instant,
+    /// Nanoseconds from `origin` at which the stage began, times four, plus the stage.
+    now: AtomicU64,
+    /// Nanoseconds of each stage.
+    spent: [AtomicU64; 3],
+}
+
+impl Clock {
+    /// It stands.
+    pub(super) fn new() -> Self {
+        Self { origin: Instant::now(), now: AtomicU64::new(STANDS), spent: Default::default() }
+    }
+
+    /// A stage begins, and the one before it ends: how long that took. For the writing thread.
+    pub(super) fn enter(&self, stage: Stage) -> Duration {
+        self.change(stage as u64)
+    }
+
+    /// The stage ends, and no other begins. For the writing thread.
+    pub(super) fn stop(&self) {
+        self.change(STANDS);
+    }
+
+    fn change(&self, to: u64) -> Duration {
+        let before = self.now.load(Ordering::Relaxed);
+        let moment = self.moment();
+        let took = moment.saturating_sub(before >> 2);
+        self.now.store(CHANGING, Ordering::Relaxed);
+        fence(Ordering::Release);
+        if let Some(spent) = self.spent.get((before & 3) as usize) {
+            spent.store(spent.load(Ordering::Relaxed) + took, Ordering::Relaxed);
+        }
+        self.now.store(moment << 2 | to, Ordering::Release);
+        Duration::from_nanos(took)
+    }
+
+    /// The time of each stage, up to now, and the stage that it is at.
+    pub(super) fn read(&self) -> ([Duration; 3], Option<Stage>) {
+        loop {
+            let before = self.now.load(Ordering::Acquire);
+            let mut times = [0, 1, 2].map(|stage: usize| self.spent[stage].load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            if before == CHANGING || self.now.load(Ordering::Relaxed) != before {
+                std::hint::spin_loop();
+                continue;
+            }
+            let stage = Stage::ALL.get((before & 3) as usize).copied();
+            if let Some(stage) = stage {
+                times[stage as usize] += self.moment().saturating_sub(before >> 2);
+            }
+            return (times.map(Duration::from_nanos), stage);
+        }
+    }
+
+    /// Nanoseconds from the origin: 62 bits are 146 years.
+    fn moment(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn whoever_reads_finds_all_of_the_time_and_never_more() {
+        let clock = Clock::new();
+        let over = AtomicBool::new(false);
+        let began = Instant::now();
+        clock.enter(Stage::Source);
+        let entered = Instant::now();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 0..300_000 {
+                    clock.enter(Stage::ALL[turn % 3]);
+                }
+                over.store(true, Ordering::Relaxed);
+            });
+            let mut last = Duration::ZERO;
+            while !over.load(Ordering::Relaxed) {
+                let least = entered.elapsed();
+                let sum = clock.read().0.iter().sum::<Duration>();
+                assert!(sum >= least, "{sum:?} of {least:?}");
+                assert!(sum <= began.elapsed());
+                assert!(sum >= last, "{sum:?} after {last:?}");
+                last = sum;
+            }
+        });
+        clock.stop();
+        let (times, stage) = clock.read();
+        assert_eq!(stage, None);
+        thread::sleep(Duration::from_millis(1));
+        assert_eq!(clock.read().0, times);
+    }
+}

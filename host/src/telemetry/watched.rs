@@ -1,0 +1,67 @@
+//! A channel as it is seen from outside, while it runs and after.
+
+use std::sync::{Arc, OnceLock};
+
+use pipemill_ring::host::Ring;
+
+use super::summary;
+use crate::channel::{Failure, Meter, Outcome};
+use crate::config::Source;
+
+/// How a channel stands.
+#[derive(Debug, Clone, Copy)]
+pub enum State<'a> {
+    /// It runs, or is about to.
+    Running,
+    /// Its source is at its end.
+    Ended,
+    /// Somebody asked to stop.
+    Stopped,
+    /// It failed.
+    Failed(&'a Failure),
+}
+
+/// A channel that is watched.
+pub struct Watched {
+    /// Its name.
+    pub name: String,
+    /// Where its bytes come from, as configured.
+    pub source: Source,
+    /// The decoder's name.
+    pub decoder: String,
+    /// What it has done.
+    pub meter: Meter,
+    /// Where its records go.
+    pub ring: Arc<Ring>,
+    outcome: OnceLock<Outcome>,
+}
+
+impl Watched {
+    /// A channel that has not begun. Each of its epochs that ends is logged.
+    pub fn new(name: &str, source: &Source, decoder: &str, ring: Arc<Ring>) -> Self {
+        let (told_name, told_source) = (name.to_owned(), source.clone());
+        let meter = Meter::telling(move |epoch| {
+            log::info!("{}", summary::of_epoch(&told_name, &told_source, epoch));
+        });
+        let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
+        Self { name, source, decoder, meter, ring, outcome: OnceLock::new() }
+    }
+
+    /// It has ended so: logs what it did.
+    pub fn end(&self, outcome: Outcome) {
+        let totals = self.meter.totals();
+        log::info!("{}", summary::of_channel(&self.name, &self.source, &totals, &outcome));
+        // It ends once.
+        let _ = self.outcome.set(outcome);
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> State<'_> {
+        match self.outcome.get() {
+            None => State::Running,
+            Some(Outcome::Ended) => State::Ended,
+            Some(Outcome::Stopped) => State::Stopped,
+            Some(Outcome::Failed(failure)) => State::Failed(failure),
+        }
+    }
+}
