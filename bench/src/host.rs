@@ -50,7 +50,7 @@ impl Mill {
         })?;
         let dir = tempfile::tempdir_in(dir)?;
         let socket = dir.path().join("s/bench.sock");
-        let server = Server::start(&socket, false, vec![ring.clone()])?;
+        let server = Server::start(&socket, false, vec![ring.clone()], None)?;
         let consumer = consume(&socket)?;
         let channel = Channel {
             name: "bench".into(),

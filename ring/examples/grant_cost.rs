@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let field = FieldSpec { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] };
     ring.set_schema(vec![field])?;
     let socket = folder.path().join("folder/socket");
-    let _server = Server::start(&socket, false, vec![ring.clone()])?;
+    let _server = Server::start(&socket, false, vec![ring.clone()], None)?;
     let mut reader = Reader::connect(&socket, "train", None)?;
     let (arrived, arrivals) = channel();
     let consumer = std::thread::spawn(move || {

@@ -78,7 +78,7 @@ fn main() -> Result<()> {
     if let Some(name) = given.keys().next() {
         return Err(format!("unknown option {name}").into());
     }
-    let _server = Server::start(Path::new(&socket), false, vec![ring.clone()])?;
+    let _server = Server::start(Path::new(&socket), false, vec![ring.clone()], None)?;
     println!("ready");
     while ring.status().consumers.is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(2));

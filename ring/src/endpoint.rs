@@ -1,4 +1,4 @@
-//! The path that consumers connect to: bound by one host at a time, reachable by its user alone,
+//! A path that others connect to, the consumers of the ring or who wants to know how the host stands: bound by one host at a time, reachable by its user alone,
 //! replaced where a dead host left it, removed at an orderly end.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{Backlog, SockFlag, UnixAddr, bind, connect, getsockopt, listen};
+use nix::sys::socket::{Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, listen};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
 
-use crate::socket::seqpacket;
+use crate::socket::unix;
 
 /// Another start holds the folder's lock for milliseconds; so long means that something hangs.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -93,7 +93,11 @@ pub struct Endpoint {
 impl Endpoint {
     /// Binds `path`. Its folder is made if missing. With `allow_other_users` the folder's mode is
     /// the operator's affair and the socket is open to all who get that far.
-    pub fn bind(path: &Path, allow_other_users: bool) -> Result<Endpoint, EndpointError> {
+    pub fn bind(
+        path: &Path,
+        kind: SockType,
+        allow_other_users: bool,
+    ) -> Result<Endpoint, EndpointError> {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
@@ -101,9 +105,9 @@ impl Endpoint {
         let address = UnixAddr::new(path).map_err(failed("the path can't be a socket's", path))?;
         let opened = open_folder(folder, allow_other_users)?;
         let _lock = lock(opened, folder)?;
-        clear(path, &address)?;
+        clear(path, kind, &address)?;
         let listener =
-            seqpacket(SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
+            unix(kind, SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
         let mode = if allow_other_users { 0o666 } else { 0o600 };
         // Set before it is bound, so that there is no moment at which it is open to others.
         fchmod(&listener, Mode::from_bits_truncate(mode)).map_err(failed("chmod", path))?;
@@ -120,7 +124,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Where consumers connect.
+    /// Where others connect.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -185,7 +189,7 @@ fn lock(folder: File, path: &Path) -> Result<Flock<File>, EndpointError> {
 }
 
 /// Makes the path free, if what is there is a socket that nobody serves.
-fn clear(path: &Path, address: &UnixAddr) -> Result<(), EndpointError> {
+fn clear(path: &Path, kind: SockType, address: &UnixAddr) -> Result<(), EndpointError> {
     let found = match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(failed("looking at it", path))?.file_type(),
@@ -199,7 +203,7 @@ fn clear(path: &Path, address: &UnixAddr) -> Result<(), EndpointError> {
         };
         return Err(EndpointError::NotASocket { path: path.into(), found });
     }
-    let probe = seqpacket(SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
+    let probe = unix(kind, SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
     match connect(probe.as_raw_fd(), address) {
         Err(Errno::ECONNREFUSED) => {
             log::info!("{}: replacing the socket of a host that is gone", path.display());

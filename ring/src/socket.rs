@@ -3,12 +3,13 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType,
-    accept4, recv, recvmsg, sendmsg, shutdown, socket,
+    UnixAddr, accept4, connect, recv, recvmsg, sendmsg, shutdown, socket,
 };
 
 use crate::protocol::MAX_MESSAGE;
@@ -32,7 +33,25 @@ pub(crate) fn buffer() -> Vec<u8> {
 
 /// A new SEQPACKET socket, closed on exec.
 pub(crate) fn seqpacket(flags: SockFlag) -> nix::Result<OwnedFd> {
-    socket(AddressFamily::Unix, SockType::SeqPacket, flags | SockFlag::SOCK_CLOEXEC, None)
+    unix(SockType::SeqPacket, flags)
+}
+
+/// A new Unix socket, closed on exec.
+pub(crate) fn unix(kind: SockType, flags: SockFlag) -> nix::Result<OwnedFd> {
+    socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)
+}
+
+/// Connects to the socket of a host, and waits until it is accepted.
+pub(crate) fn connect_to(path: &Path) -> nix::Result<OwnedFd> {
+    let address = UnixAddr::new(path)?;
+    let socket = seqpacket(SockFlag::empty())?;
+    loop {
+        match connect(socket.as_raw_fd(), &address) {
+            // A Unix socket's connect that a signal disturbed was not begun.
+            Err(Errno::EINTR) => continue,
+            result => return result.map(|()| socket),
+        }
+    }
 }
 
 /// The next connection, which does not wait.

@@ -99,6 +99,7 @@ pub struct Meter {
     bad_places: [AtomicU64; FaultKind::ALL.len()],
     epoch: AtomicU32,
     calls: [AtomicU64; DECODE_BUCKETS.len() + 1],
+    call_nanos: AtomicU64,
     decoder_memory: AtomicU64,
     now: Mutex<Now>,
     on_epoch: Option<Box<dyn Fn(&Epoch) + Send + Sync>>,
@@ -124,6 +125,7 @@ impl Default for Meter {
             bad_places: Default::default(),
             epoch: AtomicU32::default(),
             calls: Default::default(),
+            call_nanos: AtomicU64::default(),
             decoder_memory: AtomicU64::default(),
             now: Mutex::default(),
             on_epoch: None,
@@ -183,6 +185,11 @@ impl Meter {
         std::array::from_fn(|bucket| self.calls[bucket].load(Ordering::Relaxed))
     }
 
+    /// The time of all calls of the decoder.
+    pub fn call_time(&self) -> Duration {
+        Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
+    }
+
     /// Bytes of the decoder's linear memory, of the last instance.
     pub fn decoder_memory(&self) -> u64 {
         self.decoder_memory.load(Ordering::Relaxed)
@@ -207,6 +214,7 @@ impl Meter {
         let took = self.clock.enter(Stage::Consumer);
         let bucket = DECODE_BUCKETS.partition_point(|bound| *bound < took);
         self.calls[bucket].fetch_add(1, Ordering::Relaxed);
+        self.call_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
         self.decoder_memory.store(memory, Ordering::Relaxed);
     }
 

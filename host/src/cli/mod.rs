@@ -11,6 +11,7 @@ mod print;
 mod progress;
 mod run;
 mod s3;
+mod top;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ enum Command {
     Ls(ls::Args),
     Plugin(plugin::Args),
     Plugins(plugins::Args),
+    Top(top::Args),
 }
 
 /// The engine as the environment wants it; or what to exit with.
@@ -80,5 +82,6 @@ pub fn main() -> ExitCode {
         Command::Ls(args) => ls::main(&args),
         Command::Plugin(args) => plugin::main(args),
         Command::Plugins(args) => plugins::main(&args),
+        Command::Top(args) => top::main(&args),
     }
 }

@@ -70,9 +70,10 @@ fn attempt(args: &Args, base: Option<PathBuf>) -> Result<(), Refusal> {
             let code = match &error {
                 StartError::NotReady(_) => exit::USAGE,
                 StartError::Command(error) => error.code(),
-                StartError::Server { .. } | StartError::System(_) | StartError::Engine(_) => {
-                    exit::SYSTEM
-                }
+                StartError::Server { .. }
+                | StartError::Metrics(_)
+                | StartError::System(_)
+                | StartError::Engine(_) => exit::SYSTEM,
             };
             Err(tell(Refusal { code, why: error.to_string() }))
         }

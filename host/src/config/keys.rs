@@ -35,6 +35,11 @@ pub(super) enum Policy {
 pub(super) static SOCKET: Free =
     free("socket", "a path of at most 107 bytes", "a path that pipemill chooses");
 pub(super) static ALLOW_OTHER_USERS: Flag = Flag { name: "allow_other_users" };
+pub(super) static METRICS: Free = free(
+    "metrics",
+    "an IP address and a port such as 127.0.0.1:9464, or a path with a `/` of at most 107 bytes",
+    "not served",
+);
 pub(super) static STOP_TIMEOUT: Number<u64> =
     Number::new("stop_timeout", Unit::Time, (0, 24 * HOUR), 110 * SECOND);
 pub(super) static FAIL_GRACE: Number<u64> =
@@ -184,6 +189,7 @@ pub(super) static ROOT_TABLE: Table = Table {
     keys: &[
         &SOCKET,
         &ALLOW_OTHER_USERS,
+        &METRICS,
         &STOP_TIMEOUT,
         &FAIL_GRACE,
         &S3_TABLE_KEY,

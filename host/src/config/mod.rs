@@ -17,6 +17,7 @@ mod values;
 mod vars;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// Whether processes of other users may connect. Default: no.
     pub allow_other_users: bool,
+    /// Where metrics are served, if anywhere.
+    pub metrics: Option<Listen>,
     /// From the request to end to the command's SIGKILL. Default: 110 seconds.
     pub stop_timeout: Duration,
     /// From a channel's failure to the request to end. Default: 10 seconds.
@@ -46,6 +49,15 @@ pub struct Config {
     pub s3_budget: Option<u64>,
     /// At least one; no two have the same name.
     pub channels: Vec<Channel>,
+}
+
+/// Where something is served over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A Unix socket; its path has a `/` and at most 107 bytes.
+    Unix(PathBuf),
 }
 
 /// One line from a source through a decoder to consumers.
@@ -139,6 +151,18 @@ pub enum Source {
         /// How the bytes are compressed.
         compression: Compression,
     },
+}
+
+impl Source {
+    /// The word for its kind in reports: `fifo`, `files`, `s3` or `stdin`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Fifo { .. } => "fifo",
+            Self::Files { .. } => "files",
+            Self::S3(_) => "s3",
+            Self::Stdin { .. } => "stdin",
+        }
+    }
 }
 
 /// The FIFOs in a folder, with every default.

@@ -13,7 +13,8 @@ use super::keys::*;
 use super::read::{Reader, found};
 use super::values::{Invalid, show_size};
 use super::{
-    Channel, Config, DecoderRef, Digest, Limits, Mode, OnError, Presets, Ring, Source, rank, source,
+    Channel, Config, DecoderRef, Digest, Limits, Listen, Mode, OnError, Presets, Ring, Source,
+    rank, source,
 };
 
 /// Reads a configuration. `file` is its name for messages; `env` looks up environment variables.
@@ -89,6 +90,7 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
         path => Ok(path),
     });
     let allow_other_users = root.flag(&ALLOW_OTHER_USERS);
+    let metrics = listen(&root);
     let stop_timeout = root.number(&STOP_TIMEOUT);
     let fail_grace = root.number(&FAIL_GRACE);
     let s3_budget = root
@@ -102,11 +104,31 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
         file: doc.file().to_owned(),
         socket: socket?,
         allow_other_users: allow_other_users?,
+        metrics: metrics?,
         stop_timeout: Duration::from_millis(stop_timeout?),
         fail_grace: Duration::from_millis(fail_grace?),
         s3_budget: s3_budget?,
         channels,
     })
+}
+
+fn listen(root: &Reader<'_>) -> Read<Option<Listen>> {
+    let Some(text) = root.filled(&METRICS)? else { return Ok(None) };
+    if text.contains('/') && text.len() <= SOCKET_MAX {
+        return Ok(Some(Listen::Unix(text.into())));
+    }
+    let address = text.parse().map_err(|_| {
+        let remedy = if text.starts_with("localhost:") {
+            text.replacen("localhost", "127.0.0.1", 1)
+        } else if text.starts_with(':') {
+            format!("0.0.0.0{text}")
+        } else {
+            String::new()
+        };
+        let remedy = if remedy.is_empty() { remedy } else { format!("write {remedy:?}") };
+        root.wrong(METRICS.name, METRICS.expected, &format!("{text:?}"), remedy)
+    });
+    address.map(|address| Some(Listen::Tcp(address)))
 }
 
 fn channels<'a>(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::keys::*;
 use super::values::{show_duration, show_size};
 use super::{
-    Channel, Config, DecoderRef, Mode, OnError, Order, Pattern, Reading, Shard, Source, s3,
+    Channel, Config, DecoderRef, Listen, Mode, OnError, Order, Pattern, Reading, Shard, Source, s3,
 };
 
 /// Writes a configuration. Bytes of a path that are not UTF-8 are replaced; what a time has beyond
@@ -19,6 +19,11 @@ pub fn show(config: &Config) -> String {
         page.line(SOCKET.name, path(socket));
     }
     page.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    match &config.metrics {
+        Some(Listen::Tcp(address)) => page.line(METRICS.name, quote(&address.to_string())),
+        Some(Listen::Unix(file)) => page.line(METRICS.name, path(file)),
+        None => {}
+    }
     page.line(STOP_TIMEOUT.name, time(config.stop_timeout));
     page.line(FAIL_GRACE.name, time(config.fail_grace));
     if let Some(budget) = config.s3_budget {

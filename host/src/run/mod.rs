@@ -18,14 +18,17 @@ mod wait;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipemill_ring::host::{EndpointError, Server, ServerError};
+use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText};
 
 use crate::channel::Failure;
 use crate::config::{Config, Source};
 use crate::decode::Engine;
 use crate::stop::Stop;
+use crate::telemetry::status::Status;
+use crate::telemetry::{Bound, MetricsError, MetricsServer, Overview};
 
 pub use channels::{Line, NotReady, load, prepare};
 pub use command::CommandError;
@@ -58,6 +61,9 @@ pub enum StartError {
         #[from]
         error: ServerError,
     },
+    /// Where metrics are served.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// The command.
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -104,6 +110,10 @@ pub fn run(
     signals: &Signals,
 ) -> Result<Ended, StartError> {
     let stop = Stop::new()?;
+    // Whoever asks before all is ready has to wait, and is not refused.
+    let metrics =
+        config.metrics.as_ref().map(|listen| Bound::bind(listen, config.allow_other_users));
+    let metrics = metrics.transpose()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let lines = prepare(config, &engine, &stop)?;
     let rings: Vec<_> = lines.iter().map(|line| line.watched.ring.clone()).collect();
@@ -112,7 +122,12 @@ pub fn run(
         return Ok(Ended { code: Some(128 + signal as u8), failures: Vec::new() });
     }
     let socket = config.socket.clone().unwrap_or_else(default_socket);
-    let server = Server::start(&socket, config.allow_other_users, rings.clone())?;
+    let watched = lines.iter().map(|line| line.watched.clone()).collect();
+    let overview = Arc::new(Overview::new(watched, stop.clone()));
+    let told = overview.clone();
+    let status: StatusText = Box::new(move || Status::of(&told).json());
+    let server = Server::start(&socket, config.allow_other_users, rings.clone(), Some(status))?;
+    let metrics = metrics.map(|bound| MetricsServer::start(bound, overview)).transpose()?;
     let names: Vec<_> = rings.iter().map(|ring| ring.config().channel.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());
     let mut mills = Mills::start(lines, stop)?;
@@ -136,7 +151,7 @@ pub fn run(
         wait::wait(signals, &mills, Some(until));
         mills.hear();
     }
-    drop(server);
+    drop((server, metrics));
     Ok(Ended { code, failures: mills.into_failures() })
 }
 

@@ -1,13 +1,21 @@
 //! What the host says about itself while it runs.
 //!
-//! `log` is where its lines go, `watched` a channel as it is seen from outside, `verdict` which stage holds it back,
-//! and `summary` what it did.
+//! `log` is where its lines go. `watched` is a channel as it is seen from outside, `overview` all of them and
+//! `process` what they take of the machine; `verdict` says which stage holds a channel back, `summary` what it did.
+//! That is told as `metrics` and as `status`, which `serve` hands out.
 
 mod log;
+mod metrics;
+mod overview;
+mod process;
+mod serve;
+pub mod status;
 mod summary;
 mod verdict;
 mod watched;
 
 pub use self::log::start_log;
+pub use overview::Overview;
+pub use serve::{Bound, MetricsError, MetricsServer};
 pub use verdict::Verdict;
 pub use watched::{State, Watched};

@@ -37,20 +37,20 @@ impl Verdict {
             Stage::Decoder => "for its decoder",
             Stage::Consumer => "for its consumers",
         };
-        format!("it waited {}% of the time {waits}: {}", self.percent, self.remedy(source))
+        format!("it waited {}% of the time {waits}: {}", self.percent, remedy(self.stage, source))
     }
+}
 
-    /// What to do about it.
-    pub fn remedy(&self, source: &Source) -> String {
-        match self.stage {
-            Stage::Source => remedy_for(source),
-            Stage::Decoder => {
-                "have it decode less (fewer fields, `verify = false` where it has that), or divide \
-                               the input over several channels"
-                    .to_owned()
-            }
-            Stage::Consumer => "input keeps up with training: nothing to do here".to_owned(),
+/// What to do about a stage that holds a channel back.
+pub(super) fn remedy(stage: Stage, source: &Source) -> String {
+    match stage {
+        Stage::Source => remedy_for(source),
+        Stage::Decoder => {
+            "have it decode less (fewer fields, `verify = false` where it has that), or divide the \
+                           input over several channels"
+                .to_owned()
         }
+        Stage::Consumer => "input keeps up with training: nothing to do here".to_owned(),
     }
 }
 

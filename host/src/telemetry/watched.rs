@@ -21,6 +21,22 @@ pub enum State<'a> {
     Failed(&'a Failure),
 }
 
+impl State<'_> {
+    /// The words for all of them.
+    pub const WORDS: [&'static str; 4] = ["running", "ended", "stopped", "failed"];
+
+    /// The word for it in metrics and reports.
+    pub fn word(self) -> &'static str {
+        let [running, ended, stopped, failed] = Self::WORDS;
+        match self {
+            Self::Running => running,
+            Self::Ended => ended,
+            Self::Stopped => stopped,
+            Self::Failed(_) => failed,
+        }
+    }
+}
+
 /// A channel that is watched.
 pub struct Watched {
     /// Its name.

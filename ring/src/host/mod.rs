@@ -17,6 +17,6 @@ mod writer;
 pub use crate::endpoint::EndpointError;
 pub use config::{AcquireError, RingConfig, RingError};
 pub use ring::Ring;
-pub use server::{Server, ServerError};
+pub use server::{Server, ServerError, StatusText};
 pub use status::{ConsumerStatus, Status};
 pub use writer::{BatchInfo, Column, Writer};

@@ -297,10 +297,11 @@ impl Ring {
                 inner.table.leave_epoch(id, *epoch, now);
                 Ok(())
             }
-            ToHost::Hello(_) => Ok(()),
+            ToHost::Hello(_) | ToHost::AskStatus => Ok(()),
         });
         match (message, done) {
             (ToHost::Hello(_), _) => Err("a second HELLO on one connection".into()),
+            (ToHost::AskStatus, _) => Err("ASK_STATUS on the connection of a consumer".into()),
             (_, done) => done.map_err(|not_held| not_held.to_string()),
         }
     }

@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{SockType, getsockopt};
 use nix::unistd::geteuid;
 
 use super::consumers::Peer;
 use super::ring::Ring;
 use super::table::ConsumerId;
 use crate::endpoint::{Endpoint, EndpointError};
+use crate::memory::ExtentMemory;
 use crate::protocol::{self, Hello, PROTOCOL, ToHost};
 use crate::socket::{Received, accept, buffer, hang_up, receive, send};
 
@@ -30,6 +31,9 @@ const FIRST_CONSUMER: ConsumerId = 2;
 const TURN: usize = 64;
 /// How often stuck consumers are looked for.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How the host stands, as JSON. Called by the server's thread, which meanwhile holds no lock.
+pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
 
 /// Why a server can't start.
 #[derive(Debug, thiserror::Error)]
@@ -61,11 +65,13 @@ pub struct Server {
 
 impl Server {
     /// Starts at once; consumers may connect when this returns. The folder of `socket` is made if
-    /// missing, and must be this user's alone unless `allow_other_users`.
+    /// missing, and must be this user's alone unless `allow_other_users`. Who asks how the host
+    /// stands is told what `status` says.
     pub fn start(
         socket: &Path,
         allow_other_users: bool,
         rings: Vec<Arc<Ring>>,
+        status: Option<StatusText>,
     ) -> Result<Server, ServerError> {
         let mut channels = HashMap::new();
         for ring in rings {
@@ -74,7 +80,7 @@ impl Server {
                 return Err(ServerError::SameName(name));
             }
         }
-        let endpoint = Endpoint::bind(socket, allow_other_users)?;
+        let endpoint = Endpoint::bind(socket, SockType::SeqPacket, allow_other_users)?;
         let poller = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let stop = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
         poller.add(&endpoint, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
@@ -83,6 +89,7 @@ impl Server {
             endpoint,
             allow_other_users,
             channels,
+            status,
             poller,
             connections: HashMap::new(),
             next: FIRST_CONSUMER,
@@ -119,6 +126,7 @@ struct Desk {
     endpoint: Endpoint,
     allow_other_users: bool,
     channels: HashMap<String, Arc<Ring>>,
+    status: Option<StatusText>,
     poller: Arc<Epoll>,
     connections: HashMap<ConsumerId, Connection>,
     next: ConsumerId,
@@ -256,8 +264,10 @@ impl Desk {
                 Err(reason) => Then::Refuse(reason),
             };
         }
-        let ToHost::Hello(hello) = message else {
-            return Then::Refuse("the first message must be HELLO".into());
+        let hello = match message {
+            ToHost::Hello(hello) => hello,
+            ToHost::AskStatus => return self.tell_status(id),
+            _ => return Then::Refuse("the first message must be HELLO".into()),
         };
         let ring = match choose(&self.channels, &hello) {
             Ok(ring) => ring.clone(),
@@ -275,6 +285,27 @@ impl Desk {
         );
         connection.ring = Some(ring);
         Then::GoOn
+    }
+
+    /// It is not sent twice: whoever does not take it asks again.
+    fn tell_status(&self, id: ConsumerId) -> Then {
+        let (Some(status), Some(connection)) = (&self.status, self.connections.get(&id)) else {
+            return Then::Refuse("this host does not tell how it stands".into());
+        };
+        let text = status();
+        let sealed = ExtentMemory::create("pipemill-status", text.len()).and_then(|mut memory| {
+            memory.bytes()[..text.len()].copy_from_slice(&text);
+            memory.seal(text.len())
+        });
+        let memory = match sealed {
+            Ok(memory) => memory,
+            Err(error) => return Then::Refuse(format!("no memory to tell it: {error}")),
+        };
+        let message = protocol::status(text.len() as u64);
+        match send(&connection.socket, &message, Some(memory.as_fd()), false) {
+            Ok(()) => Then::GoOn,
+            Err(_) => Then::HangUp,
+        }
     }
 
     /// Hangs up, with a REFUSED before it where there is a reason, and gives back what was held.

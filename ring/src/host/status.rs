@@ -138,7 +138,7 @@ mod tests {
             consumers: 1,
         })
         .unwrap();
-        let _server = Server::start(&socket, false, vec![ring.clone()]).unwrap();
+        let _server = Server::start(&socket, false, vec![ring.clone()], None).unwrap();
         let mut reader = Reader::connect(&socket, "train", None).unwrap();
         ring.set_schema(vec![]).unwrap();
         let info = BatchInfo {

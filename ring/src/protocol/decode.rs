@@ -11,6 +11,10 @@ impl<'m> ToHost<'m> {
             ACK => Ok(ToHost::Ack(grant_numbers("ACK", body)?)),
             RELEASE => Ok(ToHost::Release(grant_numbers("RELEASE", body)?)),
             END_EPOCH => Ok(ToHost::EndEpoch(u32::from_le_bytes(exactly("END_EPOCH", body)?))),
+            ASK_STATUS => {
+                let [] = exactly("ASK_STATUS", body)?;
+                Ok(ToHost::AskStatus)
+            }
             _ => Err(unknown(kind)),
         }
     }
@@ -31,6 +35,7 @@ impl ToConsumer {
                 ToConsumer::StreamEnd
             }
             ERROR => ToConsumer::Error(parse("ERROR", body)?),
+            STATUS => ToConsumer::Status(u64::from_le_bytes(exactly("STATUS", body)?)),
             _ => return Err(unknown(kind)),
         })
     }
@@ -121,6 +126,7 @@ mod tests {
             prop_assert_eq!(ToConsumer::decode(&grant(&sent)), Ok(ToConsumer::Grant(sent)));
             let sent = EpochEnd { batches: a, records: b, epoch: d, early };
             prop_assert_eq!(ToConsumer::decode(&epoch_end(&sent)), Ok(ToConsumer::EpochEnd(sent)));
+            prop_assert_eq!(ToConsumer::decode(&status(a)), Ok(ToConsumer::Status(a)));
             let message = end_epoch(d);
             prop_assert_eq!(ToHost::decode(&message), Ok(ToHost::EndEpoch(d)));
             for (sent, message) in [(a, ack(a)), (b, release(b))] {

@@ -27,6 +27,16 @@ pub fn end_epoch(epoch: u32) -> [u8; 8] {
     out
 }
 
+/// ASK_STATUS.
+pub fn ask_status() -> [u8; 4] {
+    ASK_STATUS.to_le_bytes()
+}
+
+/// STATUS of so many bytes, which are in the memory whose descriptor goes with it.
+pub fn status(bytes: u64) -> [u8; 12] {
+    numbered(STATUS, bytes)
+}
+
 /// WELCOME.
 pub fn welcome(welcome: &Welcome) -> Vec<u8> {
     json(WELCOME, welcome)
@@ -90,10 +100,10 @@ fn json(kind: u32, body: &impl Serialize) -> Vec<u8> {
     out
 }
 
-fn numbered(kind: u32, grant: u64) -> [u8; 12] {
+fn numbered(kind: u32, number: u64) -> [u8; 12] {
     let mut out = [0; 12];
     out[..4].copy_from_slice(&kind.to_le_bytes());
-    out[4..].copy_from_slice(&grant.to_le_bytes());
+    out[4..].copy_from_slice(&number.to_le_bytes());
     out
 }
 

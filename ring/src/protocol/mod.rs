@@ -5,7 +5,8 @@ mod decode;
 mod encode;
 
 pub use encode::{
-    ack, end_epoch, epoch_end, error, grant, hello, refused, release, schema, stream_end, welcome,
+    ack, ask_status, end_epoch, epoch_end, error, grant, hello, refused, release, schema, status,
+    stream_end, welcome,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ const HELLO: u32 = 1;
 const ACK: u32 = 2;
 const RELEASE: u32 = 3;
 const END_EPOCH: u32 = 4;
+const ASK_STATUS: u32 = 5;
 const WELCOME: u32 = 16;
 const REFUSED: u32 = 17;
 const SCHEMA: u32 = 18;
@@ -25,6 +27,7 @@ const GRANT: u32 = 19;
 const EPOCH_END: u32 = 20;
 const STREAM_END: u32 = 21;
 const ERROR: u32 = 22;
+const STATUS: u32 = 23;
 
 const ENDED_EARLY: u32 = 1;
 
@@ -197,6 +200,8 @@ pub enum ToHost<'m> {
     Release(GrantNumbers<'m>),
     /// Asks for the rest of this epoch to be left out.
     EndEpoch(u32),
+    /// Asks how the host stands. Not of a consumer: in place of HELLO.
+    AskStatus,
 }
 
 /// A message from the host.
@@ -216,6 +221,8 @@ pub enum ToConsumer {
     StreamEnd,
     /// All is over, because of this.
     Error(ErrorReport),
+    /// How the host stands: so many bytes of JSON in the memory that comes with it.
+    Status(u64),
 }
 
 /// Why a message can't be understood.

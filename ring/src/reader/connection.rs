@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
-use nix::sys::socket::{Shutdown, SockFlag, UnixAddr, connect, shutdown};
+use nix::sys::socket::{Shutdown, shutdown};
 
 use super::ReaderError;
 use crate::protocol::{self, ToConsumer};
-use crate::socket::{Received, receive_with_fd, send, seqpacket};
+use crate::socket::{Received, connect_to, receive_with_fd, send};
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -23,15 +23,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn open(path: &Path, channel: &str) -> Result<Connection, ReaderError> {
         let failed = |errno: Errno| ReaderError::Connect { path: path.into(), error: errno.into() };
-        let address = UnixAddr::new(path).map_err(failed)?;
-        let socket = seqpacket(SockFlag::empty()).map_err(failed)?;
-        loop {
-            match connect(socket.as_raw_fd(), &address) {
-                // A Unix socket's connect that a signal disturbed was not begun.
-                Err(Errno::EINTR) => continue,
-                result => break result.map_err(failed)?,
-            }
-        }
+        let socket = connect_to(path).map_err(failed)?;
         let (channel, process) = (channel.into(), std::process::id());
         Ok(Connection { socket, channel, process, abandoned: Mutex::default() })
     }

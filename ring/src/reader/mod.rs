@@ -194,6 +194,9 @@ impl Reader {
                 ToConsumer::Welcome(_) => {
                     return Err(self.connection.broke("a second WELCOME".into()));
                 }
+                ToConsumer::Status(_) => {
+                    return Err(self.connection.broke("a STATUS that nobody asked for".into()));
+                }
             }
         }
     }

@@ -104,7 +104,7 @@ fn consume(socket: &Path) {
 fn serve(socket: &Path) {
     let ring = Ring::new(config()).unwrap();
     ring.set_schema(fields()).unwrap();
-    let _server = Server::start(socket, false, vec![ring.clone()]).unwrap();
+    let _server = Server::start(socket, false, vec![ring.clone()], None).unwrap();
     for batch in 0..3 {
         grant(&ring, 0, batch * RECORDS, RECORDS).unwrap();
     }

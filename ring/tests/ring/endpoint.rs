@@ -13,7 +13,7 @@ use crate::child::Process;
 use crate::setup::{config, folder};
 
 fn start(socket: &Path, allow_other_users: bool) -> Result<Server, ServerError> {
-    Server::start(socket, allow_other_users, vec![Ring::new(config()).unwrap()])
+    Server::start(socket, allow_other_users, vec![Ring::new(config()).unwrap()], None)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -80,7 +80,7 @@ fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
                 scope.spawn(|| {
                     let ring = Ring::new(config()).unwrap();
                     barrier.wait();
-                    Server::start(&socket, false, vec![ring])
+                    Server::start(&socket, false, vec![ring], None)
                 })
             });
             starts.map(|start| start.join().unwrap()).into()

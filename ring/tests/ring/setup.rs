@@ -48,7 +48,7 @@ pub fn host(config: RingConfig) -> Host {
     let socket = folder.path().join("run/socket");
     let ring = Ring::new(config).unwrap();
     ring.set_schema(fields()).unwrap();
-    let server = Server::start(&socket, false, vec![ring.clone()]).unwrap();
+    let server = Server::start(&socket, false, vec![ring.clone()], None).unwrap();
     Host { ring, server: Some(server), socket, _folder: folder }
 }
 

@@ -146,7 +146,7 @@ fn what_is_said_in_hello_is_checked() {
         config.channel = name.into();
         Ring::new(config).unwrap()
     };
-    let _server = Server::start(&socket, false, vec![ring("train"), ring("test")]).unwrap();
+    let _server = Server::start(&socket, false, vec![ring("train"), ring("test")], None).unwrap();
     match Reader::connect(&socket, "trian", None) {
         Err(ReaderError::Refused(why)) => {
             assert_eq!(why, r#"no channel "trian" here; there are: "test", "train""#);
@@ -166,7 +166,7 @@ fn what_is_said_in_hello_is_checked() {
     // Without credits the channel's own hold, and more than there are slots is cut down.
     assert_eq!(Reader::connect(&socket, "train", None).unwrap().welcome().credits, 2);
     assert_eq!(Reader::connect(&socket, "train", Some(9999)).unwrap().welcome().credits, 7);
-    let same = Server::start(&folder.path().join("other"), false, vec![ring("a"), ring("a")]);
+    let same = Server::start(&folder.path().join("other"), false, vec![ring("a"), ring("a")], None);
     assert!(same.unwrap_err().to_string().contains(r#"two channels have the name "a""#));
 }
 

@@ -1,6 +1,7 @@
 //! What holds for every text and every configuration: no text makes the parser panic, what is shown
 //! is read back, values survive being written, variables are filled in.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use proptest::collection::vec;
@@ -205,15 +206,28 @@ fn channel() -> impl Strategy<Value = Channel> {
     )
 }
 
+fn listen() -> impl Strategy<Value = Listen> {
+    prop_oneof![
+        any::<SocketAddr>()
+            .prop_map(|address| match address {
+                // A scope is no part of what is written.
+                SocketAddr::V6(address) => SocketAddr::from((*address.ip(), address.port())),
+                address => address,
+            })
+            .prop_map(Listen::Tcp),
+        "/[a-z$]{0,100}".prop_map(|path| Listen::Unix(path.into())),
+    ]
+}
+
 fn config() -> impl Strategy<Value = Config> {
     // Standard input is for one channel at most.
     let stdin = option::of(compression());
     let budget = option::of(pick(&keys::BUDGET));
     let times = (millis(&keys::STOP_TIMEOUT), millis(&keys::FAIL_GRACE));
-    let top = (option::of("/[a-z$]{0,100}"), any::<bool>(), times, budget);
+    let top = (option::of("/[a-z$]{0,100}"), option::of(listen()), any::<bool>(), times, budget);
     (top, vec(channel(), 1..4), stdin).prop_map(
         |(
-            (socket, allow_other_users, (stop_timeout, fail_grace), s3_budget),
+            (socket, metrics, allow_other_users, (stop_timeout, fail_grace), s3_budget),
             mut channels,
             stdin,
         )| {
@@ -227,6 +241,7 @@ fn config() -> impl Strategy<Value = Config> {
                 file,
                 socket,
                 allow_other_users,
+                metrics,
                 stop_timeout,
                 fail_grace,
                 s3_budget,

@@ -119,6 +119,7 @@ fn a_short_file_has_the_defaults() {
         file: "pipemill.toml".to_owned(),
         socket: None,
         allow_other_users: false,
+        metrics: None,
         stop_timeout: Duration::from_secs(110),
         fail_grace: Duration::from_secs(10),
         s3_budget: None,
