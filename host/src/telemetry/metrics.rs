@@ -275,7 +275,7 @@ fn verdict(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
 
 fn calls(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
     let counts = channel.meter.calls();
-    let bounds = DECODE_BUCKETS.iter().map(|bound| bound.as_secs_f64()).chain([f64::MAX]);
+    let bounds = DECODE_BUCKETS.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
     let buckets: Vec<_> = bounds.zip(counts).collect();
     let labels = [("channel", channel.name.as_str()), ("decoder", channel.decoder.as_str())];
     let sum = channel.meter.call_time().as_secs_f64();

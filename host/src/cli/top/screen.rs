@@ -39,49 +39,90 @@ pub(super) fn draw(frame: &mut Frame<'_>, history: &History, chosen: usize) {
 
 fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, chosen: usize) {
     let Some(status) = history.last() else { return };
-    let head =
-        ["channel", "state", "epoch", "records/s", "rate", "slots", "consumers", "waits for"];
+    let wide = area.width >= WIDE;
+    let columns: &[Column] = if wide { &COLUMNS } else { &COLUMNS[..COLUMNS.len() - 1] };
     let rows = status.channels.iter().map(|channel| {
         let rates = history.rates(&channel.name);
-        let waits = rates.verdict.map_or_else(String::new, |verdict| {
-            format!("{} {}%", verdict.stage.word(), verdict.percent)
-        });
-        let state = match channel.state.as_str() {
-            "failed" => channel.state.clone().red(),
-            "running" => channel.state.clone().into(),
-            _ => channel.state.clone().dim(),
-        };
-        Row::new([
-            Cell::from(channel.name.clone().bold()),
-            Cell::from(state),
-            Cell::from(channel.epoch.to_string()),
-            Cell::from(format!("{:.0}", rates.records)),
-            Cell::from(format!("{}/s", BinaryBytes(rates.bytes as u64))),
-            Cell::from(slots(&channel.ring, 16)),
-            Cell::from(channel.ring.consumers.len().to_string()),
-            Cell::from(waits),
-        ])
+        Row::new(columns.iter().map(|column| (column.cell)(channel, &rates)))
     });
-    let widths = [
-        Constraint::Fill(1),
-        Constraint::Length(8),
-        Constraint::Length(6),
-        Constraint::Length(10),
-        Constraint::Length(14),
-        Constraint::Length(16),
-        Constraint::Length(9),
-        Constraint::Length(14),
-    ];
+    let widths = columns.iter().map(|column| column.width);
+    let head = Row::new(columns.iter().map(|column| column.head)).style(Modifier::DIM);
     let table = Table::new(rows, widths)
-        .header(Row::new(head).style(Modifier::DIM))
+        .header(head)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
         .block(Block::bordered().title(" channels "));
     let mut state = TableState::new().with_selected(chosen);
     frame.render_stateful_widget(table, area, &mut state);
 }
 
+/// From so many cells on there is room for the last column.
+const WIDE: u16 = 100;
+
+/// A column of the list of channels.
+struct Column {
+    head: &'static str,
+    width: Constraint,
+    cell: fn(&ChannelStatus, &Rates) -> Cell<'static>,
+}
+
+static COLUMNS: [Column; 8] = [
+    Column {
+        head: "channel",
+        width: Constraint::Fill(1),
+        cell: |channel, _| Cell::from(channel.name.clone().bold()),
+    },
+    Column { head: "state", width: Constraint::Length(7), cell: |channel, _| state(channel) },
+    Column {
+        head: "epoch",
+        width: Constraint::Length(6),
+        cell: |channel, _| Cell::from(channel.epoch.to_string()),
+    },
+    Column {
+        head: "records/s",
+        width: Constraint::Length(9),
+        cell: |_, rates| Cell::from(format!("{:.0}", rates.records)),
+    },
+    Column {
+        head: "rate",
+        width: Constraint::Length(12),
+        cell: |_, rates| Cell::from(format!("{}/s", BinaryBytes(rates.bytes as u64))),
+    },
+    Column {
+        head: "slots",
+        width: Constraint::Length(SLOTS),
+        cell: |channel, _| Cell::from(slots(&channel.ring)),
+    },
+    Column {
+        head: "waits for",
+        width: Constraint::Length(13),
+        cell: |_, rates| {
+            Cell::from(rates.verdict.map_or_else(String::new, |verdict| {
+                format!("{} {}%", verdict.stage.word(), verdict.percent)
+            }))
+        },
+    },
+    Column {
+        head: "consumers",
+        width: Constraint::Length(9),
+        cell: |channel, _| Cell::from(channel.ring.consumers.len().to_string()),
+    },
+];
+
+fn state(channel: &ChannelStatus) -> Cell<'static> {
+    let word = channel.state.clone();
+    Cell::from(match word.as_str() {
+        "failed" => word.red(),
+        "running" => word.into(),
+        _ => word.dim(),
+    })
+}
+
+/// Cells of a bar of slots.
+const SLOTS: u16 = 12;
+
 /// Slots as a bar: granted, ready, being filled, free.
-fn slots(ring: &RingStatus, width: u32) -> Line<'static> {
+fn slots(ring: &RingStatus) -> Line<'static> {
+    let width = u32::from(SLOTS);
     let all = (ring.granted + ring.ready + ring.filling + ring.free).max(1);
     let states = [
         (ring.granted, '█', CONSUMER),
@@ -112,7 +153,7 @@ fn details(frame: &mut Frame<'_>, area: Rect, history: &History, channel: &Chann
     let consumers = channel.ring.consumers.len() as u16;
     let [facts, spark, list] = Layout::vertical([
         Constraint::Length(height),
-        Constraint::Min(3),
+        Constraint::Max(SPARK),
         Constraint::Max(if consumers == 0 { 1 } else { consumers + 1 }),
     ])
     .areas(inner);
@@ -125,6 +166,9 @@ fn details(frame: &mut Frame<'_>, area: Rect, history: &History, channel: &Chann
     frame.render_widget(sparkline.block(Block::new().title(title)), spark);
     consumer_list(frame, list, &channel.ring.consumers);
 }
+
+/// Lines of the rate's picture, its title with it.
+const SPARK: u16 = 7;
 
 /// What is known of a channel, line by line.
 fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
@@ -202,4 +246,72 @@ fn consumer_list(frame: &mut Frame<'_>, area: Rect, consumers: &[ConsumerStatus]
     let head = ["consumer", "holds", "not ACKed", "oldest", "client"];
     let table = Table::new(rows, widths).header(Row::new(head).style(Modifier::DIM));
     frame.render_widget(table, area);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::telemetry::status::Status;
+
+    /// What a host told with a second between, `told` times.
+    fn history(told: u64) -> History {
+        let text = include_str!("status.json");
+        let mut status: Status = serde_json::from_str(text).expect("it is a status");
+        let (mut history, began) = (History::default(), Instant::now());
+        for second in 0..told {
+            history.add(began + Duration::from_secs(second), status.clone());
+            let totals = &mut status.channels[0].totals;
+            totals.bytes += (second + 1) << 20;
+            totals.records += 1000;
+            totals.source += 0.75;
+            totals.consumer += 0.25;
+        }
+        history
+    }
+
+    fn shown(width: u16, height: u16, history: &History, chosen: usize) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
+        terminal.draw(|frame| draw(frame, history, chosen)).expect("memory");
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn the_stage_that_holds_a_channel_back_and_its_remedy_are_shown() {
+        let screen = shown(120, 30, &history(10), 0);
+        let has = |words: &[&str]| {
+            screen.lines().any(|line| words.iter().all(|word| line.contains(word)))
+        };
+        assert!(has(&["process 4711", "up 12 seconds", "not ready"]), "{screen}");
+        assert!(has(&["train", "running", "1000", "MiB/s", "source 75%"]), "{screen}");
+        assert!(has(&["time", "source 75%", "decoder 0%", "consumer 25%"]), "{screen}");
+        assert!(has(&["the source holds it back: raise `concurrency`"]), "{screen}");
+        assert!(has(&["4712", "2 of 2", "python 3.11"]), "{screen}");
+        assert!(has(&["bytes a second, at most 9.00 MiB/s"]), "{screen}");
+    }
+
+    #[test]
+    fn a_failure_is_shown_in_full() {
+        let screen = shown(120, 30, &history(3), 1);
+        assert!(screen.contains("channel `test`, epoch 0, object a, byte offset 7"), "{screen}");
+        assert!(screen.contains("no consumer is connected"), "{screen}");
+    }
+
+    #[test]
+    fn any_terminal_is_large_enough() {
+        let history = history(500);
+        for (width, height) in [(1, 1), (2, 9), (20, 3), (40, 12), (80, 24), (300, 100)] {
+            let screen = shown(width, height, &history, 7);
+            if width >= 80 {
+                assert!(screen.contains("train") && screen.contains("test"), "{screen}");
+            }
+        }
+        shown(80, 24, &History::default(), 0);
+    }
 }
