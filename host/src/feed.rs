@@ -105,7 +105,10 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
                     Some(pipe) => pipe,
                     None => Pipe::open(to, &name, ended, fifos)?,
                 };
-                log::info!("{}: {} bytes", pipe.path.display(), pipe.bytes);
+                log::info!(
+                    channel = name, epoch = ended, bytes = pipe.bytes;
+                    "{}: {} bytes", pipe.path.display(), pipe.bytes
+                );
                 epoch = ended + 1;
             }
             Step::Object(object) => {
@@ -115,7 +118,10 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
                     none => none.insert(Pipe::open(to, &name, epoch, fifos)?),
                 };
                 if copy(object, open, &mut buffer, &name)? == Copied::ReaderLeft {
-                    log::info!("{}: the reader closed early", open.path.display());
+                    log::info!(
+                        channel = name, epoch = epoch;
+                        "{}: the reader closed early", open.path.display()
+                    );
                     source.end_epoch();
                 }
             }

@@ -135,7 +135,8 @@ fn run(channel: Channel, mut printer: Printer) -> ExitCode {
     let closed = printer.close();
     match outcome {
         Outcome::Failed(failure) => {
-            exit::because(exit::of_failure(&failure), in_words_of_the_command(failure))
+            let failure = in_words_of_the_command(failure);
+            exit::because_of(&failure, exit::of_failure(&failure), &failure)
         }
         // Nobody reads what is printed any more: that is how `… | head` ends.
         Outcome::Stopped => ExitCode::SUCCESS,

@@ -11,6 +11,7 @@ use crate::sagemaker::{InputChannel, InputMode, input_data_config};
 use crate::source::s3::Address;
 use crate::source::{Compression, Order, Paths, Reading, Shard, Sources};
 use crate::stop::Stop;
+use crate::telemetry::log::known;
 
 /// Feed files, or objects in S3, through FIFOs, an epoch each, as the platform's Pipe-mode agent does.
 ///
@@ -75,9 +76,13 @@ fn run(args: &Args) -> Result<(), ExitCode> {
     feed::feed(channels, &args.to, &fifos).map_err(|error| match error {
         FeedError::Source { channel, epoch, error } => {
             let code = if error.missing { exit::MISSING } else { exit::DATA };
-            let error = format!("channel `{channel}`, epoch {epoch}, object {}", error.in_full());
+            let why = format!("channel `{channel}`, epoch {epoch}, object {}", error.in_full());
             let typed = args.config.is_none();
-            exit::because(code, if typed { s3::in_words_of_the_command(&error) } else { error })
+            let why = if typed { s3::in_words_of_the_command(&why) } else { why };
+            let object = known(error.object.as_deref());
+            let place =
+                [("channel", channel.as_str().into()), ("epoch", epoch.into()), ("object", object)];
+            exit::because_of(&place, code, why)
         }
         FeedError::Io { path, doing, error } => {
             exit::because(exit::SYSTEM, format!("{}: can't {doing}: {error}", path.display()))
