@@ -8,7 +8,6 @@ mod ls;
 mod plugin;
 mod plugins;
 mod print;
-mod progress;
 mod run;
 mod s3;
 mod top;

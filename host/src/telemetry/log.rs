@@ -5,6 +5,7 @@ use std::fmt::Arguments;
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::OnceLock;
 
+use indicatif::MultiProgress;
 use log::kv::{Source, Value};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
@@ -29,6 +30,8 @@ pub(crate) const NOTHING: [(&str, &str); 0] = [];
 
 /// The format, from the start of the log on.
 static CHOSEN: OnceLock<Format> = OnceLock::new();
+/// What is drawn below the last line.
+static BELOW: OnceLock<MultiProgress> = OnceLock::new();
 
 /// Starts logging to standard error. `PIPEMILL_LOG` sets how much: `error`, `warn`, `info` (default), `debug`,
 /// `trace`, or `off`; `PIPEMILL_LOG_FORMAT` in which format: without it, it is `elsewhere` where standard error is
@@ -129,7 +132,26 @@ impl Log for Lines {
 /// A line at once: others write there, too.
 fn write(line: &str) {
     // Nobody is left to be told if this fails.
-    let _ = stderr().lock().write_all(line.as_bytes());
+    above(|| drop(stderr().lock().write_all(line.as_bytes())));
+}
+
+/// Does something while nothing is drawn.
+pub(crate) fn above<T>(act: impl FnOnce() -> T) -> T {
+    match BELOW.get() {
+        Some(bars) => bars.suspend(act),
+        None => act(),
+    }
+}
+
+/// Whether it is text that tells how things go.
+pub(super) fn is_for_people() -> bool {
+    CHOSEN.get() == Some(&Format::Human) && log::max_level() >= LevelFilter::Info
+}
+
+/// Lines are written above these from now on.
+pub(super) fn stay_above(bars: MultiProgress) {
+    // A process shows one thing.
+    let _ = BELOW.set(bars);
 }
 
 pub(super) fn word(level: Level) -> &'static str {

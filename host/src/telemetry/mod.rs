@@ -1,7 +1,8 @@
 //! What the host says about itself while it runs.
 //!
 //! `log` is where its lines go, `json` how they are written for machines, and `fields` what those are told of places
-//! and sums. `watched` is a channel as it is seen from outside, `overview` all of them and
+//! and sums. `progress` shows a
+//! person how far channels are. `watched` is a channel as it is seen from outside, `overview` all of them and
 //! `process` what they take of the machine; `verdict` says which stage holds a channel back, `summary` what it did.
 //! That is told as `metrics` and as `status`, which `serve` hands out.
 
@@ -11,6 +12,7 @@ pub mod log;
 mod metrics;
 mod overview;
 mod process;
+pub mod progress;
 mod serve;
 pub mod status;
 mod summary;
