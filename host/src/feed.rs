@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use nix::sys::signal::{SigSet, Signal};
@@ -14,6 +14,8 @@ use nix::unistd::mkfifo;
 
 use crate::source::{Got, Object, Source, SourceError, Step};
 use crate::stop::Stop;
+use crate::telemetry::log::above;
+use crate::telemetry::progress::Look;
 
 /// Bytes read and written at a time: what a pipe can be made to hold.
 const BUFFER: usize = 1 << 20;
@@ -24,6 +26,34 @@ pub struct Channel {
     pub name: String,
     /// Its objects, epoch after epoch.
     pub source: Box<dyn Source>,
+    /// How far it is.
+    pub fed: Arc<Fed>,
+}
+
+/// How far feeding a channel is, to be looked at from another thread.
+#[derive(Default)]
+pub struct Fed(Mutex<Now>);
+
+#[derive(Default)]
+struct Now {
+    epoch: u32,
+    bytes: u64,
+    object: Option<String>,
+    is_over: bool,
+}
+
+impl Fed {
+    /// How far; none at the channel's end.
+    pub fn look(&self) -> Option<Look> {
+        let now = self.now();
+        let at = now.object.clone().unwrap_or_else(|| "waiting for a reader".to_owned());
+        let look = Look { epoch: now.epoch, bytes: now.bytes, records: None, at: Some(at) };
+        (!now.is_over).then_some(look)
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Why feeding ended.
@@ -89,7 +119,7 @@ fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> Fe
 /// One channel, to the end of its source. An epoch's FIFO is made when the epoch before it is over, and opened, which
 /// waits for a reader, before anything of it is read.
 fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedError> {
-    let Channel { name, mut source } = channel;
+    let Channel { name, mut source, fed } = channel;
     let mut buffer = vec![0; BUFFER];
     let mut pipe: Option<Pipe> = None;
     let mut epoch = 0;
@@ -98,15 +128,22 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
         let step =
             step.map_err(|error| FeedError::Source { channel: name.clone(), epoch, error })?;
         match step {
-            Step::End => return Ok(()),
+            Step::End => {
+                fed.now().is_over = true;
+                return Ok(());
+            }
             Step::EpochEnd(ended) => {
                 // An epoch may be empty, and its FIFO is there all the same.
                 let pipe = match pipe.take() {
                     Some(pipe) => pipe,
                     None => Pipe::open(to, &name, ended, fifos)?,
                 };
-                log::info!("{}: {} bytes", pipe.path.display(), pipe.bytes);
+                log::info!(
+                    channel = name, epoch = ended, bytes = pipe.bytes;
+                    "{}: {} bytes", pipe.path.display(), pipe.bytes
+                );
                 epoch = ended + 1;
+                *fed.now() = Now { epoch, ..Now::default() };
             }
             Step::Object(object) => {
                 epoch = object.epoch;
@@ -114,8 +151,12 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
                     Some(pipe) => pipe,
                     none => none.insert(Pipe::open(to, &name, epoch, fifos)?),
                 };
-                if copy(object, open, &mut buffer, &name)? == Copied::ReaderLeft {
-                    log::info!("{}: the reader closed early", open.path.display());
+                fed.now().object = Some(object.name.clone());
+                if copy(object, open, &mut buffer, &name, &fed)? == Copied::ReaderLeft {
+                    log::info!(
+                        channel = name, epoch = epoch;
+                        "{}: the reader closed early", open.path.display()
+                    );
                     source.end_epoch();
                 }
             }
@@ -134,13 +175,14 @@ fn copy(
     pipe: &mut Pipe,
     buffer: &mut [u8],
     channel: &str,
+    fed: &Fed,
 ) -> Result<Copied, FeedError> {
     let failed =
         |error| FeedError::Source { channel: channel.to_owned(), epoch: object.epoch, error };
     loop {
         match object.input.read(buffer, None).map_err(failed)? {
             Got::Bytes(count) => match pipe.write(&buffer[..count]) {
-                Ok(()) => {}
+                Ok(()) => fed.now().bytes += count as u64,
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                     return Ok(Copied::ReaderLeft);
                 }
@@ -242,7 +284,7 @@ fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
         if let Ok(signal) = signals.wait() {
             stop.ask();
             fifos.remove();
-            std::process::exit(128 + signal as i32);
+            above(|| std::process::exit(128 + signal as i32));
         }
     };
     thread::Builder::new().name("pipemill-signals".into()).spawn(wait)?;

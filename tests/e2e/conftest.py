@@ -8,6 +8,9 @@ import threading
 
 import pytest
 
+# What tests read is what people read.
+os.environ["PIPEMILL_LOG_FORMAT"] = "human"
+
 PIPEMILL = os.environ.get("PIPEMILL") or pytest.exit("set PIPEMILL to the binary; `make test` does")
 
 

@@ -11,6 +11,9 @@ use nix::unistd::Pid;
 
 use crate::PATIENCE;
 
+/// How pipemill writes its log.
+pub const LOG_FORMAT: &str = "PIPEMILL_LOG_FORMAT";
+
 /// A child process at work.
 pub struct Process {
     child: Child,
@@ -65,6 +68,10 @@ impl Process {
     /// Starts it. Its standard input is at its end at once, unless the caller has set another.
     pub fn start(command: &mut Command) -> Self {
         let name = format!("{command:?}");
+        // Tests read what people read, unless they ask for something else.
+        if command.get_envs().all(|(name, _)| name != LOG_FORMAT) {
+            command.env(LOG_FORMAT, "human");
+        }
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{name}: {error}"));
         let stdout = child.stdout.take().map(gather);

@@ -7,8 +7,12 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use log::Level;
+use log::kv::Source;
+
 use super::Failure;
 use crate::decode::{Fault, FaultKind};
+use crate::telemetry::log::about;
 
 /// What to do with bytes that can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,7 +49,8 @@ impl Policy {
             // What to do about it is what was done.
             let fault = Fault { remedy: String::new(), ..place.fault.clone() };
             let place = Failure { fault, ..place.clone() };
-            log::warn!("passed over {length} bytes: {place}");
+            let fields: [&dyn Source; 2] = [&place, &("length", length)];
+            about(Level::Warn, &fields, format_args!("passed over {length} bytes: {place}"));
         };
         let heed = Box::new(heed);
         Self { on_error, max_errors, file: None, heed, count: 0 }

@@ -154,6 +154,13 @@ impl Meter {
         }
     }
 
+    /// So far in this epoch.
+    pub fn this_epoch(&self) -> Totals {
+        // Read under the lock: what belongs to the epochs before can't become more meanwhile.
+        let now = self.now();
+        self.totals().since(&now.ended)
+    }
+
     /// Bad places that were passed over, by the kind of fault.
     pub fn bad_places(&self) -> [(FaultKind, u64); FaultKind::ALL.len()] {
         FaultKind::ALL.map(|kind| (kind, self.bad_places[kind as usize].load(Ordering::Relaxed)))

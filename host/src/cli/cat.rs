@@ -1,17 +1,20 @@
 //! `pipemill cat`: decodes anything to standard output.
 
+use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
 
 use super::print::{Output, Printer};
-use super::{engine, exit, load, progress, s3};
+use super::{engine, exit, load, s3};
 use crate::channel::{Channel, Failure, Meter, OnError, Outcome, Policy};
 use crate::decode::Limits;
 use crate::source::{Compression, Paths, Reading};
 use crate::stop::Stop;
+use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
 ///
@@ -107,7 +110,7 @@ pub(super) fn main(args: Args) -> ExitCode {
     let source = Paths::new(args.sources, reading, args.s3.access(), stop);
     let channel = Channel {
         name: "cat".to_owned(),
-        source: progress::shown(Box::new(source)),
+        source: Box::new(source),
         plugin,
         options: args.options,
         limits: Limits::for_records(args.max_record),
@@ -130,12 +133,24 @@ fn in_words_of_the_command(mut failure: Failure) -> Failure {
     failure
 }
 
-fn run(channel: Channel, mut printer: Printer) -> ExitCode {
-    let outcome = channel.run(&mut printer, &Meter::default());
+fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
+    let meter = Arc::new(Meter::default());
+    // Where the records go to the same terminal, they are what there is to see.
+    let shown = (is_watched() && !stdout().is_terminal()).then(|| {
+        let (total, meter) = (channel.source.total(), meter.clone());
+        Progress::of(vec![Shown {
+            name: None,
+            total,
+            look: Box::new(move || Some(Look::at(&meter))),
+        }])
+    });
+    let outcome = channel.run(&mut printer, &meter);
     let closed = printer.close();
+    drop(shown);
     match outcome {
         Outcome::Failed(failure) => {
-            exit::because(exit::of_failure(&failure), in_words_of_the_command(failure))
+            let failure = in_words_of_the_command(failure);
+            exit::because_of(&failure, exit::of_failure(&failure), &failure)
         }
         // Nobody reads what is printed any more: that is how `… | head` ends.
         Outcome::Stopped => ExitCode::SUCCESS,

@@ -54,7 +54,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         .map(|fault| fault.to_string())
         .collect();
     if !faults.is_empty() {
-        return exit::because(exit::USAGE, faults.join("\npipemill: "));
+        return exit::because(exit::USAGE, faults.join("\n"));
     }
     let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
     println!("{}: nothing wrong; channels: {}", file.display(), names.join(", "));
@@ -121,5 +121,5 @@ fn refusal(name: &str, faults: &[Fault]) -> Refusal {
     let things = if faults.len() == 1 { "thing is" } else { "things are" };
     let last = format!("{name}: {} {things} wrong", faults.len());
     let lines: Vec<_> = faults.iter().map(Fault::to_string).chain([last]).collect();
-    Refusal { code: exit::USAGE, why: lines.join("\npipemill: ") }
+    Refusal { code: exit::USAGE, why: lines.join("\n") }
 }

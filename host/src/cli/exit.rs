@@ -3,7 +3,10 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use log::kv::Source;
+
 use crate::channel::Failure;
+use crate::telemetry::log::{NOTHING, last_words};
 
 /// The command line or the configuration is wrong.
 pub(super) const USAGE: u8 = 64;
@@ -14,9 +17,14 @@ pub(super) const MISSING: u8 = 66;
 /// Something on this machine failed.
 pub(super) const SYSTEM: u8 = 71;
 
-/// Prints why, and gives the code.
+/// Says why, and gives the code. More than one reason are a line each.
 pub(super) fn because(code: u8, why: impl Display) -> ExitCode {
-    eprintln!("pipemill: {why}");
+    because_of(&NOTHING, code, why)
+}
+
+/// The same, with what a machine that reads it has to know.
+pub(super) fn because_of(what: &dyn Source, code: u8, why: impl Display) -> ExitCode {
+    last_words(&why.to_string(), what);
     code.into()
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::{config, exit, s3};
 use crate::config::{Config, Source};
@@ -11,6 +12,8 @@ use crate::sagemaker::{InputChannel, InputMode, input_data_config};
 use crate::source::s3::Address;
 use crate::source::{Compression, Order, Paths, Reading, Shard, Sources};
 use crate::stop::Stop;
+use crate::telemetry::log::known;
+use crate::telemetry::progress::{Progress, Shown, is_watched};
 
 /// Feed files, or objects in S3, through FIFOs, an epoch each, as the platform's Pipe-mode agent does.
 ///
@@ -68,21 +71,37 @@ fn run(args: &Args) -> Result<(), ExitCode> {
     let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
     let stop = Stop::new().map_err(system)?;
     let fifos = feed::prepare(stop.clone()).map_err(system)?;
-    let channels = match &args.config {
+    let mut channels = match &args.config {
         Some(file) => configured(args, file, stop)?,
         None => vec![named(args, stop)?],
     };
-    feed::feed(channels, &args.to, &fifos).map_err(|error| match error {
+    let shown = is_watched().then(|| progress(&mut channels));
+    let fed = feed::feed(channels, &args.to, &fifos);
+    drop(shown);
+    fed.map_err(|error| match error {
         FeedError::Source { channel, epoch, error } => {
             let code = if error.missing { exit::MISSING } else { exit::DATA };
-            let error = format!("channel `{channel}`, epoch {epoch}, object {}", error.in_full());
+            let why = format!("channel `{channel}`, epoch {epoch}, object {}", error.in_full());
             let typed = args.config.is_none();
-            exit::because(code, if typed { s3::in_words_of_the_command(&error) } else { error })
+            let why = if typed { s3::in_words_of_the_command(&why) } else { why };
+            let object = known(error.object.as_deref());
+            let place =
+                [("channel", channel.as_str().into()), ("epoch", epoch.into()), ("object", object)];
+            exit::because_of(&place, code, why)
         }
         FeedError::Io { path, doing, error } => {
             exit::because(exit::SYSTEM, format!("{}: can't {doing}: {error}", path.display()))
         }
     })
+}
+
+fn progress(channels: &mut [Channel]) -> Progress {
+    let shown = |channel: &mut Channel| {
+        let (total, fed) = (channel.source.total(), channel.fed.clone());
+        let look = Box::new(move || fed.look());
+        Shown { name: Some(channel.name.clone()), total, look }
+    };
+    Progress::of(channels.iter_mut().map(shown).collect())
 }
 
 /// The channel that the command line describes.
@@ -102,7 +121,8 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         wrap: args.wrap,
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));
-    Ok(Channel { name: args.channel.clone().unwrap_or_default(), source })
+    let name = args.channel.clone().unwrap_or_default();
+    Ok(Channel { name, source, fed: Arc::default() })
 }
 
 fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, ExitCode> {
@@ -134,7 +154,7 @@ fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, Exit
         let source = sources
             .open(&channel.name, source)
             .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
-        channels.push(Channel { name: channel.name, source });
+        channels.push(Channel { name: channel.name, source, fed: Arc::default() });
     }
     Ok(channels)
 }

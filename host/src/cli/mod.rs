@@ -8,7 +8,6 @@ mod ls;
 mod plugin;
 mod plugins;
 mod print;
-mod progress;
 mod run;
 mod s3;
 mod top;
@@ -18,6 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::decode::{Engine, Plugin};
+use crate::telemetry::log::{self, Format};
 
 /// Streams records out of pipes and files, through sandboxed decoders, into shared memory.
 #[derive(Parser)]
@@ -60,7 +60,7 @@ fn load(
     if faults.is_empty() {
         return Ok(plugin);
     }
-    Err(exit::because(exit::USAGE, faults.join("\npipemill: ")))
+    Err(exit::because(exit::USAGE, faults.join("\n")))
 }
 
 /// Runs the command line of this process.
@@ -73,7 +73,11 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    crate::telemetry::start_log();
+    log::start(match cli.command {
+        // What runs for long is watched by machines, where it is not by a person.
+        Command::Run(_) | Command::Feed(_) => Format::Json,
+        _ => Format::Human,
+    });
     match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Config(args) => config::main(&args),

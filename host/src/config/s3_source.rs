@@ -80,6 +80,7 @@ pub(super) fn read(reader: &Reader, what: Read<What>, reading: Read<Reading>) ->
     let on_change = reader.choice(&ON_CHANGE);
     let allow_empty = reader.flag(&ALLOW_EMPTY);
     Ok(Source::S3(Box::new(Settings {
+        channel: None,
         what: what?,
         access: access?,
         reading: reading?,

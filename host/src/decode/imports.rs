@@ -1,15 +1,18 @@
 //! The host's side of the wall: the four functions that a decoder may call, and what they keep.
 
+use std::fmt;
 use std::sync::Arc;
 
+use log::kv::{self, Source, VisitSource};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
 use super::checked::Emitted;
 use super::limits::Limiter;
-use super::stream::Field;
+use super::stream::{Field, StreamInfo};
 use super::wit::pipemill::decoder::types;
 use super::{Fault, INTERFACE, INTERFACE_VERSION};
+use crate::telemetry::log::about;
 
 /// Bytes that decoder and host look at in a call. Shared, so that checks read the host's copy.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -32,12 +35,38 @@ pub(super) struct State {
     pub(super) output: u64,
     /// The last line that was logged as an error: a panic's text, if the decoder traps.
     pub(super) last_error: Option<String>,
-    pub(super) who: String,
+    who: Who,
     logged: u32,
 }
 
+/// Whose words are logged: a decoder's, in a stream or by itself.
+pub(super) struct Who {
+    pub(super) decoder: String,
+    pub(super) stream: Option<StreamInfo>,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.stream {
+            Some(stream) => write!(f, "channel `{}`", stream.channel),
+            None => f.write_str(&self.decoder),
+        }
+    }
+}
+
+impl Source for Who {
+    fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), kv::Error> {
+        if let Some(stream) = &self.stream {
+            visitor.visit_pair("channel".into(), stream.channel.as_str().into())?;
+            visitor.visit_pair("epoch".into(), stream.epoch.into())?;
+            visitor.visit_pair("object".into(), stream.object.as_str().into())?;
+        }
+        visitor.visit_pair("decoder".into(), self.decoder.as_str().into())
+    }
+}
+
 impl State {
-    pub(super) fn new(who: String, limiter: Limiter, output: u64, want_starts: bool) -> Self {
+    pub(super) fn new(who: Who, limiter: Limiter, output: u64, want_starts: bool) -> Self {
         Self {
             emitted: Box::default(),
             schema: None,
@@ -65,9 +94,12 @@ impl State {
             types::Level::Warn => log::Level::Warn,
             types::Level::Error => log::Level::Error,
         };
-        log::log!(level, "{}: decoder says: {line}", self.who);
+        let who = &self.who;
+        about(level, who, format_args!("{who}: decoder says: {line}"));
         if self.logged == LOG_LINES {
-            log::warn!("{}: decoder has logged {LOG_LINES} lines; the rest is left out", self.who);
+            let rest =
+                format_args!("{who}: decoder has logged {LOG_LINES} lines; the rest is left out");
+            about(log::Level::Warn, who, rest);
         }
     }
 

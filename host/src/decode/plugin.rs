@@ -7,8 +7,9 @@ use wasmtime::component::{Component, types::ComponentItem};
 
 use super::digest::Digest;
 use super::engine::{Engine, TICK};
-use super::imports::{State, printable};
+use super::imports::{State, Who, printable};
 use super::limits::Limiter;
+use super::stream::StreamInfo;
 use super::wit::DecoderPluginPre;
 use super::{INTERFACE, INTERFACE_VERSION, Limits};
 use crate::suggest::nearest;
@@ -153,7 +154,9 @@ impl OptionSpec {
 
 impl Inner {
     /// A fresh store with its limits set.
-    pub(super) fn store(&self, who: String, limits: &Limits, want_starts: bool) -> Store<State> {
+    pub(super) fn store(&self, stream: Option<&StreamInfo>, limits: &Limits) -> Store<State> {
+        let who = Who { decoder: self.name.clone(), stream: stream.cloned() };
+        let want_starts = stream.is_some_and(|stream| stream.offsets);
         let state = State::new(who, Limiter::new(limits), limits.output, want_starts);
         let mut store = Store::new(&self.engine.engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -165,7 +168,7 @@ impl Inner {
     }
 
     fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
-        let mut store = self.store(self.name.clone(), &Limits::default(), false);
+        let mut store = self.store(None, &Limits::default());
         let asked = self
             .pre
             .instantiate(&mut store)

@@ -143,8 +143,7 @@ impl Stream {
         limits: &Limits,
     ) -> Result<Self, Fault> {
         let inner = &plugin.inner;
-        let who = format!("channel `{}`", info.channel);
-        let mut store = inner.store(who, limits, info.offsets);
+        let mut store = inner.store(Some(info), limits);
         let bindings = match inner.pre.instantiate(&mut store) {
             Ok(bindings) => bindings,
             Err(error) => return Err(explain(&error, store.data(), limits)),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use log::Level;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pipemill_ring::host::Ring;
 
@@ -15,6 +16,7 @@ use crate::channel::Failure;
 use crate::ring::{RingSink, report};
 use crate::stop::Stop;
 use crate::telemetry::State;
+use crate::telemetry::log::about;
 
 enum News {
     Failed(Arc<Ring>, Box<Failure>),
@@ -142,7 +144,7 @@ fn serve(line: Line, teller: &Teller, stop: &Stop, tell: &AtomicBool) {
     watched.end(outcome);
     match watched.state() {
         State::Failed(failure) => {
-            log::error!("{failure}");
+            about(Level::Error, failure, format_args!("{failure}"));
             ring.fail(report(failure));
             teller.tell(News::Failed(ring, Box::new(failure.clone())));
         }

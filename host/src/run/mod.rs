@@ -28,7 +28,8 @@ use crate::config::{Config, Source};
 use crate::decode::Engine;
 use crate::stop::Stop;
 use crate::telemetry::status::Status;
-use crate::telemetry::{Bound, MetricsError, MetricsServer, Overview};
+use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
+use crate::telemetry::{Bound, MetricsError, MetricsServer, Overview, State, Watched};
 
 pub use channels::{Line, NotReady, load, prepare};
 pub use command::CommandError;
@@ -115,7 +116,7 @@ pub fn run(
         config.metrics.as_ref().map(|listen| Bound::bind(listen, config.allow_other_users));
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
-    let lines = prepare(config, &engine, &stop)?;
+    let mut lines = prepare(config, &engine, &stop)?;
     let rings: Vec<_> = lines.iter().map(|line| line.watched.ring.clone()).collect();
     if let Some(signal) = signals.next_ending() {
         log::info!("stopping before anything was started: {signal}");
@@ -130,6 +131,8 @@ pub fn run(
     let metrics = metrics.map(|bound| MetricsServer::start(bound, overview)).transpose()?;
     let names: Vec<_> = rings.iter().map(|ring| ring.config().channel.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());
+    // A command has the terminal for itself.
+    let progress = (command.is_empty() && is_watched()).then(|| progress(&mut lines));
     let mut mills = Mills::start(lines, stop)?;
     let patience = Patience { stop: config.stop_timeout, fail: config.fail_grace };
     let (code, settle) = if command.is_empty() {
@@ -151,8 +154,19 @@ pub fn run(
         wait::wait(signals, &mills, Some(until));
         mills.hear();
     }
-    drop((server, metrics));
+    drop((server, metrics, progress));
     Ok(Ended { code, failures: mills.into_failures() })
+}
+
+fn progress(lines: &mut [Line]) -> Progress {
+    let shown = |line: &mut Line| {
+        let (total, watched) = (line.channel.source.total(), line.watched.clone());
+        let name = Some(watched.name.clone());
+        let is_running = |watched: &Watched| matches!(watched.state(), State::Running);
+        let look = move || is_running(&watched).then(|| Look::at(&watched.meter));
+        Shown { name, total, look: Box::new(look) }
+    };
+    Progress::of(lines.iter_mut().map(shown).collect())
 }
 
 /// Where consumers connect if the configuration does not say: a folder that is this user's alone.

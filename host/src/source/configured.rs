@@ -45,7 +45,10 @@ impl Sources {
                 })
             }
             From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, 0, stop)),
-            From::S3(settings) => Box::new(s3::Objects::new(self.s3.get()?, *settings, 0, stop)),
+            From::S3(settings) => {
+                let settings = s3::Settings { channel: Some(channel.to_owned()), ..*settings };
+                Box::new(s3::Objects::new(self.s3.get()?, settings, 0, stop))
+            }
             From::Stdin { compression } => Box::new(stdin(compression, stop)),
         })
     }

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::wrap::Wrapped;
-use super::{Compression, Input, Object, Order, Source, SourceError, Step, open, order};
+use super::{
+    Compression, Input, Object, Order, Source, SourceError, Step, Total, open, order, wrap,
+};
 use crate::stop::Stop;
 
 /// Which files.
@@ -51,9 +53,29 @@ impl Reading {
             return Ok(input);
         }
         // What is inflated, or comes through a pipe, has no length to know beforehand.
-        let plain = matches!(compression, Compression::Auto | Compression::None);
-        let size = std::fs::metadata(path).ok().filter(|file| plain && file.is_file());
+        let size =
+            std::fs::metadata(path).ok().filter(|file| self.is_plain(name) && file.is_file());
         Ok(Box::new(Wrapped::new(name.to_owned(), input, size.map(|file| file.len()))))
+    }
+
+    /// Whether an object of this name is read as it is stored, as far as its name tells.
+    fn is_plain(&self, name: &str) -> bool {
+        matches!(self.compression.of(name), Compression::Auto | Compression::None)
+    }
+
+    /// The bytes that are read of an object of so many bytes, if its name tells.
+    pub(super) fn length(&self, name: &str, stored: u64) -> Option<u64> {
+        let wrapped = || if self.wrap { wrap::length(stored) } else { stored };
+        self.is_plain(name).then(wrapped)
+    }
+
+    /// The bytes that are read of all of these, if they can be known beforehand.
+    pub(super) fn length_of_all(&self, files: &[PathBuf]) -> Option<u64> {
+        let length = |path: &PathBuf| {
+            let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+            self.length(&path.to_string_lossy(), file.len())
+        };
+        files.iter().map(length).sum()
     }
 }
 
@@ -64,12 +86,13 @@ pub struct Files {
     stop: Stop,
     epoch: u32,
     rest: Option<std::vec::IntoIter<PathBuf>>,
+    total: Option<Total>,
 }
 
 impl Files {
     /// Reads files, in the epochs from this one on, up to number `reading.epochs`.
     pub fn new(pattern: Pattern, reading: Reading, first_epoch: u32, stop: Stop) -> Self {
-        Self { pattern, reading, stop, epoch: first_epoch, rest: None }
+        Self { pattern, reading, stop, epoch: first_epoch, rest: None, total: None }
     }
 
     fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
@@ -83,7 +106,13 @@ impl Source for Files {
             return Ok(Step::End);
         }
         if self.rest.is_none() {
-            self.rest = Some(self.list()?.into_iter());
+            let files = self.list()?;
+            if let Some(total) = &self.total
+                && let Some(bytes) = self.reading.length_of_all(&files)
+            {
+                total.tell(self.epoch, bytes);
+            }
+            self.rest = Some(files.into_iter());
         }
         let Some(path) = self.rest.as_mut().and_then(Iterator::next) else {
             self.rest = None;
@@ -97,6 +126,10 @@ impl Source for Files {
 
     fn end_epoch(&mut self) {
         self.rest = Some(Vec::new().into_iter());
+    }
+
+    fn total(&mut self) -> Total {
+        self.total.get_or_insert_default().clone()
     }
 }
 

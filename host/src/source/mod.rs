@@ -11,6 +11,7 @@ mod open;
 mod order;
 mod paths;
 pub mod s3;
+mod total;
 mod wait;
 mod wrap;
 
@@ -22,6 +23,7 @@ pub use files::{Files, Pattern, Reading};
 pub use inflate::Compression;
 pub use order::{Order, Shard};
 pub use paths::{Paths, stdin};
+pub use total::Total;
 
 /// The bytes of one object.
 pub trait Input: Send {
@@ -76,6 +78,12 @@ pub trait Source: Send {
 
     /// Leaves out what remains of the current epoch.
     fn end_epoch(&mut self);
+
+    /// Where it tells how many bytes an epoch has, if it can know that: from the next list on, for which it may have
+    /// to look at each object.
+    fn total(&mut self) -> Total {
+        Total::default()
+    }
 }
 
 /// Why a source can't go on.

@@ -66,6 +66,7 @@ fn enlarge(path: &str, file: &File, pipe: usize) {
         if fcntl(file, FcntlArg::F_SETPIPE_SZ(size as i32)).is_ok() {
             if size < pipe {
                 log::warn!(
+                    object = path;
                     "{path}: the kernel gives this pipe {size} bytes, not {pipe}; \
                     /proc/sys/fs/pipe-max-size and pipe-user-pages-soft set the limits"
                 );
@@ -74,7 +75,7 @@ fn enlarge(path: &str, file: &File, pipe: usize) {
         }
         size /= 2;
     }
-    log::warn!("{path}: the kernel does not let this pipe grow; it stays slow");
+    log::warn!(object = path; "{path}: the kernel does not let this pipe grow; it stays slow");
 }
 
 /// A regular file.

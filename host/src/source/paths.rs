@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::s3::{self, Access, Address, OnDemand, What};
-use super::{Compression, Files, Object, Pattern, Reading, Source, SourceError, Step};
+use super::{Compression, Files, Object, Pattern, Reading, Source, SourceError, Step, Total};
 use crate::stop::Stop;
 
 /// The objects that a command line names, one after the other: paths of files and FIFOs, folders, addresses
@@ -19,6 +19,7 @@ pub struct Paths {
     s3: OnDemand,
     access: Access,
     stop: Stop,
+    total: Option<Total>,
 }
 
 impl Paths {
@@ -26,7 +27,7 @@ impl Paths {
     /// prefix, gives them as `reading.order` has it, and not sharing them with other names.
     pub fn new(names: Vec<String>, reading: Reading, access: Access, stop: Stop) -> Self {
         let s3 = OnDemand::new(None);
-        Self { names, begun: 0, epoch: 0, several: None, reading, s3, access, stop }
+        Self { names, begun: 0, epoch: 0, several: None, reading, s3, access, stop, total: None }
     }
 
     /// What the name stands for, if that is several objects.
@@ -40,8 +41,10 @@ impl Paths {
             let mut settings = s3::Settings::new(What::Named(address));
             settings.access = self.access.clone();
             settings.reading = self.this_epoch();
-            let stop = self.stop.clone();
-            return Ok(Some(Box::new(s3::Objects::new(s3, settings, self.epoch, stop))));
+            // Of several names, nobody adds up.
+            let total = self.total.clone().filter(|_| self.names.len() == 1);
+            let (stop, total) = (self.stop.clone(), total.unwrap_or_default());
+            return Ok(Some(Box::new(s3::Objects::telling(s3, settings, self.epoch, stop, total))));
         }
         if Path::new(name).is_dir() {
             let pattern = Pattern::Folder(name.into());
@@ -53,6 +56,20 @@ impl Paths {
 }
 
 impl Paths {
+    /// The bytes of what all names stand for, where those are files and folders.
+    fn length(&self) -> Option<u64> {
+        let length = |name: &String| {
+            let path = Path::new(name);
+            if path.is_dir() {
+                let files = Pattern::Folder(path.into()).list().ok()?;
+                let files = self.reading.order.arrange(files, self.epoch);
+                return self.reading.length_of_all(&files);
+            }
+            self.reading.length_of_all(&[path.into()])
+        };
+        self.names.iter().map(length).sum()
+    }
+
     fn this_epoch(&self) -> Reading {
         Reading { epochs: self.epoch + 1, ..self.reading }
     }
@@ -74,6 +91,12 @@ impl Source for Paths {
                 (self.begun, self.epoch) = (0, self.epoch + 1);
                 return Ok(Step::EpochEnd(self.epoch - 1));
             };
+            if self.begun == 0
+                && let Some(total) = &self.total
+                && let Some(bytes) = self.length()
+            {
+                total.tell(self.epoch, bytes);
+            }
             self.begun += 1;
             self.several = self.several(&name)?;
             if self.several.is_none() {
@@ -86,6 +109,10 @@ impl Source for Paths {
     fn end_epoch(&mut self) {
         self.begun = self.names.len();
         self.several = None;
+    }
+
+    fn total(&mut self) -> Total {
+        self.total.get_or_insert_default().clone()
     }
 }
 

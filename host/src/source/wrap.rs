@@ -65,6 +65,11 @@ impl Wrapped {
     }
 }
 
+/// The length of the record of an object of this size.
+pub(super) fn length(size: u64) -> u64 {
+    8 + size + padding(size) as u64
+}
+
 fn header(size: u64) -> Vec<u8> {
     // No larger one gets here.
     [MAGIC.to_le_bytes(), (size as u32).to_le_bytes()].concat()

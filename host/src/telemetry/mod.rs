@@ -1,20 +1,24 @@
 //! What the host says about itself while it runs.
 //!
-//! `log` is where its lines go. `watched` is a channel as it is seen from outside, `overview` all of them and
+//! `log` is where its lines go, `json` how they are written for machines, and `fields` what those are told of places
+//! and sums. `progress` shows a
+//! person how far channels are. `watched` is a channel as it is seen from outside, `overview` all of them and
 //! `process` what they take of the machine; `verdict` says which stage holds a channel back, `summary` what it did.
 //! That is told as `metrics` and as `status`, which `serve` hands out.
 
-mod log;
+mod fields;
+mod json;
+pub mod log;
 mod metrics;
 mod overview;
 mod process;
+pub mod progress;
 mod serve;
 pub mod status;
 mod summary;
 mod verdict;
 mod watched;
 
-pub use self::log::start_log;
 pub use overview::Overview;
 pub use serve::{Bound, MetricsError, MetricsServer};
 pub use verdict::Verdict;

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use log::{Level, kv};
 use pipemill_ring::host::Ring;
 
+use super::log::about;
 use super::summary;
 use crate::channel::{Failure, Meter, Outcome};
 use crate::config::Source;
@@ -57,7 +59,10 @@ impl Watched {
     pub fn new(name: &str, source: &Source, decoder: &str, ring: Arc<Ring>) -> Self {
         let (told_name, told_source) = (name.to_owned(), source.clone());
         let meter = Meter::telling(move |epoch| {
-            log::info!("{}", summary::of_epoch(&told_name, &told_source, epoch));
+            let fields: [&dyn kv::Source; 3] =
+                [&("channel", &told_name), &("epoch", epoch.number), &epoch.totals];
+            let line = summary::of_epoch(&told_name, &told_source, epoch);
+            about(Level::Info, &fields, format_args!("{line}"));
         });
         let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
         Self { name, source, decoder, meter, ring, outcome: OnceLock::new() }
@@ -66,7 +71,9 @@ impl Watched {
     /// It has ended so: logs what it did.
     pub fn end(&self, outcome: Outcome) {
         let totals = self.meter.totals();
-        log::info!("{}", summary::of_channel(&self.name, &self.source, &totals, &outcome));
+        let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
+        let line = summary::of_channel(&self.name, &self.source, &totals, &outcome);
+        about(Level::Info, &fields, format_args!("{line}"));
         // It ends once.
         let _ = self.outcome.set(outcome);
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use pipemill_s3_test::credentials::{Answers, Credentials, Failure};
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
-use pipemill_tests::pipemill;
 use pipemill_tests::place::Place;
-use pipemill_tests::process::{Ended, finish};
+use pipemill_tests::process::{Ended, LOG_FORMAT, finish};
+use pipemill_tests::{consumer, pipemill};
 
 const BUCKET: &str = "bucket";
 
@@ -85,7 +85,7 @@ fn from_the_container_renewed_while_it_is_read() {
                   source = { s3 = \"s3://bucket/many/\", concurrency = 1, epochs = 2 }\n";
     place.write("run.toml", config);
     let mut command = command(&place, &proxy.endpoint(), &["run", "-c", "run.toml", "--"]);
-    command.arg(pipemill_tests::consumer!()).arg("train");
+    command.arg(consumer!()).arg("train");
     command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", credentials.uri());
     let ended = finish(&mut command).with_code(0);
     assert_eq!(ended.text().matches("epoch 0 30").count(), 1, "{ended:#?}");
@@ -141,9 +141,13 @@ fn nothing_secret_is_shown() {
         &["ls", "s3://bucket/"],
         &["config", "show", "run.toml"],
         &["cat", "-d", "lines", "s3://nob/"],
+        &["run", "-c", "run.toml", "--", consumer!(), "train"],
     ] {
         let mut command = signed(&place, &server, &server.endpoint(), args);
-        command.env("PIPEMILL_LOG", "trace").env("AWS_SESSION_TOKEN", token);
+        command
+            .env("PIPEMILL_LOG", "trace")
+            .env(LOG_FORMAT, "json")
+            .env("AWS_SESSION_TOKEN", token);
         let ended = finish(&mut command);
         let said = format!("{}{}", ended.stderr, ended.text());
         assert!(!said.contains(server.secret_key()) && !said.contains(token), "{args:?}: {said}");

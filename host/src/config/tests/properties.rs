@@ -119,6 +119,7 @@ fn s3() -> impl Strategy<Value = Source> {
                 s3::Access { region, endpoint, profile, addressing, anonymous, requester_pays };
             let concurrency = concurrency as usize;
             Source::S3(Box::new(s3::Settings {
+                channel: None,
                 what,
                 access,
                 reading,

@@ -178,7 +178,10 @@ impl Body {
         if !restart {
             return Err(trouble.into_error(address));
         }
-        log::warn!("{}; it is read as it is now", trouble.into_error(address).message);
+        log::warn!(
+            channel = planner.reach.channel, object:% = address;
+            "{}; it is read as it is now", trouble.into_error(address).message
+        );
         let verify = planner.settings.verify;
         let target = self.reader.handle.block_on(head(&planner.reach, address, verify))?;
         let (target, (sender, parts)) = (Arc::new(target), unbounded_channel());

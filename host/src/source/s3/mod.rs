@@ -66,6 +66,8 @@ pub enum What {
 /// A channel's S3 source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
+    /// Its channel, for the log.
+    pub channel: Option<String>,
     /// Which objects.
     pub what: What,
     /// How to reach them.
@@ -92,6 +94,7 @@ impl Settings {
     /// Those in force if nothing else is said.
     pub fn new(what: What) -> Self {
         Self {
+            channel: None,
             what,
             access: Access::default(),
             reading: Reading::default(),
@@ -170,6 +173,7 @@ impl S3 {
     fn reach(&self, settings: &Settings) -> Reach {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         Reach {
+            channel: settings.channel.clone(),
             access: settings.access.clone(),
             client: clients.entry(settings.access.clone()).or_default().clone(),
             stall: settings.stall,
@@ -215,6 +219,7 @@ impl Drop for S3 {
 
 /// A channel's way to the server.
 struct Reach {
+    channel: Option<String>,
     access: Access,
     client: Arc<OnceCell<Client>>,
     stall: Duration,

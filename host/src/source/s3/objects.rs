@@ -14,7 +14,7 @@ use super::window::Window;
 use super::{S3, Settings, Task};
 use crate::source::chain::Chain;
 use crate::source::wrap::Wrapped;
-use crate::source::{Compression, Got, Input, Object, Source, SourceError, Step};
+use crate::source::{Compression, Got, Input, Object, Source, SourceError, Step, Total};
 use crate::stop::Stop;
 
 /// A channel's objects in S3, epoch after epoch.
@@ -34,11 +34,23 @@ pub struct Objects {
 impl Objects {
     /// Begins to fetch the epochs from this one on, up to number `reading.epochs`.
     pub fn new(s3: Arc<S3>, settings: Settings, first_epoch: u32, stop: Stop) -> Self {
+        Self::telling(s3, settings, first_epoch, stop, Total::default())
+    }
+
+    /// The same; `total` is told how many bytes each epoch has.
+    pub fn telling(
+        s3: Arc<S3>,
+        settings: Settings,
+        first_epoch: u32,
+        stop: Stop,
+        total: Total,
+    ) -> Self {
         let settings = Arc::new(settings);
         let planner = Planner {
             reach: Arc::new(s3.reach(&settings)),
             window: Window::new(s3.budget.clone(), settings.part, settings.concurrency),
             settings: settings.clone(),
+            total,
         };
         let reader = Reader { planner, handle: s3.handle().clone(), stop };
         let (items, conductor) = from_epoch(&reader, first_epoch);
@@ -110,6 +122,10 @@ impl Source for Objects {
 
     fn end_epoch(&mut self) {
         self.left = true;
+    }
+
+    fn total(&mut self) -> Total {
+        self.reader.planner.total.clone()
     }
 }
 

@@ -10,7 +10,7 @@ use super::fetch::{self, Target};
 use super::wait::{Waited, wait};
 use super::window::Window;
 use super::{Address, Reach, S3, Settings, Task, What, list, manifest};
-use crate::source::{SourceError, order};
+use crate::source::{Reading, SourceError, Total, order};
 use crate::stop::Stop;
 
 /// Objects listed ahead: two pages of a list, so that the next page is asked for while one is read.
@@ -45,6 +45,23 @@ pub(super) enum Entry {
     Object(Found),
     /// A line of an augmented manifest, numbered from 1.
     Line { number: u64, pieces: Vec<Piece> },
+}
+
+impl Entry {
+    /// The bytes that are read of it, if a list has told its size.
+    fn length(&self, reading: &Reading) -> Option<u64> {
+        match self {
+            Self::Object(Found { address, known }) => {
+                let size = match known {
+                    Known::Listed { size, .. } => *size,
+                    Known::Asked(target) => target.size,
+                    Known::Name => return None,
+                };
+                reading.length(&address.key, size)
+            }
+            Self::Line { .. } => None,
+        }
+    }
 }
 
 /// One attribute's value.
@@ -97,6 +114,8 @@ pub(super) struct Outlet {
     settings: Arc<Settings>,
     epoch: u32,
     number: u64,
+    /// Bytes that are read of those given on, as long as all are known.
+    bytes: Option<u64>,
     /// All of them, where they have to be shuffled.
     held: Vec<Entry>,
     next: mpsc::Sender<Result<Entry, SourceError>>,
@@ -112,14 +131,20 @@ impl Outlet {
         }
         match self.settings.reading.order.shard {
             Some(shard) if !shard.has(number) => Ok(()),
-            _ => self.next.send(Ok(entry)).await.map_err(|_| Gone::Unwanted),
+            _ => self.give_on(entry).await,
         }
+    }
+
+    async fn give_on(&mut self, entry: Entry) -> Result<(), Gone> {
+        let all = self.bytes.zip(entry.length(&self.settings.reading));
+        self.bytes = all.map(|(bytes, length)| bytes + length);
+        self.next.send(Ok(entry)).await.map_err(|_| Gone::Unwanted)
     }
 
     async fn end(&mut self) -> Result<(), Gone> {
         let held = std::mem::take(&mut self.held);
         for entry in self.settings.reading.order.arrange(held, self.epoch) {
-            self.next.send(Ok(entry)).await.map_err(|_| Gone::Unwanted)?;
+            self.give_on(entry).await?;
         }
         Ok(())
     }
@@ -131,6 +156,7 @@ pub(super) struct Planner {
     pub(super) reach: Arc<Reach>,
     pub(super) window: Arc<Window>,
     pub(super) settings: Arc<Settings>,
+    pub(super) total: Total,
 }
 
 /// An epoch's objects, one by one.
@@ -184,11 +210,14 @@ impl Planner {
     async fn list(self, epoch: u32, next: mpsc::Sender<Result<Entry, SourceError>>) {
         let settings = self.settings.clone();
         let failed = next.clone();
-        let mut out = Outlet { settings, epoch, number: 0, held: Vec::new(), next };
+        let mut out = Outlet { settings, epoch, number: 0, bytes: Some(0), held: Vec::new(), next };
         let listed = match self.list_into(&mut out).await {
             Ok(()) => out.end().await,
             other => other,
         };
+        if let (Ok(()), Some(bytes)) = (&listed, out.bytes) {
+            self.total.tell(epoch, bytes);
+        }
         if let Err(Gone::Failed(error)) = listed {
             // Nobody may want to know any more.
             let _ = failed.send(Err(error)).await;
@@ -396,6 +425,7 @@ pub fn listing(
         reach: Arc::new(s3.reach(&settings)),
         window: Window::new(s3.budget.clone(), settings.part, settings.concurrency),
         settings,
+        total: Total::default(),
     };
     let mut plan = s3.handle().block_on(async { Plan::begin(planner, epoch) });
     loop {

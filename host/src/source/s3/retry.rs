@@ -58,6 +58,7 @@ impl Tries {
         }
         log::log!(
             if self.count == 3 { log::Level::Warn } else { log::Level::Debug },
+            channel = reach.channel, object:% = address, tries = self.count;
             "{address}: {what}; try {} will follow",
             self.count + 1
         );
