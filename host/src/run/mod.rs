@@ -18,6 +18,7 @@ mod wait;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipemill_ring::host::{EndpointError, Server, ServerError};
@@ -26,6 +27,7 @@ use crate::channel::Failure;
 use crate::config::{Config, Source};
 use crate::decode::Engine;
 use crate::stop::Stop;
+use crate::telemetry::Watched;
 
 pub use channels::{Line, NotReady, load, prepare};
 pub use command::CommandError;
@@ -93,7 +95,8 @@ pub struct Ended {
 }
 
 /// Serves the channels until the command has ended, or, without one, until all has been consumed. To be
-/// called by the main thread, and `signals` taken with or without a command as it is here.
+/// called by the main thread, and `signals` taken with or without a command as it is here. `watch` is given the
+/// channels before they begin.
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running then.
@@ -102,11 +105,13 @@ pub fn run(
     command: &[OsString],
     environment: &[(String, String)],
     signals: &Signals,
+    watch: impl FnOnce(&[Arc<Watched>]),
 ) -> Result<Ended, StartError> {
     let stop = Stop::new()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let lines = prepare(config, &engine, &stop)?;
-    let rings: Vec<_> = lines.iter().map(|line| line.watched.ring.clone()).collect();
+    let channels: Vec<_> = lines.iter().map(|line| line.watched.clone()).collect();
+    let rings: Vec<_> = channels.iter().map(|channel| channel.ring.clone()).collect();
     if let Some(signal) = signals.next_ending() {
         log::info!("stopping before anything was started: {signal}");
         return Ok(Ended { code: Some(128 + signal as u8), failures: Vec::new() });
@@ -115,6 +120,7 @@ pub fn run(
     let server = Server::start(&socket, config.allow_other_users, rings.clone())?;
     let names: Vec<_> = rings.iter().map(|ring| ring.config().channel.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());
+    watch(&channels);
     let mut mills = Mills::start(lines, stop)?;
     let patience = Patience { stop: config.stop_timeout, fail: config.fail_grace };
     let (code, settle) = if command.is_empty() {
