@@ -59,14 +59,14 @@ def run(*args, stdin=None, **more):
 
 @pytest.fixture
 def host(tmp_path):
-    """Starts `pipemill run` on a configuration whose socket lies in `tmp_path`, with a script."""
+    """Starts `pipemill run` on a configuration whose socket lies in `tmp_path`, with a script and more options."""
     started = []
 
-    def start(channels, script=None):
+    def start(channels, script=None, *more):
         socket = tmp_path / "s" / "pipemill.sock"
         config = tmp_path / "pipemill.toml"
         config.write_text(f'socket = "{socket}"\n{channels}')
-        args = [PIPEMILL, "run", "--config", str(config)]
+        args = [PIPEMILL, "run", "--config", str(config), *map(str, more)]
         if script is not None:
             path = tmp_path / f"script{len(started)}.py"
             path.write_text("import pipemill, sys, json\n" + script)

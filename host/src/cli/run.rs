@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::config;
 use super::exit::{self, Refusal};
 use crate::config::Config;
 use crate::run::{self, Ended, Signals, StartError};
 use crate::sagemaker::{self, Platform};
+use crate::telemetry::{Report, Watched};
 
 /// What the platform starts a training container with, behind the entrypoint's own arguments.
 const TRAIN: &str = "train";
@@ -28,6 +30,9 @@ pub(super) struct Args {
     /// The configuration; on SageMaker it may be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Write a page about the run into this file when it is over: HTML that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// What SageMaker starts a container with: accepted, and without effect
     #[arg(value_parser = [TRAIN], value_name = "train")]
     train: Option<String>,
@@ -59,12 +64,39 @@ fn attempt(args: &Args, base: Option<PathBuf>) -> Result<(), Refusal> {
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
         tell(Refusal { code: exit::SYSTEM, why: format!("can't start: {error}") })
     })?;
+    let report = args.report.as_deref().map(|file| Report::new(file, &args.command)).transpose();
+    let mut report = report.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
+    let result = serve(args, base, &signals, report.as_mut(), tell);
+    if let Some(report) = report {
+        match &result {
+            Ok(()) => report.write(0, ""),
+            Err(Refusal { code, why }) => report.write(*code, why),
+        }
+    }
+    result
+}
+
+fn serve(
+    args: &Args,
+    base: Option<PathBuf>,
+    signals: &Signals,
+    mut report: Option<&mut Report>,
+    tell: impl Fn(Refusal) -> Refusal,
+) -> Result<(), Refusal> {
     let platform = base.map(Platform::read).transpose();
     let platform = platform.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
-    let config = configuration(args, platform.as_ref()).map_err(tell)?;
+    let config = configuration(args, platform.as_ref()).map_err(&tell)?;
+    if let Some(report) = &mut report {
+        report.configured(crate::config::show(&config));
+    }
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(Platform::environment).unwrap_or_default();
-    match run::run(&config, command, &environment, &signals) {
+    let watch = |channels: &[Arc<Watched>]| {
+        if let Some(report) = report {
+            report.watch(channels);
+        }
+    };
+    match run::run(&config, command, &environment, signals, watch) {
         Ok(ended) => result(&ended, command),
         Err(error) => {
             let code = match &error {
@@ -108,7 +140,10 @@ fn result(ended: &Ended, command: &[OsString]) -> Result<(), Refusal> {
     match ended.code {
         Some(code) if code != 0 => {
             let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-            let own = format!("the command `{}` ended with code {code}", words.join(" "));
+            let own = match words.as_slice() {
+                [] => format!("ended by signal {}", code.saturating_sub(128)),
+                words => format!("the command `{}` ended with code {code}", words.join(" ")),
+            };
             // The cause first.
             let why = failures.into_iter().chain([own]).collect::<Vec<_>>().join("\n");
             Err(Refusal { code, why })

@@ -27,8 +27,8 @@ use crate::channel::Failure;
 use crate::config::{Config, Source};
 use crate::decode::Engine;
 use crate::stop::Stop;
-use crate::telemetry::status::Status;
 use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
+use crate::telemetry::status::Status;
 use crate::telemetry::{Bound, MetricsError, MetricsServer, Overview, State, Watched};
 
 pub use channels::{Line, NotReady, load, prepare};
@@ -100,7 +100,8 @@ pub struct Ended {
 }
 
 /// Serves the channels until the command has ended, or, without one, until all has been consumed. To be
-/// called by the main thread, and `signals` taken with or without a command as it is here.
+/// called by the main thread, and `signals` taken with or without a command as it is here. `watch` is given the
+/// channels before they begin.
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running then.
@@ -109,6 +110,7 @@ pub fn run(
     command: &[OsString],
     environment: &[(String, String)],
     signals: &Signals,
+    watch: impl FnOnce(&[Arc<Watched>]),
 ) -> Result<Ended, StartError> {
     let stop = Stop::new()?;
     // Whoever asks before all is ready has to wait, and is not refused.
@@ -117,20 +119,21 @@ pub fn run(
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let mut lines = prepare(config, &engine, &stop)?;
-    let rings: Vec<_> = lines.iter().map(|line| line.watched.ring.clone()).collect();
+    let channels: Vec<_> = lines.iter().map(|line| line.watched.clone()).collect();
+    let rings: Vec<_> = channels.iter().map(|channel| channel.ring.clone()).collect();
     if let Some(signal) = signals.next_ending() {
         log::info!("stopping before anything was started: {signal}");
         return Ok(Ended { code: Some(128 + signal as u8), failures: Vec::new() });
     }
     let socket = config.socket.clone().unwrap_or_else(default_socket);
-    let watched = lines.iter().map(|line| line.watched.clone()).collect();
-    let overview = Arc::new(Overview::new(watched, stop.clone()));
+    let overview = Arc::new(Overview::new(channels.clone(), stop.clone()));
     let told = overview.clone();
     let status: StatusText = Box::new(move || Status::of(&told).json());
     let server = Server::start(&socket, config.allow_other_users, rings.clone(), Some(status))?;
     let metrics = metrics.map(|bound| MetricsServer::start(bound, overview)).transpose()?;
     let names: Vec<_> = rings.iter().map(|ring| ring.config().channel.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());
+    watch(&channels);
     // A command has the terminal for itself.
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut lines));
     let mut mills = Mills::start(lines, stop)?;

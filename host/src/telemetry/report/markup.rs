@@ -1,0 +1,81 @@
+//! Text that comes from outside, as it may stand in HTML: whatever it holds, it stays text.
+
+use std::fmt::{self, Display, Write};
+
+/// Shows a text, escaped for HTML's text and for attributes in quotes. Characters that nobody sees or that turn the
+/// direction of what follows are shown by their numbers.
+pub(super) struct Text<T>(pub(super) T);
+
+impl<T: Display> Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for char in text.chars() {
+            match char {
+                '&' => self.0.write_str("&amp;")?,
+                '<' => self.0.write_str("&lt;")?,
+                '>' => self.0.write_str("&gt;")?,
+                '"' => self.0.write_str("&quot;")?,
+                '\'' => self.0.write_str("&#39;")?,
+                '\n' | '\t' => self.0.write_char(char)?,
+                _ if is_hidden(char) => write!(self.0, "\\u{{{:x}}}", u32::from(char))?,
+                _ => self.0.write_char(char)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows a sentence as [`Text`] does, and what stands between backticks as code.
+pub(super) struct Prose<'a>(pub(super) &'a str);
+
+impl Display for Prose<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((before, code, behind)) = first_code(rest) {
+            write!(f, "{}<code>{}</code>", Text(before), Text(code))?;
+            rest = behind;
+        }
+        Text(rest).fmt(f)
+    }
+}
+
+/// What is before the first pair of backticks, between and behind them.
+fn first_code(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, behind) = rest.split_once('`')?;
+    Some((before, code, behind))
+}
+
+/// Control characters, and those that change the direction, or have no width.
+fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        let hostile = "</td><script>alert('1')</script>\" onload=\"x & \u{202e}txt.\0\u{7f}";
+        assert_eq!(
+            Text(hostile).to_string(),
+            "&lt;/td&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot; onload=&quot;x &amp; \
+             \\u{202e}txt.\\u{0}\\u{7f}"
+        );
+        assert_eq!(
+            Prose("see `<a>` and `b`, not `c").to_string(),
+            "see <code>&lt;a&gt;</code> and <code>b</code>, not `c"
+        );
+        assert_eq!(Text("äöü 数据 🙂\n").to_string(), "äöü 数据 🙂\n");
+    }
+}

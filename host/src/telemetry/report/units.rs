@@ -1,0 +1,146 @@
+//! Numbers as a person reads them.
+
+use std::time::Duration;
+
+/// Between groups of three digits: narrow, and no place for a new line.
+const THIN: char = '\u{202f}';
+/// Between a number and its unit.
+const SPACE: char = '\u{a0}';
+
+/// A whole number, in groups of three digits.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(THIN);
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A whole number that a machine can read, too.
+pub(super) fn counted(number: u64) -> String {
+    format!("<data value=\"{number}\">{}</data>", count(number))
+}
+
+/// A number with three digits that count, and a prefix for thousands: `1.23 M`, with what it counts behind.
+pub(super) fn scaled(number: f64, unit: &str) -> String {
+    const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    let (mut number, mut prefix) = (number, 0);
+    // What would be rounded to 1000 is one of the next.
+    while number >= 999.5 && prefix + 1 < PREFIXES.len() {
+        number /= 1000.0;
+        prefix += 1;
+    }
+    let (number, unit) = (digits(number), format!("{}{unit}", PREFIXES[prefix]));
+    if unit.is_empty() { number } else { format!("{number}{SPACE}{unit}") }
+}
+
+fn digits(number: f64) -> String {
+    let places = match number {
+        number if number >= 99.95 || number == 0.0 => 0,
+        number if number >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{number:.places$}");
+    if places == 0 {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Bytes of memory, in the units of the configuration.
+pub(super) fn memory(bytes: u64) -> String {
+    const MIB: f64 = 1024.0 * 1024.0;
+    format!("{}{SPACE}MiB", digits(bytes as f64 / MIB))
+}
+
+/// A time, to two units.
+pub(super) fn time(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds == 0.0 {
+        return format!("0{SPACE}s");
+    }
+    if seconds < 0.001 {
+        return format!("{}{SPACE}µs", digits(seconds * 1e6));
+    }
+    if seconds < 0.9995 {
+        return format!("{}{SPACE}ms", digits(seconds * 1e3));
+    }
+    if seconds < 59.95 {
+        return format!("{}{SPACE}s", digits(seconds));
+    }
+    let whole = seconds.round() as u64;
+    let two = |large: u64, unit: &str, small: u64, other: &str| match small {
+        0 => format!("{large}{SPACE}{unit}"),
+        _ => format!("{large}{SPACE}{unit} {small}{SPACE}{other}"),
+    };
+    match whole {
+        0..3600 => two(whole / 60, "min", whole % 60, "s"),
+        3600..86400 => two(whole / 3600, "h", whole / 60 % 60, "min"),
+        _ => two(whole / 86400, "d", whole / 3600 % 24, "h"),
+    }
+}
+
+/// The part of a whole, in percent.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.0}{SPACE}%", 100.0 * part)
+}
+
+/// A date and time of the Gregorian calendar, UTC, from seconds after 1970 began.
+pub(super) fn date(seconds: u64) -> String {
+    // Days in cycles of 400 years that begin with a 1st of March, so that a leap day is the last of its year;
+    // after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+    let days = seconds / 86400 + 719_468;
+    let (cycle, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = 400 * cycle + year + u64::from(month <= 2);
+    let (hours, minutes, seconds) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}{SPACE}{hours:02}:{minutes:02}:{seconds:02}{SPACE}UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(123), "123");
+        assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!(scaled(0.0, "B/s"), "0\u{a0}B/s");
+        assert_eq!(scaled(999.4, ""), "999");
+        assert_eq!(scaled(999.7, ""), "1\u{a0}k");
+        assert_eq!(scaled(1_234_567.0, "B/s"), "1.23\u{a0}MB/s");
+        assert_eq!(scaled(45_600_000.0, "B"), "45.6\u{a0}MB");
+        assert_eq!(memory(1_179_648), "1.12\u{a0}MiB");
+        assert_eq!(percent(0.284), "28\u{a0}%");
+    }
+
+    #[test]
+    fn times_are_readable() {
+        let of = |millis| time(Duration::from_millis(millis)).replace('\u{a0}', " ");
+        let said = [0, 1, 750, 1000, 12_340, 250_000, 3_600_000, 7_380_000, 90_000_000].map(of);
+        let expected =
+            ["0 s", "1 ms", "750 ms", "1 s", "12.3 s", "4 min 10 s", "1 h", "2 h 3 min", "1 d 1 h"];
+        assert_eq!(said, expected);
+        assert_eq!(time(Duration::from_nanos(1500)), "1.5\u{a0}µs");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let of = |seconds| date(seconds).replace('\u{a0}', " ");
+        assert_eq!(of(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(of(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(of(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(of(951_868_800), "2000-03-01 00:00:00 UTC");
+        assert_eq!(of(1_795_305_851), "2026-11-22 00:04:11 UTC");
+        assert_eq!(of(4_107_542_400), "2100-03-01 00:00:00 UTC");
+    }
+}
