@@ -10,6 +10,7 @@ mod channels;
 mod command;
 mod ending;
 mod grace;
+mod memory;
 mod mills;
 mod reaper;
 mod signals;
@@ -36,6 +37,7 @@ pub use signals::Signals;
 use beside::Beside;
 use command::Command;
 use ending::Patience;
+use memory::Kills;
 use mills::Mills;
 use reaper::Reaper;
 use terminal::Terminal;
@@ -60,6 +62,9 @@ pub enum StartError {
         #[from]
         error: ServerError,
     },
+    /// The container's memory.
+    #[error("{0}")]
+    TooTight(String),
     /// The command.
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -92,6 +97,8 @@ pub struct Ended {
     pub code: Option<u8>,
     /// The channels that failed.
     pub failures: Vec<Failure>,
+    /// That the kernel killed meanwhile, because of the container's memory limit, and what to do.
+    pub out_of_memory: Option<String>,
 }
 
 /// Serves the channels until the command has ended, or, without one, until all has been consumed. To be
@@ -105,13 +112,18 @@ pub fn run(
     environment: &[(String, String)],
     signals: &Signals,
 ) -> Result<Ended, StartError> {
+    if let Some(why) = memory::too_tight(config) {
+        return Err(StartError::TooTight(why));
+    }
+    let kills = Kills::so_far();
     let stop = Stop::new()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let lines = prepare(config, &engine, &stop)?;
     let rings: Vec<_> = lines.iter().map(|line| line.ring.clone()).collect();
     if let Some(signal) = signals.next_ending() {
         log::info!("stopping before anything was started: {signal}");
-        return Ok(Ended { code: Some(128 + signal as u8), failures: Vec::new() });
+        let code = Some(128 + signal as u8);
+        return Ok(Ended { code, failures: Vec::new(), out_of_memory: None });
     }
     let socket = config.socket.clone().unwrap_or_else(default_socket);
     let server = Server::start(&socket, config.allow_other_users, rings.clone())?;
@@ -139,7 +151,11 @@ pub fn run(
         mills.hear();
     }
     drop(server);
-    Ok(Ended { code, failures: mills.into_failures() })
+    let out_of_memory = kills.since();
+    if let Some(what) = &out_of_memory {
+        log::error!("{what}");
+    }
+    Ok(Ended { code, failures: mills.into_failures(), out_of_memory })
 }
 
 /// Where consumers connect if the configuration does not say: a folder that is this user's alone.
