@@ -1,7 +1,9 @@
 //! The memory limit of a container: rings that can't fit are refused before the kernel kills for them, and a kill is
 //! told.
 
-use crate::config::{Config, show_size};
+use nix::unistd::{Pid, getpid};
+
+use crate::config::{Config, Ring, show_size};
 use crate::container::{killed_for_memory, memory_limit};
 
 /// What the host needs beside the rings, at least: its code, decoders, threads.
@@ -14,8 +16,7 @@ pub(super) fn too_tight(config: &Config) -> Option<String> {
 }
 
 fn why_too_tight(config: &Config, limit: u64) -> Option<String> {
-    let bytes = |ring: &crate::config::Ring| ring.slots as u64 * ring.slot as u64;
-    let rings: u64 = config.channels.iter().map(|channel| bytes(&channel.ring)).sum();
+    let rings = rings(config);
     (rings + OWN > limit).then(|| {
         let each = config.channels.iter().map(|channel| {
             format!("`{}` {}", channel.name, show_size(bytes(&channel.ring)))
@@ -29,6 +30,34 @@ fn why_too_tight(config: &Config, limit: u64) -> Option<String> {
             show_size(limit),
         )
     })
+}
+
+fn bytes(ring: &Ring) -> u64 {
+    ring.slots as u64 * ring.slot as u64
+}
+
+fn rings(config: &Config) -> u64 {
+    config.channels.iter().map(|channel| bytes(&channel.ring)).sum()
+}
+
+/// Where the container's limit is met, the kernel kills the process that it holds for the largest. All rings count as
+/// this process's, so that it would be this one, process 1, which takes all others with it and can tell nothing. So
+/// the command, and what it starts, has as much added as the rings are.
+pub(super) fn weigh(command: Pid, config: &Config) {
+    let Some(limit) = memory_limit().filter(|_| getpid() == Pid::from_raw(1)) else {
+        return;
+    };
+    // In thousandths of the limit; more than the rings, for what else this process has.
+    let more = (1_000 * (rings(config) + OWN)).div_ceil(limit.max(1));
+    let weigh = || -> std::io::Result<()> {
+        let own = std::fs::read_to_string("/proc/self/oom_score_adj")?;
+        let own: i64 = own.trim().parse().map_err(std::io::Error::other)?;
+        let score = (own + more as i64).min(1_000);
+        std::fs::write(format!("/proc/{command}/oom_score_adj"), score.to_string())
+    };
+    if let Err(error) = weigh() {
+        log::debug!("the kernel will kill pipemill before the command if memory is short: {error}");
+    }
 }
 
 /// What the kernel did before the command was started.

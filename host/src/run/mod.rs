@@ -141,6 +141,7 @@ pub fn run(
         let reaper = Reaper::new();
         let command = Command::start(command, &socket, environment, terminal)
             .inspect_err(|_| mills.halt())?;
+        memory::weigh(command.pid(), config);
         let end = Beside::new(command, signals, &mut mills, terminal, patience, reaper).serve();
         (end.code, if end.at_once { Duration::ZERO } else { SETTLE })
     };
