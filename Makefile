@@ -1,5 +1,5 @@
-# What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; `make static` and `make image`. Each sets up what it
-# needs by itself, once, in the target folder.
+# What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; what an operator needs: `make static`,
+# `make image`. Each sets up what it needs by itself, once, in the target folder.
 # Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
 
 SHELL       := /bin/bash
@@ -78,12 +78,12 @@ clean: ## remove the target folder
 
 # --- set-up
 
-# $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it, in a folder of its own, because the other one takes
-# its place at the next build.
+# $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it. Touched, because one that was built otherwise would do for
+# cargo.
 OUT    ?= $(TARGET)/static
-static  = mkdir -p $(3) && \
-    RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/deploy/static-rustc cargo build $(2) --workspace --bin pipemill && \
-    cp $(TARGET)/$(1)/pipemill $(3)/
+static  = touch deploy/static/src/main.rs && \
+    RUSTC_WRAPPER=$(CURDIR)/deploy/static/rustc cargo build $(2) --workspace --bin pipemill-static && \
+    mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
 
 # $(call run-demos,PROFILE)
 run-demos = for demo in $(DEMOS); do \
@@ -110,13 +110,13 @@ compilers: $(call if-python,venv)
 	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25,\
 	    echo "make: decoders in Python are not tested; PIPEMILL_TEST_PYTHON_PLUGINS=1 does it, in minutes")
 
-apt-podman = apt-get install -qq -y --no-install-recommends podman buildah runc conmon >/dev/null 2>&1
+apt-podman = apt-get install -qq -y --no-install-recommends podman runc >/dev/null 2>&1
 
 podman:
 	@command -v podman >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
 	    $(apt-podman) || { apt-get update -qq && $(apt-podman); } || true
 	@command -v podman >/dev/null || \
-	    echo "make: no podman: images are not tested; on Debian: apt-get install podman buildah runc"
+	    echo "make: no podman: images are not tested; on Debian: apt-get install podman runc"
 
 venv: $(VENV)/ready
 
