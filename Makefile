@@ -1,5 +1,5 @@
-# What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`. Each sets up what it
-# needs by itself, once, in the target folder.
+# What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; what an operator needs: `make static`,
+# `make image`. Each sets up what it needs by itself, once, in the target folder.
 # Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
 
 SHELL       := /bin/bash
@@ -25,7 +25,7 @@ demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two
 	cargo build --release --workspace --bin pipemill
 	@$(call run-demos,release)
 
-test: test-rust test-python test-examples ## all tests
+test: test-rust test-python test-examples test-containers ## all tests
 
 test-rust: wasm compilers $(VENV)/s3-ready
 	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server \
@@ -48,6 +48,19 @@ test-examples: wasm compilers venv $(DIGITS)
 	    $(plugin-tools) PIPEMILL=$(TARGET)/debug/pipemill \
 	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
 
+# Left out, and said so, where there is no podman and it can't be installed.
+test-containers: podman wasm $(VENV)/containers-ready
+	@$(call static,debug,,$(TARGET)/containers)
+	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) \
+	    $(PY) -m pytest -q -rs -p no:cacheprovider tests/containers
+
+static: wasm ## target/static/pipemill, which runs on any Linux
+	@$(call static,release,--release,$(OUT))
+	@ls -l $(OUT)/pipemill
+
+image: ## the image `pipemill`
+	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
+
 bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
 	cargo build --release --workspace --bin pipemill --bin pipemill-bench --bin s3-server
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
@@ -64,6 +77,13 @@ clean: ## remove the target folder
 	rm -rf $(TARGET)
 
 # --- set-up
+
+# $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it. Touched, because one that was built otherwise would do for
+# cargo.
+OUT    ?= $(TARGET)/static
+static  = touch deploy/static/src/main.rs && \
+    RUSTC_WRAPPER=$(CURDIR)/deploy/static/rustc cargo build $(2) --workspace --bin pipemill-static && \
+    mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
 
 # $(call run-demos,PROFILE)
 run-demos = for demo in $(DEMOS); do \
@@ -90,6 +110,14 @@ compilers: $(call if-python,venv)
 	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25,\
 	    echo "make: decoders in Python are not tested; PIPEMILL_TEST_PYTHON_PLUGINS=1 does it, in minutes")
 
+apt-podman = apt-get install -qq -y --no-install-recommends podman runc >/dev/null 2>&1
+
+podman:
+	@command -v podman >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	    $(apt-podman) || { apt-get update -qq && $(apt-podman); } || true
+	@command -v podman >/dev/null || \
+	    echo "make: no podman: images are not tested; on Debian: apt-get install podman runc"
+
 venv: $(VENV)/ready
 
 # The reader is installed as a link to python/, so only its pyproject.toml matters here. The stamp
@@ -111,6 +139,10 @@ $(VENV)/s3-ready: tests/s3/requirements.txt | venv
 	$(PY) -m pip install -q --disable-pip-version-check -r tests/s3/requirements.txt
 	@touch $@
 
+$(VENV)/containers-ready: tests/containers/requirements.txt | venv
+	$(PY) -m pip install -q --disable-pip-version-check -r tests/containers/requirements.txt
+	@touch $@
+
 $(BENCH_VENV)/ready: bench/requirements.txt
 	test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check -r bench/requirements.txt
@@ -119,4 +151,5 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo test test-rust test-python test-examples bench lint clean wasm compilers venv
+.PHONY: help demo test test-rust test-python test-examples test-containers static image bench lint clean
+.PHONY: wasm compilers podman venv

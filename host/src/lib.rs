@@ -6,6 +6,7 @@
 pub mod channel;
 pub mod cli;
 pub mod config;
+pub mod container;
 pub mod decode;
 pub mod feed;
 mod hex;

@@ -15,6 +15,9 @@ use crate::telemetry::{Report, Watched};
 /// What the platform starts a training container with, behind the entrypoint's own arguments.
 const TRAIN: &str = "train";
 
+/// Names the configuration where an image's entrypoint does not.
+const CONFIG: &str = "PIPEMILL_CONFIG";
+
 /// Serve all channels of a configuration, and run the command that reads them.
 ///
 /// On SageMaker the channels come from the platform's own files; the configuration, which may be left out there,
@@ -27,7 +30,7 @@ const TRAIN: &str = "train";
 /// that was for an input that is not there, 126 or 127 if the command can't be started.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The configuration; on SageMaker it may be left out
+    /// The configuration, or else what the environment variable PIPEMILL_CONFIG names; on SageMaker it may be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Write a page about the run into this file when it is over: HTML that needs nothing else
@@ -104,6 +107,7 @@ fn serve(
                 StartError::Command(error) => error.code(),
                 StartError::Server { .. }
                 | StartError::Metrics(_)
+                | StartError::TooTight(_)
                 | StartError::System(_)
                 | StartError::Engine(_) => exit::SYSTEM,
             };
@@ -113,11 +117,12 @@ fn serve(
 }
 
 fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Refusal> {
-    match (args.config.as_deref(), platform) {
+    let named = || std::env::var_os(CONFIG).filter(|file| !file.is_empty()).map(PathBuf::from);
+    match (args.config.clone().or_else(named).as_deref(), platform) {
         (file, Some(platform)) => config::read_over(file, platform),
         (Some(file), None) => config::read(file),
         (None, None) => {
-            let why = "which channels? Give --config FILE; only on SageMaker, where /opt/ml/input/config is, the \
+            let why = "which channels? Give --config FILE, or its path in PIPEMILL_CONFIG; only on SageMaker, where /opt/ml/input/config is, the \
                        platform tells them";
             Err(Refusal { code: exit::USAGE, why: why.to_owned() })
         }
@@ -145,7 +150,9 @@ fn result(ended: &Ended, command: &[OsString]) -> Result<(), Refusal> {
                 words => format!("the command `{}` ended with code {code}", words.join(" ")),
             };
             // The cause first.
-            let why = failures.into_iter().chain([own]).collect::<Vec<_>>().join("\n");
+            let memory = ended.out_of_memory.clone();
+            let why =
+                failures.into_iter().chain(memory).chain([own]).collect::<Vec<_>>().join("\n");
             Err(Refusal { code, why })
         }
         _ if !failures.is_empty() => {

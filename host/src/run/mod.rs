@@ -10,6 +10,7 @@ mod channels;
 mod command;
 mod ending;
 mod grace;
+mod memory;
 mod mills;
 mod reaper;
 mod signals;
@@ -17,7 +18,7 @@ mod terminal;
 mod wait;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,7 @@ pub use signals::Signals;
 use beside::Beside;
 use command::Command;
 use ending::Patience;
+use memory::Kills;
 use mills::Mills;
 use reaper::Reaper;
 use terminal::Terminal;
@@ -65,6 +67,9 @@ pub enum StartError {
     /// Where metrics are served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The container's memory.
+    #[error("{0}")]
+    TooTight(String),
     /// The command.
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -97,6 +102,8 @@ pub struct Ended {
     pub code: Option<u8>,
     /// The channels that failed.
     pub failures: Vec<Failure>,
+    /// That the kernel killed meanwhile, because of the container's memory limit, and what to do.
+    pub out_of_memory: Option<String>,
 }
 
 /// Serves the channels until the command has ended, or, without one, until all has been consumed. To be
@@ -112,6 +119,10 @@ pub fn run(
     signals: &Signals,
     watch: impl FnOnce(&[Arc<Watched>]),
 ) -> Result<Ended, StartError> {
+    if let Some(why) = memory::too_tight(config) {
+        return Err(StartError::TooTight(why));
+    }
+    let kills = Kills::so_far();
     let stop = Stop::new()?;
     // Whoever asks before all is ready has to wait, and is not refused.
     let metrics =
@@ -119,35 +130,29 @@ pub fn run(
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment().map_err(StartError::Engine)?;
     let mut lines = prepare(config, &engine, &stop)?;
-    let channels: Vec<_> = lines.iter().map(|line| line.watched.clone()).collect();
-    let rings: Vec<_> = channels.iter().map(|channel| channel.ring.clone()).collect();
     if let Some(signal) = signals.next_ending() {
         log::info!("stopping before anything was started: {signal}");
-        return Ok(Ended { code: Some(128 + signal as u8), failures: Vec::new() });
+        let code = Some(128 + signal as u8);
+        return Ok(Ended { code, failures: Vec::new(), out_of_memory: None });
     }
+    let channels = lines.iter().map(|line| line.watched.clone()).collect();
+    let overview = Arc::new(Overview::new(channels, stop.clone()));
     let socket = config.socket.clone().unwrap_or_else(default_socket);
-    let overview = Arc::new(Overview::new(channels.clone(), stop.clone()));
-    let told = overview.clone();
-    let status: StatusText = Box::new(move || Status::of(&told).json());
-    let server = Server::start(&socket, config.allow_other_users, rings.clone(), Some(status))?;
-    let metrics = metrics.map(|bound| MetricsServer::start(bound, overview)).transpose()?;
-    let names: Vec<_> = rings.iter().map(|ring| ring.config().channel.as_str()).collect();
-    log::info!("serving {} on {}", names.join(", "), socket.display());
-    watch(&channels);
+    let doors = open(config, &socket, &overview, metrics)?;
+    watch(&overview.channels);
     // A command has the terminal for itself.
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut lines));
     let mut mills = Mills::start(lines, stop)?;
-    let patience = Patience { stop: config.stop_timeout, fail: config.fail_grace };
     let (code, settle) = if command.is_empty() {
-        (alone::serve(signals, &mut mills, patience.fail), SETTLE)
+        (alone::serve(signals, &mut mills, config.fail_grace), SETTLE)
     } else {
-        let reads_stdin = |source: &Source| matches!(source, Source::Stdin { .. });
-        let terminal =
-            Terminal::new(!config.channels.iter().any(|channel| reads_stdin(&channel.source)));
         // Before there can be an orphan.
         let reaper = Reaper::new();
+        let terminal = terminal(config);
         let command = Command::start(command, &socket, environment, terminal)
             .inspect_err(|_| mills.halt())?;
+        memory::weigh(command.pid(), config);
+        let patience = Patience { stop: config.stop_timeout, fail: config.fail_grace };
         let end = Beside::new(command, signals, &mut mills, terminal, patience, reaper).serve();
         (end.code, if end.at_once { Duration::ZERO } else { SETTLE })
     };
@@ -157,8 +162,38 @@ pub fn run(
         wait::wait(signals, &mills, Some(until));
         mills.hear();
     }
-    drop((server, metrics, progress));
-    Ok(Ended { code, failures: mills.into_failures() })
+    drop((doors, progress));
+    let out_of_memory = kills.since();
+    if let Some(what) = &out_of_memory {
+        log::error!("{what}");
+    }
+    Ok(Ended { code, failures: mills.into_failures(), out_of_memory })
+}
+
+/// Where others come in; closed when dropped.
+type Doors = (Server, Option<MetricsServer>);
+
+/// Lets consumers and observers in.
+fn open(
+    config: &Config,
+    socket: &Path,
+    overview: &Arc<Overview>,
+    metrics: Option<Bound>,
+) -> Result<Doors, StartError> {
+    let rings = overview.channels.iter().map(|channel| channel.ring.clone()).collect();
+    let told = overview.clone();
+    let status: StatusText = Box::new(move || Status::of(&told).json());
+    let server = Server::start(socket, config.allow_other_users, rings, Some(status))?;
+    let metrics = metrics.map(|bound| MetricsServer::start(bound, overview.clone())).transpose()?;
+    let names: Vec<_> = overview.channels.iter().map(|channel| channel.name.as_str()).collect();
+    log::info!("serving {} on {}", names.join(", "), socket.display());
+    Ok((server, metrics))
+}
+
+/// The command's, unless a channel reads it.
+fn terminal(config: &Config) -> Terminal {
+    let reads_stdin = |source: &Source| matches!(source, Source::Stdin { .. });
+    Terminal::new(!config.channels.iter().any(|channel| reads_stdin(&channel.source)))
 }
 
 fn progress(lines: &mut [Line]) -> Progress {

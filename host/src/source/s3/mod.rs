@@ -41,6 +41,7 @@ pub use objects::Objects;
 pub use plan::{Listed, listing};
 
 use super::{Reading, SourceError};
+use crate::container::memory_limit;
 use window::Budget;
 
 /// Which objects a channel reads.
@@ -130,14 +131,7 @@ pub enum OnChange {
 /// this process may have, and no more than helps.
 pub fn default_budget() -> u64 {
     const MOST: u64 = 256 << 20;
-    let number = |path: &str| {
-        let text = std::fs::read_to_string(path).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
-    // Of the control group, versions 2 and 1; without a limit there is no number, or one beyond all machines'.
-    let limit = number("/sys/fs/cgroup/memory.max")
-        .or_else(|| number("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-    limit.map_or(MOST, |limit| (limit / 4).min(MOST))
+    memory_limit().map_or(MOST, |limit| (limit / 4).min(MOST))
 }
 
 /// What all channels that read from S3 share: threads for requests, memory, connections.

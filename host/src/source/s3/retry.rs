@@ -76,7 +76,10 @@ impl Tries {
     ) -> SourceError {
         let tries = self.count;
         let message = format!("no byte came in {tries} tries over {patience:?}; the last: {what}");
-        let remedy = if known {
+        let remedy = if what.contains("invalid peer certificate") {
+            "install the certificates that this machine is to trust (Debian: `ca-certificates`), or name a file with \
+             them in AWS_CA_BUNDLE"
+        } else if known {
             "see whether the server is well, or raise `retry`"
         } else {
             "the server never answered: check `endpoint`, `region`, and that this machine reaches it"

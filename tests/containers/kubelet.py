@@ -1,0 +1,65 @@
+"""What the kubelet does of a pod's specification, as far as examples/kubernetes goes: from YAML to podman. What it does
+not know it refuses, so that no line of an example is silently not tested."""
+
+import os
+
+from podman import HOST, TRAINING
+
+IMAGES = {"pipemill": HOST, "my-training": TRAINING, "my-python": TRAINING}
+MIB = 1 << 20
+#: What says nothing to a single machine's runtime, or stands in every container that the tests start.
+CONTAINER = {"name", "image", "args", "command", "env", "restartPolicy", "resources", "securityContext", "volumeMounts"}
+SECURITY = {"runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem", "allowPrivilegeEscalation"}
+SECURITY |= {"capabilities", "seccompProfile"}
+
+
+def of_kind(documents, kind):
+    (found,) = [one for one in documents if one["kind"] == kind]
+    return found
+
+
+def volumes(pod, documents, folder, claims):
+    """Folders that stand for the pod's volumes, by name."""
+    found = {}
+    for volume in pod["volumes"]:
+        path = folder / "volumes" / volume["name"]
+        if "configMap" in volume:
+            config = of_kind(documents, "ConfigMap")
+            assert config["metadata"]["name"] == volume["configMap"]["name"]
+            path.mkdir(parents=True)
+            for name, text in config["data"].items():
+                (path / name).write_text(text)
+        elif "emptyDir" in volume:
+            path.mkdir(parents=True)
+            # As the kubelet makes it.
+            path.chmod(0o777)
+        else:
+            path = claims[volume["persistentVolumeClaim"]["claimName"]]
+        found[volume["name"]] = path
+    return found
+
+
+def podman_run(pod, container, volumes, more_env=()):
+    """Image, arguments and options for `podman run`, beside those that every test's container has."""
+    assert container.keys() <= CONTAINER, container.keys() - CONTAINER
+    security = {**pod["securityContext"], **container["securityContext"]}
+    assert security.keys() <= SECURITY, security.keys() - SECURITY
+    assert security["runAsNonRoot"] and security["runAsUser"] > 0
+    # These are in `podman.STRICT`.
+    assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    memory = container["resources"]["limits"]["memory"]
+    assert memory.endswith("Mi")
+    options = ["--user", f"{security['runAsUser']}:{security['runAsGroup']}"]
+    options += ["--memory", f"{memory[:-2]}m", "--memory-swap", f"{memory[:-2]}m"]
+    for variable in [*container.get("env", []), *more_env]:
+        options += ["-e", f"{variable['name']}={variable['value']}"]
+    for mount in container["volumeMounts"]:
+        mode = "ro" if mount.get("readOnly") else "rw"
+        options += ["-v", f"{volumes[mount['name']]}:{mount['mountPath']}:{mode}"]
+    args = container.get("args", [])
+    if "command" in container:
+        program, *rest = container["command"]
+        options += ["--entrypoint", program]
+        args = [*rest, *args]
+    return IMAGES[container["image"]], [os.fspath(word) for word in args], options

@@ -1,0 +1,139 @@
+"""Podman for the tests: images of deploy/, and containers as an orchestrator starts them."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).parents[2]
+#: A folder that is kept: packages, images.
+KEPT = pathlib.Path(os.environ.get("PIPEMILL_TEST_KEPT", ROOT / "target")) / "containers"
+#: The static binary.
+BINARY = os.environ.get("PIPEMILL_STATIC", "")
+
+BASE, HOST, TRAINING = "localhost/base", "localhost/pipemill", "localhost/training"
+PACKAGES = ["python3-minimal", "libpython3-stdlib", "dash", "coreutils"]
+
+#: What a careful platform gives: Docker's /dev/shm, no network, no rights, no root, nothing to write to.
+STRICT = [
+    *("--runtime", "runc", "--network", "none", "--cap-drop", "all", "--shm-size", "64m"),
+    *("--security-opt", "no-new-privileges", "--read-only", "--read-only-tmpfs=false"),
+    *("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"),
+]
+
+
+def why_not():
+    """Why there can be no containers here; None if there can."""
+    if not BINARY:
+        return "PIPEMILL_STATIC is not set; `make test` does"
+    if os.getuid() != 0:
+        return "containers without a network and with limits need root here"
+    for program in ["podman", "runc", "apt-get", "dpkg-deb"]:
+        if not shutil.which(program):
+            return f"there is no {program}"
+    return None
+
+
+def podman(*args, timeout=120, check=True, **more):
+    """A finished podman command, its output as text."""
+    store = ["--root", KEPT / "storage", "--runroot", KEPT / "run"]
+    done = subprocess.run(
+        ["podman", *map(str, [*store, *args])],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, **more,
+    )  # fmt: skip
+    assert not check or done.returncode == 0, f"{args}: {done.stdout}{done.stderr}"
+    return done
+
+
+def build_images():
+    """Builds what deploy/ describes: over the binary that is there already, and a base of this system's packages."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    if podman("image", "exists", BASE, check=False).returncode != 0:
+        _make_base()
+    # In place of the stage that compiles.
+    built = KEPT / "built"
+    shutil.rmtree(built, ignore_errors=True)
+    (built / "out/etc").mkdir(parents=True)
+    shutil.copy(BINARY, built / "out/pipemill")
+    # The system's own, if it has some: here nothing is fetched.
+    bundle = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
+    (built / "out/etc" / bundle.name).write_bytes(bundle.read_bytes() if bundle.exists() else b"")
+    build("-t", HOST, "--build-context", f"build={built}", "-f", ROOT / "deploy/Containerfile", ROOT)
+    training = ROOT / "deploy/Containerfile.training"
+    build("-t", TRAINING, "--build-arg", f"BASE={BASE}", "-f", training, built)
+    podman("image", "prune", "-f")
+
+
+def build(*args):
+    podman("build", "-q", "--network", "none", "--pull=never", *args)
+
+
+def _make_base():
+    """An image with Python and a shell: packages of the system that this is, unpacked."""
+    work = KEPT / "base"
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "packages/partial").mkdir(parents=True)
+    (work / "none-installed").touch()
+    status, cache = work / "none-installed", work / "packages"
+    fetch = [
+        *("apt-get", "install", "-qq", "-y", "--download-only", "--no-install-recommends"),
+        *("-o", f"Dir::State::status={status}", "-o", f"Dir::Cache::archives={cache}", *PACKAGES),
+    ]
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    if subprocess.run(fetch, env=env, capture_output=True).returncode != 0:
+        subprocess.run(["apt-get", "update", "-qq"], check=True, capture_output=True)
+        subprocess.run(fetch, env=env, check=True, capture_output=True)
+    root = work / "root"
+    for package in sorted(cache.glob("*.deb")):
+        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+    (root / "tmp").mkdir(exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    tar = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
+    store = ["--root", KEPT / "storage", "--runroot", KEPT / "run"]
+    subprocess.run(
+        ["podman", *map(str, store), "import", "-q", "-", BASE],
+        stdin=tar.stdout, check=True, capture_output=True,
+    )  # fmt: skip
+    assert tar.wait() == 0
+    shutil.rmtree(work)
+
+
+class Container:
+    """A container at work."""
+
+    def __init__(self, image, args=(), options=()):
+        self.id = podman("run", "-d", *STRICT, *options, image, *args).stdout.strip()
+
+    def kill(self, signal):
+        podman("kill", "-s", signal, self.id)
+
+    def stop(self, seconds):
+        """As `docker stop` and the kubelet do: SIGTERM, and SIGKILL after some seconds."""
+        podman("stop", "-t", seconds, self.id)
+
+    def log(self):
+        done = podman("logs", self.id)
+        return done.stdout + done.stderr
+
+    def until(self, text, seconds=30):
+        """Waits until this stands in the log of a container at work."""
+        deadline = time.monotonic() + seconds
+        while text not in (log := self.log()):
+            assert self.is_at_work() and time.monotonic() < deadline, f"no {text!r}:\n{log}"
+            time.sleep(0.1)
+
+    def is_at_work(self):
+        return podman("inspect", "-f", "{{.State.Running}}", self.id).stdout.strip() == "true"
+
+    def processes(self):
+        """State and command of its processes."""
+        return podman("top", self.id, "state,comm").stdout.splitlines()[1:]
+
+    def end(self, seconds=60):
+        """Its exit code and log, when it has ended."""
+        code = int(podman("wait", self.id, timeout=seconds).stdout)
+        return code, self.log()
+
+    def remove(self):
+        podman("rm", "-f", "-t", 0, self.id)
