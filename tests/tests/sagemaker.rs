@@ -225,6 +225,8 @@ fn each_machine_reads_its_share() {
     whole(channel, 2, &|index| {
         vec![("SLURM_PROCID", index.to_owned()), ("SLURM_NTASKS", "2".to_owned())]
     });
+    let by_size = channel.replace("shuffle", "balance = \"size\", shuffle");
+    whole(&by_size, 3, &|index| vec![("RANK", index.to_owned()), ("WORLD_SIZE", "3".to_owned())]);
     let counted = format!("[rank]\ncount = 4\n{channel}");
     whole(&counted, 4, &|index| vec![("JOB_COMPLETION_INDEX", index.to_owned())]);
     share(channel, &[("JOB_COMPLETION_INDEX", "0")])

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use super::order::OrderArgs;
 use super::{config, exit, s3};
 use crate::config::{Config, Source};
 use crate::feed::{self, Channel, FeedError};
 use crate::sagemaker::{InputChannel, InputMode, input_data_config};
 use crate::source::s3::Address;
-use crate::source::{Compression, Order, Paths, Reading, Shard, Sources};
+use crate::source::{Compression, Paths, Reading, Sources};
 use crate::stop::Stop;
 use crate::telemetry::log::known;
 use crate::telemetry::progress::{Progress, Shown, is_watched};
@@ -33,12 +34,8 @@ pub(super) struct Args {
     /// How many epochs; without it, until it is stopped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     epochs: Option<u32>,
-    /// Shuffle the objects of a folder or prefix anew for each epoch, by this seed
-    #[arg(long, value_name = "SEED", conflicts_with = "config")]
-    shuffle: Option<u64>,
-    /// Feed one share of the objects of a folder or prefix: INDEX/COUNT, the index from 0
-    #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "config")]
-    shard: Option<Shard>,
+    #[command(flatten)]
+    order: OrderArgs,
     /// Make each object one RecordIO record
     #[arg(long, conflicts_with = "config")]
     wrap: bool,
@@ -117,7 +114,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         epochs: args.epochs.unwrap_or(u32::MAX),
         // As the platform does, unless it is told otherwise.
         compression: Compression::None,
-        order: Order { shuffle: args.shuffle, shard: args.shard },
+        order: args.order.order(),
         wrap: args.wrap,
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::order::OrderArgs;
 use super::{config, exit, s3};
 use crate::config::Source;
 use crate::source::s3::{Listed, OnDemand, Settings, What, listing};
-use crate::source::{Order, Pattern, Reading, Shard, SourceError};
+use crate::source::{Pattern, Reading, SourceError, size};
 use crate::stop::Stop;
 
 /// List the objects that a channel would read, in its order, with their sizes in bytes.
@@ -28,12 +29,8 @@ pub(super) struct Args {
     /// The epoch, which makes a difference where objects are shuffled
     #[arg(long, default_value_t = 0, value_name = "N")]
     epoch: u32,
-    /// Shuffle by this seed
-    #[arg(long, value_name = "SEED", conflicts_with = "config")]
-    shuffle: Option<u64>,
-    /// One share of them: INDEX/COUNT, the index from 0
-    #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "config")]
-    shard: Option<Shard>,
+    #[command(flatten)]
+    order: OrderArgs,
     #[command(flatten)]
     s3: s3::S3Args,
 }
@@ -86,8 +83,7 @@ fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
     let parsed = s3::address(address)?;
     let mut settings = Settings::new(What::Named(parsed));
     settings.access = args.s3.access();
-    let order = Order { shuffle: args.shuffle, shard: args.shard };
-    settings.reading = Reading { order, ..Reading::default() };
+    settings.reading = Reading { order: args.order.order(), ..Reading::default() };
     Ok(Source::S3(Box::new(settings)))
 }
 
@@ -138,11 +134,9 @@ fn files<W: Write>(
     epoch: u32,
     lines: &mut Lines<W>,
 ) -> Result<(), SourceError> {
-    for path in reading.order.arrange(pattern.list()?, epoch) {
+    for path in reading.share(pattern.list()?, epoch)? {
         let name = path.to_string_lossy().into_owned();
-        let size = std::fs::metadata(&path)
-            .map_err(|error| SourceError::io(&*name, "can't look at it", &error))?
-            .len();
+        let size = size(&path)?;
         if !lines.add(&Listed { name, size }) {
             break;
         }

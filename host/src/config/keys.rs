@@ -3,7 +3,7 @@
 
 use super::key::{Choice, Flag, Free, Number, Table, Unit, free};
 use super::s3::{self, Addressing, OnChange};
-use super::{Compression, Mode};
+use super::{Balance, Compression, Mode};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -119,6 +119,11 @@ pub(super) static PIPE: Number<u64> = Number::new("pipe", Unit::Size, (4 * KIB, 
 
 pub(super) static SHUFFLE: Free = free("shuffle", "a table, { seed = N }", "not shuffled");
 pub(super) static SHARD: Free = free("shard", "a table, { index = N, count = N }", "all objects");
+pub(super) static BALANCE: Choice<Balance> = Choice {
+    name: "balance",
+    words: &[("count", Balance::Count), ("size", Balance::Size)],
+    default: Balance::Count,
+};
 pub(super) static DISTRIBUTION: Choice<bool> = Choice {
     name: "distribution",
     words: &[("replicated", false), ("sharded", true)],
@@ -235,6 +240,7 @@ pub(super) static SOURCE_TABLE: Table = Table {
         &SHUFFLE,
         &SHARD,
         &DISTRIBUTION,
+        &BALANCE,
         &WRAP,
         &FIRST_EPOCH,
         &WAIT,

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use crate::channel::OnError;
 pub use crate::decode::{Digest, Limits};
-pub use crate::source::{Compression, Order, Pattern, Reading, Shard, s3};
+pub use crate::source::{Balance, Compression, Order, Pattern, Reading, Shard, s3};
 pub use fault::{Fault, Place};
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use show::show;

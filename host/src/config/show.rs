@@ -120,10 +120,14 @@ fn reading_pairs(reading: &Reading) -> Vec<(&'static str, String)> {
     let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
     let Order { shuffle, shard } = reading.order;
     pairs.extend(shuffle.map(|seed| (SHUFFLE.name, inline([(SEED.name, seed.to_string())]))));
-    pairs.extend(shard.map(|Shard { index, count }| {
+    if let Some(Shard { index, count, balance }) = shard {
         let both = [(INDEX.name, index.to_string()), (COUNT.name, count.to_string())];
-        (SHARD.name, inline(both))
-    }));
+        pairs.push((SHARD.name, inline(both)));
+        // What is not the default goes with sources only that have it.
+        if balance != BALANCE.default {
+            pairs.push((BALANCE.name, word(BALANCE.word(balance))));
+        }
+    }
     pairs.push((WRAP.name, word(WRAP.word(reading.wrap))));
     pairs
 }

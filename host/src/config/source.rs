@@ -32,6 +32,8 @@ const ALL: &[&dyn Key] = &[&COMPRESSION];
 const AGAIN: &[&dyn Key] = &[&EPOCHS];
 const WHOLE: &[&dyn Key] = &[&WRAP];
 const SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
+/// Where a list tells sizes.
+const SIZED: &[&dyn Key] = &[&BALANCE];
 const OF_FIFO: &[&dyn Key] = &[&FIRST_EPOCH, &WAIT, &IDLE, &PIPE, &EPOCH_FILE];
 const OF_S3: &[&dyn Key] = &[
     &REGION,
@@ -54,9 +56,9 @@ const OF_AUGMENTED: &[&dyn Key] = &[&ATTRIBUTES];
 static FORMS: [Form; 9] = [
     Form { kind: Kind::Fifo, key: &FIFO, beside: &[ALL, AGAIN, OF_FIFO] },
     Form { kind: Kind::File, key: &FILE, beside: &[ALL, AGAIN, WHOLE] },
-    Form { kind: Kind::Glob, key: &GLOB, beside: &[ALL, AGAIN, WHOLE, SEVERAL] },
-    Form { kind: Kind::Folder, key: &FOLDER, beside: &[ALL, AGAIN, WHOLE, SEVERAL] },
-    Form { kind: Kind::S3, key: &S3, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
+    Form { kind: Kind::Glob, key: &GLOB, beside: &[ALL, AGAIN, WHOLE, SEVERAL, SIZED] },
+    Form { kind: Kind::Folder, key: &FOLDER, beside: &[ALL, AGAIN, WHOLE, SEVERAL, SIZED] },
+    Form { kind: Kind::S3, key: &S3, beside: &[ALL, AGAIN, WHOLE, SEVERAL, SIZED, OF_S3] },
     Form { kind: Kind::S3Object, key: &S3_OBJECT, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
     Form { kind: Kind::Manifest, key: &MANIFEST, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
     Form {
@@ -111,7 +113,7 @@ fn reading(
     compression: Read<Compression>,
 ) -> Read<Reading> {
     let shuffle = shuffle(reader);
-    let shard = shard(reader);
+    let shard = shard(reader).and_then(|shard| balanced(reader, shard));
     let wrap = reader.choice(&WRAP);
     let order = Order { shuffle: shuffle?, shard: shard? };
     let endless = reader.purpose() == Purpose::Feed;
@@ -141,7 +143,7 @@ fn shard(reader: &Reader) -> Read<Option<Shard>> {
     let index = table.required(&INDEX, table.given(&INDEX));
     let count = table.required(&COUNT, table.given(&COUNT));
     // Within their ranges, which fit.
-    let shard = Shard { index: index? as u32, count: count? as u32 };
+    let shard = Shard { index: index? as u32, count: count? as u32, balance: BALANCE.default };
     if shard.index >= shard.count {
         let message =
             format!("{} of {} shards, which are numbered from 0", shard.index, shard.count);
@@ -149,6 +151,17 @@ fn shard(reader: &Reader) -> Read<Option<Shard>> {
         return Err(table.fault(INDEX.name, message, remedy));
     }
     Ok(Some(shard))
+}
+
+/// The same share, as equal to the others as `balance` says.
+fn balanced(reader: &Reader, shard: Option<Shard>) -> Read<Option<Shard>> {
+    let balance = reader.choice(&BALANCE)?;
+    if shard.is_none() && reader.has(&BALANCE) {
+        let message = "there is nothing to divide".to_owned();
+        let remedy = "set `shard` or `distribution = \"sharded\"`, or leave it out".to_owned();
+        return Err(reader.fault(BALANCE.name, message, remedy));
+    }
+    Ok(shard.map(|shard| Shard { balance, ..shard }))
 }
 
 /// The kind that the source has; a second one is a fault.
@@ -192,7 +205,7 @@ fn own_shard(reader: &Reader) -> Read<Shard> {
                       or on SageMaker";
         reader.fault(DISTRIBUTION.name, why, remedy.to_owned())
     })?;
-    Ok(Shard { index, count })
+    Ok(Shard { index, count, balance: BALANCE.default })
 }
 
 fn pattern(reader: &Reader) -> Read<String> {

@@ -58,6 +58,18 @@ impl Reading {
         Ok(Box::new(Wrapped::new(name.to_owned(), input, size.map(|file| file.len()))))
     }
 
+    /// The share of these files that is read in this epoch, in its order.
+    ///
+    /// # Errors
+    /// A file can't be looked at.
+    pub(crate) fn share(
+        &self,
+        files: Vec<PathBuf>,
+        epoch: u32,
+    ) -> Result<Vec<PathBuf>, SourceError> {
+        self.order.arrange(files, epoch, |path| size(path))
+    }
+
     /// Whether an object of this name is read as it is stored, as far as its name tells.
     fn is_plain(&self, name: &str) -> bool {
         matches!(self.compression.of(name), Compression::Auto | Compression::None)
@@ -96,8 +108,16 @@ impl Files {
     }
 
     fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
-        Ok(self.reading.order.arrange(self.pattern.list()?, self.epoch))
+        self.reading.share(self.pattern.list()?, self.epoch)
     }
+}
+
+/// The bytes of a file, as it is stored.
+pub(crate) fn size(path: &Path) -> Result<u64, SourceError> {
+    let file = std::fs::metadata(path);
+    let file =
+        file.map_err(|error| SourceError::io(path.to_string_lossy(), "can't look at it", &error));
+    Ok(file?.len())
 }
 
 impl Source for Files {

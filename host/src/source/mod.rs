@@ -3,6 +3,7 @@
 
 mod chain;
 mod configured;
+mod deal;
 mod epoch_file;
 mod fifo;
 mod files;
@@ -18,10 +19,12 @@ mod wrap;
 use std::time::Duration;
 
 pub use configured::Sources;
+pub use deal::{Balance, Shard};
 pub use fifo::Fifos;
+pub(crate) use files::size;
 pub use files::{Files, Pattern, Reading};
 pub use inflate::Compression;
-pub use order::{Order, Shard};
+pub use order::Order;
 pub use paths::{Paths, stdin};
 pub use total::Total;
 

@@ -2,6 +2,7 @@
 //! then dealt out to shards. The same list gives the same answer on every machine.
 
 use super::SourceError;
+use super::deal::{Dealer, Shard};
 
 /// Order and share of a list of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,57 +13,28 @@ pub struct Order {
     pub shard: Option<Shard>,
 }
 
-/// One of `count` shares of a list: every `count`-th object, beginning with number `index`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
-    /// From 0, below `count`.
-    pub index: u32,
-    /// 1 or more.
-    pub count: u32,
-}
-
-impl Shard {
-    /// Whether the object with this number, from 0, belongs to the share.
-    pub fn has(self, number: u64) -> bool {
-        number % u64::from(self.count) == u64::from(self.index)
-    }
-}
-
-impl std::str::FromStr for Shard {
-    type Err = String;
-
-    /// Reads `INDEX/COUNT`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "write it as INDEX/COUNT, for example 0/4; INDEX counts from 0".to_owned();
-        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
-        let shard = Self {
-            index: index.parse().map_err(|_| wrong())?,
-            count: count.parse().map_err(|_| wrong())?,
-        };
-        if shard.index >= shard.count {
-            return Err(wrong());
-        }
-        Ok(shard)
-    }
-}
-
 impl Order {
-    /// The share of `items` that is read in this epoch, in its order.
-    pub fn arrange<T>(&self, mut items: Vec<T>, epoch: u32) -> Vec<T> {
+    /// The share of `items` that is read in this epoch, in its order. Sizes are asked for if they matter.
+    ///
+    /// # Errors
+    /// Of asking for a size.
+    pub fn arrange<T, E>(
+        &self,
+        mut items: Vec<T>,
+        epoch: u32,
+        size: impl Fn(&T) -> Result<u64, E>,
+    ) -> Result<Vec<T>, E> {
         if let Some(seed) = self.shuffle {
             shuffle(&mut items, seed, epoch);
         }
-        match self.shard {
-            None => items,
-            Some(shard) => {
-                let mut number = 0;
-                items.retain(|_| {
-                    number += 1;
-                    shard.has(number - 1)
-                });
-                items
+        let mut dealer = Dealer::new(self.shard);
+        let mut share = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
+        for item in items {
+            if dealer.deal(|| size(&item))? {
+                share.push(item);
             }
         }
+        Ok(share)
     }
 }
 
@@ -95,11 +67,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::source::deal::Balance;
+
+    fn arrange(order: Order, items: u32, epoch: u32) -> Vec<u32> {
+        let size = |item: &u32| Ok::<_, ()>(u64::from(item % 7));
+        order.arrange((0..items).collect(), epoch, size).unwrap()
+    }
 
     #[test]
     fn the_order_is_a_promise() {
-        let order =
-            |epoch| Order { shuffle: Some(7), shard: None }.arrange((0..8).collect(), epoch);
+        let order = |epoch| arrange(Order { shuffle: Some(7), shard: None }, 8, epoch);
         assert_eq!(order(0), PROMISED.0);
         assert_eq!(order(1), PROMISED.1);
     }
@@ -107,13 +84,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shards_have_each_object_once(items in 0u32..200, count in 1u32..12, seed: Option<u64>, epoch: u32) {
-            let whole = Order { shuffle: seed, shard: None }.arrange((0..items).collect(), epoch);
+        fn shards_have_each_object_once(
+            items in 0u32..200, count in 1u32..12, seed: Option<u64>, epoch: u32, by_size: bool
+        ) {
+            let balance = if by_size { Balance::Size } else { Balance::Count };
+            let whole = arrange(Order { shuffle: seed, shard: None }, items, epoch);
             let mut dealt = Vec::new();
             for index in 0..count {
-                let shard = Some(Shard { index, count });
-                let share = Order { shuffle: seed, shard }.arrange((0..items).collect(), epoch);
-                prop_assert!(share.len().abs_diff((items / count) as usize) <= 1);
+                let shard = Some(Shard { index, count, balance });
+                let share = arrange(Order { shuffle: seed, shard }, items, epoch);
                 // A share keeps the order of the whole.
                 let mut rest = whole.iter();
                 prop_assert!(share.iter().all(|item| rest.any(|other| other == item)));
@@ -126,7 +105,7 @@ mod tests {
         #[test]
         fn epochs_differ(seed: u64) {
             let order = Order { shuffle: Some(seed), shard: None };
-            prop_assert_ne!(order.arrange((0..100).collect::<Vec<_>>(), 0), order.arrange((0..100).collect(), 1));
+            prop_assert_ne!(arrange(order, 100, 0), arrange(order, 100, 1));
         }
     }
 }

@@ -62,7 +62,7 @@ impl Paths {
             let path = Path::new(name);
             if path.is_dir() {
                 let files = Pattern::Folder(path.into()).list().ok()?;
-                let files = self.reading.order.arrange(files, self.epoch);
+                let files = self.reading.share(files, self.epoch).ok()?;
                 return self.reading.length_of_all(&files);
             }
             self.reading.length_of_all(&[path.into()])

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipemill::source::s3::{Objects, listing};
+use pipemill::source::{Balance, Shard};
 use pipemill::stop::Stop;
 use pipemill_s3_test::servers::S3Server;
 
@@ -70,6 +71,8 @@ fn a_hundred_thousand_keys_are_listed_in_flat_memory() {
     let mut settings = settings(&bucket.server.endpoint(), "k/");
     // The first page takes this server a while.
     settings.stall = pipemill_tests::PATIENCE;
+    // Nor is anything kept to divide it.
+    settings.reading.order.shard = Some(Shard { index: 0, count: 1, balance: Balance::Size });
     listing(&s3, &settings, 0, &stop, |listed| {
         assert_eq!(listed.name, format!("s3://bucket/k/{count:08}"));
         count += 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use flate2::Compression as Level;
 use flate2::write::GzEncoder;
 use pipemill::source::s3::{Settings, What};
-use pipemill::source::{Compression, Order, Reading, Shard};
+use pipemill::source::{Balance, Compression, Order, Reading, Shard};
 use pipemill_s3_test::proxy::Plan;
 use pipemill_s3_test::servers::S3Server;
 
@@ -110,10 +110,44 @@ fn epochs_shuffled_and_dealt_out() {
     assert_eq!(names(shuffled), [first.clone(), second]);
     let mut all = BTreeSet::new();
     for index in 0..3 {
-        let [share, _] = names(Order { shard: Some(Shard { index, count: 3 }), ..shuffled });
+        let [share, _] = names(Order {
+            shard: Some(Shard { index, count: 3, balance: Balance::Count }),
+            ..shuffled
+        });
         assert!(share.iter().all(|name| all.insert(name.clone())), "an object was read twice");
     }
     assert_eq!(all.into_iter().collect::<Vec<_>>(), keys);
+}
+
+#[test]
+fn shares_of_equal_size() {
+    let objects: Vec<_> =
+        (0..60).map(|number| (format!("k{number:02}"), number * 37 % 61 * 10)).collect();
+    let contents = objects.iter().map(|(key, size)| (key, "x".repeat(*size)));
+    let bucket = Bucket::with(contents.collect::<Vec<_>>().iter().map(|(key, text)| (key, text)));
+    let plain = settings(&bucket.server.endpoint(), "");
+    for shuffle in [None, Some(3)] {
+        let mut all = BTreeSet::new();
+        for index in 0..4 {
+            let shard = Some(Shard { index, count: 4, balance: Balance::Size });
+            let order = Order { shuffle, shard };
+            let (came, end) = read(&reading(&plain, Reading { order, ..Reading::default() }));
+            assert_eq!(end.ok(), Some(1));
+            let bytes: usize = came.iter().map(|came| came.bytes.len()).sum();
+            let total: usize = objects.iter().map(|(_, size)| size).sum();
+            assert!(bytes <= total / 4 + 600, "{bytes} of {total}");
+            assert!(came.iter().all(|came| all.insert(came.name.clone())), "read twice");
+        }
+        assert_eq!(all.len(), objects.len());
+    }
+    // What tells no sizes is not divided by count in silence.
+    let what = What::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
+    let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
+    let order = Order { shuffle: None, shard };
+    let settings = Settings { what, ..reading(&plain, Reading { order, ..Reading::default() }) };
+    let (_, end) = read(&settings);
+    let error = end.unwrap_err();
+    assert!(error.message.contains("does not tell the sizes") && error.remedy.contains("balance"));
 }
 
 #[test]

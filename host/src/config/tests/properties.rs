@@ -70,7 +70,12 @@ fn source() -> impl Strategy<Value = Source> {
 
 fn reading() -> impl Strategy<Value = Reading> {
     let shard = (1..=1_000_001u32).prop_flat_map(|count| {
-        (0..count.min(1_000_001)).prop_map(move |index| Shard { index, count })
+        let balance = select(keys::BALANCE.words).prop_map(|(_, balance)| balance);
+        (0..count.min(1_000_001), balance).prop_map(move |(index, balance)| Shard {
+            index,
+            count,
+            balance,
+        })
     });
     let order = (option::of(0..=i64::MAX as u64), option::of(shard))
         .prop_map(|(shuffle, shard)| Order { shuffle, shard });
@@ -112,7 +117,12 @@ fn s3() -> impl Strategy<Value = Source> {
         any::<(bool, bool)>(),
     );
     (what, words, access, numbers, reading()).prop_map(
-        |(what, (addressing, on_change), access, numbers, reading)| {
+        |(what, (addressing, on_change), access, numbers, mut reading)| {
+            if let (false, Some(shard)) =
+                (matches!(what, s3::What::Prefixes(_)), &mut reading.order.shard)
+            {
+                shard.balance = Balance::Count;
+            }
             let (region, endpoint, profile, (anonymous, requester_pays)) = access;
             let (part, concurrency, stall, retry, (verify, allow_empty)) = numbers;
             let access =

@@ -6,6 +6,25 @@ use super::super::keys::*;
 use super::*;
 
 #[test]
+fn balance_is_for_what_is_divided_and_has_sizes() {
+    let faults = |source: &str| {
+        let text = format!("[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ {source} }}\n");
+        let said = parse(&text, "c", &|_| None).err().unwrap_or_default();
+        said.iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("\n")
+    };
+    let shard = "shard = { index = 0, count = 2 }, balance = 'size'";
+    for good in ["folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
+        assert_eq!(faults(&format!("{good}, {shard}")), "");
+        let undivided = faults(&format!("{good}, balance = 'size'"));
+        assert!(undivided.contains("balance: there is nothing to divide; set `shard` or"));
+    }
+    for bad in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
+        let said = faults(&format!("{bad}, {shard}"));
+        assert!(said.contains("it goes with `glob`, `folder` or `s3`"), "{said}");
+    }
+}
+
+#[test]
 fn sizes_and_times_say_how_to_write_them() {
     let size = |text| parse_size(text).map_err(|invalid| invalid.to_string());
     assert_eq!(size("4096B"), Ok(4096));

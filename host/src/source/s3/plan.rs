@@ -10,6 +10,7 @@ use super::fetch::{self, Target};
 use super::wait::{Waited, wait};
 use super::window::Window;
 use super::{Address, Reach, S3, Settings, Task, What, list, manifest};
+use crate::source::deal::Dealer;
 use crate::source::{Reading, SourceError, Total, order};
 use crate::stop::Stop;
 
@@ -48,19 +49,29 @@ pub(super) enum Entry {
 }
 
 impl Entry {
+    /// Its bytes as they are stored, if a list has told them, and its key.
+    fn size(&self) -> Option<(u64, &str)> {
+        let Self::Object(Found { address, known }) = self else { return None };
+        let size = match known {
+            Known::Listed { size, .. } => *size,
+            Known::Asked(target) => target.size,
+            Known::Name => return None,
+        };
+        Some((size, &address.key))
+    }
+
     /// The bytes that are read of it, if a list has told its size.
     fn length(&self, reading: &Reading) -> Option<u64> {
-        match self {
-            Self::Object(Found { address, known }) => {
-                let size = match known {
-                    Known::Listed { size, .. } => *size,
-                    Known::Asked(target) => target.size,
-                    Known::Name => return None,
-                };
-                reading.length(&address.key, size)
-            }
-            Self::Line { .. } => None,
-        }
+        self.size().and_then(|(size, key)| reading.length(key, size))
+    }
+
+    /// The same as they are stored. To ask for each, every machine would have to ask for all.
+    fn known_size(&self, of: &What) -> Result<u64, SourceError> {
+        self.size().map(|(size, _)| size).ok_or_else(|| {
+            let message = "does not tell the sizes by which shares are to be equal";
+            let remedy = "name a prefix, whose list tells them, or set `balance = \"count\"`";
+            SourceError::new(of.to_string(), message, remedy)
+        })
     }
 }
 
@@ -114,6 +125,7 @@ pub(super) struct Outlet {
     settings: Arc<Settings>,
     epoch: u32,
     number: u64,
+    dealer: Dealer,
     /// Bytes that are read of those given on, as long as all are known.
     bytes: Option<u64>,
     /// All of them, where they have to be shuffled.
@@ -123,16 +135,15 @@ pub(super) struct Outlet {
 
 impl Outlet {
     pub(super) async fn give(&mut self, entry: Entry) -> Result<(), Gone> {
-        let number = self.number;
         self.number += 1;
         if self.settings.reading.order.shuffle.is_some() {
             self.held.push(entry);
             return Ok(());
         }
-        match self.settings.reading.order.shard {
-            Some(shard) if !shard.has(number) => Ok(()),
-            _ => self.give_on(entry).await,
+        if self.dealer.deal(|| entry.known_size(&self.settings.what))? {
+            self.give_on(entry).await?;
         }
+        Ok(())
     }
 
     async fn give_on(&mut self, entry: Entry) -> Result<(), Gone> {
@@ -143,7 +154,9 @@ impl Outlet {
 
     async fn end(&mut self) -> Result<(), Gone> {
         let held = std::mem::take(&mut self.held);
-        for entry in self.settings.reading.order.arrange(held, self.epoch) {
+        let settings = self.settings.clone();
+        let size = |entry: &Entry| entry.known_size(&settings.what);
+        for entry in settings.reading.order.arrange(held, self.epoch, size)? {
             self.give_on(entry).await?;
         }
         Ok(())
@@ -210,7 +223,9 @@ impl Planner {
     async fn list(self, epoch: u32, next: mpsc::Sender<Result<Entry, SourceError>>) {
         let settings = self.settings.clone();
         let failed = next.clone();
-        let mut out = Outlet { settings, epoch, number: 0, bytes: Some(0), held: Vec::new(), next };
+        let dealer = Dealer::new(settings.reading.order.shard);
+        let mut out =
+            Outlet { settings, epoch, number: 0, dealer, bytes: Some(0), held: Vec::new(), next };
         let listed = match self.list_into(&mut out).await {
             Ok(()) => out.end().await,
             other => other,
