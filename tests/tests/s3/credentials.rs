@@ -94,6 +94,21 @@ fn from_the_container_renewed_while_it_is_read() {
 }
 
 #[test]
+fn the_container_is_asked_without_a_proxy() {
+    let (place, server) = bucket();
+    let mut answers = Answers::of(server.access_key(), server.secret_key());
+    answers.session_token = Some("token".to_owned());
+    let credentials = Credentials::start(answers).unwrap();
+    let endpoint = server.endpoint().replace("127.0.0.1", "localhost");
+    let mut command = command(&place, &endpoint, &CAT);
+    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", credentials.uri());
+    // Nobody is there.
+    command.env("HTTP_PROXY", "http://127.0.0.1:9").env("NO_PROXY", "localhost");
+    is_read(finish(&mut command));
+    assert!(credentials.uri().contains("127.0.0.1") && credentials.asked() > 0);
+}
+
+#[test]
 fn each_link_that_failed_is_named() {
     let (place, server) = bucket();
     let ended = finish(&mut command(&place, &server.endpoint(), &CAT)).with_code(65);

@@ -13,11 +13,8 @@ use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_s3::config::{ProvideCredentials, ResponseChecksumValidation, SharedHttpClient};
-use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
-use aws_smithy_http_client::{Builder, Connector};
 
+use super::http::Clients;
 use super::trouble::causes;
 
 /// How a bucket is reached and who asks. What is left out is for the SDK to find: in `AWS_…` variables, in
@@ -56,7 +53,8 @@ const CONNECT: Duration = Duration::from_millis(3_100);
 impl Access {
     /// Finds out what is not given, and makes a client. The error says what is missing.
     pub(super) async fn client(&self) -> Result<aws_sdk_s3::Client, String> {
-        let sdk = self.sdk_config().await?;
+        let clients = Clients::new()?;
+        let sdk = self.sdk_config(&clients.credentials).await?;
         if !self.anonymous {
             check_credentials(&sdk).await.map_err(|error| match &self.profile {
                 Some(profile) => format!("{error} (profile `{profile}`)"),
@@ -72,6 +70,7 @@ impl Access {
             }
         };
         let mut config = aws_sdk_s3::config::Builder::from(&sdk)
+            .http_client(clients.s3)
             .force_path_style(path_style)
             // A range's answer may carry the sum of the whole object; `checksum` knows which one it has.
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
@@ -81,14 +80,13 @@ impl Access {
         Ok(aws_sdk_s3::Client::from_conf(config.build()))
     }
 
-    async fn sdk_config(&self) -> Result<SdkConfig, String> {
+    async fn sdk_config(&self, http: &SharedHttpClient) -> Result<SdkConfig, String> {
         if let Some(endpoint) = self.endpoint.clone().or_else(endpoint_variable) {
             check_endpoint(&endpoint).map_err(|what| format!("the server's URL {what}"))?;
         }
-        let http = http_client()?;
         let provider = ProviderConfig::default().with_http_client(http.clone());
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
-            .http_client(http)
+            .http_client(http.clone())
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
             // Bodies are taken as they come, and `fetch` watches them.
@@ -176,34 +174,4 @@ async fn check_credentials(sdk: &SdkConfig) -> Result<(), String> {
             ))
         }
     }
-}
-
-/// HTTP/1.1 over rustls, through a proxy if the environment names one, trusting what the system trusts or,
-/// as other tools for AWS do, the certificates in `AWS_CA_BUNDLE`.
-fn http_client() -> Result<SharedHttpClient, String> {
-    let mut trust = TrustStore::default();
-    if let Some(path) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
-        let pem = std::fs::read(&path)
-            .map_err(|error| format!("can't read AWS_CA_BUNDLE={}: {error}", path.display()))?;
-        trust = TrustStore::empty().with_pem_certificate(pem);
-    }
-    let tls = TlsContext::builder()
-        .with_trust_store(trust)
-        .build()
-        .map_err(|error| format!("can't use the trusted certificates: {error}"))?;
-    let client = Builder::new().build_with_connector_fn(move |settings, components| {
-        let mut connector = Connector::builder().proxy_config(ProxyConfig::from_env());
-        if let Some(settings) = settings {
-            connector = connector.connector_settings(settings.clone());
-        }
-        if let Some(sleep) = components.and_then(|components| components.sleep_impl()) {
-            connector = connector.sleep_impl(sleep);
-        }
-        connector
-            .enable_tcp_nodelay(true)
-            .tls_provider(Provider::Rustls(CryptoMode::Ring))
-            .tls_context(tls.clone())
-            .build()
-    });
-    Ok(client)
 }

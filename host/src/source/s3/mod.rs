@@ -2,8 +2,8 @@
 //!
 //! In the order of the way of a byte: `list` and `manifest` find what there is, `plan` puts it in order and
 //! learns what is not known of each object, `conduct` begins requests as far ahead as `window` lets it, `fetch`
-//! brings one part through all faults, `body` is the end at which the channel's thread reads. `access` is the way
-//! to the server; `trouble`, `retry` and `checksum` say what failed, when to ask again, and whether the bytes are
+//! brings one part through all faults, `body` is the end at which the channel's thread reads. `access` and
+//! `http` are the way to the server; `trouble`, `retry` and `checksum` say what failed, when to ask again, and whether the bytes are
 //! right.
 //!
 //! Requests run on threads of their own; a channel's thread copies bytes from their bodies into its slot, and that
@@ -15,6 +15,7 @@ mod body;
 mod checksum;
 mod conduct;
 mod fetch;
+mod http;
 mod list;
 mod manifest;
 mod objects;
