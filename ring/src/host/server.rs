@@ -176,7 +176,9 @@ impl Desk {
 
     fn tick(&mut self) {
         for ring in self.channels.values() {
-            ring.stuck(Instant::now()).iter().for_each(|line| log::warn!("{line}"));
+            for line in ring.stuck(Instant::now()) {
+                log::warn!(channel = ring.config().channel; "{line}");
+            }
         }
         if !self.listening {
             self.listen(true);
