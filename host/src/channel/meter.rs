@@ -102,8 +102,10 @@ pub struct Meter {
     call_nanos: AtomicU64,
     decoder_memory: AtomicU64,
     now: Mutex<Now>,
-    on_epoch: Option<Box<dyn Fn(&Epoch) + Send + Sync>>,
+    on_epoch: Option<OnEpoch>,
 }
+
+type OnEpoch = Box<dyn Fn(&Epoch) + Send + Sync>;
 
 /// What changes with each object or epoch.
 #[derive(Default)]

@@ -207,7 +207,7 @@ impl<S: Sink> Mill<'_, S> {
             let (bytes, range) = self.space.chunk();
             self.stream.decode(&bytes, range, self.progress.ended)
         };
-        self.meter.decoded(self.stream.memory());
+        self.meter.decoded(self.stream.memory_held());
         self.learn_schema()?;
         self.space.take(self.sink, self.stream.emitted())?;
         self.meter.placed(self.stream.emitted().records);

@@ -176,7 +176,7 @@ impl Stream {
     }
 
     /// Bytes of the instance's linear memory.
-    pub fn memory(&self) -> u64 {
+    pub fn memory_held(&self) -> u64 {
         self.store.data().limiter.held
     }
 
