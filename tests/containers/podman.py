@@ -35,12 +35,13 @@ def why_not():
     return None
 
 
-def podman(*args, timeout=120, check=True, **more):
+def podman(*args, timeout=120, check=True):
     """A finished podman command, its output as text."""
     store = ["--root", KEPT / "storage", "--runroot", KEPT / "run"]
     done = subprocess.run(
         ["podman", *map(str, [*store, *args])],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, **more,
+        # Its monitor leaves a file `oom` there.
+        cwd=KEPT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
     )  # fmt: skip
     assert not check or done.returncode == 0, f"{args}: {done.stdout}{done.stderr}"
     return done
