@@ -16,6 +16,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use pipemill_ring::host::Seen;
+
 use super::watched::Watched;
 use buffer::Buffer;
 use json::{Out, Row};
@@ -109,7 +111,8 @@ struct Line {
     track: Track,
     slots: Slots,
     /// Kept, so that nothing need be allocated.
-    spare: (Vec<(Instant, track::Heard)>, Vec<(Instant, pipemill_ring::host::Seen)>),
+    spare_did: Vec<(Instant, track::Heard)>,
+    spare_seen: Vec<(Instant, Seen)>,
 }
 
 impl Line {
@@ -123,22 +126,22 @@ impl Line {
             ring,
             track: Track::new(row, &channel.name, out),
             slots: Slots::new(row, &channel.name),
-            spare: (Buffer::room(), Buffer::room()),
+            spare_did: Buffer::room(),
+            spare_seen: Buffer::room(),
         }
     }
 
     /// Writes what has happened since.
     fn write(&mut self, began: Instant, out: &mut Out) {
-        let (did, ring) = &mut self.spare;
-        let dropped = self.did.take(did);
-        for (at, heard) in did.drain(..) {
+        let dropped = self.did.take(&mut self.spare_did);
+        for (at, heard) in self.spare_did.drain(..) {
             self.track.hear(nanos(began, at), heard, out);
         }
         if dropped > 0 {
             self.track.lose(dropped, out);
         }
-        let dropped = self.ring.take(ring);
-        for (at, seen) in ring.drain(..) {
+        let dropped = self.ring.take(&mut self.spare_seen);
+        for (at, seen) in self.spare_seen.drain(..) {
             self.slots.hear(nanos(began, at), seen, out);
         }
         if dropped > 0 {
