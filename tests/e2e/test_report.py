@@ -159,8 +159,7 @@ def test_a_run_that_is_ended_by_a_signal_has_a_report(host, tmp_path):
     page.write_text("old")
     os.mkfifo(tmp_path / "train_0")
     child = host(channel(f'fifo = "{tmp_path}"'), None, "--report", page)
-    while b"serving" not in child.stderr.readline():
-        pass
+    assert b"serving" in child.stderr.readline()
     child.send_signal(signal.SIGTERM)
     assert finish(child)[0] == 143
     text = page.read_text()

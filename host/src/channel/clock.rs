@@ -64,6 +64,11 @@ impl Clock {
         self.change(STANDS);
     }
 
+    /// When the stage began, or the clock was stopped. For the writing thread.
+    pub(super) fn since(&self) -> Instant {
+        self.origin + Duration::from_nanos(self.now.load(Ordering::Relaxed) >> 2)
+    }
+
     fn change(&self, to: u64) -> Duration {
         let before = self.now.load(Ordering::Relaxed);
         let moment = self.moment();

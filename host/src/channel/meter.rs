@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Stage};
+use super::{Act, Failure, Witness};
 use crate::decode::FaultKind;
 
 /// What a channel did, and where its time went.
@@ -103,6 +104,7 @@ pub struct Meter {
     decoder_memory: AtomicU64,
     now: Mutex<Now>,
     on_epoch: Option<OnEpoch>,
+    witness: OnceLock<Box<dyn Witness>>,
 }
 
 type OnEpoch = Box<dyn Fn(&Epoch) + Send + Sync>;
@@ -131,6 +133,7 @@ impl Default for Meter {
             decoder_memory: AtomicU64::default(),
             now: Mutex::default(),
             on_epoch: None,
+            witness: OnceLock::new(),
         }
     }
 }
@@ -139,6 +142,11 @@ impl Meter {
     /// A meter that tells of each epoch when it has ended, in the channel's thread.
     pub fn telling(on_epoch: impl Fn(&Epoch) + Send + Sync + 'static) -> Self {
         Self { on_epoch: Some(Box::new(on_epoch)), ..Self::default() }
+    }
+
+    /// From now on this one hears of what the channel does. The first that is given stays.
+    pub fn show(&self, witness: Box<dyn Witness>) {
+        let _ = self.witness.set(witness);
     }
 
     /// So far.
@@ -206,21 +214,41 @@ impl Meter {
 
     /// The channel's thread goes over to another stage: how long the one before it took.
     pub(crate) fn enter(&self, stage: Stage) -> Duration {
-        self.clock.enter(stage)
+        let took = self.clock.enter(stage);
+        if let Some(witness) = self.witness.get() {
+            // The clock's own moment, so that what is seen adds up to what is counted.
+            witness.saw(self.clock.since(), Act::Enter(stage));
+        }
+        took
     }
 
     /// The channel's thread has ended.
     pub(crate) fn stop(&self) {
         self.clock.stop();
+        if let Some(witness) = self.witness.get() {
+            witness.saw(self.clock.since(), Act::Stop);
+        }
+    }
+
+    /// The channel failed.
+    pub(crate) fn failed(&self, failure: &Failure) {
+        self.tell(Act::Failed(failure));
+    }
+
+    fn tell(&self, act: Act<'_>) {
+        if let Some(witness) = self.witness.get() {
+            witness.saw(Instant::now(), act);
+        }
     }
 
     pub(super) fn read(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.tell(Act::Read(bytes));
     }
 
     /// A call of the decoder is over, and what it emitted is handed over.
     pub(super) fn decoded(&self, memory: u64) {
-        let took = self.clock.enter(Stage::Consumer);
+        let took = self.enter(Stage::Consumer);
         let bucket = DECODE_BUCKETS.partition_point(|bound| *bound < took);
         self.calls[bucket].fetch_add(1, Ordering::Relaxed);
         self.call_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
@@ -229,6 +257,7 @@ impl Meter {
 
     pub(super) fn placed(&self, records: usize) {
         self.records.fetch_add(records as u64, Ordering::Relaxed);
+        self.tell(Act::Placed(records));
     }
 
     /// So many batches were granted until now.
@@ -238,12 +267,18 @@ impl Meter {
 
     pub(super) fn passed_over(&self, kind: FaultKind) {
         self.bad_places[kind as usize].fetch_add(1, Ordering::Relaxed);
+        self.tell(Act::BadPlace(kind));
     }
 
     pub(super) fn begin(&self, epoch: u32, object: &str) {
         self.epoch.store(epoch, Ordering::Relaxed);
         self.objects.fetch_add(1, Ordering::Relaxed);
         self.now().object = Some(object.to_owned());
+        self.tell(Act::Object { epoch, name: object });
+    }
+
+    pub(super) fn end_object(&self) {
+        self.tell(Act::ObjectEnd);
     }
 
     pub(super) fn end_epoch(&self, number: u32, early: bool) {
@@ -259,6 +294,7 @@ impl Meter {
             epoch
         };
         self.epoch.store(number + 1, Ordering::Relaxed);
+        self.tell(Act::EpochEnd { number, early });
         if let Some(tell) = &self.on_epoch {
             tell(&epoch);
         }

@@ -2,7 +2,8 @@
 //!
 //! `objects` takes the source's objects one by one, `mill` grinds one object, `space` is where its bytes lie and
 //! `batch` what it fills, `sink` is where filled batches go (the ring, or standard output), `bad` is what happens to
-//! bytes that can't be decoded. `meter` counts what is done, and `clock` where the time goes.
+//! bytes that can't be decoded. `meter` counts what is done, and `clock` where the time goes;
+//! a `witness` hears of it.
 
 mod bad;
 mod batch;
@@ -13,6 +14,7 @@ mod mill;
 mod objects;
 mod sink;
 mod space;
+mod witness;
 
 pub use bad::{OnError, Policy};
 pub use batch::Batch;
@@ -21,3 +23,4 @@ pub use failure::Failure;
 pub use meter::{DECODE_BUCKETS, Epoch, Meter, Totals};
 pub use objects::{Channel, Outcome};
 pub use sink::{Halt, Sink};
+pub use witness::{Act, Witness};

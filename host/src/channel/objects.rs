@@ -135,7 +135,9 @@ impl Channel {
             schema: &mut |stream, sink| agree(schema, stream, sink),
             progress: Progress::default(),
         };
-        mill.grind()
+        let done = mill.grind();
+        meter.end_object();
+        done
     }
 
     fn failure(&self, object: &Object, fault: Fault) -> Failure {

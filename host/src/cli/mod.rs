@@ -5,6 +5,7 @@ mod config;
 mod exit;
 mod feed;
 mod ls;
+mod onlookers;
 mod order;
 mod plugin;
 mod plugins;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use super::config;
 use super::exit::{self, Refusal};
+use super::onlookers::{self, Onlookers};
 use crate::config::Config;
 use crate::run::{self, Ended, Signals, StartError};
 use crate::sagemaker::{self, Platform};
-use crate::telemetry::{Report, Watched};
+use crate::telemetry::Watched;
 
 /// What the platform starts a training container with, behind the entrypoint's own arguments.
 const TRAIN: &str = "train";
@@ -33,9 +34,8 @@ pub(super) struct Args {
     /// The configuration, or else what the environment variable PIPEMILL_CONFIG names; on SageMaker it may be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Write a page about the run into this file when it is over: HTML that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    onlookers: onlookers::Asked,
     /// What SageMaker starts a container with: accepted, and without effect
     #[arg(value_parser = [TRAIN], value_name = "train")]
     train: Option<String>,
@@ -67,15 +67,10 @@ fn attempt(args: &Args, base: Option<PathBuf>) -> Result<(), Refusal> {
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
         tell(Refusal { code: exit::SYSTEM, why: format!("can't start: {error}") })
     })?;
-    let report = args.report.as_deref().map(|file| Report::new(file, &args.command)).transpose();
-    let mut report = report.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
-    let result = serve(args, base, &signals, report.as_mut(), tell);
-    if let Some(report) = report {
-        match &result {
-            Ok(()) => report.write(0, ""),
-            Err(Refusal { code, why }) => report.write(*code, why),
-        }
-    }
+    let mut onlookers = Onlookers::new(&args.onlookers, &args.command)
+        .map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
+    let result = serve(args, base, &signals, &mut onlookers, tell);
+    onlookers.end(&result);
     result
 }
 
@@ -83,22 +78,16 @@ fn serve(
     args: &Args,
     base: Option<PathBuf>,
     signals: &Signals,
-    mut report: Option<&mut Report>,
+    onlookers: &mut Onlookers,
     tell: impl Fn(Refusal) -> Refusal,
 ) -> Result<(), Refusal> {
     let platform = base.map(Platform::read).transpose();
     let platform = platform.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
     let config = configuration(args, platform.as_ref()).map_err(&tell)?;
-    if let Some(report) = &mut report {
-        report.configured(crate::config::show(&config));
-    }
+    onlookers.configured(&config);
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(Platform::environment).unwrap_or_default();
-    let watch = |channels: &[Arc<Watched>]| {
-        if let Some(report) = report {
-            report.watch(channels);
-        }
-    };
+    let watch = |channels: &[Arc<Watched>]| onlookers.watch(channels);
     match run::run(&config, command, &environment, signals, watch) {
         Ok(ended) => result(&ended, command),
         Err(error) => {

@@ -5,7 +5,8 @@
 //!
 //! `watched` is a channel as it is seen from outside, `overview` all of them and `process` what they take of the
 //! machine; `verdict` says which stage holds a channel back, `summary` what it did. That is told as `metrics` and as
-//! `status`, which `serve` hands out. `history` is what was done over time, and `report` a page about all of it.
+//! `status`, which `serve` hands out. `history` is what was done over time, and `report` a page about all of it;
+//! `trace` tells each moment.
 
 mod fields;
 mod history;
@@ -19,6 +20,7 @@ mod report;
 mod serve;
 pub mod status;
 mod summary;
+mod trace;
 mod verdict;
 mod watched;
 
@@ -26,5 +28,6 @@ pub use history::{Sample, Slots};
 pub use overview::Overview;
 pub use report::Report;
 pub use serve::{Bound, MetricsError, MetricsServer};
+pub use trace::Trace;
 pub use verdict::Verdict;
 pub use watched::{State, Watched};

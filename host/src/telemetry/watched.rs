@@ -74,6 +74,9 @@ impl Watched {
         let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
         let line = summary::of_channel(&self.name, &self.source, &totals, &outcome);
         about(Level::Info, &fields, format_args!("{line}"));
+        if let Outcome::Failed(failure) = &outcome {
+            self.meter.failed(failure);
+        }
         // It ends once.
         let _ = self.outcome.set(outcome);
     }

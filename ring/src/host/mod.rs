@@ -8,6 +8,7 @@
 
 mod config;
 mod consumers;
+mod observer;
 mod ring;
 mod server;
 mod status;
@@ -16,6 +17,7 @@ mod writer;
 
 pub use crate::endpoint::EndpointError;
 pub use config::{AcquireError, RingConfig, RingError};
+pub use observer::{Observer, Seen};
 pub use ring::Ring;
 pub use server::{Server, ServerError, StatusText};
 pub use status::{ConsumerStatus, Status};

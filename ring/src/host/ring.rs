@@ -10,6 +10,7 @@ use nix::sys::epoll::Epoll;
 
 use super::config::{AcquireError, RingConfig, RingError};
 use super::consumers::{Beside, Link, Peer};
+use super::observer::{self, Observer, Seen};
 use super::status::{self, Status};
 use super::table::{Batch, ConsumerId, Effect, End, Place, Table};
 use super::writer::Writer;
@@ -34,6 +35,7 @@ pub struct Ring {
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<FieldSpec>, Vec<u8>)>,
     next_batch: AtomicU64,
+    observer: OnceLock<Box<dyn Observer>>,
     inner: Mutex<Inner>,
     /// Something changed that a writer or a drain waits for.
     changed: Condvar,
@@ -75,6 +77,7 @@ impl Ring {
             memory,
             schema: OnceLock::new(),
             next_batch: AtomicU64::new(0),
+            observer: OnceLock::new(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
         }))
@@ -200,6 +203,11 @@ impl Ring {
         true
     }
 
+    /// From now on this one hears of what happens to batches. The first that is given stays.
+    pub fn observe(&self, observer: Box<dyn Observer>) {
+        let _ = self.observer.set(observer);
+    }
+
     /// How things stand, for reports.
     pub fn status(&self) -> Status {
         let batches = self.next_batch.load(Ordering::Relaxed);
@@ -237,6 +245,10 @@ impl Ring {
         self.change(|inner, now| {
             if let Some(at) = place.checked_sub(self.config.slots) {
                 inner.extents[at as usize] = sealed;
+            }
+            if let Some(observer) = self.observer.get() {
+                let Batch { number: batch, epoch, records, bytes } = batch;
+                observer.saw(Seen::Filled { slot: place, batch, epoch, records, bytes });
             }
             inner.table.push(place, batch, now);
         });
@@ -284,15 +296,30 @@ impl Ring {
     pub(super) fn disconnect(&self, id: ConsumerId) {
         self.change(|inner, now| {
             inner.links.retain(|link| link.id != id);
+            if let Some(observer) = self.observer.get() {
+                observer::tell_of_end(&**observer, &inner.table, id);
+            }
             inner.table.disconnect(id, now);
         });
     }
 
     /// Obeys a consumer's message, or says why it can't.
     pub(super) fn obey(&self, id: ConsumerId, message: &ToHost<'_>) -> Result<(), String> {
+        let observer = self.observer.get();
+        let tell = |inner: &Inner| {
+            if let Some(observer) = observer {
+                observer::tell_of_message(&**observer, &inner.table, id, message);
+            }
+        };
         let done = self.change(|inner, now| match message {
-            ToHost::Ack(grants) => inner.table.ack(id, grants.iter(), now),
-            ToHost::Release(grants) => inner.table.release(id, grants.iter(), now),
+            ToHost::Ack(grants) => {
+                tell(inner);
+                inner.table.ack(id, grants.iter(), now)
+            }
+            ToHost::Release(grants) => {
+                tell(inner);
+                inner.table.release(id, grants.iter(), now)
+            }
             ToHost::EndEpoch(epoch) => {
                 inner.table.leave_epoch(id, *epoch, now);
                 Ok(())
@@ -330,7 +357,7 @@ impl Ring {
         let now = Instant::now();
         let mut inner = self.lock();
         let result = change(&mut inner, now);
-        inner.deliver(self.config.slots, now);
+        inner.deliver(self.config.slots, now, self.observer.get().map(|observer| &**observer));
         drop(inner);
         self.changed.notify_all();
         result
@@ -338,7 +365,7 @@ impl Ring {
 }
 
 impl Inner {
-    fn deliver(&mut self, slots: u32, now: Instant) {
+    fn deliver(&mut self, slots: u32, now: Instant, observer: Option<&dyn Observer>) {
         let mut effects = std::mem::take(&mut self.effects);
         loop {
             self.table.swap_effects(&mut effects);
@@ -348,12 +375,20 @@ impl Inner {
             for effect in effects.drain(..) {
                 match effect {
                     Effect::Freed(place) => {
+                        if let Some(observer) = observer {
+                            observer.saw(Seen::Freed { slot: place });
+                        }
                         if let Some(at) = place.checked_sub(slots) {
                             self.extents[at as usize] = None;
                         }
                     }
                     Effect::Grant { to, grant, place, batch } => {
                         let Batch { number, epoch, bytes, .. } = batch;
+                        if let Some(observer) = observer {
+                            let link = self.links.iter().find(|link| link.id == to);
+                            let pid = link.map_or(0, |link| link.peer.pid);
+                            observer.saw(Seen::Granted { slot: place, batch: number, grant, pid });
+                        }
                         let (slot, beside) = match place.checked_sub(slots) {
                             None => (place, None),
                             Some(at) => (OWN_MEMORY, self.extents[at as usize].clone()),

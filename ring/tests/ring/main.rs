@@ -6,6 +6,7 @@ mod endpoint;
 mod ends;
 mod fake_host;
 mod hostile;
+mod observer;
 mod raw;
 mod sealed;
 mod setup;
