@@ -54,6 +54,18 @@ def test_the_pods_of_an_indexed_job_read_each_object_once(container, folder, cla
     assert sorted(shares) == [500, 600, 600, 600]
 
 
+@pytest.mark.parametrize("name", ["indexed-job", "sidecar"])
+def test_the_port_of_metrics_and_probes_is_the_one_that_is_served(name):
+    documents = example(name)
+    text = kubelet.of_kind(documents, "ConfigMap")["data"]["pipemill.toml"]
+    served = int(re.search(r'^metrics = "0\.0\.0\.0:(\d+)"', text, re.M)[1])
+    pod = kubelet.of_kind(documents, "Job")["spec"]["template"]["spec"]
+    host = [*pod.get("initContainers", []), *pod["containers"]][0]
+    assert host["ports"] == [{"name": "metrics", "containerPort": served}]
+    if name == "sidecar":
+        assert host["startupProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+
+
 def test_the_command_is_killed_before_the_kubelet_kills_all():
     documents = example("indexed-job")
     text = kubelet.of_kind(documents, "ConfigMap")["data"]["pipemill.toml"]
