@@ -78,7 +78,7 @@ fn first_record(place: &Place, input: &[u8], size: usize) -> Result<f64> {
     })
 }
 
-fn connect(socket: &std::path::Path) -> Result<Reader> {
+pub fn connect(socket: &std::path::Path) -> Result<Reader> {
     let until = Instant::now() + Duration::from_secs(10);
     loop {
         match Reader::connect(socket, "bench", None) {
@@ -103,7 +103,7 @@ fn start(place: &Place, decoder: &str) -> Result<f64> {
 }
 
 /// A child that does not outlive us.
-struct Ended(Child);
+pub struct Ended(pub Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {

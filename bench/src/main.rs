@@ -1,7 +1,7 @@
 //! `make bench`: figures as ratios, both sides taken in one run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments choose the parts to
-//! run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`); without any, all.
+//! run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `operate`); without any, all.
 
 mod data;
 mod decode;
@@ -10,6 +10,7 @@ mod formats;
 mod host;
 mod latency;
 mod native;
+mod operate;
 mod python;
 mod report;
 mod s3;
@@ -42,6 +43,9 @@ fn main() -> Result<()> {
     }
     if wanted("latency") {
         latency::measure(&place, &mut report)?;
+    }
+    if wanted("operate") {
+        operate::measure(&place, &mut report)?;
     }
     report.write(&place)
 }

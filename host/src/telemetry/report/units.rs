@@ -1,6 +1,6 @@
 //! Numbers as a person reads them.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Between groups of three digits: narrow, and no place for a new line.
 const THIN: char = '\u{202f}';
@@ -91,18 +91,8 @@ pub(super) fn percent(part: f64) -> String {
 
 /// A date and time of the Gregorian calendar, UTC, from seconds after 1970 began.
 pub(super) fn date(seconds: u64) -> String {
-    // Days in cycles of 400 years that begin with a 1st of March, so that a leap day is the last of its year;
-    // after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
-    let days = seconds / 86400 + 719_468;
-    let (cycle, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = 400 * cycle + year + u64::from(month <= 2);
-    let (hours, minutes, seconds) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}{SPACE}{hours:02}:{minutes:02}:{seconds:02}{SPACE}UTC")
+    let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
+    text.to_string().replace('T', &SPACE.to_string()).replace('Z', &format!("{SPACE}UTC"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,155 @@
+//! What it costs to be the entrypoint and to be watched: the start of a run with a command, memory, and the rate with
+//! metrics that are asked for and a trace that is written.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use pipemill_ring::reader::{Event, Reader};
+
+use crate::data::{self, Format};
+use crate::latency::{Ended, connect};
+use crate::report::{Place, Report};
+use crate::{ROUNDS, in_turns, median};
+
+/// How often metrics are asked for: a hundred times as often as Prometheus does by default.
+const SCRAPE: Duration = Duration::from_millis(150);
+/// Times that the input is read in a run.
+const EPOCHS: u32 = 8;
+
+pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
+    let input = data::file(place, Format::TfRecord, 100 << 10)?;
+    let times: Result<Vec<_>> = (0..ROUNDS).map(|_| start(place, &input)).collect();
+    report.time("exec to the command's first word, 2 channels", median(times?) * 1e3, "ms", 150.0);
+    let memory = serve(place, &input, Watched::No)?.memory as f64 / (1 << 20) as f64;
+    report.time("the host's memory outside of rings", memory, "MiB", 60.0);
+    let rate = |watched| Ok(serve(place, &input, watched)?.seconds);
+    let (plain, watched) = in_turns(|| rate(Watched::No), || rate(Watched::Yes))?;
+    let gigabytes = input.metadata()?.len() as f64 * f64::from(EPOCHS) / 1e9;
+    report.rate(
+        "file to ring, metrics and trace on",
+        gigabytes / watched,
+        "GB/s",
+        "the same with them off",
+        gigabytes / plain,
+        Some(0.98),
+    );
+    Ok(())
+}
+
+/// Seconds from the start of the host to the first word of its command, which is written at once.
+fn start(place: &Place, input: &Path) -> Result<f64> {
+    let dir = tempfile::tempdir_in(&place.dir)?;
+    let channel = |name, decoder| {
+        format!(
+            "[[channel]]\nname = \"{name}\"\nsource = {{ file = {input:?} }}\ndecoder = \"{decoder}\"\n"
+        )
+    };
+    let config = dir.path().join("pipemill.toml");
+    let channels = channel("train", "tfrecord") + &channel("validation", "csv");
+    std::fs::write(&config, format!("socket = {:?}\n{channels}", dir.path().join("s/sock")))?;
+    let mut command = Command::new(&place.pipemill);
+    command.arg("run").arg("--config").arg(config).args(["--", "sh", "-c", "echo; exec sleep 60"]);
+    command.env("PIPEMILL_LOG", "off").stdin(Stdio::null()).stdout(Stdio::piped());
+    // Its group, and its command with it, is ended below.
+    command.process_group(0);
+    let began = Instant::now();
+    let mut host = Ended(command.spawn().context("starting pipemill")?);
+    let out = host.0.stdout.as_mut().context("its output")?;
+    ensure!(out.read(&mut [0])? == 1, "the command said nothing");
+    let seconds = began.elapsed().as_secs_f64();
+    nix::sys::signal::kill(pid(&host.0), nix::sys::signal::Signal::SIGTERM)?;
+    host.0.wait()?;
+    Ok(seconds)
+}
+
+fn pid(child: &Child) -> nix::unistd::Pid {
+    nix::unistd::Pid::from_raw(child.id() as i32)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Watched {
+    No,
+    Yes,
+}
+
+struct Served {
+    seconds: f64,
+    /// Resident, without what is shared, in bytes, at most.
+    memory: u64,
+}
+
+/// Serves the input to a consumer that only counts.
+fn serve(place: &Place, input: &Path, watched: Watched) -> Result<Served> {
+    let dir = tempfile::tempdir_in(&place.dir)?;
+    let socket = dir.path().join("s/sock");
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let metrics = match watched {
+        Watched::No => String::new(),
+        Watched::Yes => format!("metrics = \"127.0.0.1:{port}\"\n"),
+    };
+    let config = dir.path().join("pipemill.toml");
+    let text = format!(
+        "socket = {socket:?}\n{metrics}[[channel]]\nname = \"bench\"\n\
+         source = {{ file = {input:?}, epochs = {EPOCHS} }}\ndecoder = \"tfrecord\"\n"
+    );
+    std::fs::write(&config, text)?;
+    let mut command = Command::new(&place.pipemill);
+    command.arg("run").arg("--config").arg(config);
+    if watched == Watched::Yes {
+        command.arg("--trace").arg(dir.path().join("trace.json"));
+    }
+    let host = Ended(command.env("PIPEMILL_LOG", "error").spawn().context("starting pipemill")?);
+    let mut reader = connect(&socket)?;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            let mut most = 0;
+            while !over.load(Ordering::Relaxed) {
+                most = most.max(own_memory(host.0.id()));
+                if watched == Watched::Yes {
+                    // It may have ended meanwhile.
+                    let _ = scrape(port);
+                }
+                thread::sleep(SCRAPE);
+            }
+            most
+        });
+        let began = Instant::now();
+        let read = read(&mut reader);
+        let seconds = began.elapsed().as_secs_f64();
+        over.store(true, Ordering::Relaxed);
+        // A panic in there is a panic here.
+        let memory = look.join().expect("it does not panic");
+        read.map(|()| Served { seconds, memory })
+    })
+}
+
+fn read(reader: &mut Reader) -> Result<()> {
+    loop {
+        if let Event::StreamEnd = reader.next()? {
+            return Ok(());
+        }
+    }
+}
+
+fn own_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+    };
+    (kib("VmRSS:").unwrap_or(0)).saturating_sub(kib("RssShmem:").unwrap_or(0)) << 10
+}
+
+fn scrape(port: u16) -> std::io::Result<()> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
+    std::io::copy(&mut socket, &mut std::io::sink()).map(drop)
+}
