@@ -39,7 +39,7 @@ test-python: wasm venv
 	    $(PY) -m pytest -q -p no:cacheprovider python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server \
-	    $(PY) -m pytest -q -p no:cacheprovider tests/e2e
+	    $(PY) -m pytest -q -rs -p no:cacheprovider tests/e2e
 
 test-examples: wasm compilers venv $(DIGITS)
 	cargo build --workspace --bin pipemill

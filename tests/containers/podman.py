@@ -32,6 +32,14 @@ def why_not():
     for program in ["podman", "runc", "apt-get", "dpkg-deb"]:
         if not shutil.which(program):
             return f"there is no {program}"
+    # Whether the machine lets podman do its work is not what is tested.
+    KEPT.mkdir(parents=True, exist_ok=True)
+    try:
+        if podman("image", "exists", BASE, check=False).returncode != 0:
+            _make_base()
+        podman("run", "--rm", *STRICT, BASE, "true")
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        return f"no container can be run here: {error}"
     return None
 
 
@@ -48,10 +56,7 @@ def podman(*args, timeout=120, check=True):
 
 
 def build_images():
-    """Builds what deploy/ describes: over the binary that is there already, and a base of this system's packages."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    if podman("image", "exists", BASE, check=False).returncode != 0:
-        _make_base()
+    """Builds what deploy/ describes: over the binary that is there already, and the base."""
     # In place of the stage that compiles.
     built = KEPT / "built"
     shutil.rmtree(built, ignore_errors=True)
