@@ -2,6 +2,7 @@
 not know it refuses, so that no line of an example is silently not tested."""
 
 import os
+import time
 
 from podman import HOST, TRAINING
 
@@ -9,6 +10,7 @@ IMAGES = {"pipemill": HOST, "my-training": TRAINING, "my-python": TRAINING}
 MIB = 1 << 20
 #: What says nothing to a single machine's runtime, or stands in every container that the tests start.
 CONTAINER = {"name", "image", "args", "command", "env", "restartPolicy", "resources", "securityContext", "volumeMounts"}
+CONTAINER |= {"ports", "startupProbe"}
 SECURITY = {"runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem", "allowPrivilegeEscalation"}
 SECURITY |= {"capabilities", "seccompProfile"}
 
@@ -63,3 +65,16 @@ def podman_run(pod, container, volumes, more_env=()):
         options += ["--entrypoint", program]
         args = [*rest, *args]
     return IMAGES[container["image"]], [os.fspath(word) for word in args], options
+
+
+def wait_for_startup(container, running):
+    """Asks as the container's probe says until it is answered well, as the kubelet does before it starts the next."""
+    probe = container["startupProbe"]
+    assert probe.keys() == {"httpGet", "periodSeconds", "failureThreshold"}
+    get = probe["httpGet"]
+    (port,) = [one["containerPort"] for one in container["ports"] if one["name"] == get["port"]]
+    for _ in range(probe["failureThreshold"]):
+        if running.answers(port, get["path"]):
+            return
+        time.sleep(probe["periodSeconds"])
+    raise AssertionError(f"{get['path']} was not answered well:\n{running.log()}")

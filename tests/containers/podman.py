@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -128,6 +129,17 @@ class Container:
         while text not in (log := self.log()):
             assert self.is_at_work() and time.monotonic() < deadline, f"no {text!r}:\n{log}"
             time.sleep(0.1)
+
+    def answers(self, port, path):
+        """Whether a GET from within its network is answered with 200."""
+        pid = podman("inspect", "-f", "{{.State.Pid}}", self.id).stdout.strip()
+        script = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).status)"
+        inside = ["nsenter", "--net", "--target", pid, sys.executable, "-c", script]
+        done = subprocess.run(
+            [*inside, f"http://127.0.0.1:{port}{path}"],
+            env=dict(os.environ, no_proxy="*"), capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout.strip() == "200"
 
     def is_at_work(self):
         return podman("inspect", "-f", "{{.State.Running}}", self.id).stdout.strip() == "true"

@@ -104,6 +104,6 @@ def test_a_sidecar_that_waits_ends_when_asked(container, folder, claims):
     (sidecar,) = pod["initContainers"]
     volumes = kubelet.volumes(pod, documents, folder, claims)
     host = container(*kubelet.podman_run(pod, sidecar, volumes))
-    host.until("serving train on")
+    kubelet.wait_for_startup(sidecar, host)
     host.stop(20)
     assert host.end()[0] == 143
