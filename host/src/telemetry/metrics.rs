@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pipemill_ring::host::Status;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -10,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::process::Usage;
 use super::{Overview, State, Verdict, Watched};
-use crate::channel::{DECODE_BUCKETS, Stage};
+use crate::channel::{DECODE_BUCKETS, Stage, Totals};
 use crate::decode::FaultKind;
 
 /// All metrics of a host, as text: OpenMetrics 1.0.
@@ -26,6 +27,23 @@ pub(super) fn text(overview: &Arc<Overview>) -> String {
 /// The media type of [`text`].
 pub(super) const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// A channel at the moment of the question: what all its metrics tell together.
+struct Moment<'a> {
+    channel: &'a Watched,
+    totals: Totals,
+    ring: Status,
+}
+
+impl<'a> Moment<'a> {
+    fn of(channel: &'a Watched) -> Self {
+        Self { channel, totals: channel.meter.totals(), ring: channel.ring.status() }
+    }
+
+    fn name(&self) -> &'a str {
+        &self.channel.name
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
@@ -40,7 +58,7 @@ struct Family {
     kind: Kind,
     unit: Option<Unit>,
     help: &'static str,
-    write: fn(&Watched, &mut MetricEncoder<'_>) -> fmt::Result,
+    write: fn(&Moment<'_>, &mut MetricEncoder<'_>) -> fmt::Result,
 }
 
 const fn family(
@@ -48,7 +66,7 @@ const fn family(
     kind: Kind,
     unit: Option<Unit>,
     help: &'static str,
-    write: fn(&Watched, &mut MetricEncoder<'_>) -> fmt::Result,
+    write: fn(&Moment<'_>, &mut MetricEncoder<'_>) -> fmt::Result,
 ) -> Family {
     Family { name, kind, unit, help, write }
 }
@@ -59,20 +77,20 @@ static FAMILIES: [Family; 17] = [
         Kind::Counter,
         Some(Unit::Bytes),
         "Bytes read from the source, inflated",
-        |channel, out| count(channel, out, channel.meter.totals().bytes),
+        |now, out| count(now, out, now.totals.bytes),
     ),
-    family("pipemill_records", Kind::Counter, None, "Records decoded", |channel, out| {
-        count(channel, out, channel.meter.totals().records)
+    family("pipemill_records", Kind::Counter, None, "Records decoded", |now, out| {
+        count(now, out, now.totals.records)
     }),
     family(
         "pipemill_batches",
         Kind::Counter,
         None,
         "Batches of records put into the ring",
-        |channel, out| count(channel, out, channel.meter.totals().batches),
+        |now, out| count(now, out, now.totals.batches),
     ),
-    family("pipemill_objects", Kind::Counter, None, "Objects begun", |channel, out| {
-        count(channel, out, channel.meter.totals().objects)
+    family("pipemill_objects", Kind::Counter, None, "Objects begun", |now, out| {
+        count(now, out, now.totals.objects)
     }),
     family(
         "pipemill_errors",
@@ -87,7 +105,7 @@ static FAMILIES: [Family; 17] = [
         Kind::Gauge,
         None,
         "The epoch that the channel is in, from 0",
-        |channel, out| gauge(channel, out, u64::from(channel.meter.epoch())),
+        |now, out| gauge(now, out, u64::from(now.channel.meter.epoch())),
     ),
     family(
         "pipemill_stage",
@@ -116,37 +134,31 @@ static FAMILIES: [Family; 17] = [
         Kind::Gauge,
         Some(Unit::Bytes),
         "Linear memory of the decoder's instance",
-        |channel, out| gauge(channel, out, channel.meter.decoder_memory()),
+        |now, out| gauge(now, out, now.channel.meter.decoder_memory()),
     ),
     family("pipemill_slots", Kind::Gauge, None, "Slots of the ring, by state", slots),
-    family(
-        "pipemill_ring",
-        Kind::Gauge,
-        Some(Unit::Bytes),
-        "Memory of the ring",
-        |channel, out| {
-            let config = channel.ring.config();
-            gauge(channel, out, u64::from(config.slots) * config.slot_bytes as u64)
-        },
-    ),
+    family("pipemill_ring", Kind::Gauge, Some(Unit::Bytes), "Memory of the ring", |now, out| {
+        let config = now.channel.ring.config();
+        gauge(now, out, u64::from(config.slots) * config.slot_bytes as u64)
+    }),
     family(
         "pipemill_large_batches",
         Kind::Gauge,
         None,
         "Batches that have memory of their own, because a record is larger than a slot",
-        |channel, out| gauge(channel, out, u64::from(channel.ring.status().extents)),
+        |now, out| gauge(now, out, u64::from(now.ring.extents)),
     ),
-    family("pipemill_consumers", Kind::Gauge, None, "Consumers connected", |channel, out| {
-        gauge(channel, out, channel.ring.status().consumers.len() as u64)
+    family("pipemill_consumers", Kind::Gauge, None, "Consumers connected", |now, out| {
+        gauge(now, out, now.ring.consumers.len() as u64)
     }),
     family(
         "pipemill_unacked_batches",
         Kind::Gauge,
         None,
         "Batches that consumers hold and have not ACKed",
-        |channel, out| {
-            let consumers = channel.ring.status().consumers;
-            gauge(channel, out, consumers.iter().map(|one| u64::from(one.unacked)).sum())
+        |now, out| {
+            let consumers = &now.ring.consumers;
+            gauge(now, out, consumers.iter().map(|one| u64::from(one.unacked)).sum())
         },
     ),
     family(
@@ -154,10 +166,10 @@ static FAMILIES: [Family; 17] = [
         Kind::Gauge,
         Some(Unit::Seconds),
         "Age of the oldest grant that a consumer holds; 0 without one",
-        |channel, out| {
-            let consumers = channel.ring.status().consumers;
+        |now, out| {
+            let consumers = &now.ring.consumers;
             let oldest = consumers.iter().filter_map(|one| one.oldest).max().unwrap_or_default();
-            let labels = [("channel", channel.name.as_str())];
+            let labels = [("channel", now.name())];
             out.encode_family(&labels)?.encode_gauge(&oldest.as_secs_f64())
         },
     ),
@@ -173,6 +185,7 @@ impl fmt::Debug for Seen {
 
 impl Collector for Seen {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let moments: Vec<_> = self.0.channels.iter().map(|channel| Moment::of(channel)).collect();
         for family in &FAMILIES {
             let kind = match family.kind {
                 Kind::Counter => MetricType::Counter,
@@ -181,8 +194,8 @@ impl Collector for Seen {
             };
             let (name, help, unit) = (family.name, family.help, family.unit.as_ref());
             let mut out = encoder.encode_descriptor(name, help, unit, kind)?;
-            for channel in &self.0.channels {
-                (family.write)(channel, &mut out)?;
+            for now in &moments {
+                (family.write)(now, &mut out)?;
             }
         }
         process(&self.0, &mut encoder)
@@ -215,70 +228,69 @@ fn process(overview: &Overview, encoder: &mut DescriptorEncoder<'_>) -> fmt::Res
     out.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
 }
 
-fn count(channel: &Watched, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
-    count_of(&[("channel", channel.name.as_str())], out, value)
+fn count(now: &Moment<'_>, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    count_of(&[("channel", now.name())], out, value)
 }
 
 fn count_of(labels: &impl EncodeLabelSet, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
     out.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-fn gauge(channel: &Watched, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
-    out.encode_family(&[("channel", channel.name.as_str())])?.encode_gauge(&value)
+fn gauge(now: &Moment<'_>, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    out.encode_family(&[("channel", now.name())])?.encode_gauge(&value)
 }
 
-fn errors(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let failed = match channel.state() {
+fn errors(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let failed = match now.channel.state() {
         State::Failed(failure) => Some(failure.fault.kind),
         _ => None,
     };
     let mut words: Vec<_> = FaultKind::ALL.iter().map(|kind| kind.word()).collect();
     words.dedup();
-    let bad_places = channel.meter.bad_places();
+    let bad_places = now.channel.meter.bad_places();
     for word in words {
         let passed = bad_places.iter().filter(|(kind, _)| kind.word() == word);
         let count = passed.map(|(_, count)| count).sum::<u64>()
             + u64::from(failed.is_some_and(|kind| kind.word() == word));
-        count_of(&[("channel", channel.name.as_str()), ("kind", word)], out, count)?;
+        count_of(&[("channel", now.name()), ("kind", word)], out, count)?;
     }
     Ok(())
 }
 
-fn state(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let current = channel.state().word();
+fn state(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let current = now.channel.state().word();
     for word in State::WORDS {
-        let labels = [("channel", channel.name.as_str()), ("state", word)];
+        let labels = [("channel", now.name()), ("state", word)];
         out.encode_family(&labels)?.encode_gauge(&u64::from(word == current))?;
     }
     Ok(())
 }
 
-fn stages(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let totals = channel.meter.totals();
+fn stages(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
     for stage in Stage::ALL {
-        let labels = [("channel", channel.name.as_str()), ("stage", stage.word())];
-        let seconds = totals.of(stage).as_secs_f64();
+        let labels = [("channel", now.name()), ("stage", stage.word())];
+        let seconds = now.totals.of(stage).as_secs_f64();
         out.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&seconds, None)?;
     }
     Ok(())
 }
 
-fn verdict(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let verdict = Verdict::of(&channel.meter.totals());
+fn verdict(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let verdict = Verdict::of(&now.totals);
     for stage in Stage::ALL {
-        let labels = [("channel", channel.name.as_str()), ("stage", stage.word())];
+        let labels = [("channel", now.name()), ("stage", stage.word())];
         let it_is = verdict.is_some_and(|verdict| verdict.stage == stage);
         out.encode_family(&labels)?.encode_gauge(&u64::from(it_is))?;
     }
     Ok(())
 }
 
-fn calls(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let counts = channel.meter.calls();
+fn calls(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let counts = now.channel.meter.calls();
     let bounds = DECODE_BUCKETS.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
     let buckets: Vec<_> = bounds.zip(counts).collect();
-    let labels = [("channel", channel.name.as_str()), ("decoder", channel.decoder.as_str())];
-    let sum = channel.meter.call_time().as_secs_f64();
+    let labels = [("channel", now.name()), ("decoder", now.channel.decoder.as_str())];
+    let sum = now.channel.meter.call_time().as_secs_f64();
     out.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
         sum,
         counts.iter().sum(),
@@ -287,8 +299,8 @@ fn calls(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
     )
 }
 
-fn slots(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let status = channel.ring.status();
+fn slots(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let status = &now.ring;
     let states = [
         ("free", status.free),
         ("filling", status.filling),
@@ -296,7 +308,7 @@ fn slots(channel: &Watched, out: &mut MetricEncoder<'_>) -> fmt::Result {
         ("granted", status.granted),
     ];
     for (state, slots) in states {
-        let labels = [("channel", channel.name.as_str()), ("state", state)];
+        let labels = [("channel", now.name()), ("state", state)];
         out.encode_family(&labels)?.encode_gauge(&u64::from(slots))?;
     }
     Ok(())
