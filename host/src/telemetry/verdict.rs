@@ -65,7 +65,7 @@ fn remedy_for(source: &Source) -> String {
         }
         Source::S3(settings) => format!(
             "requests at once are {}: raise `concurrency`, and `budget` in [s3] with it; see whether the objects are \
-             very small",
+             very small, or this machine's processors all busy",
             settings.concurrency
         ),
     }

@@ -1,7 +1,8 @@
 //! An object's bytes as the channel's thread reads them: part after part, copied out of the responses' bodies.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use tokio::runtime::Handle;
@@ -27,8 +28,6 @@ pub(super) struct Body {
     frame: Bytes,
     at: u64,
     sum: Option<Sum>,
-    /// Where it was last that nothing was there to read.
-    starved: Option<u64>,
     failed: Option<SourceError>,
     reader: Reader,
     /// Begins it anew.
@@ -41,6 +40,20 @@ pub(super) struct Reader {
     pub(super) planner: Planner,
     pub(super) handle: Handle,
     pub(super) stop: Stop,
+}
+
+impl Reader {
+    /// Waits for what `poll` gives, because nothing is there to read.
+    fn wait<T>(
+        &self,
+        patience: Option<Duration>,
+        poll: impl FnMut(&mut Context) -> Poll<T>,
+    ) -> Result<T, Got> {
+        let began = Instant::now();
+        let came = wait(&self.handle, &self.stop, patience, poll).or_got();
+        self.planner.window.waited(began.elapsed());
+        came
+    }
 }
 
 /// A frame or a trouble; none at the end of a part.
@@ -62,19 +75,9 @@ impl Body {
             frame: Bytes::new(),
             at: 0,
             sum: None,
-            starved: None,
             failed: None,
             reader,
             again: None,
-        }
-    }
-
-    /// There is nothing to read: more has to be fetched at once. Said once for each part.
-    fn starve(&mut self) {
-        let part = self.reader.planner.settings.part;
-        if self.starved.is_none_or(|at| self.at >= at + part) {
-            self.starved = Some(self.at);
-            self.reader.planner.window.starved();
         }
     }
 
@@ -140,9 +143,7 @@ impl Body {
             Err(TryRecvError::Empty) => {}
         }
         let Some(patience) = patience else { return Err(Got::Nothing) };
-        self.starve();
-        let Reader { handle, stop, .. } = &self.reader;
-        wait(handle, stop, patience, |cx| part.frames.poll_recv(cx)).or_got()
+        self.reader.wait(patience, |cx| part.frames.poll_recv(cx))
     }
 
     /// The next part, none at the end; the error is what is there instead.
@@ -153,9 +154,7 @@ impl Body {
             Err(TryRecvError::Empty) => {}
         }
         let Some(patience) = patience else { return Err(Got::Nothing) };
-        self.starve();
-        let Reader { handle, stop, .. } = &self.reader;
-        wait(handle, stop, patience, |cx| self.parts.poll_recv(cx)).or_got()
+        self.reader.wait(patience, |cx| self.parts.poll_recv(cx))
     }
 
     /// Waits until its first byte is there, and with it what the server says of it. If it is not, the answer is

@@ -1,8 +1,9 @@
 //! How far ahead of its consumer a channel fetches: requests at once, and bytes that are fetched or on their
 //! way but not read yet.
 //!
-//! Bytes ahead grow only when the consumer found nothing to read and they are what keeps requests back, and never
-//! beyond the channel's share of the budget. Requests at once sink when the server asks for less, and come back one by one.
+//! Bytes ahead grow only when the consumer found nothing to read and they are what keeps requests back, only as long as
+//! more of them make it wait less, and never beyond the channel's share of the budget: where a few requests fill the
+//! line, more would only be more memory. Requests at once sink when the server asks for less, and come back one by one.
 //!
 //! One lock guards the numbers; it is held for a few instructions, once a part and once a frame of a body, and
 //! nothing else is locked meanwhile.
@@ -14,7 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// Parts ahead at the start.
-const FIRST: u64 = 4;
+const FIRST: u64 = 8;
+/// After a growth that did not help, the next is tried when so many times the window was read.
+const REST: u64 = 16;
 /// One wave of refusals is one reason to slow down.
 const WAVE: Duration = Duration::from_millis(200);
 
@@ -52,6 +55,10 @@ struct State {
     reserved: u64,
     /// How many of them there may be, as far as the consumer needs it.
     ahead: u64,
+    /// Since `ahead` last changed: bytes that were read, and how long the consumer waited for them.
+    read: u64,
+    waited: Duration,
+    growth: Growth,
     in_flight: usize,
     /// Requests at once, as far as the server likes it.
     limit: usize,
@@ -60,12 +67,23 @@ struct State {
     slowed: Option<Instant>,
 }
 
+/// What became of the last growth.
+enum Growth {
+    /// There was none, or it helped; the next is due when so many bytes were read.
+    Due(u64),
+    /// It is on trial: it helped if less is waited for a byte, in seconds, than this; else it goes back to so many bytes.
+    Tried { wait: f64, back: u64 },
+}
+
 impl Window {
     pub(super) fn new(budget: Arc<Budget>, part: u64, most: usize) -> Arc<Self> {
         budget.channels.fetch_add(1, Ordering::Relaxed);
         let state = State {
             reserved: 0,
             ahead: FIRST * part,
+            read: 0,
+            waited: Duration::ZERO,
+            growth: Growth::Due(FIRST * part),
             in_flight: 0,
             limit: most,
             went_well: 0,
@@ -106,16 +124,18 @@ impl Window {
         (Reserved { window: self.clone(), bytes }, Permit(self.clone()))
     }
 
-    /// The consumer found nothing to read.
-    pub(super) fn starved(&self) {
+    /// The consumer found nothing to read, and waited for so long.
+    pub(super) fn waited(&self, time: Duration) {
         let mut state = self.state();
+        state.waited += time;
         // Where all requests are at work, more room would only be more memory.
         if state.in_flight < state.limit && state.reserved + self.part > state.ahead {
             let idle = (state.limit - state.in_flight) as u64 * self.part;
-            let ahead = state.ahead + state.ahead.min(idle);
-            state.ahead = ahead.min(self.budget.total.max(self.part));
-            drop(state);
-            self.changed.notify_one();
+            let most = self.budget.total.max(self.part);
+            if state.reconsider(idle, most) {
+                drop(state);
+                self.changed.notify_one();
+            }
         }
     }
 
@@ -144,6 +164,36 @@ impl Window {
     }
 }
 
+impl State {
+    /// Whether there is more room now: at most `idle` bytes more, and at most `most` in all. A window of bytes is read
+    /// before it is asked again.
+    fn reconsider(&mut self, idle: u64, most: u64) -> bool {
+        let due = match self.growth {
+            Growth::Due(due) => due,
+            Growth::Tried { .. } => self.ahead,
+        };
+        if self.read < due {
+            return false;
+        }
+        let wait = self.waited.as_secs_f64() / self.read as f64;
+        (self.read, self.waited) = (0, Duration::ZERO);
+        if let Growth::Tried { wait: least, back } = self.growth
+            && wait > least
+        {
+            self.ahead = back;
+            self.growth = Growth::Due(REST * back);
+            return false;
+        }
+        let grown = (self.ahead + self.ahead.min(idle)).min(most);
+        // Where each request has its own rate, the wait sinks at least as the window grows. Half of that is enough.
+        let hoped = (1.0 + self.ahead as f64 / grown as f64) / 2.0;
+        self.growth = Growth::Tried { wait: wait * hoped, back: self.ahead };
+        let more = grown > self.ahead;
+        self.ahead = grown;
+        more
+    }
+}
+
 impl Drop for Window {
     fn drop(&mut self) {
         self.budget.channels.fetch_sub(1, Ordering::Relaxed);
@@ -165,8 +215,16 @@ impl Reserved {
     /// So many of them were read.
     pub(super) fn read(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
+        self.give_back(bytes, bytes);
+    }
+
+    fn give_back(&mut self, bytes: u64, read: u64) {
         self.bytes -= bytes;
-        self.window.state().reserved -= bytes;
+        {
+            let mut state = self.window.state();
+            state.reserved -= bytes;
+            state.read += read;
+        }
         self.window.changed.notify_one();
     }
 }
@@ -174,7 +232,7 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.read(self.bytes);
+            self.give_back(self.bytes, 0);
         }
     }
 }
@@ -186,5 +244,68 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.0.state().in_flight -= 1;
         self.0.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PART: u64 = 8 << 20;
+    const MOST: usize = 20;
+
+    /// Reads through a window over a line that takes so many seconds for a byte, told how many requests are at work.
+    /// The answer is how many parts were ahead, window after window.
+    fn read(seconds: impl Fn(f64) -> f64, consumer: f64) -> Vec<u64> {
+        let window = Window::new(Budget::new(1 << 40), PART, MOST);
+        let mut parts = Vec::new();
+        for _ in 0..100 {
+            let ahead = window.state().ahead;
+            let requests = (ahead / PART).min(MOST as u64);
+            // All that may be at work is, and the window is full.
+            let full: Vec<_> = (0..requests).map(|_| window.force(PART)).collect();
+            let wait = (seconds(requests as f64) - consumer).max(0.0) * ahead as f64;
+            window.state().read += ahead;
+            if wait > 0.0 {
+                window.waited(Duration::from_secs_f64(wait));
+            }
+            drop(full);
+            parts.push(ahead / PART);
+        }
+        parts
+    }
+
+    proptest! {
+        #[test]
+        fn grows_where_each_request_has_its_own_rate(rate in 1e6..1e9, consumer in 0.0..0.9) {
+            let each = |requests: f64| 1.0 / (rate * requests);
+            // Part of what the line takes, with all requests at work.
+            let parts = read(each, consumer * each(MOST as f64));
+            prop_assert_eq!(parts[10], MOST as u64);
+            prop_assert_eq!(parts[99], MOST as u64);
+        }
+
+        #[test]
+        fn goes_back_where_the_line_is_full_as_it_is(rate in 1e6..1e10, consumer in 0.0..0.9) {
+            let parts = read(|_| 1.0 / rate, consumer / rate);
+            prop_assert!(parts.iter().all(|parts| [FIRST, 2 * FIRST].contains(parts)));
+            let tried = parts.iter().filter(|parts| **parts > FIRST).count();
+            prop_assert!((1..=100 / REST as usize + 1).contains(&tried), "{:?}", parts);
+        }
+
+        #[test]
+        fn stops_where_more_requests_stop_to_help(full in 8.0..20.0) {
+            let parts = read(|requests| 1.0 / f64::min(requests, full), 0.0);
+            let last = parts[99] as f64;
+            prop_assert!(last >= full.min(16.0) / 2.0 && last <= 20.0, "{:?}", parts);
+        }
+    }
+
+    #[test]
+    fn stays_where_nobody_waits() {
+        let parts = read(|requests| 1.0 / requests, 1.0);
+        assert!(parts.iter().all(|parts| *parts == FIRST));
     }
 }
