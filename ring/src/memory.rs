@@ -5,17 +5,21 @@ use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MRemapFlags, MapFlags, ProtFlags, mmap, mremap, munmap};
+use nix::sys::mman::{MRemapFlags, MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mremap, munmap};
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
 /// Growing costs system calls, so an extent grows by this many bytes, or by a quarter, at least.
 const GROWTH: usize = 1 << 20;
 const PAGE: usize = 4096;
+/// Pages that are made present at once; other threads' changes of what is mapped wait meanwhile.
+const STEP: usize = 1 << 20;
 
 /// Shared memory could not be had or is not what was promised.
 #[derive(Debug, thiserror::Error)]
@@ -56,15 +60,35 @@ impl Mapping {
     fn new(fd: impl AsFd, bytes: usize, prot: ProtFlags) -> Result<Mapping, MemoryError> {
         let length = NonZeroUsize::new(bytes)
             .ok_or_else(|| MemoryError::Unfit("empty: at least one byte is needed".into()))?;
-        let mut flags = MapFlags::MAP_SHARED;
-        if prot.contains(ProtFlags::PROT_WRITE) {
-            flags |= MapFlags::MAP_POPULATE;
-        }
         // SAFETY: no address is asked for, so no existing mapping is replaced.
-        let start = unsafe { mmap(None, length, prot, flags, fd, 0) }
+        let start = unsafe { mmap(None, length, prot, MapFlags::MAP_SHARED, fd, 0) }
             .map_err(failed("mapping it", bytes))?;
         Ok(Mapping { start, bytes })
     }
+
+    /// Makes `bytes` of its pages present, to be written without a fault each. Linux before 5.14 can't, and then
+    /// they fault.
+    fn populate(&self, from: usize, bytes: usize) -> Result<(), Errno> {
+        assert!(from <= self.bytes && bytes <= self.bytes - from);
+        // SAFETY: the range lies within the mapping, and nothing that is in it changes.
+        unsafe { madvise(self.start.byte_add(from), bytes, MmapAdvise::MADV_POPULATE_WRITE) }
+    }
+}
+
+/// Makes all pages of a mapping present, from its start on, while it is in use already: whoever writes to it first
+/// takes a fault a page instead, and loses no more than by waiting for all of them.
+fn populate_behind(map: &Arc<Mapping>) {
+    let (map, bytes) = (Arc::downgrade(map), map.bytes);
+    let work = move || {
+        for from in (0..bytes).step_by(STEP) {
+            let Some(map) = map.upgrade() else { return };
+            if map.populate(from, STEP.min(bytes - from)).is_err() {
+                return;
+            }
+        }
+    };
+    // Without a thread they come as they are written.
+    let _ = thread::Builder::new().name("ring-pages".into()).spawn(work);
 }
 
 impl Drop for Mapping {
@@ -106,16 +130,19 @@ fn seal(fd: impl AsFd, bytes: usize) -> Result<(), MemoryError> {
 /// The ring's memory as the host has it: sealed for others, writable here.
 pub(crate) struct RingMemory {
     fd: OwnedFd,
-    map: Mapping,
+    map: Arc<Mapping>,
 }
 
 impl RingMemory {
-    /// `bytes` of zeroed memory, every page present.
+    /// `bytes` of zeroed memory, all of it reserved. Its pages become present while the caller goes on: of 64 MiB
+    /// that takes some 40 ms.
     pub(crate) fn create(name: &str, bytes: usize) -> Result<RingMemory, MemoryError> {
         let fd = create(name)?;
         reserve(&fd, 0, bytes)?;
         let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
         seal(&fd, bytes)?;
+        let map = Arc::new(map);
+        populate_behind(&map);
         Ok(RingMemory { fd, map })
     }
 
@@ -169,6 +196,8 @@ impl ExtentMemory {
         let fd = create(name)?;
         reserve(&fd, 0, bytes)?;
         let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
+        // All of it is written soon.
+        let _ = map.populate(0, bytes);
         Ok(ExtentMemory { fd, map })
     }
 
