@@ -19,7 +19,7 @@ use nix::unistd::ftruncate;
 const GROWTH: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// Pages that are made present at once; other threads' changes of what is mapped wait meanwhile.
-const STEP: usize = 1 << 20;
+const STEP: usize = 128 << 10;
 
 /// Shared memory could not be had or is not what was promised.
 #[derive(Debug, thiserror::Error)]
