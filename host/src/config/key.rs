@@ -181,14 +181,19 @@ pub(super) fn one_of(words: &[String]) -> String {
     }
 }
 
-/// A table of the file: how a person calls it, and its keys in the order of the documentation.
+/// A table of the file: how a person calls it, and its keys, in groups that may be named elsewhere, in the order of the
+/// documentation.
 pub(super) struct Table {
     pub(super) name: &'static str,
-    pub(super) keys: &'static [&'static dyn Key],
+    pub(super) groups: &'static [&'static [&'static dyn Key]],
 }
 
 impl Table {
+    pub(super) fn keys(&self) -> Vec<&'static dyn Key> {
+        self.groups.concat()
+    }
+
     pub(super) fn names(&self) -> Vec<&'static str> {
-        self.keys.iter().map(|key| key.name()).collect()
+        self.keys().iter().map(|key| key.name()).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Every key of the file, with its range and default: the one place that has them. The parser, its
 //! messages and the check of docs/configuration.md all read them here.
 
-use super::key::{Choice, Flag, Free, Number, Table, Unit, free};
+use super::key::{Choice, Flag, Free, Key, Number, Table, Unit, free};
 use super::s3::{self, Addressing, OnChange};
 use super::{Balance, Compression, Mode};
 
@@ -191,7 +191,7 @@ pub(super) static OUTPUT: Number<&str> = Number::new(
 
 pub(super) static ROOT_TABLE: Table = Table {
     name: "the top of the file",
-    keys: &[
+    groups: &[&[
         &SOCKET,
         &ALLOW_OTHER_USERS,
         &METRICS,
@@ -200,14 +200,14 @@ pub(super) static ROOT_TABLE: Table = Table {
         &S3_TABLE_KEY,
         &RANK,
         &CHANNEL,
-    ],
+    ]],
 };
 pub(super) static RANK_TABLE: Table =
-    Table { name: "[rank]", keys: &[&INDEX_OF_RANK, &COUNT_OF_RANK] };
-pub(super) static S3_TABLE: Table = Table { name: "[s3]", keys: &[&BUDGET] };
+    Table { name: "[rank]", groups: &[&[&INDEX_OF_RANK, &COUNT_OF_RANK]] };
+pub(super) static S3_TABLE: Table = Table { name: "[s3]", groups: &[&[&BUDGET]] };
 pub(super) static CHANNEL_TABLE: Table = Table {
     name: "[[channel]]",
-    keys: &[
+    groups: &[&[
         &NAME,
         &SOURCE,
         &DECODER,
@@ -221,55 +221,57 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &CONSUMERS,
         &RING,
         &LIMITS,
-    ],
+    ]],
 };
+/// What a source is: exactly one of these.
+pub(super) const KINDS: &[&dyn Key] =
+    &[&FIFO, &FILE, &GLOB, &FOLDER, &S3, &S3_OBJECT, &MANIFEST, &AUGMENTED_MANIFEST, &STDIN];
+/// What may stand beside each, in groups.
+pub(super) const OF_ALL: &[&dyn Key] = &[&COMPRESSION];
+pub(super) const OF_REREAD: &[&dyn Key] = &[&EPOCHS];
+pub(super) const OF_WHOLE: &[&dyn Key] = &[&WRAP];
+pub(super) const OF_SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
+/// Where a list tells sizes.
+pub(super) const OF_SIZED: &[&dyn Key] = &[&BALANCE];
+pub(super) const OF_FIFO: &[&dyn Key] = &[&FIRST_EPOCH, &WAIT, &IDLE, &PIPE, &EPOCH_FILE];
+pub(super) const OF_S3: &[&dyn Key] = &[
+    &REGION,
+    &ENDPOINT,
+    &PROFILE,
+    &ADDRESSING,
+    &ANONYMOUS,
+    &REQUESTER_PAYS,
+    &ALLOW_EMPTY,
+    &PART,
+    &CONCURRENCY,
+    &TARGET_RATE,
+    &STALL,
+    &RETRY,
+    &CHECKSUM,
+    &ON_CHANGE,
+];
+pub(super) const OF_AUGMENTED: &[&dyn Key] = &[&ATTRIBUTES];
+
 pub(super) static SOURCE_TABLE: Table = Table {
     name: "source",
-    keys: &[
-        &FIFO,
-        &FILE,
-        &GLOB,
-        &FOLDER,
-        &S3,
-        &S3_OBJECT,
-        &MANIFEST,
-        &AUGMENTED_MANIFEST,
-        &STDIN,
-        &EPOCHS,
-        &COMPRESSION,
-        &SHUFFLE,
-        &SHARD,
-        &DISTRIBUTION,
-        &BALANCE,
-        &WRAP,
-        &FIRST_EPOCH,
-        &WAIT,
-        &IDLE,
-        &PIPE,
-        &EPOCH_FILE,
-        &ATTRIBUTES,
-        &REGION,
-        &ENDPOINT,
-        &PROFILE,
-        &ADDRESSING,
-        &ANONYMOUS,
-        &REQUESTER_PAYS,
-        &ALLOW_EMPTY,
-        &PART,
-        &CONCURRENCY,
-        &TARGET_RATE,
-        &STALL,
-        &RETRY,
-        &CHECKSUM,
-        &ON_CHANGE,
+    groups: &[
+        KINDS,
+        OF_REREAD,
+        OF_ALL,
+        OF_SEVERAL,
+        OF_SIZED,
+        OF_WHOLE,
+        OF_FIFO,
+        OF_AUGMENTED,
+        OF_S3,
     ],
 };
-pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", keys: &[&SEED] };
-pub(super) static SHARD_TABLE: Table = Table { name: "shard", keys: &[&INDEX, &COUNT] };
+pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", groups: &[&[&SEED]] };
+pub(super) static SHARD_TABLE: Table = Table { name: "shard", groups: &[&[&INDEX, &COUNT]] };
 pub(super) static RING_TABLE: Table =
-    Table { name: "[channel.ring]", keys: &[&SLOTS, &SLOT, &CREDITS, &LINGER] };
+    Table { name: "[channel.ring]", groups: &[&[&SLOTS, &SLOT, &CREDITS, &LINGER]] };
 pub(super) static LIMITS_TABLE: Table =
-    Table { name: "[channel.limits]", keys: &[&MEMORY, &TIME, &OUTPUT] };
+    Table { name: "[channel.limits]", groups: &[&[&MEMORY, &TIME, &OUTPUT]] };
 
 /// All tables whose keys are fixed.
 pub(super) static TABLES: [&Table; 9] = [

@@ -28,45 +28,40 @@ struct Form {
     beside: &'static [&'static [&'static dyn Key]],
 }
 
-const ALL: &[&dyn Key] = &[&COMPRESSION];
-const AGAIN: &[&dyn Key] = &[&EPOCHS];
-const WHOLE: &[&dyn Key] = &[&WRAP];
-const SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
-/// Where a list tells sizes.
-const SIZED: &[&dyn Key] = &[&BALANCE];
-const OF_FIFO: &[&dyn Key] = &[&FIRST_EPOCH, &WAIT, &IDLE, &PIPE, &EPOCH_FILE];
-const OF_S3: &[&dyn Key] = &[
-    &REGION,
-    &ENDPOINT,
-    &PROFILE,
-    &ADDRESSING,
-    &ANONYMOUS,
-    &REQUESTER_PAYS,
-    &ALLOW_EMPTY,
-    &PART,
-    &CONCURRENCY,
-    &TARGET_RATE,
-    &STALL,
-    &RETRY,
-    &CHECKSUM,
-    &ON_CHANGE,
-];
-const OF_AUGMENTED: &[&dyn Key] = &[&ATTRIBUTES];
-
 static FORMS: [Form; 9] = [
-    Form { kind: Kind::Fifo, key: &FIFO, beside: &[ALL, AGAIN, OF_FIFO] },
-    Form { kind: Kind::File, key: &FILE, beside: &[ALL, AGAIN, WHOLE] },
-    Form { kind: Kind::Glob, key: &GLOB, beside: &[ALL, AGAIN, WHOLE, SEVERAL, SIZED] },
-    Form { kind: Kind::Folder, key: &FOLDER, beside: &[ALL, AGAIN, WHOLE, SEVERAL, SIZED] },
-    Form { kind: Kind::S3, key: &S3, beside: &[ALL, AGAIN, WHOLE, SEVERAL, SIZED, OF_S3] },
-    Form { kind: Kind::S3Object, key: &S3_OBJECT, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
-    Form { kind: Kind::Manifest, key: &MANIFEST, beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3] },
+    Form { kind: Kind::Fifo, key: &FIFO, beside: &[OF_ALL, OF_REREAD, OF_FIFO] },
+    Form { kind: Kind::File, key: &FILE, beside: &[OF_ALL, OF_REREAD, OF_WHOLE] },
+    Form {
+        kind: Kind::Glob,
+        key: &GLOB,
+        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED],
+    },
+    Form {
+        kind: Kind::Folder,
+        key: &FOLDER,
+        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED],
+    },
+    Form {
+        kind: Kind::S3,
+        key: &S3,
+        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED, OF_S3],
+    },
+    Form {
+        kind: Kind::S3Object,
+        key: &S3_OBJECT,
+        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3],
+    },
+    Form {
+        kind: Kind::Manifest,
+        key: &MANIFEST,
+        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3],
+    },
     Form {
         kind: Kind::AugmentedManifest,
         key: &AUGMENTED_MANIFEST,
-        beside: &[ALL, AGAIN, WHOLE, SEVERAL, OF_S3, OF_AUGMENTED],
+        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3, OF_AUGMENTED],
     },
-    Form { kind: Kind::Stdin, key: &STDIN, beside: &[ALL] },
+    Form { kind: Kind::Stdin, key: &STDIN, beside: &[OF_ALL] },
 ];
 
 /// Takes the channel's source.

@@ -8,17 +8,17 @@
 
 mod config;
 mod consumers;
-mod observer;
 mod ring;
 mod server;
 mod status;
 mod table;
+mod witness;
 mod writer;
 
 pub use crate::endpoint::EndpointError;
 pub use config::{AcquireError, RingConfig, RingError};
-pub use observer::{Observer, Seen};
 pub use ring::Ring;
 pub use server::{Server, ServerError, StatusText};
 pub use status::{ConsumerStatus, Status};
+pub use witness::{Seen, Witness};
 pub use writer::{BatchInfo, Column, Writer};

@@ -10,9 +10,9 @@ use nix::sys::epoll::Epoll;
 
 use super::config::{AcquireError, RingConfig, RingError};
 use super::consumers::{Beside, Link, Peer};
-use super::observer::{self, Observer, Seen};
 use super::status::{self, Status};
 use super::table::{Batch, ConsumerId, Effect, End, Place, Table};
+use super::witness::{self, Seen, Witness};
 use super::writer::Writer;
 use crate::layout::OWN_MEMORY;
 use crate::memory::RingMemory;
@@ -35,7 +35,7 @@ pub struct Ring {
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<FieldSpec>, Vec<u8>)>,
     next_batch: AtomicU64,
-    observer: OnceLock<Box<dyn Observer>>,
+    witness: OnceLock<Box<dyn Witness>>,
     inner: Mutex<Inner>,
     /// Something changed that a writer or a drain waits for.
     changed: Condvar,
@@ -77,7 +77,7 @@ impl Ring {
             memory,
             schema: OnceLock::new(),
             next_batch: AtomicU64::new(0),
-            observer: OnceLock::new(),
+            witness: OnceLock::new(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
         }))
@@ -204,8 +204,8 @@ impl Ring {
     }
 
     /// From now on this one hears of what happens to batches. The first that is given stays.
-    pub fn observe(&self, observer: Box<dyn Observer>) {
-        let _ = self.observer.set(observer);
+    pub fn show(&self, witness: Box<dyn Witness>) {
+        let _ = self.witness.set(witness);
     }
 
     /// How things stand, for reports.
@@ -246,9 +246,9 @@ impl Ring {
             if let Some(at) = place.checked_sub(self.config.slots) {
                 inner.extents[at as usize] = sealed;
             }
-            if let Some(observer) = self.observer.get() {
+            if let Some(witness) = self.witness.get() {
                 let Batch { number: batch, epoch, records, bytes } = batch;
-                observer.saw(Seen::Filled { slot: place, batch, epoch, records, bytes });
+                witness.saw(Seen::Filled { slot: place, batch, epoch, records, bytes });
             }
             inner.table.push(place, batch, now);
         });
@@ -296,8 +296,8 @@ impl Ring {
     pub(super) fn disconnect(&self, id: ConsumerId) {
         self.change(|inner, now| {
             inner.links.retain(|link| link.id != id);
-            if let Some(observer) = self.observer.get() {
-                observer::tell_of_end(&**observer, &inner.table, id);
+            if let Some(witness) = self.witness.get() {
+                witness::tell_of_end(&**witness, &inner.table, id);
             }
             inner.table.disconnect(id, now);
         });
@@ -305,10 +305,10 @@ impl Ring {
 
     /// Obeys a consumer's message, or says why it can't.
     pub(super) fn obey(&self, id: ConsumerId, message: &ToHost<'_>) -> Result<(), String> {
-        let observer = self.observer.get();
+        let witness = self.witness.get();
         let tell = |inner: &Inner| {
-            if let Some(observer) = observer {
-                observer::tell_of_message(&**observer, &inner.table, id, message);
+            if let Some(witness) = witness {
+                witness::tell_of_message(&**witness, &inner.table, id, message);
             }
         };
         let done = self.change(|inner, now| match message {
@@ -357,7 +357,7 @@ impl Ring {
         let now = Instant::now();
         let mut inner = self.lock();
         let result = change(&mut inner, now);
-        inner.deliver(self.config.slots, now, self.observer.get().map(|observer| &**observer));
+        inner.deliver(self.config.slots, now, self.witness.get().map(|witness| &**witness));
         drop(inner);
         self.changed.notify_all();
         result
@@ -365,7 +365,7 @@ impl Ring {
 }
 
 impl Inner {
-    fn deliver(&mut self, slots: u32, now: Instant, observer: Option<&dyn Observer>) {
+    fn deliver(&mut self, slots: u32, now: Instant, witness: Option<&dyn Witness>) {
         let mut effects = std::mem::take(&mut self.effects);
         loop {
             self.table.swap_effects(&mut effects);
@@ -375,8 +375,8 @@ impl Inner {
             for effect in effects.drain(..) {
                 match effect {
                     Effect::Freed(place) => {
-                        if let Some(observer) = observer {
-                            observer.saw(Seen::Freed { slot: place });
+                        if let Some(witness) = witness {
+                            witness.saw(Seen::Freed { slot: place });
                         }
                         if let Some(at) = place.checked_sub(slots) {
                             self.extents[at as usize] = None;
@@ -384,10 +384,10 @@ impl Inner {
                     }
                     Effect::Grant { to, grant, place, batch } => {
                         let Batch { number, epoch, bytes, .. } = batch;
-                        if let Some(observer) = observer {
+                        if let Some(witness) = witness {
                             let link = self.links.iter().find(|link| link.id == to);
                             let pid = link.map_or(0, |link| link.peer.pid);
-                            observer.saw(Seen::Granted { slot: place, batch: number, grant, pid });
+                            witness.saw(Seen::Granted { slot: place, batch: number, grant, pid });
                         }
                         let (slot, beside) = match place.checked_sub(slots) {
                             None => (place, None),

@@ -120,7 +120,7 @@ impl Line {
         let row = 1 + at * Track::ROWS;
         let (did, ring) = (Arc::new(Buffer::new()), Arc::new(Buffer::new()));
         channel.meter.show(Box::new(track::Ear(did.clone())));
-        channel.ring.observe(Box::new(slots::Ear(ring.clone())));
+        channel.ring.show(Box::new(slots::Ear(ring.clone())));
         Self {
             did,
             ring,

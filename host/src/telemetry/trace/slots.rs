@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pipemill_ring::host::{Observer, Seen};
+use pipemill_ring::host::{Seen, Witness};
 use serde_json::{Value, json};
 
 use super::buffer::Buffer;
@@ -17,7 +17,7 @@ pub(super) type Heap = Buffer<(Instant, Seen)>;
 /// Hears under the ring's lock.
 pub(super) struct Ear(pub(super) Arc<Heap>);
 
-impl Observer for Ear {
+impl Witness for Ear {
     fn saw(&self, event: Seen) {
         self.0.push((Instant::now(), event));
     }

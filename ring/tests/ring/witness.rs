@@ -1,14 +1,14 @@
-//! What an observer hears: all that happens to a batch, in order.
+//! What a witness hears: all that happens to a batch, in order.
 
 use std::sync::{Arc, Mutex};
 
-use pipemill_ring::host::{Observer, Seen};
+use pipemill_ring::host::{Seen, Witness};
 
 use crate::setup::{RECORDS, config, grant, host, next_batch};
 
 struct List(Arc<Mutex<Vec<Seen>>>);
 
-impl Observer for List {
+impl Witness for List {
     fn saw(&self, event: Seen) {
         self.0.lock().unwrap().push(event);
     }
@@ -18,7 +18,7 @@ impl Observer for List {
 fn hears_the_life_of_a_batch_whose_first_consumer_goes() {
     let host = host(config());
     let heard = Arc::new(Mutex::new(Vec::new()));
-    host.ring.observe(Box::new(List(heard.clone())));
+    host.ring.show(Box::new(List(heard.clone())));
     let mut reader = host.reader(2);
     grant(&host.ring, 0, 0, RECORDS).unwrap();
     let batch = next_batch(&mut reader);

@@ -5,7 +5,7 @@ use crate::protocol::ToHost;
 
 /// Hears of a ring's batches. Called with the ring's lock held, in the order in which things happen, so it must be
 /// quick and must not ask the ring anything.
-pub trait Observer: Send + Sync {
+pub trait Witness: Send + Sync {
     /// This has happened.
     fn saw(&self, event: Seen);
 }
@@ -61,7 +61,7 @@ pub enum Seen {
 
 /// Tells of what a consumer's message is about to do.
 pub(super) fn tell_of_message(
-    observer: &dyn Observer,
+    witness: &dyn Witness,
     table: &Table,
     id: ConsumerId,
     message: &ToHost<'_>,
@@ -78,18 +78,18 @@ pub(super) fn tell_of_message(
         // What comes behind a wrong number is not done.
         let Some(held) = consumer.grants.iter().find(|held| held.grant == grant) else { return };
         if !held.acked {
-            observer.saw(Seen::Acked { grant });
+            witness.saw(Seen::Acked { grant });
         }
         if releases {
-            observer.saw(Seen::Released { grant });
+            witness.saw(Seen::Released { grant });
         }
     }
 }
 
 /// Tells of what a consumer holds that is about to go.
-pub(super) fn tell_of_end(observer: &dyn Observer, table: &Table, id: ConsumerId) {
+pub(super) fn tell_of_end(witness: &dyn Witness, table: &Table, id: ConsumerId) {
     let consumer = table.consumers().iter().find(|consumer| consumer.id == id);
     for held in consumer.into_iter().flat_map(|consumer| &consumer.grants) {
-        observer.saw(Seen::Returned { grant: held.grant });
+        witness.saw(Seen::Returned { grant: held.grant });
     }
 }
