@@ -117,6 +117,7 @@ fn what_will_never_go_well_is_not_tried_again() {
         (403, "InvalidObjectState", "restore it"),
         (400, "ExpiredToken", "renew them"),
         (404, "NoSuchKey", "check the bucket's name and the key"),
+        (501, "NotImplemented", "the server can't do what was asked"),
     ] {
         let bucket = Bucket::with([("one", b"1")]);
         let fault = Fault::error(status, code);

@@ -10,7 +10,7 @@ use crate::source::SourceError;
 const FIRST: Duration = Duration::from_millis(50);
 /// No pause is longer.
 const LONGEST: Duration = Duration::from_secs(5);
-/// A server that never answered at all is most likely a wrong address.
+/// A server with which nothing ever went well is most likely a wrong address.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// Makes the same request until it goes well or is given up: one whose answer comes whole or not at all.
@@ -82,7 +82,7 @@ impl Tries {
         } else if known {
             "see whether the server is well, or raise `retry`"
         } else {
-            "the server never answered: check `endpoint`, `region`, and that this machine reaches it"
+            "no request to this server ever went well: check `endpoint`, `region`, and that this machine reaches it"
         };
         SourceError::new(address.to_string(), message, remedy)
     }

@@ -43,7 +43,8 @@ impl Trouble {
         if code == "SlowDown" || status == 429 || status == 503 {
             return Self::Again { what, slow: true };
         }
-        if status >= 500 || matches!(code, "RequestTimeout" | "OperationAborted") {
+        let unable = matches!(status, 501 | 505);
+        if status >= 500 && !unable || matches!(code, "RequestTimeout" | "OperationAborted") {
             return Self::again(what);
         }
         // A status of 2xx here: the answer could not be read.
@@ -123,6 +124,11 @@ fn remedy(status: u16, code: &str, region: Option<&str>, address: &Address) -> S
              public bucket set `anonymous`, for one whose reader pays `requester_pays`"
         ),
         (400, _) => "check the bucket's name, the key, `region` and `endpoint`".to_owned(),
+        (501 | 505, _) => {
+            "the server can't do what was asked: see its documentation, and check `endpoint`; where it knows no \
+             signatures, set `anonymous`"
+                .to_owned()
+        }
         _ => "see the server's documentation of this code".to_owned(),
     }
 }
