@@ -25,37 +25,29 @@ enum Kind {
 struct Form {
     kind: Kind,
     key: &'static Free,
-    beside: &'static [&'static [&'static dyn Key]],
+    beside: Beside,
 }
+
+/// Groups of keys.
+type Beside = &'static [&'static [&'static dyn Key]];
+
+/// Beside paths that stand for several files, whose sizes are known.
+const LISTED: Beside = &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED];
+/// Beside objects that are named one by one, whose sizes are not.
+const NAMED_IN_S3: Beside = &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3];
 
 static FORMS: [Form; 9] = [
     Form { kind: Kind::Fifo, key: &FIFO, beside: &[OF_ALL, OF_REREAD, OF_FIFO] },
     Form { kind: Kind::File, key: &FILE, beside: &[OF_ALL, OF_REREAD, OF_WHOLE] },
-    Form {
-        kind: Kind::Glob,
-        key: &GLOB,
-        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED],
-    },
-    Form {
-        kind: Kind::Folder,
-        key: &FOLDER,
-        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED],
-    },
+    Form { kind: Kind::Glob, key: &GLOB, beside: LISTED },
+    Form { kind: Kind::Folder, key: &FOLDER, beside: LISTED },
     Form {
         kind: Kind::S3,
         key: &S3,
         beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED, OF_S3],
     },
-    Form {
-        kind: Kind::S3Object,
-        key: &S3_OBJECT,
-        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3],
-    },
-    Form {
-        kind: Kind::Manifest,
-        key: &MANIFEST,
-        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3],
-    },
+    Form { kind: Kind::S3Object, key: &S3_OBJECT, beside: NAMED_IN_S3 },
+    Form { kind: Kind::Manifest, key: &MANIFEST, beside: NAMED_IN_S3 },
     Form {
         kind: Kind::AugmentedManifest,
         key: &AUGMENTED_MANIFEST,
