@@ -1,6 +1,8 @@
 //! The layout of a slot: header, payload, object name, index. Encoding for the host, and decoding
 //! that checks every number against the memory it speaks of.
 
+pub use pipemill_types::ABSENT;
+
 use crate::memory::column;
 
 /// The bytes `PMB1`.
@@ -9,8 +11,6 @@ pub const MAGIC: u32 = 0x3142_4d50;
 pub const HEADER_BYTES: usize = 128;
 /// Payload, index and each column start at a multiple of this.
 pub const ALIGN: usize = 64;
-/// The offset of an absent field; its length is 0.
-pub const ABSENT: u32 = u32::MAX;
 /// The `slot` of a grant whose batch has memory of its own.
 pub const OWN_MEMORY: u32 = u32::MAX;
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     look_names_up_without_plugins();
-    pipemill::cli::main()
+    pipemill_app::cli::main(&pipemill_builtin::BUILTINS)
 }
 
 /// A static binary has glibc in it, which, where an image's /etc/nsswitch.conf says so, would load that image's

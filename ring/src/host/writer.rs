@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+pub use pipemill_types::Column;
+
 use super::config::RingError;
 use super::ring::Ring;
 use super::table::{Batch, Place};
@@ -11,15 +13,6 @@ use crate::memory::{ExtentMemory, column_bytes};
 
 /// Offsets count in u32, and the largest means "absent".
 const MAX_PAYLOAD: usize = ABSENT as usize;
-
-/// One field of all records of a batch: where its bytes lie in the payload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column {
-    /// From the start of the payload; [`ABSENT`] for an absent field.
-    pub offsets: Vec<u32>,
-    /// 0 for an absent field.
-    pub lengths: Vec<u32>,
-}
 
 /// What a consumer is told about a batch.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,7 @@ pub use encode::{
     ack, ask_status, end_epoch, epoch_end, error, grant, hello, refused, release, schema, status,
     stream_end, welcome,
 };
+pub use pipemill_types::{ErrorKind, Field as FieldSpec, Mode, Scalar};
 use serde::{Deserialize, Serialize};
 
 /// Version of layout and protocol, named in HELLO and WELCOME.
@@ -31,37 +32,6 @@ const STATUS: u32 = 23;
 
 const ENDED_EARLY: u32 = 1;
 
-/// Type of one element of a field. Numbers are little-endian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scalar {
-    /// Any bytes.
-    Bytes,
-    /// Text in UTF-8.
-    Utf8,
-    /// One byte, 0 or 1.
-    Boolean,
-    /// 4 bytes.
-    Int32,
-    /// 8 bytes.
-    Int64,
-    /// 4 bytes.
-    Float32,
-    /// 8 bytes.
-    Float64,
-}
-
-/// One field that every record of a channel has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FieldSpec {
-    /// What the decoder calls it.
-    pub name: String,
-    /// Type of one element.
-    pub scalar: Scalar,
-    /// Empty for a single element; 0 for a dimension that the length of each field tells.
-    pub shape: Vec<u32>,
-}
-
 /// A consumer's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -75,17 +45,6 @@ pub struct Hello {
     /// What it is, for the host's log.
     #[serde(default)]
     pub client: String,
-}
-
-/// How the batches of a channel are shared out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Each batch goes to one consumer.
-    #[default]
-    Share,
-    /// Each batch goes to every consumer that is connected when it is first granted.
-    Broadcast,
 }
 
 /// The host's answer to HELLO; the ring's descriptor comes with it.
@@ -105,22 +64,6 @@ pub struct Welcome {
     pub slot_bytes: u64,
     /// Grants that the consumer may hold at once.
     pub credits: u32,
-}
-
-/// What kind of failure ended a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ErrorKind {
-    /// The input does not fit its format.
-    Decode,
-    /// The decoder failed or broke its contract.
-    Plugin,
-    /// The input can't be read.
-    Source,
-    /// A configured limit was hit.
-    Limit,
-    /// The host itself failed.
-    Host,
 }
 
 /// Why a channel ended before its end.
