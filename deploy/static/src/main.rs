@@ -21,8 +21,8 @@ fn look_names_up_without_plugins() {
     const WHERE: [(&CStr, &CStr); 3] =
         [(c"hosts", c"files dns"), (c"passwd", c"files"), (c"group", c"files")];
     for (database, services) in WHERE {
-        // SAFETY: both strings end in NUL and are only read, and there is no other thread yet. The call
-        // fails only for an unknown database.
+        // SAFETY: both strings end in NUL and are only read, and there is no other thread yet. The
+        // call fails only for an unknown database.
         unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
     }
 }
