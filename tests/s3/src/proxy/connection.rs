@@ -162,7 +162,7 @@ impl Connection {
         let message = match code.as_str() {
             "SlowDown" => "Please reduce your request rate.",
             "InternalError" => "We encountered an internal error. Please try again.",
-            _ => "The fault proxy was told to answer this.",
+            _ => "The plan of the fault proxy has this answer.",
         };
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code>\
