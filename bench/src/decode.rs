@@ -1,4 +1,4 @@
-//! Decoding from files: Wasm through the host into the ring, against the same core natively.
+//! Decoding from files: Wasm through the host into the ring, against the same decoder natively.
 
 use std::path::Path;
 

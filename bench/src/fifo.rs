@@ -38,7 +38,7 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A writer that fills the FIFO as fast as it can.
+/// Starts a thread that writes the input to the FIFO as fast as it can.
 pub fn write(fifo: &Path, input: Arc<Vec<u8>>) -> JoinHandle<Result<()>> {
     let fifo = fifo.to_owned();
     thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! The measured side: a channel of the host, through the sandbox, into a real ring that a reader in
-//! another thread empties.
+//! The measured side: a channel of the host that decodes in the sandbox into a real ring. A reader
+//! in another thread consumes the ring.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use pipemill_ring::reader::{Event, Reader};
 
 use crate::native::{SLOT, SLOTS};
 
-/// What a run was like.
+/// The results of a run.
 pub struct Ran {
-    /// From the first read to the last batch handed over.
+    /// Seconds from the first read until the last batch is handed over.
     pub seconds: f64,
-    /// From the first read to the first batch in the consumer's hands.
+    /// Seconds from the first read until the consumer has the first batch.
     pub first: f64,
     pub totals: Totals,
 }
 
-/// Compiled once, as in a host that runs for hours.
+/// A decoder with its options. It is compiled once, as in a host that runs for hours.
 pub struct Mill {
     plugin: Plugin,
     options: Vec<(String, String)>,
@@ -38,7 +38,7 @@ impl Mill {
         Ok(Self { plugin: Plugin::load(&engine, decoder, None)?, options: options.to_vec() })
     }
 
-    /// Runs to the source's end.
+    /// Runs a channel to the end of its source.
     pub fn run(&self, dir: &Path, source: Box<dyn Source>) -> Result<Ran> {
         let ring = Ring::new(RingConfig {
             channel: "bench".into(),
@@ -77,7 +77,7 @@ impl Mill {
     }
 }
 
-/// When the consumer had its first batch.
+/// Starts a consumer. Its thread returns when it had its first batch.
 fn consume(socket: &Path) -> Result<JoinHandle<Result<Instant>>> {
     let mut reader = Reader::connect(socket, "bench", Some(4))?;
     Ok(thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! Decides which request gets which fault. The same plan and the same requests give the same faults, in
-//! whatever order the requests come.
+//! Selects the fault for each request. The same plan and the same requests give the same faults,
+//! whatever the order of the requests.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,56 +7,57 @@ use std::time::Duration;
 
 use crate::proxy::{Fault, Plan, Request};
 
-/// What a request will suffer.
-pub(crate) struct Verdict {
+/// The fault that a request will get.
+pub(crate) struct SelectedFault {
     pub fault: Fault,
-    /// Where within a body, from 0 to 1, if the fault does not say it.
+    /// The place within the body, from 0 to 1, if the fault does not give it.
     pub place: f64,
-    /// For how long: as the fault says, or else the plan.
+    /// The duration of a stall or a slow start: from the fault, or else from the plan.
     pub hold: Duration,
 }
 
-pub(crate) struct Judge {
+pub(crate) struct FaultSelector {
     plan: Plan,
-    asked: Mutex<Asked>,
+    counts: Mutex<RequestCounts>,
 }
 
-struct Asked {
-    /// How often each request was made.
+struct RequestCounts {
+    /// How often each request was made, by its hash.
     times: HashMap<u64, u32>,
-    /// How many requests matched each rule.
+    /// How many requests have matched each rule.
     matched: Vec<u64>,
 }
 
-impl Judge {
+impl FaultSelector {
     pub fn new(plan: Plan) -> Self {
         let matched = vec![0; plan.script.len()];
-        Self { plan, asked: Mutex::new(Asked { times: HashMap::new(), matched }) }
+        Self { plan, counts: Mutex::new(RequestCounts { times: HashMap::new(), matched }) }
     }
 
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    pub fn judge(&self, request: &Request) -> Option<Verdict> {
+    pub fn select(&self, request: &Request) -> Option<SelectedFault> {
         let key = self.key(request);
-        let mut asked = self.asked.lock().expect("nothing panics while it is locked");
-        let times = asked.times.entry(key).or_default();
+        let mut counts = self.counts.lock().expect("nothing panics while it is locked");
+        let times = counts.times.entry(key).or_default();
         let mut random = fastrand::Rng::with_seed(key.wrapping_add(u64::from(*times)));
         *times += 1;
-        let scripted = self.scripted(&mut asked.matched, request);
-        drop(asked);
-        // Drawn in any case, so that a script does not change what chance does to others.
+        let by_script = self.scripted(&mut counts.matched, request);
+        drop(counts);
+        // Always drawn, so that a script does not change the random faults of other requests.
         let (chance, place) = (random.f64(), random.f64());
         let by_chance = (chance < self.plan.probability && !self.plan.kinds.is_empty())
             .then(|| Fault::from(self.plan.kinds[random.usize(..self.plan.kinds.len())]));
-        let hooked = self.plan.hook.as_ref().and_then(|hook| hook(request));
-        let fault = hooked.or(scripted).or(by_chance)?;
+        let by_hook = self.plan.hook.as_ref().and_then(|hook| hook(request));
+        let fault = by_hook.or(by_script).or(by_chance)?;
         let hold = fault.hold.unwrap_or(self.plan.hold);
-        Some(Verdict { fault, place, hold })
+        Some(SelectedFault { fault, place, hold })
     }
 
-    /// Every rule counts what it matches, also where another decides.
+    /// The fault of the first rule that applies. Every rule counts its matches, even if another
+    /// rule decides.
     fn scripted(&self, matched: &mut [u64], request: &Request) -> Option<Fault> {
         let mut fault = None;
         for (rule, count) in self.plan.script.iter().zip(matched) {
@@ -71,7 +72,8 @@ impl Judge {
         fault
     }
 
-    /// Of what makes a request the same as another. Signatures in queries differ each time.
+    /// A hash that is equal for equal requests. It omits signatures in queries, which always
+    /// differ.
     fn key(&self, request: &Request) -> u64 {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let mut hash =
@@ -86,7 +88,8 @@ impl Judge {
     }
 }
 
-/// FNV-1a: the standard library's hash may change, and with it all that a seed means.
+/// FNV-1a. The standard library's hash may change with its version, and a seed would then give
+/// other faults.
 struct Fnv(u64);
 
 impl Fnv {
