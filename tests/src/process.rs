@@ -180,6 +180,15 @@ impl Drop for Process {
     }
 }
 
+/// State and parent of a process, as /proc has them; none where it is gone.
+pub fn state(pid: Pid) -> Option<(char, Pid)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the last bracket may hold anything.
+    let mut rest = stat.rsplit_once(") ")?.1.split(' ');
+    let state = rest.next()?.chars().next()?;
+    Some((state, Pid::from_raw(rest.next()?.parse().ok()?)))
+}
+
 /// Starts a process and waits for its end.
 pub fn finish(command: &mut Command) -> Ended {
     Process::start(command.stdin(Stdio::null())).wait()

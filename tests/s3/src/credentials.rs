@@ -12,7 +12,7 @@ use s3s::dto::{Timestamp, TimestampFormat};
 use crate::http::{Reader, RequestHead};
 
 /// A client that does not go on is left.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the endpoint answers. It can be changed while it runs.
 #[derive(Debug, Clone)]

@@ -10,6 +10,8 @@ use pipemill_s3_test::servers::S3Server;
 use crate::{Place, SIZE, object};
 
 const HOLD: Duration = Duration::from_millis(300);
+/// Far longer than a client or a test waits.
+const LONG: Duration = Duration::from_secs(3_600);
 
 fn with(place: &Place, fault: impl Into<Fault>) -> Proxy {
     place.proxy(Plan::script([Rule::nth_of(0, "object", fault)]))
@@ -159,25 +161,20 @@ fn a_hook_acts_before_the_server_is_asked() {
 #[test]
 fn a_proxy_that_is_dropped_leaves_its_clients_at_once() {
     let place = Place::new();
-    let long = Duration::from_secs(50);
-    let proxy = with(&place, Fault::from(Kind::Stall).at(5).hold(long));
+    let proxy = with(&place, Fault::from(Kind::Stall).at(5).hold(LONG));
     let endpoint = proxy.endpoint();
-    let start = Instant::now();
     let client = std::thread::spawn(move || get(&endpoint, "/bucket/object", None));
     while proxy.faults().is_empty() {
         std::thread::yield_now();
     }
     drop(proxy);
     assert!(client.join().unwrap().is_ok_and(|answer| answer.broken.is_some()));
-    assert!(start.elapsed() < long);
 }
 
 #[test]
 fn a_client_that_leaves_ends_its_stall() {
     let place = Place::new();
-    let long = Duration::from_secs(50);
-    let proxy = with(&place, Fault::from(Kind::SlowStart).hold(long));
-    let start = Instant::now();
+    let proxy = with(&place, Fault::from(Kind::SlowStart).hold(LONG));
     let stream = std::net::TcpStream::connect(proxy.endpoint().trim_start_matches("http://"));
     std::io::Write::write_all(&mut stream.unwrap(), b"GET /bucket/object HTTP/1.1\r\n\r\n")
         .unwrap();
@@ -185,5 +182,4 @@ fn a_client_that_leaves_ends_its_stall() {
         std::thread::yield_now();
     }
     assert!(proxy.wait_idle(Duration::from_millis(1)));
-    assert!(start.elapsed() < long);
 }
