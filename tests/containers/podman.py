@@ -8,6 +8,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).parents[2]
+#: Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
+PATIENCE = 600
 #: A folder that is kept: packages, images.
 KEPT = pathlib.Path(os.environ.get("PIPEMILL_TEST_KEPT", ROOT / "target")) / "containers"
 #: The static binary.
@@ -22,6 +24,14 @@ STRICT = [
     *("--security-opt", "no-new-privileges", "--read-only", "--read-only-tmpfs=false"),
     *("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"),
 ]
+
+
+def patiently(look):
+    """Waits until it looks so."""
+    end = time.monotonic() + PATIENCE
+    while not look():
+        assert time.monotonic() < end, "nothing came of it"
+        time.sleep(0.1)
 
 
 def why_not():
@@ -44,7 +54,7 @@ def why_not():
     return None
 
 
-def podman(*args, timeout=120, check=True):
+def podman(*args, timeout=PATIENCE, check=True):
     """A finished podman command, its output as text."""
     store = ["--root", KEPT / "storage", "--runroot", KEPT / "run"]
     done = subprocess.run(
@@ -123,17 +133,15 @@ class Container:
         done = podman("logs", self.id)
         return done.stdout + done.stderr
 
-    def until(self, text, seconds=30):
+    def until(self, text):
         """Waits until this stands in the log of a container at work."""
-        deadline = time.monotonic() + seconds
-        while text not in (log := self.log()):
-            assert self.is_at_work() and time.monotonic() < deadline, f"no {text!r}:\n{log}"
-            time.sleep(0.1)
+        patiently(lambda: text in self.log() or not self.is_at_work())
+        assert text in (log := self.log()), f"no {text!r}:\n{log}"
 
     def answers(self, port, path):
         """Whether a GET from within its network is answered with 200."""
         pid = podman("inspect", "-f", "{{.State.Pid}}", self.id).stdout.strip()
-        script = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).status)"
+        script = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=60).status)"
         inside = ["nsenter", "--net", "--target", pid, sys.executable, "-c", script]
         done = subprocess.run(
             [*inside, f"http://127.0.0.1:{port}{path}"],
@@ -148,9 +156,9 @@ class Container:
         """State and command of its processes."""
         return podman("top", self.id, "state,comm").stdout.splitlines()[1:]
 
-    def end(self, seconds=60):
+    def end(self):
         """Its exit code and log, when it has ended."""
-        code = int(podman("wait", self.id, timeout=seconds).stdout)
+        code = int(podman("wait", self.id).stdout)
         return code, self.log()
 
     def remove(self):

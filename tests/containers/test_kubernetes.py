@@ -105,5 +105,5 @@ def test_a_sidecar_that_waits_ends_when_asked(container, folder, claims):
     volumes = kubelet.volumes(pod, documents, folder, claims)
     host = container(*kubelet.podman_run(pod, sidecar, volumes))
     kubelet.wait_for_startup(sidecar, host)
-    host.stop(20)
+    host.stop(120)
     assert host.end()[0] == 143

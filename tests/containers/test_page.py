@@ -6,7 +6,7 @@ import shlex
 import subprocess
 
 import pytest
-from podman import BASE, KEPT, ROOT, podman
+from podman import BASE, KEPT, PATIENCE, ROOT, podman
 
 PAGE = ROOT / "docs/containers.md"
 
@@ -40,7 +40,7 @@ def shell(images, folder):
     def run(script, cwd=folder):
         env = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
         done = subprocess.run(
-            ["bash", "-euc", script], cwd=cwd, env=env, capture_output=True, text=True, timeout=120
+            ["bash", "-euc", script], cwd=cwd, env=env, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -5,11 +5,15 @@ import pathlib
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
 # What tests read is what people read.
 os.environ["PIPEMILL_LOG_FORMAT"] = "human"
+
+#: Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
+PATIENCE = 300
 
 PIPEMILL = os.environ.get("PIPEMILL") or pytest.exit("set PIPEMILL to the binary; `make test` does")
 
@@ -53,7 +57,7 @@ def recordio(payload):
 def run(*args, stdin=None, **more):
     """A finished `pipemill` command, its output as bytes."""
     return subprocess.run(
-        [PIPEMILL, *map(str, args)], input=stdin, capture_output=True, timeout=60, **more
+        [PIPEMILL, *map(str, args)], input=stdin, capture_output=True, timeout=PATIENCE, **more
     )
 
 
@@ -82,7 +86,21 @@ def host(tmp_path):
         child.communicate()
 
 
-def finish(child, timeout=60):
+def patiently(look, *errors):
+    """What `look` gives as soon as it gives something. These errors are nothing."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            found = look()
+        except errors:
+            found = None
+        if found:
+            return found
+        assert time.monotonic() < end, "nothing came of it"
+        time.sleep(0.02)
+
+
+def finish(child, timeout=PATIENCE):
     """Exit code, output and log of a child."""
     out, log = child.communicate(timeout=timeout)
     return child.returncode, out.decode(), log.decode()

@@ -8,7 +8,7 @@ import subprocess
 import zlib
 
 import pytest
-from conftest import PIPEMILL, in_background, recordio, run, tfrecord
+from conftest import PATIENCE, PIPEMILL, in_background, recordio, run, tfrecord
 
 PAYLOADS = [b"", b"one", b"\x00\xff" * 50, "zwölf".encode(), b"x" * 100_000]
 
@@ -174,7 +174,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
     path = tmp_path / "many"
     path.write_bytes(b"line\n" * 500_000)
     shell = f"'{PIPEMILL}' cat -d lines '{path}' | head -n 1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, timeout=60)
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0 and done.stderr == b"" and done.stdout.count(b"\n") == 1
 
 

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PIPEMILL, finish, in_background, recordio, tfrecord
+from conftest import PATIENCE, PIPEMILL, finish, in_background, patiently, recordio, tfrecord
 
 COUNT = """
 with pipemill.connect(channel="train") as stream:
@@ -103,9 +103,8 @@ with pipemill.connect(channel="train") as stream:
 
 def test_a_fifo_that_does_not_appear_is_named_with_what_is_there(host, fifos):
     (fifos / "other_0").write_bytes(b"")
-    started = time.monotonic()
     code, _, log = finish(host(channel(fifos, ', wait = "300ms"'), COUNT))
-    assert code != 0 and time.monotonic() - started < 20
+    assert code != 0
     for words in ["train_0", "did not appear within 300ms", "other_0", "raise `wait`"]:
         assert words in log
 
@@ -140,7 +139,7 @@ def test_feed_and_run_together_with_two_channels(host, fifos, tmp_path):
     test = "".join(f"{epoch} ['x', 'y']\n" for epoch in range(2))
     assert (code, out) == (0, train + test), log
     for feeder in feeders:
-        feeder.communicate(timeout=20)
+        feeder.communicate(timeout=PATIENCE)
         assert feeder.returncode == 0
     assert list(fifos.iterdir()) == []
 
@@ -159,7 +158,7 @@ with pipemill.connect(channel="train") as stream:
 """
     code, out, log = finish(host(channel(fifos, ", epochs = 3"), script))
     assert (code, out) == (0, "0 True\n1 True\n2 True\n"), log
-    _, said = feeder.communicate(timeout=20)
+    _, said = feeder.communicate(timeout=PATIENCE)
     assert feeder.returncode == 0 and b"closed early" in said
 
 
@@ -168,8 +167,7 @@ def test_feed_leaves_no_fifo_behind(fifos, tmp_path, sent, code):
     source = tmp_path / "source"
     source.write_bytes(b"x")
     feeder = feed(fifos, source, 3)
-    while not (fifos / "train_0").exists():
-        time.sleep(0.01)
+    patiently((fifos / "train_0").exists)
     feeder.send_signal(sent)
-    feeder.communicate(timeout=20)
+    feeder.communicate(timeout=PATIENCE)
     assert feeder.returncode == code and list(fifos.iterdir()) == []

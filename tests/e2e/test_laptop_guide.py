@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import PIPEMILL
+from conftest import PATIENCE, PIPEMILL
 
 GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "pipe-mode-on-your-laptop.md"
 SERVER = os.environ.get("PIPEMILL_S3_SERVER")
@@ -90,7 +90,7 @@ def test_the_guide_does_what_it_says(tmp_path, environment):
         ["bash", "-c", script(folder)], cwd=folder, env=environment, start_new_session=True
     )
     try:
-        code = bash.wait(timeout=120)
+        code = bash.wait(timeout=PATIENCE)
     finally:
         try:
             os.killpg(bash.pid, signal.SIGKILL)

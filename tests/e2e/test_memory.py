@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import PIPEMILL, finish, in_background, tfrecord
+from conftest import PATIENCE, PIPEMILL, finish, in_background, tfrecord
 
 #: How much is streamed; `PIPEMILL_TEST_GIB=4` streams more.
 GIB = float(os.environ.get("PIPEMILL_TEST_GIB", "0.5"))
@@ -44,8 +44,8 @@ def test_memory_is_flat(host, fifos, size, decoder):
                     seen.append(own_memory(child.pid))
 
     writer = in_background(write)
-    code, out, log = finish(child, 300)
-    writer.join(10)
+    code, out, log = finish(child, 4 * PATIENCE)
+    writer.join(PATIENCE)
     per_block = block.count(b"\n") if decoder == "csv" else len(block) // len(tfrecord(b"x" * size))
     assert (code, int(out)) == (0, blocks * per_block), log
     assert seen and max(seen) < 100 << 20, f"{max(seen)} bytes"
@@ -72,7 +72,7 @@ def test_a_small_dev_shm_is_enough(tmp_path):
         f"exec '{PIPEMILL}' run --config '{config}' -- '{python}' '{script}'"
     )
     done = subprocess.run(
-        ["unshare", "-m", "bash", "-c", shell], capture_output=True, text=True, timeout=120
+        ["unshare", "-m", "bash", "-c", shell], capture_output=True, text=True, timeout=PATIENCE
     )
     if "unshare failed" in done.stderr:
         pytest.skip("mount namespaces are not permitted here")

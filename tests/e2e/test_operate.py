@@ -1,5 +1,6 @@
 """A host that is watched: metrics, health and status agree with the truth and with docs/operate.md; `pipemill top`."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -14,17 +15,16 @@ import termios
 import time
 
 import pytest
-from conftest import PIPEMILL, finish, recordio, run
+import conftest
+from conftest import PATIENCE, PIPEMILL, finish, in_background, recordio, run
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "operate.md"
 READ_ALL = 'with pipemill.connect("train") as stream:\n    for batch in stream: pass\n'
-HOLD = READ_ALL + "sys.stdin.read()\n"
-SLOWLY = (
-    "import time\n"
-    'with pipemill.connect("train") as stream:\n'
-    "    for batch in stream: time.sleep(0.05)\n"
-)
+#: Until the test ends it.
+STAY = "import signal\nsignal.pause()\n"
+#: Takes a batch and keeps it: the channel waits for its consumer from then on.
+KEEP = 'with pipemill.connect("train") as stream:\n    batch = next(iter(stream))\n    import signal; signal.pause()\n'
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -36,9 +36,9 @@ class UnixConnection(http.client.HTTPConnection):
 def ask(where, path, method="GET"):
     """Status code, headers and text."""
     if isinstance(where, int):
-        connection = http.client.HTTPConnection("127.0.0.1", where, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", where, timeout=PATIENCE)
     else:
-        connection = UnixConnection(str(where), timeout=10)
+        connection = UnixConnection(str(where), timeout=PATIENCE)
     connection.request(method, path)
     answer = connection.getresponse()
     text = answer.read().decode()
@@ -46,18 +46,9 @@ def ask(where, path, method="GET"):
     return answer.status, answer.headers, text
 
 
-def patiently(look, patience=20):
-    """What `look` gives as soon as it gives something."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            found = look()
-        except (OSError, http.client.HTTPException):
-            found = None
-        if found:
-            return found
-        assert time.monotonic() < end, "nothing came of it"
-        time.sleep(0.02)
+def patiently(look):
+    """What `look` gives as soon as it gives something; a host that is not up yet gives nothing."""
+    return conftest.patiently(look, OSError, http.client.HTTPException)
 
 
 def samples(where):
@@ -109,7 +100,7 @@ def test_metrics_agree_with_what_cat_counts(tmp_path, host, port):
     records = int(re.search(r"records=(\d+)", counted)[1])
     source = f'{{ glob = "{tmp_path}/*.rec", epochs = 3 }}'
     config = f'metrics = "127.0.0.1:{port}"\n' + channel(source, more='on_error = "skip"')
-    child = host(config, HOLD.replace("sys.stdin.read()", "import time; time.sleep(100)"))
+    child = host(config, READ_ALL + STAY)
     # The channel has ended; its consumer may still read.
     drained = lambda found: found and of(found, "pipemill_slots", state="free") == 16 and found
     found = patiently(lambda: drained(ended(port)))
@@ -137,12 +128,22 @@ def test_metrics_agree_with_what_cat_counts(tmp_path, host, port):
     finish(child)
 
 
-def test_the_times_of_the_stages_add_up_to_the_wall_clock(tmp_path, host, port):
-    path = tmp_path / "in.rec"
-    path.write_bytes(b"".join(recordio(b"x" * 100_000) for _ in range(100)))
-    source = f'{{ file = "{path}", epochs = 1000 }}'
-    ring = '[channel.ring]\nslots = 4\nslot = "256KiB"'
-    child = host(f'metrics = "127.0.0.1:{port}"\n' + channel(source, more=ring), SLOWLY)
+SMALL_RING = '[channel.ring]\nslots = 4\nslot = "256KiB"'
+
+
+def test_the_times_of_the_stages_add_up_to_the_wall_clock(fifos, host, port):
+    """While all of them have something to do, without end."""
+    os.mkfifo(fifos / "train_0")
+    config = channel(f'{{ fifo = "{fifos}", epochs = 1 }}', more=SMALL_RING)
+    child = host(f'metrics = "127.0.0.1:{port}"\n' + config, READ_ALL)
+
+    def write():
+        records = b"".join(recordio(b"x" * 100_000) for _ in range(10))
+        with open(fifos / "train_0", "wb", buffering=0) as pipe, contextlib.suppress(OSError):
+            while True:
+                pipe.write(records)
+
+    in_background(write)
 
     def stages():
         before = time.monotonic()
@@ -162,9 +163,18 @@ def test_the_times_of_the_stages_add_up_to_the_wall_clock(tmp_path, host, port):
         assert 0.95 * (begun - first[1]) <= spent <= 1.05 * (over - first[0])
         assert total >= last
         last = total
-    found = samples(port)
-    assert of(found, "pipemill_held_back", stage="consumer") == 1
-    assert of(found, "pipemill_consumers") == 1
+    child.send_signal(signal.SIGTERM)
+    finish(child)
+
+
+def test_a_channel_whose_consumer_waits_is_held_back_by_it(tmp_path, host, port):
+    path = tmp_path / "in.rec"
+    path.write_bytes(b"".join(recordio(b"x" * 100_000) for _ in range(100)))
+    config = channel(f'{{ file = "{path}" }}', more=SMALL_RING)
+    child = host(f'metrics = "127.0.0.1:{port}"\n' + config, KEEP)
+    # Its time is the consumer's alone, from the time on when the ring is full.
+    patiently(lambda: of(samples(port), "pipemill_held_back", stage="consumer") == 1)
+    patiently(lambda: of(samples(port), "pipemill_consumers") == 1)
     child.send_signal(signal.SIGTERM)
     finish(child)
 
@@ -184,7 +194,7 @@ def test_what_is_served_is_what_is_documented(tmp_path, host, port):
     path.write_bytes(recordio(b"x"))
     child = host(
         f'metrics = "127.0.0.1:{port}"\n' + channel(f'{{ file = "{path}" }}'),
-        READ_ALL + "import time; time.sleep(100)\n",
+        READ_ALL + STAY,
     )
     patiently(lambda: ended(port))
     text = ask(port, "/metrics")[2]
@@ -214,9 +224,9 @@ def test_what_is_served_is_what_is_documented(tmp_path, host, port):
 def test_a_failed_channel_is_not_ready_but_healthy(tmp_path, host, port):
     path = tmp_path / "in.rec"
     path.write_bytes(recordio(b"x") + b"this is no record at all")
-    config = f'fail_grace = "60s"\nmetrics = "127.0.0.1:{port}"\n'
+    config = f'fail_grace = "1h"\nmetrics = "127.0.0.1:{port}"\n'
     child = host(
-        config + channel(f'{{ file = "{path}" }}'), "import time\ntime.sleep(100)\n"
+        config + channel(f'{{ file = "{path}" }}'), STAY
     )
     reasons = patiently(lambda: ask(port, "/readyz")[0] == 503 and ask(port, "/readyz")[2])
     assert "channel `train`, epoch 0" in reasons and "byte offset 12" in reasons
@@ -235,7 +245,7 @@ def test_whoever_asks_wrongly_is_told_and_harms_nobody(tmp_path, host, port):
     path.write_bytes(recordio(b"x"))
     child = host(
         f'metrics = "127.0.0.1:{port}"\n' + channel(f'{{ file = "{path}" }}'),
-        READ_ALL + "import time; time.sleep(100)\n",
+        READ_ALL + STAY,
     )
     assert patiently(lambda: ask(port, "/readyz"))[::2] == (200, "ready\n")
     status, headers, _ = ask(port, "/metrics", "POST")
@@ -259,12 +269,12 @@ def test_a_unix_socket_serves_too_and_goes_with_the_host(tmp_path, host):
     path.write_bytes(recordio(b"x"))
     where = tmp_path / "m" / "metrics.sock"
     config = f'metrics = "{where}"\n' + channel(f'{{ file = "{path}" }}')
-    killed = host(config, READ_ALL + "import time; time.sleep(100)\n")
+    killed = host(config, READ_ALL + STAY)
     assert patiently(lambda: ask(where, "/healthz"))[0] == 200
     killed.kill()
     killed.wait()
     # What a killed host leaves is replaced.
-    child = host(config, READ_ALL + "import time; time.sleep(100)\n")
+    child = host(config, READ_ALL + STAY)
     assert patiently(lambda: ended(where))
     assert where.stat().st_mode & 0o777 == 0o600
     child.send_signal(signal.SIGTERM)
@@ -297,7 +307,7 @@ def test_top_prints_a_table_or_json_where_it_has_no_screen(tmp_path, host):
     path = tmp_path / "in.rec"
     path.write_bytes(b"".join(recordio(b"x" * 1000) for _ in range(500)))
     child = host(
-        channel(f'{{ file = "{path}" }}'), READ_ALL + "import time; time.sleep(100)\n"
+        channel(f'{{ file = "{path}" }}'), READ_ALL + STAY
     )
     shown = patiently(lambda: b"ended" in top(tmp_path).stdout and top(tmp_path))
     lines = shown.stdout.decode().splitlines()
@@ -325,7 +335,7 @@ class Screen:
         self.seen = b""
 
     def until(self, text):
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while text not in self.seen:
             assert time.monotonic() < end, self.seen
             if select.select([self.fd], [], [], 0.1)[0]:
@@ -336,7 +346,7 @@ class Screen:
         assert text in self.seen
 
     def end(self):
-        while select.select([self.fd], [], [], 5)[0]:
+        while select.select([self.fd], [], [], PATIENCE)[0]:
             try:
                 got = os.read(self.fd, 65536)
             except OSError:
@@ -352,7 +362,7 @@ class Screen:
 def test_top_shows_a_screen_and_gives_the_terminal_back(tmp_path, host):
     path = tmp_path / "in.rec"
     path.write_bytes(b"".join(recordio(b"x" * 100_000) for _ in range(100)))
-    child = host(channel(f'{{ file = "{path}", epochs = 1000 }}'), SLOWLY)
+    child = host(channel(f'{{ file = "{path}", epochs = 1000 }}'), KEEP)
     patiently(lambda: b"running" in top(tmp_path).stdout)
     screen = Screen("--socket", tmp_path / "s" / "pipemill.sock", "--interval", "100ms")
     screen.until("channels".encode())
@@ -376,7 +386,7 @@ def test_the_commands_of_the_page_work(tmp_path, host):
     path = tmp_path / "in.rec"
     path.write_bytes(recordio(b"x"))
     child = host(
-        channel(f'{{ file = "{path}" }}'), READ_ALL + "import time; time.sleep(100)\n"
+        channel(f'{{ file = "{path}" }}'), READ_ALL + STAY
     )
     patiently(lambda: b"ended" in top(tmp_path).stdout)
     block = re.search(r"^```sh\n(.*?)^```$", DOCS.read_text(), re.M | re.S)[1]

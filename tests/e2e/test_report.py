@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PIPEMILL, finish, run
+from conftest import PATIENCE, PIPEMILL, finish, patiently, run
 
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"]
 READ = """
@@ -30,7 +30,7 @@ def browser(tmp_path):
     def show(page, *more):
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
         flags += [f"--user-data-dir={tmp_path / 'browser'}", *more]
-        done = subprocess.run([found, *flags, f"file://{page}"], capture_output=True, timeout=120)
+        done = subprocess.run([found, *flags, f"file://{page}"], capture_output=True, timeout=PATIENCE)
         log = done.stderr.decode(errors="replace").splitlines()
         return done.stdout.decode(), [line for line in log if ":CONSOLE" in line]
 
@@ -93,7 +93,7 @@ def test_the_page_holds_what_cat_counts(reported, browser, tmp_path):
 def test_the_plots_are_drawn(reported, browser, tmp_path):
     data = tmp_path / "data.csv"
     data.write_text("1,2\n" * 2_000_000)
-    script = READ.replace("pass", "import time; time.sleep(0.05)")
+    script = READ.replace("pass", "import time; time.sleep(0.2)")
     ring = '[channel.ring]\nslot = "1MiB"\nslots = 4'
     code, log, page = reported(channel(f'file = "{data}"', ring), script)
     assert code == 0, log

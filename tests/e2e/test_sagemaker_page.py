@@ -6,7 +6,7 @@ import pathlib
 import re
 import subprocess
 
-from conftest import PIPEMILL, recordio
+from conftest import PATIENCE, PIPEMILL, recordio
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "sagemaker.md").read_text()
 
@@ -44,7 +44,7 @@ def test_the_entrypoint_and_the_configuration_of_the_page_work(tmp_path):
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done
     assert done.stdout == "records 5 []\n"

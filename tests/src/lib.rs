@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: inputs of each format, hosts as processes, consumers.
 
 pub mod consumer;
+pub mod gate;
 pub mod host;
 pub mod inputs;
 pub mod place;
@@ -8,10 +9,23 @@ pub mod process;
 pub mod tiny;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until something is so.
+///
+/// # Panics
+/// If it is not in [`PATIENCE`].
+#[track_caller]
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
 
 /// The decoder that misbehaves, as a file.
 pub const BAD_PLUGIN: &str = env!("BAD_PLUGIN");

@@ -1,11 +1,15 @@
 //! Child processes: what they say is gathered, none outlives its test, none is waited for for ever.
 
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -20,6 +24,7 @@ pub struct Process {
     name: String,
     stdout: Option<JoinHandle<Vec<u8>>>,
     stderr: Option<JoinHandle<Vec<u8>>>,
+    unread: Option<ChildStderr>,
 }
 
 /// How a process ended, and what it had said.
@@ -67,6 +72,22 @@ impl Ended {
 impl Process {
     /// Starts it. Its standard input is at its end at once, unless the caller has set another.
     pub fn start(command: &mut Command) -> Self {
+        let mut process = Self::spawn(command);
+        process.read_stderr();
+        process
+    }
+
+    /// The same, but its standard error is not read before [`read_stderr`](Self::read_stderr): a process
+    /// that writes more than fits in a page waits there.
+    pub fn start_unread(command: &mut Command) -> Self {
+        let process = Self::spawn(command);
+        if let Some(pipe) = &process.unread {
+            fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1)).expect("a pipe can be made small");
+        }
+        process
+    }
+
+    fn spawn(command: &mut Command) -> Self {
         let name = format!("{command:?}");
         // Tests read what people read, unless they ask for something else.
         if command.get_envs().all(|(name, _)| name != LOG_FORMAT) {
@@ -75,8 +96,23 @@ impl Process {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{name}: {error}"));
         let stdout = child.stdout.take().map(gather);
-        let stderr = child.stderr.take().map(gather);
-        Self { child, name, stdout, stderr }
+        let unread = child.stderr.take();
+        Self { child, name, stdout, stderr: None, unread }
+    }
+
+    /// Whether nothing more fits in the pipe of its standard error, which is not read yet.
+    pub fn stderr_is_full(&self) -> bool {
+        let Some(pipe) = &self.unread else { return false };
+        // The other end of the same pipe.
+        let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+        let end = File::options().write(true).open(path).expect("it is a pipe");
+        let mut polled = [PollFd::new(end.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut polled, PollTimeout::ZERO).expect("it can be polled") == 0
+    }
+
+    /// Reads its standard error from now on.
+    pub fn read_stderr(&mut self) {
+        self.stderr = self.unread.take().map(gather);
     }
 
     /// The process's number.
@@ -142,6 +178,15 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// State and parent of a process, as /proc has them; none where it is gone.
+pub fn state(pid: Pid) -> Option<(char, Pid)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the last bracket may hold anything.
+    let mut rest = stat.rsplit_once(") ")?.1.split(' ');
+    let state = rest.next()?.chars().next()?;
+    Some((state, Pid::from_raw(rest.next()?.parse().ok()?)))
 }
 
 /// Starts a process and waits for its end.

@@ -1,10 +1,11 @@
-//! Plugins that mean harm: whatever they do or are, the host answers with an error, and soon.
+//! Plugins that mean harm: whatever they do or are, the host answers with an error, and does not hang.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipemill::decode::{Engine, Fault, Limits, Plugin, Stream, StreamInfo};
+use pipemill_tests::PATIENCE;
 use pipemill_tests::tiny::tiny;
 
 fn limits() -> Limits {
@@ -91,7 +92,7 @@ fn what_no_compiler_would_do() {
         let plugin = load(&engine, &tiny("", instructions)).expect(what);
         let fault = decode(&plugin).expect_err(what);
         assert!(!fault.message.is_empty() && !fault.remedy.is_empty(), "{what}: {fault:?}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}: {:?}", began.elapsed());
+        assert!(began.elapsed() < PATIENCE, "{what}: {:?}", began.elapsed());
         let grown = memory().saturating_sub(before);
         assert!(grown < 300 << 20, "{what}: the host grew by {} MiB", grown >> 20);
     }
@@ -140,11 +141,7 @@ fn mutants_are_refused_or_run() {
                 ran += 1;
             }
         }
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "mutant {number}: {:?}",
-            began.elapsed()
-        );
+        assert!(began.elapsed() < PATIENCE, "mutant {number}: {:?}", began.elapsed());
     }
     println!("{refused} mutants were refused, {ran} ran");
     assert!(refused > 0 && ran > 0, "{refused} refused, {ran} ran: not much of a corpus");

@@ -1,4 +1,4 @@
-//! The WebAssembly engine of the process, and the clock that ends calls which take too long.
+//! The WebAssembly engine of the process, and the clock at whose ticks long calls are checked.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use super::settings::settings;
 /// separated by `:`.
 pub const PLUGIN_PATH: &str = "PIPEMILL_PLUGIN_PATH";
 
-/// How fine wall-clock limits are.
+/// How often the CPU time of a running call is looked at, at the most.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// The engine that all plugins of the process are compiled with. Cheap to clone.

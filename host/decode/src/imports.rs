@@ -8,10 +8,11 @@ use pipemill_types::{ErrorKind, Fault, Field, StreamInfo};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
+use super::call_time::CallTime;
 use super::checked::Emitted;
 use super::limits::Limiter;
 use super::wit::pipemill::decoder::types;
-use super::{INTERFACE, INTERFACE_VERSION};
+use super::{INTERFACE, INTERFACE_VERSION, Limits};
 use pipemill_types::log::log_with;
 
 /// Bytes that decoder and host look at in a call. Shared, so that checks read the host's copy.
@@ -29,6 +30,7 @@ pub(super) struct State {
     pub(super) emitted: Box<Emitted>,
     pub(super) schema: Option<Arc<[Field]>>,
     pub(super) limiter: Limiter,
+    pub(super) call_time: CallTime,
     /// The chunk of the running call of `decode`, and where it stands in its memory.
     pub(super) chunk: Option<(Bytes, std::ops::Range<usize>)>,
     pub(super) want_starts: bool,
@@ -66,14 +68,15 @@ impl Source for Who {
 }
 
 impl State {
-    pub(super) fn new(who: Who, limiter: Limiter, output: u64, want_starts: bool) -> Self {
+    pub(super) fn new(who: Who, limits: &Limits, want_starts: bool) -> Self {
         Self {
             emitted: Box::default(),
             schema: None,
-            limiter,
+            limiter: Limiter::new(limits),
+            call_time: CallTime::new(limits.time),
             chunk: None,
             want_starts,
-            output,
+            output: limits.output,
             last_error: None,
             who,
             logged: 0,

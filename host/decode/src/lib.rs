@@ -3,6 +3,7 @@
 
 mod builtin;
 mod cache;
+mod call_time;
 mod checked;
 mod digest;
 mod engine;

@@ -9,7 +9,7 @@ use wasmtime::ResourceLimiter;
 pub struct Limits {
     /// Linear memory, in bytes.
     pub memory: u64,
-    /// Wall clock of one call.
+    /// CPU time of one call, in its own thread: waiting does not count.
     pub time: Duration,
     /// Payload that one call may emit, in bytes.
     pub output: u64,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
 
+use super::call_time::{begin_call, limit_calls};
 use super::digest::Digest;
-use super::engine::{Engine, TICK};
+use super::engine::Engine;
 use super::imports::{State, Who, printable};
-use super::limits::Limiter;
 use super::wit::DecoderPluginPre;
 use super::{INTERFACE, INTERFACE_VERSION, Limits};
 use pipemill_types::{StreamInfo, nearest};
@@ -152,26 +152,26 @@ impl OptionSpec {
 }
 
 impl Inner {
-    /// A fresh store with its limits set.
+    /// A fresh store with its limits set, ready for the call that makes the instance.
     pub(super) fn store(&self, stream: Option<&StreamInfo>, limits: &Limits) -> Store<State> {
         let who = Who { decoder: self.name.clone(), stream: stream.cloned() };
         let want_starts = stream.is_some_and(|stream| stream.offsets);
-        let state = State::new(who, Limiter::new(limits), limits.output, want_starts);
+        let state = State::new(who, limits, want_starts);
         let mut store = Store::new(&self.engine.engine, state);
         store.limiter(|state| &mut state.limiter);
-        store.epoch_deadline_trap();
+        limit_calls(&mut store);
         // What a guest passes is bounded by its own memory; this bounds what one call may lift.
         store.set_hostcall_fuel((limits.output as usize).saturating_add(64 << 20));
-        store.set_epoch_deadline(ticks(limits));
+        begin_call(&mut store);
         store
     }
 
     fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
         let mut store = self.store(None, &Limits::default());
-        let asked = self
-            .pre
-            .instantiate(&mut store)
-            .and_then(|bindings| bindings.pipemill_decoder_decoder().call_options(&mut store));
+        let asked = self.pre.instantiate(&mut store).and_then(|bindings| {
+            begin_call(&mut store);
+            bindings.pipemill_decoder_decoder().call_options(&mut store)
+        });
         let specs = asked.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
         let spec = |spec: super::wit::exports::pipemill::decoder::decoder::OptionSpec| OptionSpec {
             name: printable(&spec.name),
@@ -181,11 +181,6 @@ impl Inner {
         };
         Ok(specs.into_iter().map(spec).collect())
     }
-}
-
-/// A wall-clock limit in ticks of the engine's clock; one more, because the first may be short.
-pub(super) fn ticks(limits: &Limits) -> u64 {
-    (limits.time.as_millis() / TICK.as_millis()) as u64 + 1
 }
 
 /// Says in the operator's terms what a plugin wants that decoders are not given.

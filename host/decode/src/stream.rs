@@ -8,9 +8,10 @@ use wasmtime::component::ResourceAny;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
 use super::Limits;
+use super::call_time::begin_call;
 use super::checked::Emitted;
 use super::imports::{Bytes, State, printable};
-use super::plugin::{Plugin, ticks};
+use super::plugin::Plugin;
 use super::watch::Watch;
 use super::wit::DecoderPlugin;
 use super::wit::exports::pipemill::decoder::decoder as exports;
@@ -86,6 +87,7 @@ impl Stream {
             max_record: info.max_record,
             offsets: info.offsets,
         };
+        begin_call(&mut store);
         let opened = {
             let guest = bindings.pipemill_decoder_decoder();
             guest.stream().call_open(&mut store, options, &info)
@@ -134,7 +136,7 @@ impl Stream {
         chunk: Range<usize>,
         end: bool,
     ) -> Result<Answer, Fault> {
-        self.store.set_epoch_deadline(ticks(&self.limits));
+        begin_call(&mut self.store);
         let state = self.store.data_mut();
         state.emitted.clear();
         state.chunk = Some((bytes.clone(), chunk.clone()));
@@ -160,7 +162,7 @@ impl Stream {
         chunk: Range<usize>,
         end: bool,
     ) -> Result<(usize, bool), Fault> {
-        self.store.set_epoch_deadline(ticks(&self.limits));
+        begin_call(&mut self.store);
         let shown = &(**bytes).as_ref()[chunk];
         let guest = self.bindings.pipemill_decoder_decoder();
         let answer = guest.stream().call_resync(&mut self.store, self.handle, shown, end);
@@ -234,7 +236,10 @@ fn explain(error: &wasmtime::Error, state: &State, limits: &Limits) -> Fault {
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => Fault::new(
             ErrorKind::Limit,
-            format!("the decoder ran longer than {:?} in one call{frames}{in_force}", limits.time),
+            format!(
+                "the decoder used more than {:?} of CPU time in one call{frames}{in_force}",
+                limits.time
+            ),
             "raise `limits.time` if it is only slow; else tell its author",
         ),
         Some(Trap::StackOverflow) => Fault::new(

@@ -12,7 +12,7 @@ use s3s::dto::{Timestamp, TimestampFormat};
 use crate::http::{Reader, RequestHead};
 
 /// A client that sends no complete request within this time is disconnected.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the endpoint answers. A test can change it while the endpoint runs.
 #[derive(Debug, Clone)]

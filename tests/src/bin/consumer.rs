@@ -1,24 +1,42 @@
 //! A consumer as a process, to be killed. Says each thing that it does in a line, before and after.
 //!
-//! `consumer CHANNEL [PAUSE_MS [unchecked]]`: reads a channel whose records start with their number, eight digits,
-//! or, unchecked, any.
-//! Says `connected`, then for each batch `about BATCH EPOCH FIRST RECORDS` before its ACK and
-//! `acked BATCH` behind it, `epoch EPOCH RECORDS` and, at the end, `end` (and exits with 0) or
-//! `failed WHY` (3).
+//! `consumer CHANNEL [PAUSE_MS [about|acked N]]`: reads a channel whose records start with their number, eight
+//! digits. Says `connected`, then for each batch `about BATCH EPOCH FIRST RECORDS` before its ACK and `acked BATCH`
+//! after it, `epoch EPOCH RECORDS` and, at the end, `end` (and exits with 0) or `failed WHY` (3). Pauses before each
+//! ACK; stops itself, as by SIGSTOP, once it has said `about` or `acked` of N batches and one more.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, raise};
 use pipemill_ring::reader::{Batch, Event, Reader};
+
+/// Where it stops itself: the word, and how often it is said before.
+struct Stop {
+    word: String,
+    left: u64,
+}
+
+impl Stop {
+    fn said(&mut self, word: &str) {
+        if self.word == word {
+            if self.left == 0 {
+                raise(Signal::SIGSTOP).expect("a process may stop itself");
+            }
+            self.left = self.left.wrapping_sub(1);
+        }
+    }
+}
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let channel = args.next().expect("CHANNEL");
     let pause = args.next().map_or(0, |pause| pause.parse().expect("PAUSE_MS"));
-    let checked = args.next().is_none();
+    let word = args.next().unwrap_or_default();
+    let stop = Stop { word, left: args.next().map_or(0, |count| count.parse().expect("N")) };
     let socket = std::env::var_os("PIPEMILL_SOCKET").expect("PIPEMILL_SOCKET is set");
-    match read(socket.as_ref(), &channel, Duration::from_millis(pause), checked) {
+    match read(socket.as_ref(), &channel, Duration::from_millis(pause), stop) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             say(&format!("failed {why}"));
@@ -31,22 +49,22 @@ fn read(
     socket: &std::path::Path,
     channel: &str,
     pause: Duration,
-    checked: bool,
+    mut stop: Stop,
 ) -> Result<(), String> {
     let mut reader = Reader::connect(socket, channel, None).map_err(|error| error.to_string())?;
     say("connected");
     loop {
         match reader.next().map_err(|error| error.to_string())? {
             Event::Batch(batch) => {
-                if checked {
-                    check(&batch)?;
-                }
+                check(&batch)?;
                 let (number, epoch) = (batch.number(), batch.epoch());
                 let (first, records) = (batch.first_record(), batch.records());
                 say(&format!("about {number} {epoch} {first} {records}"));
+                stop.said("about");
                 std::thread::sleep(pause);
                 batch.ack();
                 say(&format!("acked {number}"));
+                stop.said("acked");
             }
             Event::EpochEnd(end) => say(&format!("epoch {} {}", end.epoch, end.records)),
             Event::StreamEnd => {

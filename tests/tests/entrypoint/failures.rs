@@ -11,7 +11,22 @@ use crate::{line, nothing_is_left, start};
 
 /// Two records, and one that is too large.
 fn failing(place: &Place, top: &str) -> String {
-    let file = place.write("bad.txt", format!("one\ntwo\n{}", "x".repeat(3_000)));
+    place.write("bad.txt", format!("one\ntwo\n{}", "x".repeat(3_000)));
+    reading(place, "bad.txt", top)
+}
+
+/// The same, but it fails no sooner than somebody does [`FAIL`].
+fn failing_later(place: &Place, top: &str) -> String {
+    let config = failing(place, top);
+    place.fifo("bad.fifo");
+    config.replace("bad.txt", "bad.fifo")
+}
+
+/// What a script does to let the channel fail.
+const FAIL: &str = "cat bad.txt > bad.fifo";
+
+fn reading(place: &Place, name: &str, top: &str) -> String {
+    let file = place.path(name);
     format!(
         "{top}\n[[channel]]\nname = 'bad'\ndecoder = 'lines'\nsource = {{ file = {file:?} }}\n\
          max_record = '1KiB'\n"
@@ -26,27 +41,28 @@ fn missing(place: &Place, top: &str) -> String {
 }
 
 const SHORT: &str = "fail_grace = '50ms'\nstop_timeout = '100ms'";
+/// The command is told to end soon after the failure, and has all the time to do so.
+const TOLD: &str = "fail_grace = '50ms'\nstop_timeout = '24h'";
 const LONG: &str = "fail_grace = '24h'\nstop_timeout = '24h'";
 
 /// What the command does, and what comes of it.
 #[test]
 fn the_code_says_what_happened() {
-    let ignores = "trap '' TERM; while :; do sleep 0.02; done";
-    let handles = |code: u8| format!("trap 'exit {code}' TERM; while :; do sleep 0.02; done");
+    let handles = |how: &str| format!("trap '{how}' TERM; {FAIL}; while :; do sleep 0.02; done");
     let cases = [
-        (SHORT, "exec sleep 1000".to_owned(), 65),
-        (SHORT, ignores.to_owned(), 65),
-        (SHORT, handles(0), 65),
-        (SHORT, handles(143), 65),
-        (SHORT, handles(9), 9),
-        (LONG, format!("{} bad", consumer!()), 3),
-        (LONG, format!("{} bad; exit 0", consumer!()), 65),
-        (LONG, "sleep 0.1; exit 5".to_owned(), 5),
-        (LONG, "kill -SEGV $$".to_owned(), 139),
+        (TOLD, format!("{FAIL}; exec sleep 1000"), 65),
+        (SHORT, handles(""), 65),
+        (TOLD, handles("exit 0"), 65),
+        (TOLD, handles("exit 143"), 65),
+        (TOLD, handles("exit 9"), 9),
+        (LONG, format!("{FAIL}; {} bad", consumer!()), 3),
+        (LONG, format!("{FAIL}; {} bad; exit 0", consumer!()), 65),
+        (LONG, format!("{FAIL}; exit 5"), 5),
+        (LONG, format!("{FAIL}; kill -SEGV $$"), 139),
     ];
     for (top, script, code) in cases {
         let place = Place::new();
-        let ended = start(&place, &failing(&place, top), &script).wait();
+        let ended = start(&place, &failing_later(&place, top), &script).wait();
         assert_eq!(ended.code, Some(code), "{script}: {ended:#?}");
         nothing_is_left(&place);
     }
@@ -100,9 +116,10 @@ fn without_a_command_it_waits_for_nobody_for_ever() {
     let place = Place::new();
     let host = Host::start(&pipemill!(), &place, &failing(&place, SHORT));
     host.wait().with_code(65);
-    // Nor for one that reads nothing.
-    let host = Host::start(&pipemill!(), &place, &failing(&place, "fail_grace = '2s'"));
+    // Nor for one that reads nothing, and was there before.
+    let host = Host::start(&pipemill!(), &place, &failing_later(&place, SHORT));
     let reader = host.connect("bad");
+    std::fs::copy(place.path("bad.txt"), place.path("bad.fifo")).expect("it is read");
     host.wait().with_code(65);
     drop(reader);
     nothing_is_left(&place);

@@ -4,8 +4,9 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pipemill_tests::place::Place;
+use pipemill_tests::until;
 
-use crate::{has_no_zombie, line, nothing_is_left, numbered, pid, start, state, until};
+use crate::{has_no_zombie, line, nothing_is_left, numbered, pid, start, state};
 
 #[test]
 fn what_is_left_of_its_group_is_ended() {

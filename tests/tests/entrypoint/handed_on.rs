@@ -2,8 +2,9 @@
 
 use nix::sys::signal::Signal::{self, *};
 use pipemill_tests::place::Place;
+use pipemill_tests::until;
 
-use crate::{has_no_zombie, line, nothing_is_left, numbered, start, until};
+use crate::{has_no_zombie, line, nothing_is_left, numbered, start};
 
 /// Says which signals come, and ends at the last.
 fn script(signals: &[Signal], last: Signal) -> String {

@@ -11,23 +11,12 @@ mod terminal;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use pipemill_tests::host;
 use pipemill_tests::place::Place;
-use pipemill_tests::process::Process;
-use pipemill_tests::{PATIENCE, pipemill};
-
-/// Waits until something is so.
-#[track_caller]
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !so() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
+use pipemill_tests::process::{Process, state};
+use pipemill_tests::{pipemill, until};
 
 /// What a file holds, once a whole line is in it.
 fn line(file: &Path) -> String {
@@ -64,15 +53,6 @@ fn shell(place: &Place, config: &str, script: &str) -> Command {
 
 fn start(place: &Place, config: &str, script: &str) -> Process {
     Process::start(&mut shell(place, config, script))
-}
-
-/// State and parent of a process, as /proc has them; none where it is gone.
-fn state(pid: Pid) -> Option<(char, Pid)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the last bracket may hold anything.
-    let mut rest = stat.rsplit_once(") ")?.1.split(' ');
-    let state = rest.next()?.chars().next()?;
-    Some((state, Pid::from_raw(rest.next()?.parse().ok()?)))
 }
 
 fn processes() -> impl Iterator<Item = Pid> {

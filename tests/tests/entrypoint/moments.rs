@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
-use pipemill_tests::{consumer, pipemill};
+use pipemill_tests::{consumer, pipemill, until};
 
-use crate::{has_no_zombie, line, nothing_is_left, numbered, start, until};
+use crate::{has_no_zombie, line, nothing_is_left, numbered, start};
 
 const BOTH: [Signal; 2] = [SIGTERM, SIGINT];
 
-/// A script that reads the channel, whatever it is sent, slowly.
+/// A script that reads the channel, whatever it is sent, with a pause of so many milliseconds in each batch.
 fn reads(pause: u32) -> String {
     format!("trap '' TERM INT; exec {} train {pause} > said", consumer!())
 }
@@ -94,9 +94,9 @@ fn check(said: &str) -> u64 {
 fn while_it_streams() {
     for signal in BOTH {
         let place = Place::new();
-        // More than the ring has room for.
+        // More than the ring has room for, and than is read in half a minute.
         let records = 50_000;
-        let process = start(&place, &numbered(&place, records, ""), &reads(5));
+        let process = start(&place, &numbered(&place, records, ""), &reads(100));
         until("a batch is ACKed", || said(&place).contains("acked"));
         process.signal(signal);
         process.wait().with_code(0).says(&["channel `train` stopped"]);
@@ -124,7 +124,7 @@ fn while_the_rest_is_read() {
 fn a_command_that_is_just_ended_by_it() {
     for signal in BOTH {
         let place = Place::new();
-        let script = format!("exec {} train 5 > said", consumer!());
+        let script = format!("exec {} train 100 > said", consumer!());
         let process = start(&place, &numbered(&place, 50_000, ""), &script);
         until("a batch is ACKed", || said(&place).contains("acked"));
         process.signal(signal);

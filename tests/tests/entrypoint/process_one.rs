@@ -5,11 +5,11 @@ use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pipemill_tests::consumer;
 use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::{consumer, until};
 
-use crate::{line, may, nothing_is_left, numbered, processes, shell, state, until};
+use crate::{line, may, nothing_is_left, numbered, processes, shell, state};
 
 /// A host in a namespace of its own. `unshare` stays outside of it, and hands on its exit code.
 fn start(place: &Place, config: &str, script: &str) -> Process {
@@ -41,17 +41,18 @@ fn signals_end_it_and_codes_are_handed_on() {
         return;
     }
     let ready = "echo > ready; while :; do sleep 0.02; done";
+    let (long, short) = ("stop_timeout = '24h'", "stop_timeout = '100ms'");
     let cases = [
-        (Signal::SIGTERM, format!("trap 'exit 7' TERM; {ready}"), 7),
-        (Signal::SIGINT, format!("trap 'exit 8' INT; {ready}"), 8),
-        (Signal::SIGTERM, ready.to_owned(), 143),
-        (Signal::SIGTERM, format!("trap '' TERM; {ready}"), 137),
-        (Signal::SIGHUP, format!("trap 'exit 9' HUP; {ready}"), 9),
-        (Signal::SIGUSR1, format!("trap 'exit 10' USR1; {ready}"), 10),
+        (Signal::SIGTERM, format!("trap 'exit 7' TERM; {ready}"), long, 7),
+        (Signal::SIGINT, format!("trap 'exit 8' INT; {ready}"), long, 8),
+        (Signal::SIGTERM, ready.to_owned(), long, 143),
+        (Signal::SIGTERM, format!("trap '' TERM; {ready}"), short, 137),
+        (Signal::SIGHUP, format!("trap 'exit 9' HUP; {ready}"), long, 9),
+        (Signal::SIGUSR1, format!("trap 'exit 10' USR1; {ready}"), long, 10),
     ];
-    for (signal, script, code) in cases {
+    for (signal, script, top, code) in cases {
         let place = Place::new();
-        let config = numbered(&place, 100, "stop_timeout = '100ms'");
+        let config = numbered(&place, 100, top);
         let process = start(&place, &config, &script);
         line(&place.path("ready"));
         kill(process_one(&process), signal).expect("it is there");

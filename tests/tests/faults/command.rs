@@ -54,7 +54,8 @@ fn a_channel_that_failed_is_the_hosts_failure() {
     let config = format!(
         "[[channel]]\nname = 'bad'\ndecoder = 'lines'\nsource = {{ file = {file:?} }}\nmax_record = '1KiB'\n"
     );
-    Host::run(&pipemill!(), &place, &config, &["sh", "-c", "cat; sleep 0.2"]).with_code(65);
+    let unheeded = format!("{} bad; exit 0", consumer!());
+    Host::run(&pipemill!(), &place, &config, &["sh", "-c", &unheeded]).with_code(65);
     // But what the command says of itself goes before.
     Host::run(&pipemill!(), &place, &config, &[consumer!(), "bad"]).with_code(3);
 }

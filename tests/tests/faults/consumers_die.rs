@@ -1,5 +1,6 @@
 //! Consumers that are killed, a hundred times, in the middle of what they do: nothing is lost, and
-//! nothing that was ACKed comes again.
+//! nothing that was ACKed comes again. Most stop themselves inside a batch or after its ACK, so that they are killed
+//! just there; the others are killed wherever they are.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,13 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
+use nix::unistd::{Pid, mkfifo};
 use pipemill_tests::host::Host;
 use pipemill_tests::place::Place;
-use pipemill_tests::{consumer, pipemill};
+use pipemill_tests::process::state;
+use pipemill_tests::{consumer, pipemill, until};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -30,10 +32,11 @@ struct Consumer {
 }
 
 impl Consumer {
-    /// Started and connected.
-    fn start(socket: &Path) -> Self {
+    /// Started and connected. It will stop itself after this word, when it has said it `count` times before.
+    fn start(socket: &Path, word: &str, count: u64) -> Self {
         let mut command = Command::new(consumer!());
-        command.args(["train", "1"]).env("PIPEMILL_SOCKET", socket).stdout(Stdio::piped());
+        command.args(["train", "1", word, &count.to_string()]);
+        command.env("PIPEMILL_SOCKET", socket).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the consumer can be started");
         let stdout = child.stdout.take().expect("it is piped");
         let (connected, wait) = std::sync::mpsc::channel();
@@ -41,7 +44,7 @@ impl Consumer {
             let mut said = Vec::new();
             for line in BufReader::new(stdout).lines() {
                 said.push(line.expect("what it says is text"));
-                // Nobody waits any more behind the first.
+                // Nobody waits any more after the first.
                 let _ = connected.send(());
             }
             said
@@ -50,13 +53,31 @@ impl Consumer {
         Self { child, said }
     }
 
-    fn kill(mut self) -> Vec<String> {
-        self.child.kill().expect("it is our own child");
-        self.wait()
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
     }
 
-    fn wait(mut self) -> Vec<String> {
+    fn is_stopped(&self) -> bool {
+        state(self.pid()).is_some_and(|(state, _)| state == 'T')
+    }
+
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().expect("it is our own child");
         self.child.wait().expect("it is our own child");
+        self.said()
+    }
+
+    /// Lets it go on where it stopped itself. Whether it has ended.
+    fn goes_on_to_its_end(&mut self) -> bool {
+        let has_ended = self.child.try_wait().expect("it is our own child").is_some();
+        if !has_ended {
+            kill(self.pid(), Signal::SIGCONT).expect("it is our own child, and was not waited for");
+        }
+        has_ended
+    }
+
+    /// What it said, after its end.
+    fn said(self) -> Vec<String> {
         self.said.join().expect("gathering does not panic")
     }
 }
@@ -111,26 +132,48 @@ fn a_hundred_deaths_lose_nothing() {
     let mut draw = |range: std::ops::Range<u64>| {
         range.new_tree(&mut random).expect("a range has values").current()
     };
-    let mut consumers: Vec<_> = (0..3).map(|_| Consumer::start(&host.socket)).collect();
-    let mut lives = Vec::new();
-    for _ in 0..KILLS {
-        thread::sleep(Duration::from_micros(draw(0..12_000)));
+    let mut next = {
+        let mut words = ["about", "acked"].into_iter().cycle();
+        let socket = host.socket.clone();
+        move |count| Consumer::start(&socket, words.next().expect("they go round"), count)
+    };
+    let mut consumers: Vec<_> = (0..3).map(|_| next(draw(0..4))).collect();
+    let (mut lives, mut in_a_batch) = (Vec::new(), 0);
+    for number in 0..KILLS {
         // The new one first, so that there is always somebody to end an epoch.
-        consumers.push(Consumer::start(&host.socket));
-        lives.push(consumers.swap_remove(draw(0..3) as usize).kill());
+        consumers.push(next(draw(0..4)));
+        let mut victim = Some(draw(0..3) as usize);
+        if number % 4 != 0 {
+            until("one of them stops itself", || {
+                victim = consumers.iter().position(Consumer::is_stopped);
+                victim.is_some()
+            });
+        }
+        let victim = consumers.swap_remove(victim.expect("there is one"));
+        let was_stopped = victim.is_stopped();
+        let said = victim.kill();
+        let is_in_a_batch = said.last().is_some_and(|line| line.starts_with("about "));
+        in_a_batch += usize::from(was_stopped && is_in_a_batch);
+        lives.push(said);
         killed.fetch_add(1, Ordering::Release);
     }
-    let survivors: Vec<_> = consumers.into_iter().map(Consumer::wait).collect();
+    until("the last three end", || {
+        consumers.iter_mut().map(Consumer::goes_on_to_its_end).fold(true, |all, one| all && one)
+    });
+    let survivors: Vec<_> = consumers.into_iter().map(Consumer::said).collect();
     for said in &survivors {
         assert_eq!(said.last().map(String::as_str), Some("end"), "{said:?}");
     }
     host.wait().with_code(0);
     lives.extend(survivors);
-    check(&lives, &writer.join().expect("writing does not panic"));
+    // Three quarters of the kills hit one that had stopped itself, and only every second one does so after an ACK.
+    assert!(in_a_batch > KILLS / 10, "only {in_a_batch} were killed inside a batch");
+    check(&lives, &writer.join().expect("writing does not panic"), in_a_batch);
 }
 
-/// Each batch was ACKed, and once; together they are all records of all epochs.
-fn check(lives: &[Vec<String>], epochs: &[u64]) {
+/// Each batch was ACKed, and once; together they are all records of all epochs. What was held by those that were
+/// killed inside of a batch came again.
+fn check(lives: &[Vec<String>], epochs: &[u64], in_a_batch: usize) {
     let mut batches = BTreeMap::<u64, Batch>::new();
     for line in lives.iter().flatten() {
         let words: Vec<_> = line.split(' ').collect();
@@ -146,9 +189,12 @@ fn check(lives: &[Vec<String>], epochs: &[u64]) {
             _ => panic!("a consumer says {line:?}"),
         }
     }
-    let again = batches.values().filter(|batch| batch.about > 1).count();
-    println!("{} batches, {again} of them again after a death", batches.len());
-    assert!(again > KILLS / 10, "only {again} batches came again: the kills hit nobody at work");
+    let again: usize = batches.values().map(|batch| batch.about.saturating_sub(1)).sum();
+    println!("{} batches, {again} times one again after a death", batches.len());
+    assert!(
+        again >= in_a_batch,
+        "{again} batches came again, after {in_a_batch} deaths inside of one"
+    );
     let mut expected = (0, 0);
     for (number, batch) in &batches {
         // Whoever dies between ACK and word did it, but could not say so.

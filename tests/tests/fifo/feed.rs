@@ -7,7 +7,7 @@ use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
-use pipemill_tests::{consumer, inputs, pipemill};
+use pipemill_tests::{consumer, inputs, pipemill, until};
 
 use crate::{channel, payloads};
 
@@ -90,9 +90,7 @@ fn stopped_it_leaves_no_pipe_behind() {
         Host::start(&pipemill!(), &place, &channel(&place, "train", "lines", ", epochs = 1"));
     assert_eq!(host.read("train").well(), [b"line"]);
     host.wait().with_code(0);
-    while !place.path("train_1").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    until("the next pipe is there", || place.path("train_1").exists());
     feeder.signal(Signal::SIGTERM);
     feeder.wait().with_code(128 + Signal::SIGTERM as i32);
     assert_eq!(place.names(""), ["pipemill.toml", "run", "text"]);

@@ -4,15 +4,13 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use pipemill_ring::protocol::ErrorKind;
-use pipemill_tests::PATIENCE;
 use pipemill_tests::host::Host;
 use pipemill_tests::place::Place;
-use pipemill_tests::{consumer, pipemill};
+use pipemill_tests::{consumer, pipemill, until};
 
 use crate::{channel, epoch};
 
@@ -24,17 +22,17 @@ fn the_reader_is_there_before_the_writer() {
         Host::start(&pipemill!(), &place, &channel(&place, "train", "lines", ", epochs = 1"));
     let mut reader = host.connect("train");
     // Opened for writing without waiting, a FIFO that nobody reads is an error.
-    let until = Instant::now() + PATIENCE;
-    let mut pipe = loop {
-        match File::options().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&fifo) {
-            Ok(pipe) => break pipe,
-            Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => {
-                assert!(Instant::now() < until, "the host does not open the FIFO");
-                thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => panic!("{error}"),
+    let mut options = File::options();
+    options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    let mut pipe = None;
+    until("the host opens the FIFO", || {
+        match options.open(&fifo) {
+            Ok(opened) => pipe = Some(opened),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::ENXIO as i32), "{error}"),
         }
-    };
+        pipe.is_some()
+    });
+    let mut pipe = pipe.expect("it is open");
     pipe.write_all(b"late but there").expect("it is read");
     drop(pipe);
     assert_eq!(consumer::read(&mut reader).well(), [b"late but there"]);
@@ -92,12 +90,13 @@ fn a_folder_that_is_not_there() {
 #[test]
 fn a_pipe_that_falls_silent() {
     let place = Place::new();
-    let fifo = place.fifo("train_0");
+    // Written before it is read, so that the host has all of it before it can be late; and kept open.
+    let mut pipe =
+        File::options().read(true).write(true).open(place.fifo("train_0")).expect("a FIFO");
+    pipe.write_all(b"something\nand part of").expect("it has room");
     let host =
         Host::start(&pipemill!(), &place, &channel(&place, "train", "lines", ", idle = '200ms'"));
-    let mut pipe = File::options().write(true).open(fifo).expect("a FIFO");
     let mut reader = host.connect("train");
-    pipe.write_all(b"something\nand part of").expect("it is read");
     let read = consumer::read(&mut reader);
     let report = read.report();
     assert_eq!(report.kind, ErrorKind::Source);

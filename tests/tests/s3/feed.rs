@@ -3,6 +3,7 @@
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
+use pipemill_tests::until;
 
 use crate::credentials::signed;
 
@@ -18,11 +19,7 @@ fn bucket() -> (Place, S3s) {
 fn read(place: &Place, name: &str) -> String {
     // Made by the feeder, by and by.
     let path = place.path(name);
-    let until = std::time::Instant::now() + pipemill_tests::PATIENCE;
-    while !path.exists() {
-        assert!(std::time::Instant::now() < until, "{name} does not appear");
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    until(&format!("{name} appears"), || path.exists());
     std::fs::read_to_string(path).expect("it can be read")
 }
 

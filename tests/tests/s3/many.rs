@@ -6,6 +6,7 @@ use pipemill::source::s3::{Objects, listing};
 use pipemill::source::{Balance, Shard};
 use pipemill::stop::Stop;
 use pipemill_s3_test::servers::S3Server;
+use pipemill_tests::until;
 
 use crate::reading::{BUCKET, Bucket, bytes, read, read_source, s3, settings};
 
@@ -69,8 +70,6 @@ fn a_hundred_thousand_keys_are_listed_in_flat_memory() {
     let (stop, s3) = (Stop::new().unwrap(), s3());
     let (mut count, mut before) = (0, 0);
     let mut settings = settings(&bucket.server.endpoint(), "k/");
-    // The first page takes this server a while.
-    settings.stall = pipemill_tests::PATIENCE;
     // Nor is anything kept to divide it.
     settings.reading.order.shard = Some(Shard { index: 0, count: 1, balance: Balance::Size });
     listing(&s3, &settings, 0, &stop, |listed| {
@@ -105,9 +104,7 @@ fn twenty_channels_share_a_budget_and_none_starves() {
         }
         // One that is never read holds no other up.
         let idle = Objects::new(s3.clone(), settings.clone(), 0, Stop::new().unwrap());
-        while ended.load(Ordering::Relaxed) < 20 {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        until("all of them end", || ended.load(Ordering::Relaxed) == 20);
         drop(idle);
     });
 }

@@ -9,7 +9,9 @@ use pipemill_tests::PATIENCE;
 use crate::reading::{Bucket, bytes, settings, source};
 
 /// Longer than any limit on waiting of these settings.
-const PAUSE: Duration = Duration::from_millis(1_500);
+const PAUSE: Duration = Duration::from_secs(4);
+/// These limits: far longer than any answer takes.
+const LIMIT: Duration = Duration::from_secs(3);
 
 #[test]
 fn loses_nothing_and_fails_nothing() {
@@ -19,8 +21,8 @@ fn loses_nothing_and_fails_nothing() {
     let proxy = bucket.proxy(Plan { throttle: Some(4 << 20), ..Plan::default() });
     let mut settings = settings(&proxy.endpoint(), "one");
     settings.part = 1 << 20;
-    settings.stall = Duration::from_millis(300);
-    settings.retry = Duration::from_millis(600);
+    settings.stall = LIMIT;
+    settings.retry = LIMIT;
     let mut source = source(&settings);
     let Ok(Step::Object(mut object_came)) = source.next() else { panic!("no object") };
     let (mut came, mut buffer) = (Vec::new(), vec![0; 300_000]);

@@ -1,7 +1,6 @@
 //! A source in this process: what it gives, object by object, to its end or its error.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pipemill::source::s3::{Access, Objects, S3, Settings, What};
 use pipemill::source::{Got, Object, Reading, Source, SourceError, Step};
@@ -44,13 +43,14 @@ impl Bucket {
     }
 }
 
-/// Everything below a prefix of the bucket, in small parts, with little patience.
+/// Everything below a prefix of the bucket, in small parts. Nothing is given up because this machine is slow: who
+/// wants a limit on waiting to be met sets it, and a fault that takes far longer.
 pub fn settings(endpoint: &str, prefix: &str) -> Settings {
     let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
     let mut settings = Settings::new(What::Prefixes(vec![address]));
     settings.access = access(endpoint);
     settings.part = 16 << 10;
-    settings.stall = Duration::from_millis(200);
+    settings.stall = PATIENCE;
     settings.retry = PATIENCE;
     settings
 }

@@ -1,41 +1,33 @@
-//! Whoever stops: within a second nothing is asked for any more.
+//! Whoever stops: nothing is asked for any more, and what was asked for is let go.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use pipemill_s3_test::proxy::{Plan, Proxy};
-use pipemill_tests::PATIENCE;
 use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::{PATIENCE, until};
 
 use crate::credentials::command;
 use crate::reading::{BUCKET, Bucket, settings, source};
 
-/// As long as stopping may take; generous, because the machine may be busy.
-const SOON: Duration = Duration::from_secs(5);
+/// A proxy so slow that a part of a mebibyte, which nobody lets go, takes far longer than a test waits.
+fn slow_proxy(bucket: &Bucket) -> Proxy {
+    bucket.proxy(Plan { throttle: Some(2_000), ..Plan::default() })
+}
 
-/// A bucket that gives its object slowly enough to be stopped meanwhile.
 fn slow() -> (Bucket, Proxy) {
     let bucket = Bucket::with([("one", vec![b'\n'; 64 << 20])]);
-    let proxy = bucket.proxy(Plan { throttle: Some(200_000), ..Plan::default() });
+    let proxy = slow_proxy(&bucket);
     (bucket, proxy)
 }
 
-fn wait_for_requests(proxy: &Proxy) {
-    let until = Instant::now() + PATIENCE;
-    while proxy.in_flight() < 3 {
-        assert!(Instant::now() < until, "it never asked");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn until_asked(proxy: &Proxy) {
+    until("there are three requests", || proxy.in_flight() >= 3);
 }
 
-fn is_quiet_soon(proxy: &Proxy) {
-    let from = Instant::now();
-    while proxy.in_flight() > 0 {
-        assert!(from.elapsed() < SOON, "{} requests go on", proxy.in_flight());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn until_quiet(proxy: &Proxy) {
+    until("no request goes on", || proxy.in_flight() == 0);
 }
 
 fn host(place: &Place, proxy: &Proxy, words: &[&str]) -> Command {
@@ -53,9 +45,9 @@ fn host(place: &Place, proxy: &Proxy, words: &[&str]) -> Command {
 fn sigterm() {
     let (bucket, proxy) = slow();
     let process = Process::start(&mut host(&bucket.place, &proxy, &["sleep", "1000"]));
-    wait_for_requests(&proxy);
+    until_asked(&proxy);
     process.signal(Signal::SIGTERM);
-    is_quiet_soon(&proxy);
+    until_quiet(&proxy);
     process.wait().with_code(128 + Signal::SIGTERM as i32);
 }
 
@@ -65,19 +57,19 @@ fn a_command_that_dies() {
     let gate = bucket.place.fifo("gate");
     let words = ["sh", "-c", &format!("read line <{}; exit 3", gate.display())];
     let process = Process::start(&mut host(&bucket.place, &proxy, &words));
-    wait_for_requests(&proxy);
+    until_asked(&proxy);
     std::fs::write(&gate, "go\n").unwrap();
     process.wait().with_code(3);
-    is_quiet_soon(&proxy);
+    until_quiet(&proxy);
 }
 
 #[test]
 fn kill_9() {
     let (bucket, proxy) = slow();
     let process = Process::start(&mut host(&bucket.place, &proxy, &["sleep", "1"]));
-    wait_for_requests(&proxy);
+    until_asked(&proxy);
     process.signal(Signal::SIGKILL);
-    is_quiet_soon(&proxy);
+    until_quiet(&proxy);
     drop(process.wait());
 }
 
@@ -87,21 +79,21 @@ fn a_source_that_is_dropped() {
     let mut settings = settings(&proxy.endpoint(), "one");
     settings.part = 1 << 20;
     let source = source(&settings);
-    wait_for_requests(&proxy);
+    until_asked(&proxy);
     drop(source);
-    is_quiet_soon(&proxy);
+    until_quiet(&proxy);
 }
 
 #[test]
 fn an_object_that_is_left() {
     use pipemill::source::{Source, Step};
     let bucket = Bucket::with([("one", vec![1; 8 << 20]), ("two", vec![2; 100])]);
-    let proxy = bucket.proxy(Plan { throttle: Some(400_000), ..Plan::default() });
+    let proxy = slow_proxy(&bucket);
     let mut settings = settings(&proxy.endpoint(), "");
     settings.part = 1 << 20;
     let mut source = source(&settings);
     let Ok(Step::Object(object)) = source.next() else { panic!("no object") };
-    wait_for_requests(&proxy);
+    until_asked(&proxy);
     drop(object);
     // Its parts are let go, and the next one has its turn.
     let Ok(Step::Object(mut object)) = source.next() else { panic!("no second object") };

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use super::check::{Case, Property};
 use super::reading::Subject;
 
-/// How long to look for a smaller one.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The smallest case found that breaks its property, and how it does.
-pub(super) fn shrink(subject: &Subject, case: Case, broken: String) -> (Case, String) {
-    let mut search = Search { subject, until: Instant::now() + PATIENCE, case, broken };
+/// The smallest case found in `patience` that breaks its property, and how it does.
+pub(super) fn shrink(
+    subject: &Subject,
+    case: Case,
+    broken: String,
+    patience: Duration,
+) -> (Case, String) {
+    let mut search = Search { subject, until: Instant::now() + patience, case, broken };
     loop {
         let before = (search.case.input.len(), search.case.property.clone());
         search.fewer_bytes();

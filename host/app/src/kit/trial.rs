@@ -18,7 +18,7 @@ pub struct Trial {
     pub seed: u64,
     /// Random cases for each kind of trouble.
     pub cases: u32,
-    /// The longest that each kind may take.
+    /// The longest that each kind may take, and making what was found smaller.
     pub patience: Duration,
     /// Whether a record that is cut short by the end of the input is a fault.
     pub strict_end: bool,
@@ -177,7 +177,8 @@ impl Attempt<'_> {
 
     fn run(&self, tried: &'static str, case: &Case) -> Result<AtEnd, Box<Finding>> {
         case.check(self.subject).map_err(|broken| {
-            let (case, broken) = shrink(self.subject, case.clone(), broken);
+            let patience = self.trial.patience;
+            let (case, broken) = shrink(self.subject, case.clone(), broken, patience);
             Box::new(Finding { tried, broken, case: Some(case) })
         })
     }

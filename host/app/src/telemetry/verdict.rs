@@ -85,6 +85,13 @@ mod tests {
         assert_eq!(said, Some(Verdict { stage: Stage::Source, percent: 70 }));
         let said = verdict(second, 2 * second, second);
         assert_eq!(said, Some(Verdict { stage: Stage::Decoder, percent: 50 }));
-        assert_eq!(verdict(second / 10, Duration::ZERO, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn there_is_none_on_less_than_a_fifth_of_a_second() {
+        let verdict = |source| Verdict::of(&Totals { source, ..Totals::default() });
+        assert_eq!(verdict(LEAST - Duration::from_nanos(1)), None);
+        assert_eq!(verdict(LEAST), Some(Verdict { stage: Stage::Source, percent: 100 }));
+        assert_eq!(LEAST, Duration::from_millis(200));
     }
 }

@@ -10,6 +10,8 @@ use pipemill_s3_test::servers::S3Server;
 use crate::{Fixture, SIZE, object};
 
 const HOLD: Duration = Duration::from_millis(300);
+/// Far longer than a client or a test waits.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// A proxy that injects a fault into the first request for the object.
 fn proxy_with(fixture: &Fixture, fault: impl Into<Fault>) -> Proxy {
@@ -161,25 +163,20 @@ fn a_hook_runs_before_the_server_gets_the_request() {
 #[test]
 fn dropping_the_proxy_disconnects_stalled_clients() {
     let fixture = Fixture::new();
-    let long = Duration::from_secs(50);
-    let proxy = proxy_with(&fixture, Fault::from(Kind::Stall).at(5).hold(long));
+    let proxy = proxy_with(&fixture, Fault::from(Kind::Stall).at(5).hold(LONG));
     let endpoint = proxy.endpoint();
-    let start = Instant::now();
     let client = std::thread::spawn(move || get(&endpoint, "/bucket/object", None));
     while proxy.faults().is_empty() {
         std::thread::yield_now();
     }
     drop(proxy);
     assert!(client.join().unwrap().is_ok_and(|answer| answer.broken.is_some()));
-    assert!(start.elapsed() < long);
 }
 
 #[test]
 fn a_client_that_disconnects_ends_its_slow_start() {
     let fixture = Fixture::new();
-    let long = Duration::from_secs(50);
-    let proxy = proxy_with(&fixture, Fault::from(Kind::SlowStart).hold(long));
-    let start = Instant::now();
+    let proxy = proxy_with(&fixture, Fault::from(Kind::SlowStart).hold(LONG));
     let stream = std::net::TcpStream::connect(proxy.endpoint().trim_start_matches("http://"));
     std::io::Write::write_all(&mut stream.unwrap(), b"GET /bucket/object HTTP/1.1\r\n\r\n")
         .unwrap();
@@ -187,5 +184,4 @@ fn a_client_that_disconnects_ends_its_slow_start() {
         std::thread::yield_now();
     }
     assert!(proxy.wait_idle(Duration::from_millis(1)));
-    assert!(start.elapsed() < long);
 }

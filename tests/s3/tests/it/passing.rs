@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use pipemill_s3_test::client::{Client, get};
@@ -62,8 +62,12 @@ fn the_log_has_requests_and_answers() {
 #[test]
 fn concurrent_requests_are_counted() {
     let fixture = Fixture::new();
-    let plan = Plan { latency: Duration::from_millis(100), ..Plan::default() };
-    let proxy = fixture.proxy(plan);
+    // None goes on before all are there.
+    let all = Barrier::new(16);
+    let proxy = fixture.proxy(Plan::default().hook(move |_| {
+        all.wait();
+        None
+    }));
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
@@ -74,7 +78,7 @@ fn concurrent_requests_are_counted() {
     });
     assert!(proxy.wait_idle(Duration::from_millis(1)));
     assert_eq!((proxy.requests(), proxy.in_flight()), (16, 0));
-    assert!(proxy.most_in_flight() > 1);
+    assert_eq!(proxy.most_in_flight(), 16);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// Where random cases start from: the same number, the same cases
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// The longest that each kind of cases may take for a file
+    /// The longest that each kind of cases may take for a file, and making a found one smaller
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = crate::config::parse_duration)]
     time: Duration,
     /// Refuse it, too, if the end of the input silently cuts the last record short
@@ -46,7 +46,7 @@ pub(super) struct Args {
     cut: Option<usize>,
 }
 
-/// A call that takes longer than this hangs.
+/// A call that uses more CPU time than this hangs.
 const HANGS: Duration = Duration::from_secs(2);
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
