@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Fault, Pieces, Reader};
+use super::{Fault, Pieces, Reader};
 
 /// No wanted key.
 const OTHER: usize = usize::MAX;

@@ -2,7 +2,7 @@
 
 use pipemill_plugin::Scalar;
 
-use crate::types::name;
+use super::types::name;
 
 /// Most elements that a shape may have.
 const MOST: u64 = 1 << 30;

@@ -1,7 +1,7 @@
 //! Lists of numbers, packed or not: where they stand, how many they are, and their values.
 
-use crate::reader::{What, varint};
-use crate::{Entry, Fault, Pieces, Wire};
+use super::reader::{What, varint};
+use super::{Entry, Fault, Pieces, Wire};
 
 /// Adds to a list what stands in one entry of it: numbers of `width` bytes each, 4 or 8.
 #[inline(always)]

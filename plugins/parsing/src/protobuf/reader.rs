@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::Pieces;
+use super::Pieces;
 
 /// How the value of a field stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

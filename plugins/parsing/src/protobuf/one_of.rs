@@ -1,6 +1,6 @@
 //! A oneof whose cases are messages: which one is set, and where it lies.
 
-use crate::{Fault, Pieces, Reader};
+use super::{Fault, Pieces, Reader};
 
 /// What was read last. Kept for its memory.
 #[derive(Debug, Default)]

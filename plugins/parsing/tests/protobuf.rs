@@ -1,7 +1,7 @@
 //! The reader against a plain model of the wire format: what was written is read, in one piece or
 //! several, and no bytes make it panic or read beyond the message.
 
-use pipemill_protobuf::{
+use pipemill_parsing::protobuf::{
     Entry, Map, Pieces, Reader, Wire, add_varints, append_varints, count_varints, each_varint,
 };
 use proptest::prelude::*;
