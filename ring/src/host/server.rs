@@ -177,7 +177,7 @@ impl Desk {
     fn tick(&mut self) {
         for ring in self.channels.values() {
             for line in ring.stuck(Instant::now()) {
-                log::warn!(channel = ring.config().channel; "{line}");
+                log::warn!(channel = ring.config().channel.as_str(); "{line}");
             }
         }
         if !self.listening {
