@@ -69,12 +69,12 @@ impl Sink for RingSink {
     fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, Halt> {
         // The index of one record; should there be more, the writer makes room when it grants.
         let size = payload + index_room(payload, NAME, fields, 1);
-        self.ring.extent(size).map_err(|error| self.halt(error))
+        self.ring.acquire_dedicated(size).map_err(|error| self.halt(error))
     }
 
     fn room(&self, memory: &Writer, records: usize, fields: usize) -> usize {
         let size = memory.as_ref().len();
-        if memory.is_extent() {
+        if memory.is_dedicated() {
             // Grows for its index; only the payload counts.
             return size;
         }
@@ -106,11 +106,11 @@ impl Sink for RingSink {
     }
 
     fn is_hungry(&self) -> bool {
-        self.ring.hungry()
+        self.ring.has_demand()
     }
 
     fn wants_epoch_end(&self, epoch: u32) -> bool {
-        self.ring.epoch_end_asked() == Some(epoch)
+        self.ring.epoch_end_requested() == Some(epoch)
     }
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), Halt> {

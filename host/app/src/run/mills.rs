@@ -83,7 +83,7 @@ impl Mills {
         let of_ring = |(ring, _): &(Arc<Ring>, Failure)| {
             let status = ring.status();
             let unacked = status.consumers.iter().map(|consumer| consumer.unacked).sum::<u32>();
-            (status.ready + status.extents + unacked) as usize
+            (status.ready + status.dedicated + unacked) as usize
         };
         self.failed.iter().map(of_ring).sum()
     }
@@ -92,7 +92,7 @@ impl Mills {
     pub(super) fn failures_are_told(&self) -> bool {
         self.failed.iter().all(|(ring, _)| {
             let status = ring.status();
-            status.told && status.consumers.is_empty()
+            status.end_sent && status.consumers.is_empty()
         })
     }
 

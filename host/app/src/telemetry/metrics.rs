@@ -146,7 +146,7 @@ static FAMILIES: [Family; 17] = [
         Kind::Gauge,
         None,
         "Batches that have memory of their own, because a record is larger than a slot",
-        |now, out| gauge(now, out, u64::from(now.ring.extents)),
+        |now, out| gauge(now, out, u64::from(now.ring.dedicated)),
     ),
     family("pipemill_consumers", Kind::Gauge, None, "Consumers connected", |now, out| {
         gauge(now, out, now.ring.consumers.len() as u64)

@@ -230,7 +230,7 @@ fn ring(watched: &Watched) -> RingStatus {
         filling: status.filling,
         ready: status.ready,
         granted: status.granted,
-        large: status.extents,
+        large: status.dedicated,
         consumers: status.consumers.iter().map(consumer).collect(),
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pipemill_ring::observer::{Observer, ObserverError};
+use pipemill_ring::status_client::{StatusClient, StatusClientError};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
@@ -51,7 +51,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         let told = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
         told.map_or_else(run::default_socket, PathBuf::from)
     });
-    let mut host = match Observer::connect(&socket) {
+    let mut host = match StatusClient::connect(&socket) {
         Ok(host) => host,
         Err(error) => {
             let remedy = "is `pipemill run` at work, as this user? `--socket` says where it serves";
@@ -75,14 +75,14 @@ pub(super) fn main(args: &Args) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error(transparent)]
-    Host(#[from] ObserverError),
+    Host(#[from] StatusClientError),
     #[error("the host's answer is not understood: {0}; use the `pipemill` of the same release")]
     Answer(#[from] serde_json::Error),
     #[error("the terminal: {0}")]
     Terminal(#[from] std::io::Error),
 }
 
-fn ask(host: &mut Observer) -> Result<Status, Trouble> {
+fn ask(host: &mut StatusClient) -> Result<Status, Trouble> {
     Ok(serde_json::from_slice(&host.status()?)?)
 }
 
@@ -96,7 +96,7 @@ fn print(text: impl FnOnce() -> Result<Vec<u8>, Trouble>) -> Result<(), Trouble>
     Ok(())
 }
 
-fn watch(host: &mut Observer, interval: Duration) -> Result<(), Trouble> {
+fn watch(host: &mut StatusClient, interval: Duration) -> Result<(), Trouble> {
     let mut history = History::default();
     history.add(Instant::now(), ask(host)?);
     // Gives the terminal back on a panic, too.
@@ -105,7 +105,7 @@ fn watch(host: &mut Observer, interval: Duration) -> Result<(), Trouble> {
     ratatui::restore();
     match done {
         // It was seen to its end.
-        Err(Trouble::Host(ObserverError::Gone)) => {
+        Err(Trouble::Host(StatusClientError::HungUp)) => {
             if let Some(status) = history.last() {
                 print(|| Ok(table::text(status).into_bytes()))?;
             }
@@ -117,7 +117,7 @@ fn watch(host: &mut Observer, interval: Duration) -> Result<(), Trouble> {
 }
 
 fn keep_watching(
-    host: &mut Observer,
+    host: &mut StatusClient,
     interval: Duration,
     history: &mut History,
     terminal: &mut DefaultTerminal,

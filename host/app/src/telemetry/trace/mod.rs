@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use pipemill_ring::host::Seen;
+use pipemill_ring::host::BatchEvent;
 
 use super::watched::Watched;
 use buffer::Buffer;
@@ -112,7 +112,7 @@ struct Line {
     slots: Slots,
     /// Kept, so that nothing need be allocated.
     spare_did: Vec<(Instant, track::Heard)>,
-    spare_seen: Vec<(Instant, Seen)>,
+    spare_seen: Vec<(Instant, BatchEvent)>,
 }
 
 impl Line {
@@ -120,7 +120,7 @@ impl Line {
         let row = 1 + at * Track::ROWS;
         let (did, ring) = (Arc::new(Buffer::new()), Arc::new(Buffer::new()));
         channel.meter.show(Box::new(track::Ear(did.clone())));
-        channel.ring.show(Box::new(slots::Ear(ring.clone())));
+        channel.ring.set_observer(Box::new(slots::Ear(ring.clone())));
         Self {
             did,
             ring,

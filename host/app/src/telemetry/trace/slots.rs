@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pipemill_ring::host::{Seen, Witness};
+use pipemill_ring::host::{BatchEvent, Observer};
 use serde_json::{Value, json};
 
 use super::buffer::Buffer;
 use super::json::{Apart, Out, Row};
 
 /// What a ring has said.
-pub(super) type Heap = Buffer<(Instant, Seen)>;
+pub(super) type Heap = Buffer<(Instant, BatchEvent)>;
 
 /// Hears under the ring's lock.
 pub(super) struct Ear(pub(super) Arc<Heap>);
 
-impl Witness for Ear {
-    fn saw(&self, event: Seen) {
+impl Observer for Ear {
+    fn on_event(&self, event: BatchEvent) {
         self.0.push((Instant::now(), event));
     }
 }
@@ -39,30 +39,30 @@ impl Slots {
         Self { row, channel, slots: HashMap::new(), grants: HashMap::new() }
     }
 
-    pub(super) fn hear(&mut self, at: u64, seen: Seen, out: &mut Out) {
+    pub(super) fn hear(&mut self, at: u64, event: BatchEvent, out: &mut Out) {
         let (row, channel) = (self.row, &self.channel);
-        match seen {
-            Seen::Filled { slot, batch, epoch, records, bytes } => {
+        match event {
+            BatchEvent::Filled { slot, batch, epoch, records, bytes } => {
                 let names = (format!("{row}-{slot}"), format!("{channel}: slot {slot}"));
                 let args =
                     json!({ "batch": batch, "epoch": epoch, "records": records, "bytes": bytes });
                 out.apart("b", &apart(row, SLOT, &names), at, &args);
                 self.slots.insert(slot, names);
             }
-            Seen::Freed { slot } => {
+            BatchEvent::Freed { slot } => {
                 // Also of a slot that was taken, and not filled.
                 if let Some(names) = self.slots.remove(&slot) {
                     out.apart("e", &apart(row, SLOT, &names), at, &nothing());
                 }
             }
-            Seen::Granted { slot, batch, grant, pid } => {
+            BatchEvent::Granted { slot, batch, grant, pid } => {
                 let id = format!("{row}-{slot}-{pid}");
                 let names = (id, format!("{channel}: slot {slot}, process {pid}"));
                 let args = json!({ "batch": batch, "grant": grant, "pid": pid });
                 out.apart("b", &apart(row, GRANT, &names), at, &args);
                 self.grants.insert(grant, names);
             }
-            Seen::Acked { grant } => {
+            BatchEvent::Acked { grant } => {
                 if let Some(names) = self.grants.get(&grant) {
                     out.apart(
                         "n",
@@ -72,8 +72,10 @@ impl Slots {
                     );
                 }
             }
-            Seen::Released { grant } => self.end_grant(grant, "RELEASE", at, out),
-            Seen::Returned { grant } => self.end_grant(grant, "the consumer is gone", at, out),
+            BatchEvent::Released { grant } => self.end_grant(grant, "RELEASE", at, out),
+            BatchEvent::Returned { grant } => {
+                self.end_grant(grant, "the consumer is gone", at, out)
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! A consumer that sends what it likes, byte by byte; and holds no views.
+//! A consumer that sends any bytes, and reads messages one by one. It maps no memory.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -22,7 +22,7 @@ impl Raw {
         Raw(fd)
     }
 
-    /// Connects, says HELLO and gets WELCOME.
+    /// Connects, sends HELLO and receives WELCOME with the ring's descriptor.
     pub fn welcomed(path: &Path, credits: u32) -> (Raw, Welcome, OwnedFd) {
         let raw = Raw::connect(path);
         raw.send(&hello("train", credits)).unwrap();
@@ -43,8 +43,8 @@ impl Raw {
         sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(message)], rights, flags, None).map(drop)
     }
 
-    /// The next message; None when the host has hung up. ECONNRESET is not expected here: a host
-    /// that lives hangs up in good order.
+    /// The next message; None when the host has hung up. ECONNRESET is a failure of the test, because
+    /// a living host hangs up in good order.
     pub fn receive(&self) -> Option<(ToConsumer, Option<OwnedFd>)> {
         let mut buffer = vec![0; 70_000];
         let mut space = cmsg_space!([RawFd; 2]);
@@ -62,7 +62,7 @@ impl Raw {
         (bytes > 0).then(|| (ToConsumer::decode(&buffer[..bytes]).unwrap(), fd))
     }
 
-    /// The next grant; a SCHEMA before it is passed over.
+    /// The next grant. A SCHEMA before it is skipped.
     pub fn grant(&self) -> (Grant, Option<OwnedFd>) {
         loop {
             match self.receive() {
@@ -73,7 +73,7 @@ impl Raw {
         }
     }
 
-    /// The reason for which the host refuses; then it must have hung up.
+    /// Skips all messages up to REFUSED; returns its reason. Then the host must have hung up.
     pub fn refusal(&self) -> String {
         loop {
             match self.receive() {
@@ -99,6 +99,6 @@ pub fn hello(channel: &str, credits: u32) -> Vec<u8> {
 
 fn fd_of(message: ControlMessageOwned) -> Option<OwnedFd> {
     let ControlMessageOwned::ScmRights(fds) = message else { return None };
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has just made this descriptor; nobody else owns it.
     fds.first().map(|fd| unsafe { OwnedFd::from_raw_fd(*fd) })
 }

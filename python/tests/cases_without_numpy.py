@@ -1,18 +1,13 @@
-"""What a program gets where numpy is not installed."""
+"""Arrays where numpy is not installed. `test_no_numpy.py` runs this file."""
 
 from __future__ import annotations
 
-import os
 import struct
 
 import pytest
 from fakehost import FakeHost, Peer, Rows
 
 import pipemill
-
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PIPEMILL_TEST_NO_NUMPY"), reason="runs within test_no_numpy.py"
-)
 
 
 def test_arrays_are_memoryviews_with_a_shape(path: str) -> None:

@@ -1,4 +1,4 @@
-//! A host that breaks the rules can't make the reader panic or read outside of its memory.
+//! A host that breaks the protocol can't make the reader panic or read outside of its memory.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept, bind, listen, socket,
 };
-use pipemill_ring::layout::{HEADER_BYTES, Header, OWN_MEMORY};
+use pipemill_ring::layout::{DEDICATED, HEADER_BYTES, Header};
 use pipemill_ring::protocol::{self, Grant, Mode, Welcome};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::raw::Raw;
+use crate::raw_consumer::Raw;
 use crate::setup::{fields, folder};
 
 const SLOT: usize = 4096;
@@ -37,11 +37,11 @@ impl FakeHost {
         FakeHost { listener, path, _folder: folder }
     }
 
-    /// Answers one reader with these messages, and gives what the reader makes of them.
+    /// Sends these messages to one reader; returns the reader's result.
     fn answer(&self, messages: &[(Vec<u8>, Option<BorrowedFd<'_>>)]) -> Result<Batch, ReaderError> {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| read(&self.path));
-            // SAFETY: the kernel has just made it for us.
+            // SAFETY: the kernel has just made this descriptor; nobody else owns it.
             let host =
                 Raw(unsafe { OwnedFd::from_raw_fd(accept(self.listener.as_raw_fd()).unwrap()) });
             for (message, fd) in messages {
@@ -115,46 +115,49 @@ fn with_grant(
     host: &FakeHost,
     ring: &[u8],
     grant: Grant,
-    own: Option<&[u8]>,
+    dedicated: Option<&[u8]>,
 ) -> Result<Batch, ReaderError> {
-    let (ring, own) = (memory(ring, true), own.map(|own| memory(own, true)));
+    let ring = memory(ring, true);
+    let dedicated = dedicated.map(|contents| memory(contents, true));
     host.answer(&[
         (protocol::welcome(&welcome()), Some(ring.as_fd())),
         (protocol::schema(&fields()), None),
-        (protocol::grant(&grant).into(), own.as_ref().map(|own| own.as_fd())),
+        (protocol::grant(&grant).into(), dedicated.as_ref().map(|fd| fd.as_fd())),
     ])
 }
 
+/// The text of the error, which must say that the host broke the protocol.
 fn broke(answer: Result<Batch, ReaderError>) -> String {
     match answer {
         Err(error @ (ReaderError::Protocol { .. } | ReaderError::Memory(_))) => error.to_string(),
-        other => panic!("expected the host's fault, got {other:?}"),
+        other => panic!("expected a protocol error, got {other:?}"),
     }
 }
 
 #[test]
-fn a_grant_that_can_not_be_is_the_hosts_fault() {
+fn an_impossible_grant_is_a_protocol_error() {
     let host = FakeHost::new();
     let ring = good_ring();
     let good = with_grant(&host, &ring, GRANT, None).unwrap();
     assert_eq!((good.object(), good.field(2, 0)), ("name", Some(&[0; 10][..])));
-    let own = with_grant(&host, &ring, Grant { slot: OWN_MEMORY, ..GRANT }, Some(&ring[SLOT..]));
-    assert_eq!(own.unwrap().records(), 3);
-    let wrong = |grant, own| broke(with_grant(&host, &ring, grant, own));
+    let grant = Grant { slot: DEDICATED, ..GRANT };
+    let dedicated = with_grant(&host, &ring, grant, Some(&ring[SLOT..]));
+    assert_eq!(dedicated.unwrap().records(), 3);
+    let wrong = |grant, dedicated| broke(with_grant(&host, &ring, grant, dedicated));
     wrong(Grant { slot: 2, ..GRANT }, None);
-    wrong(Grant { slot: OWN_MEMORY, ..GRANT }, None);
+    wrong(Grant { slot: DEDICATED, ..GRANT }, None);
     wrong(Grant { slot: 1, ..GRANT }, Some(&ring[SLOT..]));
     wrong(Grant { bytes: u64::MAX, ..GRANT }, None);
     wrong(Grant { bytes: SLOT as u64 + 1, slot: 0, ..GRANT }, None);
     wrong(Grant { bytes: 100, ..GRANT }, None);
     wrong(Grant { batch: 1, ..GRANT }, None);
     wrong(Grant { epoch: 1, ..GRANT }, None);
-    let short = wrong(Grant { slot: OWN_MEMORY, ..GRANT }, Some(&ring[SLOT + 1..]));
+    let short = wrong(Grant { slot: DEDICATED, ..GRANT }, Some(&ring[SLOT + 1..]));
     assert!(short.contains("4095 bytes long where 4096 were announced"), "{short}");
 }
 
 #[test]
-fn a_span_outside_of_the_payload_is_the_hosts_fault() {
+fn a_span_outside_of_the_payload_is_a_protocol_error() {
     let host = FakeHost::new();
     for (at, number) in [(192, 21), (200, u32::MAX), (256, 31), (264, u32::MAX)] {
         let mut ring = good_ring();
@@ -165,7 +168,7 @@ fn a_span_outside_of_the_payload_is_the_hosts_fault() {
 }
 
 #[test]
-fn a_welcome_that_can_not_be_is_the_hosts_fault() {
+fn an_impossible_welcome_is_a_protocol_error() {
     let host = FakeHost::new();
     let ring = memory(&good_ring(), true);
     let with = |welcome: Welcome, ring: Option<&OwnedFd>| {
@@ -192,9 +195,9 @@ fn a_welcome_that_can_not_be_is_the_hosts_fault() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Any numbers in header and index: an error, or fields within the payload.
+    /// One number of header or index is replaced by garbage.
     #[test]
-    fn garbage_in_a_slot_is_an_error_or_stays_within(
+    fn a_damaged_slot_is_an_error_or_has_fields_within_the_payload(
         at in 0usize..80, garbage in prop_oneof![any::<u32>(), 0..5000u32]
     ) {
         let host = FakeHost::new();

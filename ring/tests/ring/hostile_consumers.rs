@@ -1,4 +1,4 @@
-//! Consumers that break the rules harm nobody but themselves.
+//! A consumer that breaks the protocol can only end its own connection.
 
 use std::os::fd::AsRawFd;
 
@@ -8,11 +8,11 @@ use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::child::Process;
-use crate::raw::{Raw, hello};
+use crate::raw_consumer::{Raw, hello};
 use crate::setup::{RECORDS, check, config, folder, grant, host};
 
 #[test]
-fn a_wrong_grant_number_is_refused_and_costs_nobody_a_batch() {
+fn a_wrong_grant_number_is_refused_and_loses_no_batch() {
     let host = host(config());
     let (raw, ..) = Raw::welcomed(&host.socket, 2);
     grant(&host.ring, 0, 0, RECORDS).unwrap();
@@ -24,7 +24,7 @@ fn a_wrong_grant_number_is_refused_and_costs_nobody_a_batch() {
     let (again, _) = raw.grant();
     assert_eq!(again.batch, held.batch);
     assert_ne!(again.grant, held.grant);
-    // The old number is nobody's now. An ACK may be repeated, a RELEASE may not.
+    // An ACK may be repeated, a RELEASE may not.
     raw.send(&ack(again.grant)).unwrap();
     raw.send(&ack(again.grant)).unwrap();
     raw.send(&release(again.grant)).unwrap();
@@ -34,7 +34,7 @@ fn a_wrong_grant_number_is_refused_and_costs_nobody_a_batch() {
 }
 
 #[test]
-fn several_grants_may_stand_in_one_message_and_a_broken_one_is_refused() {
+fn a_message_may_name_several_grants_and_a_malformed_one_is_refused() {
     let host = host(config());
     let (raw, ..) = Raw::welcomed(&host.socket, 3);
     for batch in 0..3 {
@@ -63,9 +63,9 @@ fn several_grants_may_stand_in_one_message_and_a_broken_one_is_refused() {
     }
 }
 
-/// Hanging up with unread messages would show as ECONNRESET, before the reason.
+/// If the host hung up with messages unread, its peer would get ECONNRESET before the reason.
 #[test]
-fn the_reason_arrives_whatever_else_was_sent() {
+fn the_reason_of_a_refusal_arrives_where_the_host_has_messages_unread() {
     let host = host(config());
     for _ in 0..100 {
         let (raw, ..) = Raw::welcomed(&host.socket, 1);
@@ -77,7 +77,7 @@ fn the_reason_arrives_whatever_else_was_sent() {
     }
 }
 
-/// A message of random bytes, most of them near to what is understood.
+/// A message of random bytes. Most are almost valid.
 fn garbage(random: &mut TestRng) -> Vec<u8> {
     let mut bytes = vec![0; (random.next_u32() % 64) as usize];
     random.fill_bytes(&mut bytes);
@@ -97,7 +97,7 @@ fn garbage(random: &mut TestRng) -> Vec<u8> {
 }
 
 #[test]
-fn random_messages_harm_neither_the_host_nor_other_consumers() {
+fn random_messages_do_no_harm_to_the_host_or_to_other_consumers() {
     const BATCHES: u64 = 2000;
     let host = host(config());
     let mut reader = host.reader(2);
@@ -135,10 +135,10 @@ fn random_messages_harm_neither_the_host_nor_other_consumers() {
         }
         seen
     });
-    // Some batches were ACKed by garbage that happened to be right.
+    // Some batches went to the other consumers, whose garbage has ACKed them by chance.
     assert!(seen > 0 && seen <= BATCHES);
     assert!(matches!(reader.next().unwrap(), Event::StreamEnd));
-    host.wait_until("all free and the others gone", |status| {
+    host.wait_until("free, with one consumer", |status| {
         status.free == 8 && status.consumers.len() == 1
     });
 }
@@ -152,7 +152,7 @@ fn usage(process: &Process) -> (usize, u64) {
 }
 
 #[test]
-fn thousands_of_connections_leave_nothing_behind() {
+fn thousands_of_connections_leave_no_descriptors_or_memory() {
     let folder = folder();
     let socket = folder.path().join("socket");
     let mut process = Process::start("serve", &socket);
@@ -171,7 +171,7 @@ fn thousands_of_connections_leave_nothing_behind() {
         }
     };
     connect(300);
-    // All are gone again when a consumer is granted all three batches.
+    // When a consumer is granted all three batches, all connections before it are closed.
     let idle = || {
         let (last, ..) = Raw::welcomed(&socket, 3);
         for _ in 0..3 {
