@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use pipemill::source::{Compression, Files, Pattern, Reading};
-use pipemill::stop::Stop;
+use pipemill_source::Stop;
+use pipemill_source::{Compression, Files, Pattern, Reading};
 
 use crate::data::{self, Format};
 use crate::host::Mill;

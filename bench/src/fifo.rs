@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use pipemill::source::{Compression, Fifos};
-use pipemill::stop::Stop;
+use pipemill_source::Stop;
+use pipemill_source::{Compression, Fifos};
 
 use crate::data::{self, Format};
 use crate::host::Mill;

@@ -7,13 +7,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use pipemill::channel::{Channel, Meter, OnError, Outcome, Policy, Totals};
-use pipemill::decode::{Engine, Limits, Plugin};
-use pipemill::ring::RingSink;
-use pipemill::source::Source;
+use pipemill_app::ring_sink::RingSink;
+use pipemill_channel::{Channel, Meter, OnError, Outcome, Policy, Totals};
+use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, Server};
 use pipemill_ring::protocol::Mode;
 use pipemill_ring::reader::{Event, Reader};
+use pipemill_source::Source;
 
 use crate::native::{SLOT, SLOTS};
 
@@ -34,7 +34,8 @@ pub struct Mill {
 
 impl Mill {
     pub fn new(decoder: &str, options: &[(String, String)]) -> Result<Self> {
-        let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        let engine = Engine::new(&pipemill_builtin::BUILTINS)
+            .map_err(|error| anyhow::anyhow!("{error:#}"))?;
         Ok(Self { plugin: Plugin::load(&engine, decoder, None)?, options: options.to_vec() })
     }
 

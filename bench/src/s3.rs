@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pipemill::source::s3::{
-    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Settings, What, default_budget,
-};
-use pipemill::stop::Stop;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Rclone, S3Server, S3s};
+use pipemill_source::Stop;
+use pipemill_source::s3::{
+    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Settings, What, default_budget,
+};
 
 use crate::data::{self, Format};
 use crate::host::{Mill, Ran};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use pipemill::source::s3::PART;
+use pipemill_source::s3::PART;
 
 /// Seconds to fetch all of these objects over `connections` connections, in parts of the source's
 /// size.

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pipemill::source::s3::{Objects, listing};
-use pipemill::source::{Balance, Shard};
-use pipemill::stop::Stop;
 use pipemill_s3_test::servers::S3Server;
+use pipemill_source::Stop;
+use pipemill_source::s3::{Objects, listing};
+use pipemill_source::{Balance, Shard};
 use pipemill_tests::until;
 
 use crate::reading::{BUCKET, Bucket, bytes, read, read_source, s3, settings};
@@ -35,7 +35,7 @@ fn small_objects_in_flat_memory() {
     let mut source = crate::reading::source(&settings(&bucket.server.endpoint(), "k/"));
     let (mut count, mut before) = (0, 0);
     loop {
-        use pipemill::source::{Got, Source, Step};
+        use pipemill_source::{Got, Source, Step};
         match source.next().expect("nothing fails") {
             Step::Object(mut object) => {
                 let mut buffer = [0; 16];

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use flate2::Compression as Level;
 use flate2::write::GzEncoder;
-use pipemill::source::s3::{Settings, What};
-use pipemill::source::{Balance, Compression, Order, Reading, Shard};
 use pipemill_s3_test::proxy::Plan;
 use pipemill_s3_test::servers::S3Server;
+use pipemill_source::s3::{Settings, What};
+use pipemill_source::{Balance, Compression, Order, Reading, Shard};
 
 use crate::reading::{BUCKET, Bucket, objects, read, reading, settings};
 

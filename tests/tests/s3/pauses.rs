@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pipemill::source::{Got, Source, Step};
 use pipemill_s3_test::proxy::Plan;
+use pipemill_source::{Got, Source, Step};
 use pipemill_tests::PATIENCE;
 
 use crate::reading::{Bucket, bytes, settings, source};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pipemill::source::s3::{Access, Objects, S3, Settings, What};
-use pipemill::source::{Got, Object, Reading, Source, SourceError, Step};
-use pipemill::stop::Stop;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
+use pipemill_source::Stop;
+use pipemill_source::s3::{Access, Objects, S3, Settings, What};
+use pipemill_source::{Got, Object, Reading, Source, SourceError, Step};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::place::Place;
 

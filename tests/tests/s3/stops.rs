@@ -86,7 +86,7 @@ fn a_source_that_is_dropped() {
 
 #[test]
 fn an_object_that_is_left() {
-    use pipemill::source::{Source, Step};
+    use pipemill_source::{Source, Step};
     let bucket = Bucket::with([("one", vec![1; 8 << 20]), ("two", vec![2; 100])]);
     let proxy = slow_proxy(&bucket);
     let mut settings = settings(&proxy.endpoint(), "");

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use pipemill::channel::{Channel, Meter, OnError, Outcome, Policy};
-use pipemill::decode::{Engine, Field, Limits, Plugin};
+use pipemill_channel::{Channel, Meter, OnError, Outcome, Policy};
+use pipemill_decode::{Engine, Limits, Plugin};
+use pipemill_types::Field;
 use serde_json::Value;
 
 use crate::sink::{Collector, Kept};
@@ -101,7 +102,8 @@ pub enum End {
 pub fn plugin(name: &str) -> Plugin {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     static PLUGINS: Mutex<BTreeMap<String, Plugin>> = Mutex::new(BTreeMap::new());
-    let engine = ENGINE.get_or_init(|| Engine::new().expect("an engine"));
+    let engine =
+        ENGINE.get_or_init(|| Engine::new(&pipemill_builtin::BUILTINS).expect("an engine"));
     let mut plugins = PLUGINS.lock().expect("loading does not panic");
     let load = || Plugin::load(engine, name, None).expect("a decoder");
     plugins.entry(name.to_owned()).or_insert_with(load).clone()

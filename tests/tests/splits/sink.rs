@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pipemill::channel::{Batch, Halt, Sink};
-use pipemill::decode::{ABSENT, Field};
+use pipemill_channel::{Batch, Halt, Sink};
 use pipemill_ring::layout::index_room;
+use pipemill_types::{ABSENT, Field};
 
 use crate::host::Way;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipemill::source::{Got, Input, Object, Source, SourceError, Step};
+use pipemill_source::{Got, Input, Object, Source, SourceError, Step};
 
 use crate::host::{Bytes, Way};
 
