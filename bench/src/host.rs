@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use pipemill_app::ring_sink::RingSink;
-use pipemill_channel::{Channel, Meter, OnError, Outcome, Policy, Totals};
+use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, Outcome, StatsSnapshot};
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, Server};
 use pipemill_ring::protocol::Mode;
@@ -23,7 +23,7 @@ pub struct Ran {
     pub seconds: f64,
     /// Seconds from the first read until the consumer has the first batch.
     pub first: f64,
-    pub totals: Totals,
+    pub totals: StatsSnapshot,
 }
 
 /// A decoder with its options. It is compiled once, as in a host that runs for hours.
@@ -53,28 +53,29 @@ impl Mill {
         let socket = dir.path().join("s/bench.sock");
         let server = Server::start(&socket, false, vec![ring.clone()], None)?;
         let consumer = consume(&socket)?;
-        let channel = Channel {
+        let mut channel = Channel {
             name: "bench".into(),
             source,
             plugin: self.plugin.clone(),
             options: self.options.clone(),
             limits: Limits::default(),
-            policy: Policy::new(OnError::Fail, 0),
+            policy: ErrorPolicy::new(OnError::Fail, 0),
             max_record: 64 << 20,
             linger: Duration::from_millis(10),
             offsets: false,
+            observers: Vec::new(),
         };
         let mut sink = RingSink::new(ring.clone(), "bench");
-        let meter = Meter::default();
+        let stats = ChannelStats::default();
         let started = Instant::now();
-        let outcome = channel.run(&mut sink, &meter);
+        let outcome = channel.run(&mut sink, &stats);
         let seconds = started.elapsed().as_secs_f64();
         if let Outcome::Failed(failure) = outcome {
             bail!("{failure}");
         }
         let first = finish(&ring, consumer)?.duration_since(started).as_secs_f64();
         drop(server);
-        Ok(Ran { seconds, first, totals: meter.totals() })
+        Ok(Ran { seconds, first, totals: stats.snapshot() })
     }
 }
 

@@ -12,7 +12,7 @@ use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Rclone, S3Server, S3s};
 use pipemill_source::Stop;
 use pipemill_source::s3::{
-    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Settings, What, default_budget,
+    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Selection, Settings, default_budget,
 };
 
 use crate::data::{self, Format};
@@ -109,7 +109,7 @@ fn objects(place: &Place) -> Result<PathBuf> {
 
 fn settings(endpoint: &str, prefix: &str) -> Settings {
     let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
-    let mut settings = Settings::new(What::Prefixes(vec![address]));
+    let mut settings = Settings::new(Selection::Prefixes(vec![address]));
     settings.access = Access {
         endpoint: Some(endpoint.to_owned()),
         region: Some("us-east-1".to_owned()),

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use pipemill_ring::observer::Observer;
 use pipemill_ring::reader::Event;
+use pipemill_ring::status_client::StatusClient;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::gate::Gate;
@@ -94,7 +94,7 @@ fn start(place: &Place, source: &Source, decoder: &str) -> Process {
 fn until_measured(place: &Place, stage: &str) {
     let mut observer = None;
     until("the host is up", || {
-        observer = Observer::connect(&place.path("run/host.sock")).ok();
+        observer = StatusClient::connect(&place.path("run/host.sock")).ok();
         observer.is_some()
     });
     let mut observer = observer.expect("it is connected");

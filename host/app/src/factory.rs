@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pipemill_source::s3::{self, OnDemand};
+use pipemill_source::s3::{self, LazyS3};
 use pipemill_source::{Fifos, Files, Source, Stop, stdin};
 
 use crate::config;
@@ -10,14 +10,14 @@ use crate::config;
 /// Opens the sources of a configuration's channels, and starts what several of them share when the first one
 /// needs it.
 pub struct Sources {
-    s3: OnDemand,
+    s3: LazyS3,
     stop: Stop,
 }
 
 impl Sources {
     /// `s3_budget`: see [`config::Config::s3_budget`].
     pub fn new(s3_budget: Option<u64>, stop: Stop) -> Self {
-        Self { s3: OnDemand::new(s3_budget), stop }
+        Self { s3: LazyS3::new(s3_budget), stop }
     }
 
     /// The source of the channel with this name. One in S3 begins to fetch.

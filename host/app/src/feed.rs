@@ -15,7 +15,7 @@ use nix::unistd::mkfifo;
 use crate::telemetry::log::above;
 use crate::telemetry::progress::Look;
 use pipemill_source::Stop;
-use pipemill_source::{Got, Object, Source, SourceError, Step};
+use pipemill_source::{Object, ReadOutcome, Source, SourceError, SourceEvent};
 
 /// Bytes read and written at a time: what a pipe can be made to hold.
 const BUFFER: usize = 1 << 20;
@@ -128,11 +128,11 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
         let step =
             step.map_err(|error| FeedError::Source { channel: name.clone(), epoch, error })?;
         match step {
-            Step::End => {
+            SourceEvent::End => {
                 fed.now().is_over = true;
                 return Ok(());
             }
-            Step::EpochEnd(ended) => {
+            SourceEvent::EpochEnd(ended) => {
                 // An epoch may be empty, and its FIFO is there all the same.
                 let pipe = match pipe.take() {
                     Some(pipe) => pipe,
@@ -145,7 +145,7 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
                 epoch = ended + 1;
                 *fed.now() = Now { epoch, ..Now::default() };
             }
-            Step::Object(object) => {
+            SourceEvent::Object(object) => {
                 epoch = object.epoch;
                 let open = match &mut pipe {
                     Some(pipe) => pipe,
@@ -181,17 +181,17 @@ fn copy(
         |error| FeedError::Source { channel: channel.to_owned(), epoch: object.epoch, error };
     loop {
         match object.input.read(buffer, None).map_err(failed)? {
-            Got::Bytes(count) => match pipe.write(&buffer[..count]) {
+            ReadOutcome::Bytes(count) => match pipe.write(&buffer[..count]) {
                 Ok(()) => fed.now().bytes += count as u64,
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                     return Ok(Copied::ReaderLeft);
                 }
                 Err(error) => return Err(io_error(&pipe.path, "write it")(error)),
             },
-            Got::End => return Ok(Copied::All),
-            Got::Nothing => {}
+            ReadOutcome::End => return Ok(Copied::All),
+            ReadOutcome::Nothing => {}
             // The process is at its end.
-            Got::Stopped => return Ok(Copied::ReaderLeft),
+            ReadOutcome::Stopped => return Ok(Copied::ReaderLeft),
         }
     }
 }

@@ -8,7 +8,7 @@ pub mod config;
 pub mod factory;
 pub mod feed;
 pub mod json;
-pub mod kit;
+pub mod plugin_tools;
 pub mod ring_sink;
 pub mod run;
 pub mod sagemaker;

@@ -6,7 +6,7 @@ use pipemill_ring::host::{AcquireError, BatchInfo, Ring, RingError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
 
-use pipemill_channel::{Batch, Failure, Halt, Sink};
+use pipemill_channel::{Batch, Failure, Sink, StopReason};
 use pipemill_types::{ErrorKind, Fault, Field, Position};
 
 /// Bytes of an object's name that batches leave room for; a longer one is cut.
@@ -36,17 +36,17 @@ impl RingSink {
         self.ring.end_stream();
     }
 
-    fn halt(&self, error: AcquireError) -> Halt {
+    fn halt(&self, error: AcquireError) -> StopReason {
         match error {
-            AcquireError::Stopped => Halt::Stopped,
-            AcquireError::EpochEnd(_) => Halt::EpochEnded,
+            AcquireError::Stopped => StopReason::Stopped,
+            AcquireError::EpochEnd(_) => StopReason::EpochEnded,
             AcquireError::Memory(error) => {
                 self.failure(&error, "give the host more memory, or lower `max_record`")
             }
         }
     }
 
-    fn failure(&self, error: &RingError, remedy: &str) -> Halt {
+    fn failure(&self, error: &RingError, remedy: &str) -> StopReason {
         let failure = Failure {
             fault: Fault::new(ErrorKind::Host, error.to_string(), remedy),
             channel: self.ring.config().channel.clone(),
@@ -62,11 +62,11 @@ impl RingSink {
 impl Sink for RingSink {
     type Memory = Writer;
 
-    fn memory(&mut self) -> Result<Writer, Halt> {
+    fn memory(&mut self) -> Result<Writer, StopReason> {
         self.ring.acquire().map_err(|error| self.halt(error))
     }
 
-    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, Halt> {
+    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
         // The index of one record; should there be more, the writer makes room when it grants.
         let size = payload + index_room(payload, NAME, fields, 1);
         self.ring.acquire_dedicated(size).map_err(|error| self.halt(error))
@@ -86,7 +86,7 @@ impl Sink for RingSink {
         self.schema = self.ring.set_schema(fields.to_vec());
     }
 
-    fn grant(&mut self, memory: Writer, batch: &Batch) -> Result<(), Halt> {
+    fn grant(&mut self, memory: Writer, batch: &Batch) -> Result<(), StopReason> {
         if let Err(error) = std::mem::replace(&mut self.schema, Ok(())) {
             return Err(self.failure(&error, "ask for fewer fields"));
         }
@@ -105,7 +105,7 @@ impl Sink for RingSink {
         }
     }
 
-    fn is_hungry(&self) -> bool {
+    fn has_demand(&self) -> bool {
         self.ring.has_demand()
     }
 
@@ -113,7 +113,7 @@ impl Sink for RingSink {
         self.ring.epoch_end_requested() == Some(epoch)
     }
 
-    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), Halt> {
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         self.ring.end_epoch(epoch, early);
         self.begun = false;
         Ok(())

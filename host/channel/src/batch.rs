@@ -1,12 +1,12 @@
 //! A batch that is being filled: payload in a sink's memory, and the index of its records.
 
-use pipemill_decode::{Emitted, MADE};
+use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
 use pipemill_types::{ABSENT, Column};
 
-/// Records of one object, laid out in one piece of memory.
+/// Records of one object, in one piece of memory.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// From 0.
+    /// Number of the epoch, from 0.
     pub epoch: u32,
     /// The object's name.
     pub object: String,
@@ -14,20 +14,20 @@ pub struct Batch {
     pub first_record: u64,
     /// A byte offset in the object at or before the first record.
     pub object_offset: u64,
-    /// Bytes of the memory that are in use.
+    /// Bytes of the memory that the records take, from its start.
     pub payload: usize,
-    /// A column a field; offsets count from the start of the memory.
+    /// One column for each field. Offsets count from the start of the memory.
     pub columns: Vec<Column>,
-    /// Where each record begins in the object, if the decoder was asked for it.
+    /// Byte offset of each record in the object; empty unless the stream was opened with `offsets`.
     pub starts: Vec<u64>,
     /// Number of records.
     pub records: usize,
-    /// Whether a field is absent.
+    /// Whether a field of a record is absent.
     pub absent: bool,
 }
 
 impl Batch {
-    /// Forgets its records and starts anew at this place of the object.
+    /// Removes all records. The next one has number `first_record` and starts at `object_offset` or later.
     pub(super) fn restart(&mut self, first_record: u64, object_offset: u64) {
         for column in &mut self.columns {
             column.offsets.clear();
@@ -41,13 +41,18 @@ impl Batch {
         self.object_offset = object_offset;
     }
 
-    /// Adds all records of a call. Those in the chunk have their bytes at `chunk`, those that were
-    /// made at `made` (anywhere in the payload if all of these are empty), both counted from the start
-    /// of the memory.
-    pub(super) fn add_in_place(&mut self, emitted: &Emitted, chunk: usize, made: usize, from: u64) {
-        let (chunk, made) = (chunk as u32, made as u32);
-        let plain = !emitted.made && !emitted.absent;
-        for (to, column) in self.columns.iter_mut().zip(&emitted.columns) {
+    /// Adds all records of a call without copying. `chunk` and `payload` are the offsets of the chunk and of the call's
+    /// payload in the batch's memory; `from` is the offset of the chunk in the object.
+    pub(super) fn add_in_place(
+        &mut self,
+        decoded: &DecodedRecords,
+        chunk: usize,
+        payload: usize,
+        from: u64,
+    ) {
+        let (chunk, payload) = (chunk as u32, payload as u32);
+        let plain = !decoded.has_payload && !decoded.absent;
+        for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
             to.lengths.extend_from_slice(&column.lengths);
             if plain {
                 to.offsets.extend(column.offsets.iter().map(|offset| offset + chunk));
@@ -55,25 +60,25 @@ impl Batch {
             }
             to.offsets.extend(column.offsets.iter().map(|offset| match *offset {
                 ABSENT => ABSENT,
-                offset if offset & MADE != 0 => offset - MADE + made,
+                offset if offset & IN_PAYLOAD != 0 => offset - IN_PAYLOAD + payload,
                 offset => offset + chunk,
             }));
         }
-        self.starts.extend(emitted.starts.iter().map(|start| from + u64::from(*start)));
-        self.records += emitted.records;
-        self.absent |= emitted.absent;
+        self.starts.extend(decoded.starts.iter().map(|start| from + u64::from(*start)));
+        self.records += decoded.records;
+        self.absent |= decoded.absent;
     }
 
     /// Adds one record of a call by copying its bytes to the end of the payload.
     pub(super) fn add_copied(
         &mut self,
         memory: &mut [u8],
-        emitted: &Emitted,
+        decoded: &DecodedRecords,
         record: usize,
         chunk: &[u8],
         from: u64,
     ) {
-        for (to, column) in self.columns.iter_mut().zip(&emitted.columns) {
+        for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
             let (offset, length) = (column.offsets[record], column.lengths[record]);
             to.lengths.push(length);
             if offset == ABSENT {
@@ -81,14 +86,14 @@ impl Batch {
                 self.absent = true;
                 continue;
             }
-            let source = if offset & MADE != 0 { &emitted.payload } else { chunk };
-            let (start, length) = ((offset & !MADE) as usize, length as usize);
+            let source = if offset & IN_PAYLOAD != 0 { &decoded.payload } else { chunk };
+            let (start, length) = ((offset & !IN_PAYLOAD) as usize, length as usize);
             memory[self.payload..self.payload + length]
                 .copy_from_slice(&source[start..start + length]);
             to.offsets.push(self.payload as u32);
             self.payload += length;
         }
-        if let Some(start) = emitted.starts.get(record) {
+        if let Some(start) = decoded.starts.get(record) {
             self.starts.push(from + u64::from(*start));
         }
         self.records += 1;

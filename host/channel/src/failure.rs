@@ -1,10 +1,10 @@
-//! What ended a channel, with the place: everything that a person needs to find it.
+//! What ended a channel, with the position: all that a person needs to find the cause.
 
 use std::fmt;
 
 use pipemill_types::{Fault, Position};
 
-/// A fault and its place.
+/// A fault and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What happened and what to do.
@@ -21,8 +21,8 @@ pub struct Failure {
     pub missing: bool,
 }
 
-/// Bytes of the bad place that an error shows.
-pub(super) const SHOWN: usize = 16;
+/// Bytes of the input that an error shows.
+pub(super) const SHOWN_BYTES: usize = 16;
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

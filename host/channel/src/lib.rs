@@ -1,27 +1,29 @@
 //! A channel: joins a source, a decoder and a sink, in the order of the way of a byte.
 //!
-//! `objects` takes the source's objects one by one, `mill` grinds one object, `space` is where its bytes lie and
-//! `batch` what it fills, `sink` is where filled batches go (the ring, or standard output), `bad` is what happens to
-//! bytes that can't be decoded. `meter` counts what is done, and `clock` where the time goes;
-//! a `witness` hears of it.
+//! `channel` takes the source's objects one by one; `decode_loop` reads and decodes one object. `batch_builder` owns the
+//! memory into which bytes are read, and decides by the rule in `cut` when a batch leaves for the `sink` (the ring, or
+//! standard output). `error_policy` says what happens to bytes that can't be decoded. `monitor` counts what the
+//! channel does in its `stats` and tells the channel's observers.
 
-mod bad;
 mod batch;
-mod clock;
+mod batch_builder;
+mod channel;
+mod cut;
+mod decode_loop;
+mod error_policy;
 mod failure;
 mod log_fields;
-mod meter;
-mod mill;
-mod objects;
+mod monitor;
+mod observer;
 mod sink;
-mod space;
-mod witness;
+mod stage_timer;
+mod stats;
 
-pub use bad::{OnError, Policy};
 pub use batch::Batch;
-pub use clock::Stage;
+pub use channel::{Channel, Outcome};
+pub use error_policy::{ErrorPolicy, OnError};
 pub use failure::Failure;
-pub use meter::{DECODE_BUCKETS, Epoch, Meter, Totals};
-pub use objects::{Channel, Outcome};
-pub use sink::{Halt, Sink};
-pub use witness::{Act, Witness};
+pub use observer::{DecodeErrorLog, Event, Observer};
+pub use sink::{Sink, StopReason};
+pub use stage_timer::Stage;
+pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};

@@ -3,7 +3,7 @@
 use log::kv::{Error, Source, Value, VisitSource};
 use pipemill_types::log::optional;
 
-use super::{Failure, Totals};
+use super::{Failure, StatsSnapshot};
 
 /// Channel, position, decoder and kind of the failure; what is not known is null.
 impl Source for Failure {
@@ -22,14 +22,14 @@ impl Source for Failure {
     }
 }
 
-impl Source for Totals {
+impl Source for StatsSnapshot {
     fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), Error> {
         let fields: [(&str, Value); 9] = [
             ("records", self.records.into()),
             ("batches", self.batches.into()),
             ("bytes", self.bytes.into()),
             ("objects", self.objects.into()),
-            ("bad_places", self.bad_places.into()),
+            ("decode_errors", self.decode_errors.into()),
             ("seconds", self.time().as_secs_f64().into()),
             ("source_seconds", self.source.as_secs_f64().into()),
             ("decoder_seconds", self.decoder.as_secs_f64().into()),

@@ -7,7 +7,7 @@ use nix::time::{ClockId, clock_gettime};
 use wasmtime::{Store, UpdateDeadline};
 
 use super::engine::TICK;
-use super::imports::State;
+use super::imports::HostState;
 
 /// The time of the call that runs. A call that ends before the engine's clock ticks never reads a clock.
 pub(super) struct CallTime {
@@ -32,7 +32,7 @@ impl CallTime {
 }
 
 /// Ends each call of the store that uses more CPU time than its [`CallTime`] allows.
-pub(super) fn limit_calls(store: &mut Store<State>) {
+pub(super) fn limit_calls(store: &mut Store<HostState>) {
     store.epoch_deadline_callback(|mut store| {
         let now = thread_cpu_time()?;
         let next = store.data_mut().call_time.tick(now);
@@ -41,7 +41,7 @@ pub(super) fn limit_calls(store: &mut Store<State>) {
 }
 
 /// To be called before each call into the guest.
-pub(super) fn begin_call(store: &mut Store<State>) {
+pub(super) fn begin_call(store: &mut Store<HostState>) {
     store.data_mut().call_time.first_tick = None;
     store.set_epoch_deadline(1);
 }

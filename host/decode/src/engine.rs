@@ -9,7 +9,7 @@ use wasmtime::component::Linker;
 
 use super::builtin::Builtins;
 use super::cache::Cache;
-use super::imports::{self, State};
+use super::imports::{self, HostState};
 use super::settings::settings;
 
 /// Environment variable with the folders in which plugins named without a path are looked for,
@@ -23,7 +23,7 @@ pub(super) const TICK: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub struct Engine {
     pub(super) engine: wasmtime::Engine,
-    pub(super) linker: Arc<Linker<State>>,
+    pub(super) linker: Arc<Linker<HostState>>,
     pub(super) builtins: Builtins,
     pub(super) cache: Option<Cache>,
     pub(super) plugin_path: Arc<[PathBuf]>,

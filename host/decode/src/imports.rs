@@ -9,7 +9,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
 use super::call_time::CallTime;
-use super::checked::Emitted;
+use super::decoded_records::DecodedRecords;
 use super::limits::Limiter;
 use super::wit::pipemill::decoder::types;
 use super::{INTERFACE, INTERFACE_VERSION, Limits};
@@ -26,8 +26,8 @@ const LOG_BYTES: usize = 1000;
 const FIELDS: usize = 65_536;
 
 /// What the host keeps for one decoder instance.
-pub(super) struct State {
-    pub(super) emitted: Box<Emitted>,
+pub(super) struct HostState {
+    pub(super) emitted: Box<DecodedRecords>,
     pub(super) schema: Option<Arc<[Field]>>,
     pub(super) limiter: Limiter,
     pub(super) call_time: CallTime,
@@ -37,17 +37,17 @@ pub(super) struct State {
     pub(super) output: u64,
     /// The last line that was logged as an error: a panic's text, if the decoder traps.
     pub(super) last_error: Option<String>,
-    who: Who,
+    context: LogContext,
     logged: u32,
 }
 
 /// Whose words are logged: a decoder's, in a stream or by itself.
-pub(super) struct Who {
+pub(super) struct LogContext {
     pub(super) decoder: String,
     pub(super) stream: Option<StreamInfo>,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for LogContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.stream {
             Some(stream) => write!(f, "channel `{}`", stream.channel),
@@ -56,7 +56,7 @@ impl fmt::Display for Who {
     }
 }
 
-impl Source for Who {
+impl Source for LogContext {
     fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), kv::Error> {
         if let Some(stream) = &self.stream {
             visitor.visit_pair("channel".into(), stream.channel.as_str().into())?;
@@ -67,8 +67,8 @@ impl Source for Who {
     }
 }
 
-impl State {
-    pub(super) fn new(who: Who, limits: &Limits, want_starts: bool) -> Self {
+impl HostState {
+    pub(super) fn new(context: LogContext, limits: &Limits, want_starts: bool) -> Self {
         Self {
             emitted: Box::default(),
             schema: None,
@@ -78,7 +78,7 @@ impl State {
             want_starts,
             output: limits.output,
             last_error: None,
-            who,
+            context,
             logged: 0,
         }
     }
@@ -97,12 +97,13 @@ impl State {
             types::Level::Warn => log::Level::Warn,
             types::Level::Error => log::Level::Error,
         };
-        let who = &self.who;
-        log_with(level, who, format_args!("{who}: decoder says: {line}"));
+        let context = &self.context;
+        log_with(level, context, format_args!("{context}: decoder says: {line}"));
         if self.logged == LOG_LINES {
-            let rest =
-                format_args!("{who}: decoder has logged {LOG_LINES} lines; the rest is left out");
-            log_with(log::Level::Warn, who, rest);
+            let rest = format_args!(
+                "{context}: decoder has logged {LOG_LINES} lines; the rest is left out"
+            );
+            log_with(log::Level::Warn, context, rest);
         }
     }
 
@@ -149,19 +150,19 @@ pub fn printable(text: &str) -> String {
 
 /// Defines the imports by hand where the generated ones would copy: a list that a guest passes is
 /// read where it lies, inside the call, never after.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     linker.instance(&format!("{INTERFACE}/types@{INTERFACE_VERSION}"))?;
     let mut host = linker.instance(&format!("{INTERFACE}/host@{INTERFACE_VERSION}"))?;
     host.func_wrap(
         "log",
-        |mut store: StoreContextMut<'_, State>, (level, message): (types::Level, String)| {
+        |mut store: StoreContextMut<'_, HostState>, (level, message): (types::Level, String)| {
             store.data_mut().log(level, &message);
             Ok(())
         },
     )?;
     host.func_wrap(
         "set-schema",
-        |mut store: StoreContextMut<'_, State>, (fields,): (Vec<types::Field>,)| {
+        |mut store: StoreContextMut<'_, HostState>, (fields,): (Vec<types::Field>,)| {
             Ok(store.data_mut().set_schema(fields)?)
         },
     )?;
@@ -173,7 +174,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 type Lists = (WasmList<u64>, WasmList<u8>, WasmList<u32>);
 
 fn emit(
-    mut store: StoreContextMut<'_, State>,
+    mut store: StoreContextMut<'_, HostState>,
     (spans, payload, starts): Lists,
 ) -> wasmtime::Result<()> {
     let state = store.data_mut();
@@ -201,7 +202,7 @@ fn emit(
 }
 
 fn check_crc32c(
-    store: StoreContextMut<'_, State>,
+    store: StoreContextMut<'_, HostState>,
     (spans, expected): (WasmList<u64>, WasmList<u32>),
 ) -> wasmtime::Result<(Option<u32>,)> {
     let Some((bytes, range)) = &store.data().chunk else {

@@ -3,8 +3,9 @@
 
 mod builtin;
 mod cache;
+mod call_profiler;
 mod call_time;
-mod checked;
+mod decoded_records;
 mod digest;
 mod engine;
 mod imports;
@@ -13,21 +14,20 @@ mod load;
 mod plugin;
 mod settings;
 mod stream;
-mod watch;
 
 pub use builtin::{Builtin, Builtins};
 pub use cache::{CACHE, Cache};
-pub use checked::{Emitted, MADE};
+pub use call_profiler::CallProfiler;
+pub use decoded_records::{DecodedRecords, IN_PAYLOAD};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};
 pub use imports::printable;
 pub use limits::Limits;
 pub use load::{PluginError, is_loadable, precompile, wrap};
 pub use plugin::{OptionSpec, Plugin};
-pub use stream::{Answer, Resume, Stream};
+pub use stream::{DecodeOutcome, Resume, Stream};
 /// Why the engine can't be started.
 pub use wasmtime::Error as EngineError;
-pub use watch::Watch;
 
 /// The interface that this host speaks, generated from `wit/`.
 mod wit {

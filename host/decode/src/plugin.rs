@@ -8,7 +8,7 @@ use wasmtime::component::{Component, types::ComponentItem};
 use super::call_time::{begin_call, limit_calls};
 use super::digest::Digest;
 use super::engine::Engine;
-use super::imports::{State, Who, printable};
+use super::imports::{HostState, LogContext, printable};
 use super::wit::DecoderPluginPre;
 use super::{INTERFACE, INTERFACE_VERSION, Limits};
 use pipemill_types::{StreamInfo, nearest};
@@ -35,9 +35,9 @@ pub struct Plugin {
 pub(super) struct Inner {
     pub(super) name: String,
     digest: Digest,
-    is_ahead: bool,
+    is_precompiled: bool,
     pub(super) engine: Engine,
-    pub(super) pre: DecoderPluginPre<State>,
+    pub(super) pre: DecoderPluginPre<HostState>,
     options: Vec<OptionSpec>,
 }
 
@@ -51,7 +51,7 @@ impl Plugin {
         name: &str,
         digest: Digest,
         component: &Component,
-        is_ahead: bool,
+        is_precompiled: bool,
     ) -> Result<Self, String> {
         fits_interface(engine, component)?;
         let pre =
@@ -61,7 +61,7 @@ impl Plugin {
                 },
             )?;
         let (name, engine) = (name.to_owned(), engine.clone());
-        let mut inner = Inner { name, digest, is_ahead, engine, pre, options: Vec::new() };
+        let mut inner = Inner { name, digest, is_precompiled, engine, pre, options: Vec::new() };
         inner.options = inner.ask_options()?;
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -77,8 +77,8 @@ impl Plugin {
     }
 
     /// Whether it was compiled together with the host.
-    pub fn is_ahead(&self) -> bool {
-        self.inner.is_ahead
+    pub fn is_precompiled(&self) -> bool {
+        self.inner.is_precompiled
     }
 
     /// The functions of the host that it imports, as `pipemill:decoder/host@0.1.0#emit`.
@@ -153,10 +153,10 @@ impl OptionSpec {
 
 impl Inner {
     /// A fresh store with its limits set, ready for the call that makes the instance.
-    pub(super) fn store(&self, stream: Option<&StreamInfo>, limits: &Limits) -> Store<State> {
-        let who = Who { decoder: self.name.clone(), stream: stream.cloned() };
+    pub(super) fn store(&self, stream: Option<&StreamInfo>, limits: &Limits) -> Store<HostState> {
+        let context = LogContext { decoder: self.name.clone(), stream: stream.cloned() };
         let want_starts = stream.is_some_and(|stream| stream.offsets);
-        let state = State::new(who, limits, want_starts);
+        let state = HostState::new(context, limits, want_starts);
         let mut store = Store::new(&self.engine.engine, state);
         store.limiter(|state| &mut state.limiter);
         limit_calls(&mut store);

@@ -8,11 +8,11 @@ use wasmtime::component::ResourceAny;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
 use super::Limits;
+use super::call_profiler::CallProfiler;
 use super::call_time::begin_call;
-use super::checked::Emitted;
-use super::imports::{Bytes, State, printable};
+use super::decoded_records::DecodedRecords;
+use super::imports::{Bytes, HostState, printable};
 use super::plugin::Plugin;
-use super::watch::Watch;
 use super::wit::DecoderPlugin;
 use super::wit::exports::pipemill::decoder::decoder as exports;
 use super::wit::pipemill::decoder::types;
@@ -36,7 +36,7 @@ impl From<types::Field> for Field {
 
 /// What a call of `decode` answered. Positions count from the start of the chunk.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum DecodeOutcome {
     /// It came so far.
     Progress {
         /// Bytes that are done with.
@@ -57,7 +57,7 @@ pub enum Answer {
 
 /// A decoder at work.
 pub struct Stream {
-    store: Store<State>,
+    store: Store<HostState>,
     bindings: DecoderPlugin,
     handle: ResourceAny,
     limits: Limits,
@@ -113,16 +113,16 @@ impl Stream {
         self.store.data().limiter.held
     }
 
-    /// Lets `watch` measure where the time goes.
-    pub fn watch(&mut self, watch: Arc<Watch>) {
+    /// Lets `profiler` measure where the time goes.
+    pub fn profile(&mut self, profiler: Arc<CallProfiler>) {
         self.store.call_hook(move |_, crossing| {
-            watch.cross(crossing);
+            profiler.cross(crossing);
             Ok(())
         });
     }
 
     /// What the last call of [`decode`](Self::decode) emitted; good even if it failed.
-    pub fn emitted(&self) -> &Emitted {
+    pub fn emitted(&self) -> &DecodedRecords {
         &self.store.data().emitted
     }
 
@@ -135,7 +135,7 @@ impl Stream {
         bytes: &Bytes,
         chunk: Range<usize>,
         end: bool,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<DecodeOutcome, Fault> {
         begin_call(&mut self.store);
         let state = self.store.data_mut();
         state.emitted.clear();
@@ -175,12 +175,17 @@ impl Stream {
         Ok((consumed, answer.found))
     }
 
-    fn check(&self, size: usize, progress: exports::Progress, end: bool) -> Result<Answer, Fault> {
+    fn check(
+        &self,
+        size: usize,
+        progress: exports::Progress,
+        end: bool,
+    ) -> Result<DecodeOutcome, Fault> {
         let (consumed, need) = (progress.consumed as usize, progress.need as usize);
         if consumed > size {
             return Err(Fault::contract(format!("consumed {consumed} bytes of a chunk of {size}")));
         }
-        let reached = self.emitted().reached;
+        let reached = self.emitted().end;
         if (consumed as u64) < reached {
             return Err(Fault::contract(format!(
                 "emitted a record that ends at {reached}, but consumed only {consumed} bytes"
@@ -194,11 +199,11 @@ impl Stream {
                 "asks for {need} bytes and was shown {size}, but got no further"
             )));
         }
-        Ok(Answer::Progress { consumed, need })
+        Ok(DecodeOutcome::Progress { consumed, need })
     }
 }
 
-fn check_error(size: usize, error: exports::DecodeError) -> Result<Answer, Fault> {
+fn check_error(size: usize, error: exports::DecodeError) -> Result<DecodeOutcome, Fault> {
     let offset = error.offset as usize;
     if offset > size {
         return Err(Fault::contract(format!(
@@ -209,7 +214,7 @@ fn check_error(size: usize, error: exports::DecodeError) -> Result<Answer, Fault
         Resume::At(to) | Resume::Scan(to) if to <= offset as u64 => Err(Fault::contract(format!(
             "wants to go on at {to}, not behind its error at {offset}"
         ))),
-        resume => Ok(Answer::Bad { offset, message: printable(&error.message), resume }),
+        resume => Ok(DecodeOutcome::Bad { offset, message: printable(&error.message), resume }),
     }
 }
 
@@ -217,7 +222,7 @@ fn check_error(size: usize, error: exports::DecodeError) -> Result<Answer, Fault
 const FRAMES: usize = 6;
 
 /// Why a call did not return, in the operator's terms.
-fn explain(error: &wasmtime::Error, state: &State, limits: &Limits) -> Fault {
+fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault {
     if let Some(fault) = error.downcast_ref::<Fault>() {
         return fault.clone();
     }
@@ -262,7 +267,7 @@ fn explain(error: &wasmtime::Error, state: &State, limits: &Limits) -> Fault {
     }
 }
 
-/// The limits that it ran under, for those who have to find out why it did not get further.
+/// The limits that it ran under, for those context have to find out why it did not get further.
 fn in_force(limits: &Limits) -> String {
     let Limits { memory, time, output } = limits;
     format!(" [limits: memory {memory} bytes, time {time:?} a call, output {output} bytes a call]")

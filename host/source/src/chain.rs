@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Got, Input, SourceError};
+use super::{Input, ReadOutcome, SourceError};
 
 /// Inputs one after the other.
 pub(super) struct Chain {
@@ -25,13 +25,13 @@ impl Chain {
 }
 
 impl Input for Chain {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         while let Some(input) = &mut self.current {
             match input.read(buf, wait)? {
-                Got::End => self.current = self.inputs.next(),
+                ReadOutcome::End => self.current = self.inputs.next(),
                 got => return Ok(got),
             }
         }
-        Ok(Got::End)
+        Ok(ReadOutcome::End)
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::wait::{Woken, readable};
-use super::{Compression, Object, Source, SourceError, Step, epoch_file, open};
+use super::{Compression, Object, Source, SourceError, SourceEvent, epoch_file, open};
 use crate::Stop;
 
 /// How often the folder is looked at where nothing tells of changes, as on network file systems.
@@ -44,19 +44,19 @@ pub struct Fifos {
 }
 
 impl Source for Fifos {
-    fn next(&mut self) -> Result<Step, SourceError> {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
         self.begin()?;
         if std::mem::take(&mut self.given) {
             self.epoch += 1;
-            return Ok(Step::EpochEnd(self.epoch - 1));
+            return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         }
         if self.until.is_some_and(|until| self.epoch >= until) {
-            return Ok(Step::End);
+            return Ok(SourceEvent::End);
         }
         let path = self.dir.join(format!("{}_{}", self.channel, self.epoch));
         let name = path.to_string_lossy().into_owned();
         if !self.appear(&path, &name)? {
-            return Ok(Step::End);
+            return Ok(SourceEvent::End);
         }
         let kind = std::fs::metadata(&path)
             .map_err(|error| SourceError::io(&name, "can't look at it", &error))?
@@ -70,7 +70,7 @@ impl Source for Fifos {
         self.given = true;
         // What was read of a pipe can't be read again: whoever comes after this one needs the next.
         self.with_epoch_file(|path, epoch| epoch_file::keep(path, epoch + 1))?;
-        Ok(Step::Object(Object { epoch: self.epoch, name, input }))
+        Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }))
     }
 
     fn end_epoch(&mut self) {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::wrap::Wrapped;
 use super::{
-    Compression, Input, Object, Order, Source, SourceError, Step, Total, open, order, wrap,
+    Compression, Input, Object, Order, Source, SourceError, SourceEvent, TotalSize, open, order,
+    wrap,
 };
 use crate::Stop;
 
@@ -94,7 +95,7 @@ pub struct Files {
     stop: Stop,
     epoch: u32,
     rest: Option<std::vec::IntoIter<PathBuf>>,
-    total: Option<Total>,
+    total: Option<TotalSize>,
 }
 
 impl Files {
@@ -117,9 +118,9 @@ pub fn size(path: &Path) -> Result<u64, SourceError> {
 }
 
 impl Source for Files {
-    fn next(&mut self) -> Result<Step, SourceError> {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
         if self.epoch == self.reading.epochs {
-            return Ok(Step::End);
+            return Ok(SourceEvent::End);
         }
         if self.rest.is_none() {
             let files = self.list()?;
@@ -133,18 +134,18 @@ impl Source for Files {
         let Some(path) = self.rest.as_mut().and_then(Iterator::next) else {
             self.rest = None;
             self.epoch += 1;
-            return Ok(Step::EpochEnd(self.epoch - 1));
+            return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         };
         let name = path.to_string_lossy().into_owned();
         let input = self.reading.open(&path, &name, &self.stop)?;
-        Ok(Step::Object(Object { epoch: self.epoch, name, input }))
+        Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }))
     }
 
     fn end_epoch(&mut self) {
         self.rest = Some(Vec::new().into_iter());
     }
 
-    fn total(&mut self) -> Total {
+    fn total(&mut self) -> TotalSize {
         self.total.get_or_insert_default().clone()
     }
 }

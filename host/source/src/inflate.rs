@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::{Got, Input, SourceError};
+use super::{Input, ReadOutcome, SourceError};
 
 /// How an object is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,13 +66,13 @@ struct Compressed {
 impl Read for Compressed {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self.input.read(buf, self.wait) {
-            Ok(Got::Bytes(count)) => {
+            Ok(ReadOutcome::Bytes(count)) => {
                 self.count += count as u64;
                 Ok(count)
             }
-            Ok(Got::End) => Ok(0),
-            Ok(Got::Nothing) => Err(ErrorKind::WouldBlock.into()),
-            Ok(Got::Stopped) => {
+            Ok(ReadOutcome::End) => Ok(0),
+            Ok(ReadOutcome::Nothing) => Err(ErrorKind::WouldBlock.into()),
+            Ok(ReadOutcome::Stopped) => {
                 self.stopped = true;
                 Err(ErrorKind::WouldBlock.into())
             }
@@ -116,7 +116,7 @@ struct Inflated<D> {
 }
 
 impl<D: Decoder> Input for Inflated<D> {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         self.decoder.source().wait = wait;
         loop {
             let result = match self.decoder.read(buf) {
@@ -124,12 +124,12 @@ impl<D: Decoder> Input for Inflated<D> {
                 other => other,
             };
             match result {
-                Ok(0) => return Ok(Got::End),
-                Ok(count) => return Ok(Got::Bytes(count)),
+                Ok(0) => return Ok(ReadOutcome::End),
+                Ok(count) => return Ok(ReadOutcome::Bytes(count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let stopped = self.decoder.source().stopped;
-                    return Ok(if stopped { Got::Stopped } else { Got::Nothing });
+                    return Ok(if stopped { ReadOutcome::Stopped } else { ReadOutcome::Nothing });
                 }
                 Err(error) => return Err(self.failure(&error)),
             }
@@ -159,7 +159,7 @@ impl<D: Decoder> Inflated<D> {
 struct Refused(SourceError);
 
 impl Input for Refused {
-    fn read(&mut self, _: &mut [u8], _: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, _: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         Err(self.0.clone())
     }
 }

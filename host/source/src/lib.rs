@@ -3,7 +3,6 @@
 
 mod chain;
 pub mod container;
-mod deal;
 mod epoch_file;
 mod fifo;
 mod files;
@@ -12,22 +11,23 @@ mod open;
 mod order;
 mod paths;
 pub mod s3;
+mod sharding;
 mod stop;
-mod total;
+mod total_size;
 mod wait;
 mod wrap;
 
 use std::time::Duration;
 
-pub use deal::{Balance, Shard};
 pub use fifo::Fifos;
 pub use files::size;
 pub use files::{Files, Pattern, Reading};
 pub use inflate::Compression;
 pub use order::Order;
 pub use paths::{Paths, stdin};
+pub use sharding::{Balance, Shard};
 pub use stop::Stop;
-pub use total::Total;
+pub use total_size::TotalSize;
 
 /// The bytes of one object.
 pub trait Input: Send {
@@ -36,12 +36,12 @@ pub trait Input: Send {
     ///
     /// # Errors
     /// The object can't be read any further.
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<Got, SourceError>;
+    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError>;
 }
 
 /// What a read gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Got {
+pub enum ReadOutcome {
     /// So many bytes; at least one.
     Bytes(usize),
     /// Nothing came in the time given.
@@ -63,7 +63,7 @@ pub struct Object {
 }
 
 /// What a source does next.
-pub enum Step {
+pub enum SourceEvent {
     /// An object begins.
     Object(Object),
     /// The epoch with this number is at its end.
@@ -78,15 +78,15 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// The next object can't be found or opened.
-    fn next(&mut self) -> Result<Step, SourceError>;
+    fn next(&mut self) -> Result<SourceEvent, SourceError>;
 
     /// Leaves out what remains of the current epoch.
     fn end_epoch(&mut self);
 
     /// Where it tells how many bytes an epoch has, if it can know that: from the next list on, for which it may have
     /// to look at each object.
-    fn total(&mut self) -> Total {
-        Total::default()
+    fn total(&mut self) -> TotalSize {
+        TotalSize::default()
     }
 }
 

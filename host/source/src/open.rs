@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
 use super::wait::{Woken, readable};
-use super::{Compression, Got, Input, SourceError};
+use super::{Compression, Input, ReadOutcome, SourceError};
 use crate::Stop;
 
 /// What the kernel lets an unprivileged process ask of a pipe.
@@ -86,14 +86,14 @@ struct Plain {
 }
 
 impl Input for Plain {
-    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         loop {
             if self.stop.is_asked() {
-                return Ok(Got::Stopped);
+                return Ok(ReadOutcome::Stopped);
             }
             match self.file.read(buf) {
-                Ok(0) => return Ok(Got::End),
-                Ok(count) => return Ok(Got::Bytes(count)),
+                Ok(0) => return Ok(ReadOutcome::End),
+                Ok(count) => return Ok(ReadOutcome::Bytes(count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(SourceError::io(&self.path, "can't read it", &error)),
             }
@@ -129,7 +129,7 @@ impl Pipe {
         }
     }
 
-    fn wait(&mut self, wait: Option<Duration>) -> Result<Option<Got>, SourceError> {
+    fn wait(&mut self, wait: Option<Duration>) -> Result<Option<ReadOutcome>, SourceError> {
         // Waits are short, because the caller has other things to see to; silence adds up over them.
         let since = *self.silent_since.get_or_insert_with(Instant::now);
         let left = self.idle.map(|idle| idle.saturating_sub(since.elapsed()));
@@ -144,24 +144,24 @@ impl Pipe {
                 self.writer_came = true;
                 Ok(None)
             }
-            Woken::Stopped => Ok(Some(Got::Stopped)),
+            Woken::Stopped => Ok(Some(ReadOutcome::Stopped)),
             Woken::Late => match self.idle {
                 Some(idle) if since.elapsed() >= idle => Err(SourceError::new(
                     &self.path,
                     format!("no byte came for {idle:?}, the time that `idle` allows"),
                     "see whether its writer still runs, or raise `idle`",
                 )),
-                _ => Ok(Some(Got::Nothing)),
+                _ => Ok(Some(ReadOutcome::Nothing)),
             },
         }
     }
 }
 
 impl Input for Pipe {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         loop {
             if self.stop.is_asked() {
-                return Ok(Got::Stopped);
+                return Ok(ReadOutcome::Stopped);
             }
             if !self.writer_came
                 && let Some(got) = self.wait(wait)?
@@ -169,11 +169,11 @@ impl Input for Pipe {
                 return Ok(got);
             }
             match self.file.read(buf) {
-                Ok(0) => return Ok(Got::End),
+                Ok(0) => return Ok(ReadOutcome::End),
                 Ok(count) => {
                     self.silent_since = None;
                     self.writer_came = !self.blocking;
-                    return Ok(Got::Bytes(count));
+                    return Ok(ReadOutcome::Bytes(count));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.writer_came = false,

@@ -2,7 +2,7 @@
 //! then dealt out to shards. The same list gives the same answer on every machine.
 
 use super::SourceError;
-use super::deal::{Dealer, Shard};
+use super::sharding::{Dealer, Shard};
 
 /// Order and share of a list of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::deal::Balance;
+    use crate::sharding::Balance;
 
     fn arrange(order: Order, items: u32, epoch: u32) -> Vec<u32> {
         let size = |item: &u32| Ok::<_, ()>(u64::from(item % 7));

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use super::s3::{self, Access, Address, OnDemand, What};
-use super::{Compression, Files, Object, Pattern, Reading, Source, SourceError, Step, Total};
+use super::s3::{self, Access, Address, LazyS3, Selection};
+use super::{
+    Compression, Files, Object, Pattern, Reading, Source, SourceError, SourceEvent, TotalSize,
+};
 use crate::Stop;
 
 /// The objects that a command line names, one after the other: paths of files and FIFOs, folders, addresses
@@ -16,17 +18,17 @@ pub struct Paths {
     /// What gives several objects by one name.
     several: Option<Box<dyn Source>>,
     reading: Reading,
-    s3: OnDemand,
+    s3: LazyS3,
     access: Access,
     stop: Stop,
-    total: Option<Total>,
+    total: Option<TotalSize>,
 }
 
 impl Paths {
     /// Objects by their names; those in S3 are reached so. A name that stands for several objects, a folder or a
     /// prefix, gives them as `reading.order` has it, and not sharing them with other names.
     pub fn new(names: Vec<String>, reading: Reading, access: Access, stop: Stop) -> Self {
-        let s3 = OnDemand::new(None);
+        let s3 = LazyS3::new(None);
         Self { names, begun: 0, epoch: 0, several: None, reading, s3, access, stop, total: None }
     }
 
@@ -38,7 +40,7 @@ impl Paths {
                 SourceError::new(name, message, "write it as s3://bucket/key")
             })?;
             let s3 = self.s3.get().map_err(|error| SourceError::io(name, "can't start", &error))?;
-            let mut settings = s3::Settings::new(What::Named(address));
+            let mut settings = s3::Settings::new(Selection::Named(address));
             settings.access = self.access.clone();
             settings.reading = self.this_epoch();
             // Of several names, nobody adds up.
@@ -76,20 +78,20 @@ impl Paths {
 }
 
 impl Source for Paths {
-    fn next(&mut self) -> Result<Step, SourceError> {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
         loop {
             if let Some(several) = &mut self.several {
-                if let step @ Step::Object(_) = several.next()? {
+                if let step @ SourceEvent::Object(_) = several.next()? {
                     return Ok(step);
                 }
                 self.several = None;
             }
             if self.epoch == self.reading.epochs {
-                return Ok(Step::End);
+                return Ok(SourceEvent::End);
             }
             let Some(name) = self.names.get(self.begun).cloned() else {
                 (self.begun, self.epoch) = (0, self.epoch + 1);
-                return Ok(Step::EpochEnd(self.epoch - 1));
+                return Ok(SourceEvent::EpochEnd(self.epoch - 1));
             };
             if self.begun == 0
                 && let Some(total) = &self.total
@@ -101,7 +103,7 @@ impl Source for Paths {
             self.several = self.several(&name)?;
             if self.several.is_none() {
                 let input = self.reading.open(Path::new(&name), &name, &self.stop)?;
-                return Ok(Step::Object(Object { epoch: self.epoch, name, input }));
+                return Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }));
             }
         }
     }
@@ -111,7 +113,7 @@ impl Source for Paths {
         self.several = None;
     }
 
-    fn total(&mut self) -> Total {
+    fn total(&mut self) -> TotalSize {
         self.total.get_or_insert_default().clone()
     }
 }

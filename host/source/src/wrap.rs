@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Got, Input, SourceError};
+use super::{Input, ReadOutcome, SourceError};
 
 /// Begins every record, little-endian.
 const MAGIC: u32 = 0xced7_230a;
@@ -36,7 +36,7 @@ impl Wrapped {
     }
 
     /// All of the input, for which it may have to wait.
-    fn gather(&mut self, wait: Option<Duration>) -> Result<Option<Got>, SourceError> {
+    fn gather(&mut self, wait: Option<Duration>) -> Result<Option<ReadOutcome>, SourceError> {
         let State::Gathering(bytes) = &mut self.state else { return Ok(None) };
         loop {
             let start = bytes.len();
@@ -49,11 +49,11 @@ impl Wrapped {
             }
             bytes.resize(start + (128 << 10), 0);
             let got = self.input.read(&mut bytes[start..], wait);
-            let count = if let Ok(Got::Bytes(count)) = got { count } else { 0 };
+            let count = if let Ok(ReadOutcome::Bytes(count)) = got { count } else { 0 };
             bytes.truncate(start + count);
             match got? {
-                Got::Bytes(_) => {}
-                Got::End => break,
+                ReadOutcome::Bytes(_) => {}
+                ReadOutcome::End => break,
                 got => return Ok(Some(got)),
             }
         }
@@ -81,24 +81,24 @@ fn padding(size: u64) -> usize {
 }
 
 impl Input for Wrapped {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         if let Some(got) = self.gather(wait)? {
             return Ok(got);
         }
         let State::Giving { ready, given, left, padding } = &mut self.state else {
-            return Ok(Got::End);
+            return Ok(ReadOutcome::End);
         };
         if *given < ready.len() {
             let count = buf.len().min(ready.len() - *given);
             buf[..count].copy_from_slice(&ready[*given..*given + count]);
             *given += count;
-            return Ok(Got::Bytes(count));
+            return Ok(ReadOutcome::Bytes(count));
         }
         if *left > 0 {
             let got = self.input.read(buf, wait)?;
             match got {
-                Got::Bytes(count) if count as u64 <= *left => *left -= count as u64,
-                Got::Bytes(_) | Got::End => {
+                ReadOutcome::Bytes(count) if count as u64 <= *left => *left -= count as u64,
+                ReadOutcome::Bytes(_) | ReadOutcome::End => {
                     let message = "has another length than it had when its record was begun";
                     return Err(SourceError::new(
                         &self.name,
@@ -106,7 +106,7 @@ impl Input for Wrapped {
                         "don't change it while it is read",
                     ));
                 }
-                Got::Nothing | Got::Stopped => {}
+                ReadOutcome::Nothing | ReadOutcome::Stopped => {}
             }
             return Ok(got);
         }
@@ -114,7 +114,7 @@ impl Input for Wrapped {
             let count = buf.len().min(*padding);
             buf[..count].fill(0);
             *padding -= count;
-            return Ok(Got::Bytes(count));
+            return Ok(ReadOutcome::Bytes(count));
         }
         // Its end tells whether its bytes were right.
         self.input.read(buf, wait)

@@ -13,7 +13,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An answer to a request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct DecodeOutcome {
     /// The HTTP status.
     pub status: u16,
     /// Names, in lower case, and values.
@@ -24,7 +24,7 @@ pub struct Answer {
     pub broken: Option<io::Error>,
 }
 
-impl Answer {
+impl DecodeOutcome {
     /// The value of a header, whose name is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
@@ -41,14 +41,14 @@ impl Answer {
 ///
 /// # Errors
 /// If there is no connection, or no complete head of an answer. A body that breaks off is not an
-/// error: see [`Answer::broken`].
+/// error: see [`DecodeOutcome::broken`].
 pub fn request(
     endpoint: &str,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
     body: &[u8],
-) -> io::Result<Answer> {
+) -> io::Result<DecodeOutcome> {
     let mut client = Client::connect(endpoint)?;
     client.request(method, target, headers, body)
 }
@@ -57,7 +57,7 @@ pub fn request(
 ///
 /// # Errors
 /// As [`request`].
-pub fn get(endpoint: &str, target: &str, range: Option<&str>) -> io::Result<Answer> {
+pub fn get(endpoint: &str, target: &str, range: Option<&str>) -> io::Result<DecodeOutcome> {
     let headers: &[(&str, &str)] = &[("range", range.unwrap_or_default())];
     request(endpoint, "GET", target, &headers[..usize::from(range.is_some())], b"")
 }
@@ -101,7 +101,7 @@ impl Client {
         target: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> io::Result<Answer> {
+    ) -> io::Result<DecodeOutcome> {
         let mut head = format!("{method} {target} HTTP/1.1\r\nhost: {}\r\n", self.host);
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
@@ -116,7 +116,7 @@ impl Client {
         let length = head.length(method)?;
         let mut body = Vec::new();
         let broken = self.read_body(length, &mut body).err();
-        Ok(Answer { status: head.status, headers: head.headers, body, broken })
+        Ok(DecodeOutcome { status: head.status, headers: head.headers, body, broken })
     }
 
     fn read_body(&mut self, length: Length, body: &mut Vec<u8>) -> io::Result<()> {

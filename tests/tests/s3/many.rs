@@ -35,22 +35,22 @@ fn small_objects_in_flat_memory() {
     let mut source = crate::reading::source(&settings(&bucket.server.endpoint(), "k/"));
     let (mut count, mut before) = (0, 0);
     loop {
-        use pipemill_source::{Got, Source, Step};
+        use pipemill_source::{ReadOutcome, Source, SourceEvent};
         match source.next().expect("nothing fails") {
-            Step::Object(mut object) => {
+            SourceEvent::Object(mut object) => {
                 let mut buffer = [0; 16];
-                let Ok(Got::Bytes(length)) = object.input.read(&mut buffer, None) else {
+                let Ok(ReadOutcome::Bytes(length)) = object.input.read(&mut buffer, None) else {
                     panic!("no bytes of {}", object.name)
                 };
                 assert_eq!(buffer[..length], *count.to_string().as_bytes(), "{}", object.name);
-                assert!(matches!(object.input.read(&mut buffer, None), Ok(Got::End)));
+                assert!(matches!(object.input.read(&mut buffer, None), Ok(ReadOutcome::End)));
                 count += 1;
                 if count == keys() / 4 {
                     before = resident();
                 }
             }
-            Step::EpochEnd(_) => {}
-            Step::End => break,
+            SourceEvent::EpochEnd(_) => {}
+            SourceEvent::End => break,
         }
     }
     assert_eq!(count, keys());

@@ -6,7 +6,7 @@ use flate2::Compression as Level;
 use flate2::write::GzEncoder;
 use pipemill_s3_test::proxy::Plan;
 use pipemill_s3_test::servers::S3Server;
-use pipemill_source::s3::{Settings, What};
+use pipemill_source::s3::{Selection, Settings};
 use pipemill_source::{Balance, Compression, Order, Reading, Shard};
 
 use crate::reading::{BUCKET, Bucket, objects, read, reading, settings};
@@ -62,7 +62,7 @@ fn a_name_is_one_object_or_else_a_prefix() {
     let names = |name: &str| {
         let address = format!("s3://{BUCKET}/{name}").parse().unwrap();
         let settings = settings(&bucket.server.endpoint(), "");
-        let (came, end) = read(&Settings { what: What::Named(address), ..settings });
+        let (came, end) = read(&Settings { what: Selection::Named(address), ..settings });
         end.map(|_| came.into_iter().map(|came| came.name).collect::<Vec<_>>())
     };
     assert_eq!(names("part").unwrap(), ["part"]);
@@ -141,7 +141,7 @@ fn shares_of_equal_size() {
         assert_eq!(all.len(), objects.len());
     }
     // What tells no sizes is not divided by count in silence.
-    let what = What::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
+    let what = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
     let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
     let order = Order { shuffle: None, shard };
     let settings = Settings { what, ..reading(&plain, Reading { order, ..Reading::default() }) };
@@ -162,7 +162,7 @@ fn manifests() {
         ),
     ]);
     let what = |what| Settings { what, ..settings(&bucket.server.endpoint(), "") };
-    let (came, end) = read(&what(What::Manifest("s3://bucket/m.manifest".parse().unwrap())));
+    let (came, end) = read(&what(Selection::Manifest("s3://bucket/m.manifest".parse().unwrap())));
     assert_eq!(end.ok(), Some(1));
     let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
     assert_eq!(
@@ -172,7 +172,7 @@ fn manifests() {
 
     let attributes = vec!["x-ref".to_owned(), "n".to_owned()];
     let manifest = "s3://bucket/lines".parse().unwrap();
-    let lines = what(What::Augmented { manifest, attributes });
+    let lines = what(Selection::Augmented { manifest, attributes });
     let (came, end) = read(&lines);
     assert_eq!(end.ok(), Some(1));
     let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
@@ -195,7 +195,7 @@ fn manifests() {
 fn an_object_of_a_line_that_is_not_there() {
     let bucket = Bucket::with([("lines", r#"{"x-ref": "s3://bucket/gone"}"#)]);
     let manifest = "s3://bucket/lines".parse().unwrap();
-    let what = What::Augmented { manifest, attributes: vec!["x-ref".to_owned()] };
+    let what = Selection::Augmented { manifest, attributes: vec!["x-ref".to_owned()] };
     let (_, end) = read(&Settings { what, ..settings(&bucket.server.endpoint(), "") });
     let error = end.unwrap_err();
     assert_eq!(error.object.as_deref(), Some("s3://bucket/lines line 1"));

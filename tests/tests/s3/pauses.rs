@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pipemill_s3_test::proxy::Plan;
-use pipemill_source::{Got, Source, Step};
+use pipemill_source::{ReadOutcome, Source, SourceEvent};
 use pipemill_tests::PATIENCE;
 
 use crate::reading::{Bucket, bytes, settings, source};
@@ -24,15 +24,15 @@ fn loses_nothing_and_fails_nothing() {
     settings.stall = LIMIT;
     settings.retry = LIMIT;
     let mut source = source(&settings);
-    let Ok(Step::Object(mut object_came)) = source.next() else { panic!("no object") };
+    let Ok(SourceEvent::Object(mut object_came)) = source.next() else { panic!("no object") };
     let (mut came, mut buffer) = (Vec::new(), vec![0; 300_000]);
     for turn in 0.. {
         if turn == 1 || turn == 5 {
             std::thread::sleep(PAUSE);
         }
         match object_came.input.read(&mut buffer, Some(PATIENCE)).expect("nothing fails") {
-            Got::Bytes(count) => came.extend_from_slice(&buffer[..count]),
-            Got::End => break,
+            ReadOutcome::Bytes(count) => came.extend_from_slice(&buffer[..count]),
+            ReadOutcome::End => break,
             other => panic!("{other:?}"),
         }
     }
@@ -48,9 +48,9 @@ fn is_not_fetched_for_beyond_the_budget() {
     let mut settings = settings(&proxy.endpoint(), "one");
     settings.part = 256 << 10;
     let mut source = source(&settings);
-    let Ok(Step::Object(mut object)) = source.next() else { panic!("no object") };
+    let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no object") };
     let got = object.input.read(&mut [0; 1], Some(PATIENCE));
-    assert!(matches!(got, Ok(Got::Bytes(1))));
+    assert!(matches!(got, Ok(ReadOutcome::Bytes(1))));
     assert!(proxy.wait_idle(Duration::from_millis(200)));
     let fetched: u64 = proxy.log().iter().map(|entry| entry.body).sum();
     assert!(fetched <= crate::reading::BUDGET + (256 << 10), "{fetched} bytes ahead of the reader");

@@ -86,21 +86,21 @@ fn a_source_that_is_dropped() {
 
 #[test]
 fn an_object_that_is_left() {
-    use pipemill_source::{Source, Step};
+    use pipemill_source::{Source, SourceEvent};
     let bucket = Bucket::with([("one", vec![1; 8 << 20]), ("two", vec![2; 100])]);
     let proxy = slow_proxy(&bucket);
     let mut settings = settings(&proxy.endpoint(), "");
     settings.part = 1 << 20;
     let mut source = source(&settings);
-    let Ok(Step::Object(object)) = source.next() else { panic!("no object") };
+    let Ok(SourceEvent::Object(object)) = source.next() else { panic!("no object") };
     until_asked(&proxy);
     drop(object);
     // Its parts are let go, and the next one has its turn.
-    let Ok(Step::Object(mut object)) = source.next() else { panic!("no second object") };
+    let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no second object") };
     let mut buffer = [0; 200];
     assert!(object.input.read(&mut buffer, Some(PATIENCE)).is_ok());
     assert_eq!(buffer[0], 2);
     source.end_epoch();
-    assert!(matches!(source.next(), Ok(Step::EpochEnd(0))));
-    assert!(matches!(source.next(), Ok(Step::End)));
+    assert!(matches!(source.next(), Ok(SourceEvent::EpochEnd(0))));
+    assert!(matches!(source.next(), Ok(SourceEvent::End)));
 }

@@ -11,7 +11,9 @@ use clap::ValueEnum;
 use super::print::{Output, Printer};
 use super::{engine, exit, load, s3};
 use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
-use pipemill_channel::{Channel, Failure, Meter, OnError, Outcome, Policy};
+use pipemill_channel::{
+    Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, Outcome,
+};
 use pipemill_decode::{Builtins, Limits};
 use pipemill_source::Stop;
 use pipemill_source::{Compression, Paths, Reading};
@@ -114,10 +116,11 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         plugin,
         options: args.options,
         limits: Limits::for_records(args.max_record),
-        policy: Policy::new(on_error, args.max_errors),
+        policy: ErrorPolicy::new(on_error, args.max_errors),
         max_record: args.max_record,
         linger: Duration::from_millis(10),
         offsets: args.output == Output::Jsonl,
+        observers: vec![Box::new(DecodeErrorLog)],
     };
     run(channel, Printer::new(args.output))
 }
@@ -134,17 +137,17 @@ fn in_words_of_the_command(mut failure: Failure) -> Failure {
 }
 
 fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
-    let meter = Arc::new(Meter::default());
+    let stats = Arc::new(ChannelStats::default());
     // Where the records go to the same terminal, they are what there is to see.
     let shown = (is_watched() && !stdout().is_terminal()).then(|| {
-        let (total, meter) = (channel.source.total(), meter.clone());
+        let (total, stats) = (channel.source.total(), stats.clone());
         Progress::of(vec![Shown {
             name: None,
             total,
-            look: Box::new(move || Some(Look::at(&meter))),
+            look: Box::new(move || Some(Look::at(&stats))),
         }])
     });
-    let outcome = channel.run(&mut printer, &meter);
+    let outcome = channel.run(&mut printer, &stats);
     let closed = printer.close();
     drop(shown);
     match outcome {

@@ -8,7 +8,7 @@ use super::order::OrderArgs;
 use super::{config, exit, s3};
 use crate::config::Source;
 use pipemill_source::Stop;
-use pipemill_source::s3::{Listed, OnDemand, Settings, What, listing};
+use pipemill_source::s3::{LazyS3, Listed, Selection, Settings, listing};
 use pipemill_source::{Pattern, Reading, SourceError, size};
 
 /// List the objects that a channel would read, in its order, with their sizes in bytes.
@@ -41,7 +41,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Err(code) => return code,
     };
     let mut lines = Lines { count: 0, size: 0, out: io::BufWriter::new(io::stdout().lock()) };
-    let mut s3 = OnDemand::new(None);
+    let mut s3 = LazyS3::new(None);
     for source in sources {
         if let Err(error) = list(source, args.epoch, &mut s3, &mut lines) {
             // Lines before the error are as good as any.
@@ -81,7 +81,7 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
 
 fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
     let parsed = s3::address(address)?;
-    let mut settings = Settings::new(What::Named(parsed));
+    let mut settings = Settings::new(Selection::Named(parsed));
     settings.access = args.s3.access();
     settings.reading = Reading { order: args.order.order(), ..Reading::default() };
     Ok(Source::S3(Box::new(settings)))
@@ -105,7 +105,7 @@ impl<W: Write> Lines<W> {
 fn list<W: Write>(
     source: Source,
     epoch: u32,
-    s3: &mut OnDemand,
+    s3: &mut LazyS3,
     lines: &mut Lines<W>,
 ) -> Result<(), SourceError> {
     let system = |error| SourceError::io("S3", "can't start", &error);

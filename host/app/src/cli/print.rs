@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use crate::json;
-use pipemill_channel::{Batch, Halt, Sink};
+use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_types::{ABSENT, Field};
 
 /// What is printed of each record.
@@ -119,11 +119,11 @@ fn value(memory: &[u8], offset: u32, length: u32) -> &[u8] {
 impl Sink for Printer {
     type Memory = Vec<u8>;
 
-    fn memory(&mut self) -> Result<Vec<u8>, Halt> {
+    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
         Ok(self.spare.take().unwrap_or_else(|| vec![0; MEMORY]))
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, Halt> {
+    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; payload])
     }
 
@@ -135,7 +135,7 @@ impl Sink for Printer {
         self.fields = fields.clone();
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), Halt> {
+    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
         let printed = self.print(&memory, batch);
         if memory.len() == MEMORY {
             self.spare = Some(memory);
@@ -146,12 +146,12 @@ impl Sink for Printer {
                 if error.kind() != ErrorKind::BrokenPipe {
                     self.failed = Some(error);
                 }
-                Err(Halt::Stopped)
+                Err(StopReason::Stopped)
             }
         }
     }
 
-    fn is_hungry(&self) -> bool {
+    fn has_demand(&self) -> bool {
         true
     }
 
@@ -159,7 +159,7 @@ impl Sink for Printer {
         false
     }
 
-    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), Halt> {
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
         Ok(())
     }
 }

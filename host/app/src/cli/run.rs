@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::config;
 use super::exit::{self, Refusal};
-use super::onlookers::{self, Onlookers};
+use super::outputs::{self, RunOutputs};
 use crate::config::Config;
 use crate::run::{self, Ended, Signals, StartError};
 use crate::sagemaker::{self, Platform};
-use crate::telemetry::Watched;
+use crate::telemetry::ChannelHandle;
 use pipemill_decode::Builtins;
 
 /// What the platform starts a training container with, behind the entrypoint's own arguments.
@@ -36,7 +36,7 @@ pub(super) struct Args {
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    onlookers: onlookers::Asked,
+    outputs: outputs::OutputArgs,
     /// What SageMaker starts a container with: accepted, and without effect
     #[arg(value_parser = [TRAIN], value_name = "train")]
     train: Option<String>,
@@ -68,10 +68,10 @@ fn attempt(args: &Args, builtins: Builtins, base: Option<PathBuf>) -> Result<(),
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
         tell(Refusal { code: exit::SYSTEM, why: format!("can't start: {error}") })
     })?;
-    let mut onlookers = Onlookers::new(&args.onlookers, &args.command)
+    let mut outputs = RunOutputs::new(&args.outputs, &args.command)
         .map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
-    let result = serve(args, builtins, base, &signals, &mut onlookers, tell);
-    onlookers.end(&result);
+    let result = serve(args, builtins, base, &signals, &mut outputs, tell);
+    outputs.end(&result);
     result
 }
 
@@ -80,16 +80,16 @@ fn serve(
     builtins: Builtins,
     base: Option<PathBuf>,
     signals: &Signals,
-    onlookers: &mut Onlookers,
+    outputs: &mut RunOutputs,
     tell: impl Fn(Refusal) -> Refusal,
 ) -> Result<(), Refusal> {
     let platform = base.map(Platform::read).transpose();
     let platform = platform.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
     let config = configuration(args, platform.as_ref()).map_err(&tell)?;
-    onlookers.configured(&config);
+    outputs.configured(&config);
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(Platform::environment).unwrap_or_default();
-    let watch = |channels: &[Arc<Watched>]| onlookers.watch(channels);
+    let watch = |channels: &[Arc<ChannelHandle>]| outputs.watch(channels);
     match run::run(&config, builtins, command, &environment, signals, watch) {
         Ok(ended) => result(&ended, command),
         Err(error) => {
@@ -98,7 +98,7 @@ fn serve(
                 StartError::Command(error) => error.code(),
                 StartError::Server { .. }
                 | StartError::Metrics(_)
-                | StartError::TooTight(_)
+                | StartError::ExceedsLimit(_)
                 | StartError::System(_)
                 | StartError::Engine(_) => exit::SYSTEM,
             };

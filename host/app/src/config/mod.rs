@@ -26,6 +26,7 @@ pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use pipemill_channel::OnError;
 pub use pipemill_decode::{Digest, Limits};
 pub use pipemill_source::{Balance, Compression, Order, Pattern, Reading, Shard, s3};
+pub use pipemill_types::Mode;
 pub use show::show;
 pub use values::{Invalid, parse_duration, parse_size, show_duration, show_size};
 
@@ -224,15 +225,6 @@ impl DecoderRef {
             DecoderRef::File(path) => path.to_string_lossy().into_owned(),
         }
     }
-}
-
-/// Who gets a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// One consumer.
-    Share,
-    /// Every consumer.
-    Broadcast,
 }
 
 /// A channel's shared memory: `slots * slot` bytes, at most 256 GiB.

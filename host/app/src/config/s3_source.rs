@@ -6,7 +6,7 @@ use super::document::Read;
 use super::key::Free;
 use super::keys::*;
 use super::read::Reader;
-use super::s3::{Access, Address, PER_CONNECTION, Settings, What, check_endpoint};
+use super::s3::{Access, Address, PER_CONNECTION, Selection, Settings, check_endpoint};
 use super::{Reading, Source};
 
 /// Fewer connections than this don't fill any line.
@@ -15,14 +15,14 @@ const LEAST_CONNECTIONS: u64 = 8;
 const ATTRIBUTES_MAX: usize = 16;
 
 /// Takes what the source names; one of its four keys is there.
-pub(super) fn what(reader: &Reader) -> Read<What> {
+pub(super) fn what(reader: &Reader) -> Read<Selection> {
     if reader.has(&S3) {
         let addresses = addresses(reader, &S3)?;
         if addresses.iter().any(|address| address.version.is_some()) {
             let remedy = format!("use `{}` for a version of an object", S3_OBJECT.name);
             return Err(reader.fault(S3.name, "a prefix has no version".to_owned(), remedy));
         }
-        return Ok(What::Prefixes(addresses));
+        return Ok(Selection::Prefixes(addresses));
     }
     if reader.has(&S3_OBJECT) {
         let addresses = addresses(reader, &S3_OBJECT)?;
@@ -31,10 +31,10 @@ pub(super) fn what(reader: &Reader) -> Read<What> {
             let found = format!("`{bucket}`, which has no key");
             return Err(reader.wrong(S3_OBJECT.name, "an object's address", &found, remedy));
         }
-        return Ok(What::Objects(addresses));
+        return Ok(Selection::Objects(addresses));
     }
     if reader.has(&MANIFEST) {
-        return address(reader, &MANIFEST).map(What::Manifest);
+        return address(reader, &MANIFEST).map(Selection::Manifest);
     }
     let manifest = address(reader, &AUGMENTED_MANIFEST);
     let attributes = reader.required(&ATTRIBUTES, reader.texts(&ATTRIBUTES))?;
@@ -42,7 +42,7 @@ pub(super) fn what(reader: &Reader) -> Read<What> {
         let found = format!("{} of them", attributes.len());
         return Err(reader.wrong(ATTRIBUTES.name, ATTRIBUTES.expected, &found, String::new()));
     }
-    Ok(What::Augmented { manifest: manifest?, attributes })
+    Ok(Selection::Augmented { manifest: manifest?, attributes })
 }
 
 fn addresses(reader: &Reader, key: &Free) -> Read<Vec<Address>> {
@@ -70,7 +70,7 @@ fn address(reader: &Reader, key: &Free) -> Read<Address> {
 }
 
 /// Takes all the rest.
-pub(super) fn read(reader: &Reader, what: Read<What>, reading: Read<Reading>) -> Read<Source> {
+pub(super) fn read(reader: &Reader, what: Read<Selection>, reading: Read<Reading>) -> Read<Source> {
     let access = access(reader);
     let part = reader.number(&PART);
     let concurrency = concurrency(reader);

@@ -138,12 +138,12 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
         list(addresses.iter().map(|address| quote(&address.to_string())).collect())
     };
     let mut pairs = match &settings.what {
-        s3::What::Prefixes(addresses) => vec![(S3.name, all(addresses))],
-        s3::What::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
+        s3::Selection::Prefixes(addresses) => vec![(S3.name, all(addresses))],
+        s3::Selection::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
         // Of the command line only; the nearest that a file can say.
-        s3::What::Named(address) => vec![(S3.name, quote(&address.to_string()))],
-        s3::What::Manifest(address) => vec![(MANIFEST.name, quote(&address.to_string()))],
-        s3::What::Augmented { manifest, attributes } => vec![
+        s3::Selection::Named(address) => vec![(S3.name, quote(&address.to_string()))],
+        s3::Selection::Manifest(address) => vec![(MANIFEST.name, quote(&address.to_string()))],
+        s3::Selection::Augmented { manifest, attributes } => vec![
             (AUGMENTED_MANIFEST.name, quote(&manifest.to_string())),
             (ATTRIBUTES.name, list(attributes.iter().map(|name| quote(name)).collect())),
         ],

@@ -4,22 +4,21 @@ use std::sync::Arc;
 use std::thread;
 
 use pipemill_ring::host::{Ring, RingConfig};
-use pipemill_ring::protocol;
 
 use crate::config::{self, Config, Fault};
 use crate::factory::Sources;
-use crate::telemetry::Watched;
-use pipemill_channel::{Channel, Policy};
+use crate::telemetry::{ChannelHandle, EpochLog};
+use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy};
 use pipemill_decode::{Engine, Plugin};
 use pipemill_source::Source;
 use pipemill_source::Stop;
 
 /// A channel, what runs and what is seen of it.
-pub struct Line {
+pub struct PreparedChannel {
     /// What runs.
     pub channel: Channel,
     /// What is seen of it, its ring with it.
-    pub watched: Arc<Watched>,
+    pub channel_handle: Arc<ChannelHandle>,
 }
 
 /// All that the configuration names and that is not there.
@@ -39,7 +38,11 @@ impl std::fmt::Display for NotReady {
 ///
 /// # Errors
 /// All that is wrong, at once.
-pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line>, NotReady> {
+pub fn prepare(
+    config: &Config,
+    engine: &Engine,
+    stop: &Stop,
+) -> Result<Vec<PreparedChannel>, NotReady> {
     let ready: Vec<_> = thread::scope(|scope| {
         let load = |channel| scope.spawn(move || load(config, channel, engine));
         let threads: Vec<_> = config.channels.iter().map(load).collect();
@@ -56,9 +59,13 @@ pub fn prepare(config: &Config, engine: &Engine, stop: &Stop) -> Result<Vec<Line
         match ready {
             (Ok(plugin), Ok(ring)) => match sources.open(&channel.name, channel.source.clone()) {
                 Ok(opened) => {
-                    let watched = Watched::new(&channel.name, &channel.source, plugin.name(), ring);
+                    let channel_handle =
+                        ChannelHandle::new(&channel.name, &channel.source, plugin.name(), ring);
                     let channel = line(channel, opened, plugin);
-                    lines.push(Line { channel, watched: Arc::new(watched) });
+                    lines.push(PreparedChannel {
+                        channel,
+                        channel_handle: Arc::new(channel_handle),
+                    });
                 }
                 Err(error) => faults.push(format!("channel `{}`: {error}", channel.name)),
             },
@@ -105,10 +112,7 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, pipemill_ring::host::Rin
         slots: channel.ring.slots,
         slot_bytes: channel.ring.slot,
         credits: channel.ring.credits,
-        mode: match channel.mode {
-            config::Mode::Share => protocol::Mode::Share,
-            config::Mode::Broadcast => protocol::Mode::Broadcast,
-        },
+        mode: channel.mode,
         consumers: channel.consumers,
     })
 }
@@ -120,9 +124,13 @@ fn line(channel: &config::Channel, source: Box<dyn Source>, plugin: Plugin) -> C
         plugin,
         options: channel.options.clone(),
         limits: channel.limits.clone(),
-        policy: Policy::new(channel.on_error.clone(), channel.max_errors),
+        policy: ErrorPolicy::new(channel.on_error.clone(), channel.max_errors),
         max_record: channel.max_record,
         linger: channel.ring.linger,
         offsets: false,
+        observers: vec![
+            Box::new(DecodeErrorLog),
+            Box::new(EpochLog::new(&channel.name, &channel.source)),
+        ],
     }
 }

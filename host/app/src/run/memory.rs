@@ -11,7 +11,7 @@ const OWN: u64 = 16 << 20;
 
 /// Says why the rings can't be had here, if that is so. All their pages are taken at the start, and where the limit is
 /// met the kernel kills, and asks nobody.
-pub(super) fn too_tight(config: &Config) -> Option<String> {
+pub(super) fn exceeds_limit(config: &Config) -> Option<String> {
     why_too_tight(config, memory_limit()?)
 }
 
@@ -43,27 +43,27 @@ fn rings(config: &Config) -> u64 {
 /// Where the container's limit is met, the kernel kills the process that it holds for the largest. All rings count as
 /// this process's, so that it would be this one, process 1, which takes all others with it and can tell nothing. So
 /// the command, and what it starts, has as much added as the rings are.
-pub(super) fn weigh(command: Pid, config: &Config) {
+pub(super) fn adjust_oom_score(command: Pid, config: &Config) {
     let Some(limit) = memory_limit().filter(|_| getpid() == Pid::from_raw(1)) else {
         return;
     };
     // In thousandths of the limit; more than the rings, for what else this process has.
     let more = (1_000 * (rings(config) + OWN)).div_ceil(limit.max(1));
-    let weigh = || -> std::io::Result<()> {
+    let adjust_oom_score = || -> std::io::Result<()> {
         let own = std::fs::read_to_string("/proc/self/oom_score_adj")?;
         let own: i64 = own.trim().parse().map_err(std::io::Error::other)?;
         let score = (own + more as i64).min(1_000);
         std::fs::write(format!("/proc/{command}/oom_score_adj"), score.to_string())
     };
-    if let Err(error) = weigh() {
+    if let Err(error) = adjust_oom_score() {
         log::debug!("the kernel will kill pipemill before the command if memory is short: {error}");
     }
 }
 
 /// What the kernel did before the command was started.
-pub(super) struct Kills(Option<u64>);
+pub(super) struct OomKills(Option<u64>);
 
-impl Kills {
+impl OomKills {
     pub(super) fn so_far() -> Self {
         Self(killed_for_memory())
     }

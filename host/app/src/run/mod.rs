@@ -1,19 +1,19 @@
 //! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
 //!
-//! `channels` builds what the configuration says, and `mills` runs it. `command` is the process beside it,
+//! `channels` builds what the configuration says, and `channel_threads` runs it. `command` is the process beside it,
 //! `terminal` what it talks to; `signals` and `reaper` bring what happens, `ending` and `grace` say what
 //! follows from it, and `beside` does that. `alone` is a run without a command.
 
-mod alone;
-mod beside;
+mod channel_threads;
 mod channels;
 mod command;
-mod ending;
-mod grace;
+mod fail_grace;
 mod memory;
-mod mills;
 mod reaper;
+mod serve_only;
+mod shutdown;
 mod signals;
+mod supervise;
 mod terminal;
 mod wait;
 
@@ -27,21 +27,21 @@ use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText};
 use crate::config::{Config, Source};
 use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
 use crate::telemetry::status::Status;
-use crate::telemetry::{Bound, MetricsError, MetricsServer, Overview, State, Watched};
-use pipemill_channel::Failure;
+use crate::telemetry::{Bound, ChannelHandle, HostState, MetricsError, MetricsServer, State};
+use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine};
 use pipemill_source::Stop;
 
-pub use channels::{Line, NotReady, load, prepare};
+pub use channels::{NotReady, PreparedChannel, load, prepare};
 pub use command::CommandError;
 pub use signals::Signals;
 
-use beside::Beside;
+use channel_threads::ChannelThreads;
 use command::Command;
-use ending::Patience;
-use memory::Kills;
-use mills::Mills;
+use memory::OomKills;
 use reaper::Reaper;
+use shutdown::Timeouts;
+use supervise::Supervisor;
 use terminal::Terminal;
 
 /// Environment variable with the socket's path.
@@ -69,7 +69,7 @@ pub enum StartError {
     Metrics(#[from] MetricsError),
     /// The container's memory.
     #[error("{0}")]
-    TooTight(String),
+    ExceedsLimit(String),
     /// The command.
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -118,12 +118,12 @@ pub fn run(
     command: &[OsString],
     environment: &[(String, String)],
     signals: &Signals,
-    watch: impl FnOnce(&[Arc<Watched>]),
+    watch: impl FnOnce(&[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>>,
 ) -> Result<Ended, StartError> {
-    if let Some(why) = memory::too_tight(config) {
-        return Err(StartError::TooTight(why));
+    if let Some(why) = memory::exceeds_limit(config) {
+        return Err(StartError::ExceedsLimit(why));
     }
-    let kills = Kills::so_far();
+    let kills = OomKills::so_far();
     let stop = Stop::new()?;
     // Whoever asks before all is ready has to wait, and is not refused.
     let metrics =
@@ -136,57 +136,61 @@ pub fn run(
         let code = Some(128 + signal as u8);
         return Ok(Ended { code, failures: Vec::new(), out_of_memory: None });
     }
-    let channels = lines.iter().map(|line| line.watched.clone()).collect();
-    let overview = Arc::new(Overview::new(channels, stop.clone()));
+    let channels = lines.iter().map(|line| line.channel_handle.clone()).collect();
+    let host_state = Arc::new(HostState::new(channels, stop.clone()));
     let socket = config.socket.clone().unwrap_or_else(default_socket);
-    let doors = open(config, &socket, &overview, metrics)?;
-    watch(&overview.channels);
+    let servers = open(config, &socket, &host_state, metrics)?;
+    for (line, observer) in lines.iter_mut().zip(watch(&host_state.channels)) {
+        line.channel.observers.push(observer);
+    }
     // A command has the terminal for itself.
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut lines));
-    let mut mills = Mills::start(lines, stop)?;
+    let mut threads = ChannelThreads::start(lines, stop)?;
     let (code, settle) = if command.is_empty() {
-        (alone::serve(signals, &mut mills, config.fail_grace), SETTLE)
+        (serve_only::serve(signals, &mut threads, config.fail_grace), SETTLE)
     } else {
         // Before there can be an orphan.
         let reaper = Reaper::new();
         let terminal = terminal(config);
         let command = Command::start(command, &socket, environment, terminal)
-            .inspect_err(|_| mills.halt())?;
-        memory::weigh(command.pid(), config);
-        let patience = Patience { stop: config.stop_timeout, fail: config.fail_grace };
-        let end = Beside::new(command, signals, &mut mills, terminal, patience, reaper).serve();
+            .inspect_err(|_| threads.halt())?;
+        memory::adjust_oom_score(command.pid(), config);
+        let timeouts = Timeouts { stop: config.stop_timeout, fail: config.fail_grace };
+        let end =
+            Supervisor::new(command, signals, &mut threads, terminal, timeouts, reaper).serve();
         (end.code, if end.at_once { Duration::ZERO } else { SETTLE })
     };
-    mills.halt();
+    threads.halt();
     let until = Instant::now() + settle;
-    while mills.are_at_work() && Instant::now() < until {
-        wait::wait(signals, &mills, Some(until));
-        mills.hear();
+    while threads.are_at_work() && Instant::now() < until {
+        wait::wait(signals, &threads, Some(until));
+        threads.hear();
     }
-    drop((doors, progress));
+    drop((servers, progress));
     let out_of_memory = kills.since();
     if let Some(what) = &out_of_memory {
         log::error!("{what}");
     }
-    Ok(Ended { code, failures: mills.into_failures(), out_of_memory })
+    Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
 }
 
 /// Where others come in; closed when dropped.
-type Doors = (Server, Option<MetricsServer>);
+type Servers = (Server, Option<MetricsServer>);
 
 /// Lets consumers and observers in.
 fn open(
     config: &Config,
     socket: &Path,
-    overview: &Arc<Overview>,
+    host_state: &Arc<HostState>,
     metrics: Option<Bound>,
-) -> Result<Doors, StartError> {
-    let rings = overview.channels.iter().map(|channel| channel.ring.clone()).collect();
-    let told = overview.clone();
+) -> Result<Servers, StartError> {
+    let rings = host_state.channels.iter().map(|channel| channel.ring.clone()).collect();
+    let told = host_state.clone();
     let status: StatusText = Box::new(move || Status::of(&told).json());
     let server = Server::start(socket, config.allow_other_users, rings, Some(status))?;
-    let metrics = metrics.map(|bound| MetricsServer::start(bound, overview.clone())).transpose()?;
-    let names: Vec<_> = overview.channels.iter().map(|channel| channel.name.as_str()).collect();
+    let metrics =
+        metrics.map(|bound| MetricsServer::start(bound, host_state.clone())).transpose()?;
+    let names: Vec<_> = host_state.channels.iter().map(|channel| channel.name.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());
     Ok((server, metrics))
 }
@@ -197,12 +201,13 @@ fn terminal(config: &Config) -> Terminal {
     Terminal::new(!config.channels.iter().any(|channel| reads_stdin(&channel.source)))
 }
 
-fn progress(lines: &mut [Line]) -> Progress {
-    let shown = |line: &mut Line| {
-        let (total, watched) = (line.channel.source.total(), line.watched.clone());
-        let name = Some(watched.name.clone());
-        let is_running = |watched: &Watched| matches!(watched.state(), State::Running);
-        let look = move || is_running(&watched).then(|| Look::at(&watched.meter));
+fn progress(lines: &mut [PreparedChannel]) -> Progress {
+    let shown = |line: &mut PreparedChannel| {
+        let (total, channel_handle) = (line.channel.source.total(), line.channel_handle.clone());
+        let name = Some(channel_handle.name.clone());
+        let is_running =
+            |channel_handle: &ChannelHandle| matches!(channel_handle.state(), State::Running);
+        let look = move || is_running(&channel_handle).then(|| Look::at(&channel_handle.stats));
         Shown { name, total, look: Box::new(look) }
     };
     Progress::of(lines.iter_mut().map(shown).collect())

@@ -7,8 +7,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Watched;
-use pipemill_channel::Totals;
+use super::ChannelHandle;
+use pipemill_channel::StatsSnapshot;
 
 /// Samples of a channel that are kept, at most.
 const MOST: usize = 600;
@@ -19,7 +19,7 @@ const FIRST: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
     /// What it had done by then.
-    pub totals: Totals,
+    pub totals: StatsSnapshot,
     /// Its slots.
     pub slots: Slots,
 }
@@ -78,10 +78,10 @@ impl History {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(channels: Vec<Arc<Watched>>) -> io::Result<Self> {
+    pub fn start(channels: Vec<Arc<ChannelHandle>>) -> io::Result<Self> {
         let (stop, stopped) = channel();
         // The first sample before anything is done.
-        let first = |channel: &Arc<Watched>| Series { samples: vec![look(channel)] };
+        let first = |channel: &Arc<ChannelHandle>| Series { samples: vec![look(channel)] };
         let mut all: Vec<_> = channels.iter().map(first).collect();
         let work = move || {
             let mut interval = FIRST;
@@ -119,7 +119,7 @@ impl History {
     }
 }
 
-fn look(channel: &Watched) -> Sample {
+fn look(channel: &ChannelHandle) -> Sample {
     let status = channel.ring.status();
     let slots = Slots {
         free: status.free,
@@ -127,7 +127,7 @@ fn look(channel: &Watched) -> Sample {
         ready: status.ready,
         granted: status.granted,
     };
-    Sample { totals: channel.meter.totals(), slots }
+    Sample { totals: channel.stats.snapshot(), slots }
 }
 
 #[cfg(test)]
@@ -135,8 +135,11 @@ mod tests {
     use super::*;
 
     fn at(seconds: u64) -> Sample {
-        let totals =
-            Totals { source: Duration::from_secs(seconds), bytes: seconds, ..Totals::default() };
+        let totals = StatsSnapshot {
+            source: Duration::from_secs(seconds),
+            bytes: seconds,
+            ..StatsSnapshot::default()
+        };
         Sample { totals, ..Sample::default() }
     }
 

@@ -10,14 +10,14 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::process::Usage;
-use super::{Overview, State, Verdict, Watched};
-use pipemill_channel::{DECODE_BUCKETS, Stage, Totals};
+use super::{Bottleneck, ChannelHandle, HostState, State};
+use pipemill_channel::{DECODE_BUCKETS, Stage, StatsSnapshot};
 use pipemill_types::ErrorKind;
 
 /// All metrics of a host, as text: OpenMetrics 1.0.
-pub(super) fn text(overview: &Arc<Overview>) -> String {
+pub(super) fn text(host_state: &Arc<HostState>) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Seen(overview.clone())));
+    registry.register_collector(Box::new(Seen(host_state.clone())));
     let mut text = String::new();
     // Writing to memory can't fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
@@ -29,14 +29,14 @@ pub(super) const TYPE: &str = "application/openmetrics-text; version=1.0.0; char
 
 /// A channel at the moment of the question: what all its metrics tell together.
 struct Moment<'a> {
-    channel: &'a Watched,
-    totals: Totals,
+    channel: &'a ChannelHandle,
+    totals: StatsSnapshot,
     ring: Status,
 }
 
 impl<'a> Moment<'a> {
-    fn of(channel: &'a Watched) -> Self {
-        Self { channel, totals: channel.meter.totals(), ring: channel.ring.status() }
+    fn of(channel: &'a ChannelHandle) -> Self {
+        Self { channel, totals: channel.stats.snapshot(), ring: channel.ring.status() }
     }
 
     fn name(&self) -> &'a str {
@@ -105,7 +105,7 @@ static FAMILIES: [Family; 17] = [
         Kind::Gauge,
         None,
         "The epoch that the channel is in, from 0",
-        |now, out| gauge(now, out, u64::from(now.channel.meter.epoch())),
+        |now, out| gauge(now, out, u64::from(now.channel.stats.epoch())),
     ),
     family(
         "pipemill_stage",
@@ -119,8 +119,8 @@ static FAMILIES: [Family; 17] = [
         "pipemill_held_back",
         Kind::Gauge,
         None,
-        "1 for the stage that took the most of the channel's time: the verdict",
-        verdict,
+        "1 for the stage that took the most of the channel's time: the bottleneck",
+        bottleneck,
     ),
     family(
         "pipemill_decode_call",
@@ -134,7 +134,7 @@ static FAMILIES: [Family; 17] = [
         Kind::Gauge,
         Some(Unit::Bytes),
         "Linear memory of the decoder's instance",
-        |now, out| gauge(now, out, now.channel.meter.decoder_memory()),
+        |now, out| gauge(now, out, now.channel.stats.decoder_memory()),
     ),
     family("pipemill_slots", Kind::Gauge, None, "Slots of the ring, by state", slots),
     family("pipemill_ring", Kind::Gauge, Some(Unit::Bytes), "Memory of the ring", |now, out| {
@@ -175,7 +175,7 @@ static FAMILIES: [Family; 17] = [
     ),
 ];
 
-struct Seen(Arc<Overview>);
+struct Seen(Arc<HostState>);
 
 impl fmt::Debug for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,14 +203,14 @@ impl Collector for Seen {
 }
 
 /// What is not of a channel; the names are those that Prometheus' own clients use.
-fn process(overview: &Overview, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn process(host_state: &HostState, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let usage = Usage::now();
     let mut gauge = |name: &str, help: &str, unit: Option<Unit>, value: f64| {
         let mut out = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
         out.encode_gauge(&value)
     };
     let (bytes, seconds) = (|| Some(Unit::Bytes), || Some(Unit::Seconds));
-    let began = overview.began_at().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let began = host_state.began_at().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     gauge("pipemill_memory", "Resident memory outside of rings", bytes(), usage.own as f64)?;
     gauge("process_resident_memory", "Resident memory", bytes(), usage.resident as f64)?;
     gauge(
@@ -247,9 +247,9 @@ fn errors(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
     };
     let mut words: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.word()).collect();
     words.dedup();
-    let bad_places = now.channel.meter.bad_places();
+    let decode_errors = now.channel.stats.decode_errors();
     for word in words {
-        let passed = bad_places.iter().filter(|(kind, _)| kind.word() == word);
+        let passed = decode_errors.iter().filter(|(kind, _)| kind.word() == word);
         let count = passed.map(|(_, count)| count).sum::<u64>()
             + u64::from(failed.is_some_and(|kind| kind.word() == word));
         count_of(&[("channel", now.name()), ("kind", word)], out, count)?;
@@ -275,22 +275,22 @@ fn stages(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn verdict(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let verdict = Verdict::of(&now.totals);
+fn bottleneck(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let bottleneck = Bottleneck::of(&now.totals);
     for stage in Stage::ALL {
         let labels = [("channel", now.name()), ("stage", stage.word())];
-        let it_is = verdict.is_some_and(|verdict| verdict.stage == stage);
+        let it_is = bottleneck.is_some_and(|bottleneck| bottleneck.stage == stage);
         out.encode_family(&labels)?.encode_gauge(&u64::from(it_is))?;
     }
     Ok(())
 }
 
 fn calls(now: &Moment<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let counts = now.channel.meter.calls();
+    let counts = now.channel.stats.calls();
     let bounds = DECODE_BUCKETS.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
     let buckets: Vec<_> = bounds.zip(counts).collect();
     let labels = [("channel", now.name()), ("decoder", now.channel.decoder.as_str())];
-    let sum = now.channel.meter.call_time().as_secs_f64();
+    let sum = now.channel.stats.call_time().as_secs_f64();
     out.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
         sum,
         counts.iter().sum(),

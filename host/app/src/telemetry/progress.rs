@@ -9,8 +9,8 @@ use std::time::Duration;
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
 
 use super::log;
-use pipemill_channel::Meter;
-use pipemill_source::Total;
+use pipemill_channel::ChannelStats;
+use pipemill_source::TotalSize;
 
 /// How often they are drawn.
 const TICK: Duration = Duration::from_millis(200);
@@ -23,7 +23,7 @@ pub struct Shown {
     /// What its line begins with, if there may be several.
     pub name: Option<String>,
     /// How many bytes there are.
-    pub total: Total,
+    pub total: TotalSize,
     /// How far it is; none at its end.
     pub look: Box<dyn Fn() -> Option<Look> + Send>,
 }
@@ -41,11 +41,11 @@ pub struct Look {
 }
 
 impl Look {
-    /// As a meter has it.
-    pub fn at(meter: &Meter) -> Self {
-        let totals = meter.this_epoch();
+    /// As a stats has it.
+    pub fn at(stats: &ChannelStats) -> Self {
+        let totals = stats.this_epoch();
         let (bytes, records) = (totals.bytes, Some(totals.records));
-        Self { epoch: meter.epoch(), bytes, records, at: meter.object() }
+        Self { epoch: stats.epoch(), bytes, records, at: stats.object() }
     }
 }
 

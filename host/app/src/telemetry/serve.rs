@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::status::Status;
-use super::{Overview, metrics};
+use super::{HostState, metrics};
 use crate::config::Listen;
 
 /// Connections at a time; further ones wait.
@@ -116,7 +116,7 @@ impl MetricsServer {
     ///
     /// # Errors
     /// No thread or descriptor is to be had.
-    pub fn start(bound: Bound, overview: Arc<Overview>) -> Result<Self, MetricsError> {
+    pub fn start(bound: Bound, host_state: Arc<HostState>) -> Result<Self, MetricsError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         log::info!("metrics on {}", bound.address());
@@ -124,7 +124,7 @@ impl MetricsServer {
         let thread = thread.spawn(move || {
             runtime.block_on(async {
                 tokio::spawn(async move {
-                    if let Err(error) = serve(&bound, overview).await {
+                    if let Err(error) = serve(&bound, host_state).await {
                         log::error!("metrics are no longer served: {error}");
                     }
                 });
@@ -148,7 +148,7 @@ impl Drop for MetricsServer {
     }
 }
 
-async fn serve(bound: &Bound, overview: Arc<Overview>) -> io::Result<()> {
+async fn serve(bound: &Bound, host_state: Arc<HostState>) -> io::Result<()> {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     match bound {
         Bound::Tcp(listener) => {
@@ -156,7 +156,7 @@ async fn serve(bound: &Bound, overview: Arc<Overview>) -> io::Result<()> {
             loop {
                 let place = free.clone().acquire_owned().await;
                 let accepted = listener.accept().await.map(|(socket, _)| socket);
-                attend(accepted, place, overview.clone()).await;
+                attend(accepted, place, host_state.clone()).await;
             }
         }
         Bound::Unix(endpoint) => {
@@ -165,14 +165,14 @@ async fn serve(bound: &Bound, overview: Arc<Overview>) -> io::Result<()> {
             loop {
                 let place = free.clone().acquire_owned().await;
                 let accepted = listener.accept().await.map(|(socket, _)| socket);
-                attend(accepted, place, overview.clone()).await;
+                attend(accepted, place, host_state.clone()).await;
             }
         }
     }
 }
 
 /// Serves a connection beside others; `place` is given back when it is over.
-async fn attend<S>(accepted: io::Result<S>, place: impl Send + 'static, overview: Arc<Overview>)
+async fn attend<S>(accepted: io::Result<S>, place: impl Send + 'static, host_state: Arc<HostState>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -185,7 +185,7 @@ where
     };
     tokio::spawn(async move {
         let service = service_fn(move |request| {
-            let answer = answer(&request, &overview);
+            let answer = answer(&request, &host_state);
             async move { Ok::<_, Infallible>(answer) }
         });
         let connection = http1::Builder::new()
@@ -200,20 +200,20 @@ where
     });
 }
 
-fn answer(request: &Request<Incoming>, overview: &Arc<Overview>) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, host_state: &Arc<HostState>) -> Response<Full<Bytes>> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let mut answer = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD\n");
         answer.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
         return answer;
     }
     match request.uri().path() {
-        "/metrics" => respond(StatusCode::OK, metrics::TYPE, metrics::text(overview)),
+        "/metrics" => respond(StatusCode::OK, metrics::TYPE, metrics::text(host_state)),
         "/healthz" => respond(StatusCode::OK, TEXT, "ok\n"),
-        "/readyz" => match overview.not_ready() {
+        "/readyz" => match host_state.not_ready() {
             reasons if reasons.is_empty() => respond(StatusCode::OK, TEXT, "ready\n"),
             reasons => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, reasons.join("\n") + "\n"),
         },
-        "/status" => respond(StatusCode::OK, "application/json", Status::of(overview).json()),
+        "/status" => respond(StatusCode::OK, "application/json", Status::of(host_state).json()),
         "/" => respond(StatusCode::OK, TEXT, "pipemill: /metrics, /healthz, /readyz, /status\n"),
         _ => {
             respond(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz, /readyz, /status\n")

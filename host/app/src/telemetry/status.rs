@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::bottleneck::remedy;
 use super::process::Usage;
-use super::verdict::remedy;
-use super::{Overview, State, Verdict, Watched};
-use pipemill_channel::{Epoch, Failure, Stage, Totals};
+use super::{Bottleneck, ChannelHandle, HostState, State};
+use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
 
 /// So many of the last epochs are told one by one.
 const EPOCHS: usize = 10;
@@ -44,11 +44,11 @@ pub struct ChannelStatus {
     pub stage: Option<String>,
     pub epoch: u32,
     pub object: Option<String>,
-    pub totals: TotalsStatus,
+    pub totals: StatsStatus,
     /// Places passed over, by kind of fault.
-    pub bad_places: Vec<(String, u64)>,
+    pub decode_errors: Vec<(String, u64)>,
     /// On all that was done.
-    pub verdict: Option<VerdictStatus>,
+    pub bottleneck: Option<VerdictStatus>,
     pub remedies: Remedies,
     /// The last that have ended.
     pub epochs: Vec<EpochStatus>,
@@ -58,12 +58,12 @@ pub struct ChannelStatus {
 /// What was done, and where the time went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
-pub struct TotalsStatus {
+pub struct StatsStatus {
     pub bytes: u64,
     pub records: u64,
     pub batches: u64,
     pub objects: u64,
-    pub bad_places: u64,
+    pub decode_errors: u64,
     pub source: f64,
     pub decoder: f64,
     pub consumer: f64,
@@ -93,7 +93,7 @@ pub struct Remedies {
 pub struct EpochStatus {
     pub epoch: u32,
     pub early: bool,
-    pub totals: TotalsStatus,
+    pub totals: StatsStatus,
 }
 
 /// Why a channel failed.
@@ -141,16 +141,20 @@ pub struct ConsumerStatus {
 
 impl Status {
     /// How a host stands.
-    pub fn of(overview: &Overview) -> Self {
+    pub fn of(host_state: &HostState) -> Self {
         let usage = Usage::now();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime: overview.uptime().as_secs_f64(),
+            uptime: host_state.uptime().as_secs_f64(),
             cpu: usage.cpu.as_secs_f64(),
             memory: usage.own,
-            not_ready: overview.not_ready(),
-            channels: overview.channels.iter().map(|watched| channel(watched)).collect(),
+            not_ready: host_state.not_ready(),
+            channels: host_state
+                .channels
+                .iter()
+                .map(|channel_handle| channel(channel_handle))
+                .collect(),
         }
     }
 
@@ -161,44 +165,44 @@ impl Status {
     }
 }
 
-fn channel(watched: &Watched) -> ChannelStatus {
-    let meter = &watched.meter;
-    let state = watched.state();
-    let totals = meter.totals();
-    let verdict = Verdict::of(&totals).map(|verdict| VerdictStatus {
-        stage: verdict.stage.word().to_owned(),
-        percent: verdict.percent,
-        remedy: remedy(verdict.stage, &watched.source),
+fn channel(channel_handle: &ChannelHandle) -> ChannelStatus {
+    let stats = &channel_handle.stats;
+    let state = channel_handle.state();
+    let totals = stats.snapshot();
+    let bottleneck = Bottleneck::of(&totals).map(|bottleneck| VerdictStatus {
+        stage: bottleneck.stage.word().to_owned(),
+        percent: bottleneck.percent,
+        remedy: remedy(bottleneck.stage, &channel_handle.source),
     });
-    let epochs = meter.epochs();
-    let bad_places = meter.bad_places().into_iter().filter(|(_, count)| *count > 0);
+    let epochs = stats.epochs();
+    let decode_errors = stats.decode_errors().into_iter().filter(|(_, count)| *count > 0);
     ChannelStatus {
-        name: watched.name.clone(),
+        name: channel_handle.name.clone(),
         state: state.word().to_owned(),
         error: match state {
             State::Failed(failure) => Some(error(failure)),
             _ => None,
         },
-        source: watched.source.word().to_owned(),
-        decoder: watched.decoder.clone(),
-        decoder_memory: meter.decoder_memory(),
-        stage: meter.stage().map(|stage: Stage| stage.word().to_owned()),
-        epoch: meter.epoch(),
-        object: meter.object(),
+        source: channel_handle.source.word().to_owned(),
+        decoder: channel_handle.decoder.clone(),
+        decoder_memory: stats.decoder_memory(),
+        stage: stats.stage().map(|stage: Stage| stage.word().to_owned()),
+        epoch: stats.epoch(),
+        object: stats.object(),
         totals: totals.into(),
-        bad_places: bad_places.map(|(kind, count)| (kind.word().to_owned(), count)).collect(),
-        verdict,
+        decode_errors: decode_errors.map(|(kind, count)| (kind.word().to_owned(), count)).collect(),
+        bottleneck,
         remedies: Remedies {
-            source: remedy(Stage::Source, &watched.source),
-            decoder: remedy(Stage::Decoder, &watched.source),
-            consumer: remedy(Stage::Consumer, &watched.source),
+            source: remedy(Stage::Source, &channel_handle.source),
+            decoder: remedy(Stage::Decoder, &channel_handle.source),
+            consumer: remedy(Stage::Consumer, &channel_handle.source),
         },
         epochs: epochs[epochs.len().saturating_sub(EPOCHS)..].iter().map(epoch).collect(),
-        ring: ring(watched),
+        ring: ring(channel_handle),
     }
 }
 
-fn epoch(epoch: &Epoch) -> EpochStatus {
+fn epoch(epoch: &EpochStats) -> EpochStatus {
     EpochStatus { epoch: epoch.number, early: epoch.early, totals: epoch.totals.into() }
 }
 
@@ -214,8 +218,8 @@ fn error(failure: &Failure) -> ErrorStatus {
     }
 }
 
-fn ring(watched: &Watched) -> RingStatus {
-    let status = watched.ring.status();
+fn ring(channel_handle: &ChannelHandle) -> RingStatus {
+    let status = channel_handle.ring.status();
     let consumer = |consumer: &pipemill_ring::host::ConsumerStatus| ConsumerStatus {
         pid: consumer.pid,
         client: consumer.client.clone(),
@@ -225,7 +229,7 @@ fn ring(watched: &Watched) -> RingStatus {
         oldest: consumer.oldest.as_ref().map(Duration::as_secs_f64),
     };
     RingStatus {
-        slot_bytes: watched.ring.config().slot_bytes as u64,
+        slot_bytes: channel_handle.ring.config().slot_bytes as u64,
         free: status.free,
         filling: status.filling,
         ready: status.ready,
@@ -235,14 +239,14 @@ fn ring(watched: &Watched) -> RingStatus {
     }
 }
 
-impl From<Totals> for TotalsStatus {
-    fn from(totals: Totals) -> Self {
+impl From<StatsSnapshot> for StatsStatus {
+    fn from(totals: StatsSnapshot) -> Self {
         Self {
             bytes: totals.bytes,
             records: totals.records,
             batches: totals.batches,
             objects: totals.objects,
-            bad_places: totals.bad_places,
+            decode_errors: totals.decode_errors,
             source: totals.source.as_secs_f64(),
             decoder: totals.decoder.as_secs_f64(),
             consumer: totals.consumer.as_secs_f64(),

@@ -1,11 +1,11 @@
 //! What a channel did in an epoch, and in all, in one line.
 
-use super::verdict::Verdict;
+use super::bottleneck::Bottleneck;
 use crate::config::Source;
-use pipemill_channel::{Epoch, Outcome, Stage, Totals};
+use pipemill_channel::{EpochStats, Outcome, Stage, StatsSnapshot};
 
 /// The line about an epoch that has ended.
-pub(super) fn of_epoch(name: &str, source: &Source, epoch: &Epoch) -> String {
+pub(super) fn of_epoch(name: &str, source: &Source, epoch: &EpochStats) -> String {
     let early = if epoch.early { ", ended early by its consumers" } else { "" };
     format!("channel `{name}`, epoch {}{early}: {}", epoch.number, did(source, &epoch.totals))
 }
@@ -14,7 +14,7 @@ pub(super) fn of_epoch(name: &str, source: &Source, epoch: &Epoch) -> String {
 pub(super) fn of_channel(
     name: &str,
     source: &Source,
-    totals: &Totals,
+    totals: &StatsSnapshot,
     outcome: &Outcome,
 ) -> String {
     let ended = match outcome {
@@ -25,19 +25,19 @@ pub(super) fn of_channel(
     format!("channel `{name}` {ended}: {}", did(source, totals))
 }
 
-fn did(source: &Source, totals: &Totals) -> String {
+fn did(source: &Source, totals: &StatsSnapshot) -> String {
     let seconds = totals.time().as_secs_f64().max(1e-9);
     let share = |stage| (100.0 * totals.of(stage).as_secs_f64() / seconds).round();
-    let bad = match totals.bad_places {
+    let bad = match totals.decode_errors {
         0 => String::new(),
         1 => ", 1 bad place passed over".to_owned(),
         count => format!(", {count} bad places passed over"),
     };
-    let verdict = Verdict::of(totals)
-        .map_or_else(String::new, |verdict| format!("; {}", verdict.words(source)));
+    let bottleneck = Bottleneck::of(totals)
+        .map_or_else(String::new, |bottleneck| format!("; {}", bottleneck.words(source)));
     format!(
         "{} records in {} batches from {} bytes in {seconds:.2} s ({:.0} records/s, {:.1} MB/s){bad}; \
-         time: {}% source, {}% decoder, {}% consumer{verdict}",
+         time: {}% source, {}% decoder, {}% consumer{bottleneck}",
         totals.records,
         totals.batches,
         totals.bytes,

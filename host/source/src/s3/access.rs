@@ -14,8 +14,8 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_s3::config::{ProvideCredentials, ResponseChecksumValidation, SharedHttpClient};
 
+use super::error::causes;
 use super::http::Clients;
-use super::trouble::causes;
 
 /// How a bucket is reached and who asks. What is left out is for the SDK to find: in `AWS_…` variables, in
 /// `~/.aws`, or from the machine.

@@ -11,14 +11,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::checksum::Sum;
-use super::conduct::{Part, part, ranges};
+use super::error::Trouble;
 use super::fetch::{Target, head, mismatch};
 use super::plan::Planner;
-use super::trouble::Trouble;
+use super::prefetch::{Part, part, ranges};
 use super::wait::wait;
 use super::{OnChange, Task};
 use crate::Stop;
-use crate::{Got, Input, SourceError};
+use crate::{Input, ReadOutcome, SourceError};
 
 /// An object's bytes.
 pub(super) struct Body {
@@ -48,7 +48,7 @@ impl Reader {
         &self,
         patience: Option<Duration>,
         poll: impl FnMut(&mut Context) -> Poll<T>,
-    ) -> Result<T, Got> {
+    ) -> Result<T, ReadOutcome> {
         let began = Instant::now();
         let came = wait(&self.handle, &self.stop, patience, poll).or_got();
         self.planner.window.waited(began.elapsed());
@@ -63,7 +63,7 @@ type Frame = Option<Result<Bytes, Trouble>>;
 enum Look {
     Frame,
     End,
-    Other(Got),
+    Other(ReadOutcome),
 }
 
 impl Body {
@@ -136,30 +136,36 @@ impl Body {
         &mut self,
         part: &mut Part,
         patience: Option<Option<Duration>>,
-    ) -> Result<Frame, Got> {
+    ) -> Result<Frame, ReadOutcome> {
         match part.frames.try_recv() {
             Ok(frame) => return Ok(Some(frame)),
             Err(TryRecvError::Disconnected) => return Ok(None),
             Err(TryRecvError::Empty) => {}
         }
-        let Some(patience) = patience else { return Err(Got::Nothing) };
+        let Some(patience) = patience else { return Err(ReadOutcome::Nothing) };
         self.reader.wait(patience, |cx| part.frames.poll_recv(cx))
     }
 
     /// The next part, none at the end; the error is what is there instead.
-    fn next_part(&mut self, patience: Option<Option<Duration>>) -> Result<Option<Part>, Got> {
+    fn next_part(
+        &mut self,
+        patience: Option<Option<Duration>>,
+    ) -> Result<Option<Part>, ReadOutcome> {
         match self.parts.try_recv() {
             Ok(part) => return Ok(Some(part)),
             Err(TryRecvError::Disconnected) => return Ok(None),
             Err(TryRecvError::Empty) => {}
         }
-        let Some(patience) = patience else { return Err(Got::Nothing) };
+        let Some(patience) = patience else { return Err(ReadOutcome::Nothing) };
         self.reader.wait(patience, |cx| self.parts.poll_recv(cx))
     }
 
     /// Waits until its first byte is there, and with it what the server says of it. If it is not, the answer is
     /// what a read would give.
-    pub(super) fn begin(&mut self, patience: Option<Duration>) -> Result<Option<Got>, SourceError> {
+    pub(super) fn begin(
+        &mut self,
+        patience: Option<Duration>,
+    ) -> Result<Option<ReadOutcome>, SourceError> {
         match self.look(Some(patience))? {
             Look::Frame => Ok(None),
             Look::End => self.end().map(Some),
@@ -190,7 +196,7 @@ impl Body {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Got, SourceError> {
+    fn end(&mut self) -> Result<ReadOutcome, SourceError> {
         let target = &self.target;
         let error = |message: String, remedy: &str| {
             Err(SourceError::new(target.address.to_string(), message, remedy))
@@ -209,7 +215,7 @@ impl Body {
             );
             return error(message, "read it again; if it stays so, store it anew");
         }
-        Ok(Got::End)
+        Ok(ReadOutcome::End)
     }
 }
 
@@ -230,7 +236,7 @@ async fn one_by_one(planner: Planner, target: Arc<Target>, parts: UnboundedSende
 }
 
 impl Input for Body {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -238,17 +244,17 @@ impl Input for Body {
         loop {
             count += self.take(&mut buf[count..]);
             if count == buf.len() {
-                return Ok(Got::Bytes(count));
+                return Ok(ReadOutcome::Bytes(count));
             }
             // What came is not kept waiting for more.
             match self.look((count == 0).then_some(wait)) {
                 Ok(Look::Frame) => {}
-                Ok(_) if count > 0 => return Ok(Got::Bytes(count)),
+                Ok(_) if count > 0 => return Ok(ReadOutcome::Bytes(count)),
                 Ok(Look::End) => return self.end(),
                 Ok(Look::Other(got)) => return Ok(got),
                 Err(error) => {
                     self.failed = Some(error.clone());
-                    return if count > 0 { Ok(Got::Bytes(count)) } else { Err(error) };
+                    return if count > 0 { Ok(ReadOutcome::Bytes(count)) } else { Err(error) };
                 }
             }
         }

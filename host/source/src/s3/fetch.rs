@@ -12,10 +12,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
 use super::checksum::{Checksum, Given};
+use super::error::{Trouble, causes};
 use super::retry::{Tries, until_answered};
-use super::trouble::{Trouble, causes};
 use super::window::Window;
-use super::{Address, Reach};
+use super::{Address, S3Handle};
 use crate::SourceError;
 
 /// One object, pinned: all its bytes come from the state in which it was found.
@@ -68,7 +68,7 @@ fn bare(etag: &str) -> &str {
 
 /// What it takes to fetch.
 pub(super) struct Fetch {
-    pub(super) reach: Arc<Reach>,
+    pub(super) reach: Arc<S3Handle>,
     pub(super) window: Arc<Window>,
     pub(super) target: Arc<Target>,
     pub(super) verify: bool,
@@ -232,7 +232,7 @@ fn given_with(answer: &GetObjectOutput) -> Given<'_> {
 
 /// Learns an object's size and state.
 pub(super) async fn head(
-    reach: &Reach,
+    reach: &S3Handle,
     address: &Address,
     verify: bool,
 ) -> Result<Target, SourceError> {
@@ -240,7 +240,7 @@ pub(super) async fn head(
     Ok(target_of(address, &answer, verify))
 }
 
-async fn ask_head(reach: &Reach, address: &Address) -> Result<HeadObjectOutput, Trouble> {
+async fn ask_head(reach: &S3Handle, address: &Address) -> Result<HeadObjectOutput, Trouble> {
     let client = reach.client(address).await.map_err(Trouble::Never)?;
     let request = client
         .head_object()
@@ -282,7 +282,7 @@ pub(super) fn mismatch(found: &str, kept: &Checksum) -> String {
 
 /// A small object as a whole: a manifest.
 pub(super) async fn whole(
-    reach: Arc<Reach>,
+    reach: Arc<S3Handle>,
     window: Arc<Window>,
     address: &Address,
     most: u64,

@@ -4,18 +4,18 @@ use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{ChecksumType, Object};
 use tokio::time::timeout;
 
-use super::plan::{Entry, Found, Gone, Known, Outlet};
+use super::error::Trouble;
+use super::plan::{Entry, Found, Known, ListError, Outlet};
 use super::retry::until_answered;
-use super::trouble::Trouble;
-use super::{Address, Reach};
+use super::{Address, S3Handle};
 use crate::SourceError;
 
 /// Gives all objects whose keys begin so; says how many there were.
 pub(super) async fn prefix(
-    reach: &Reach,
+    reach: &S3Handle,
     address: &Address,
     out: &mut Outlet,
-) -> Result<u64, Gone> {
+) -> Result<u64, ListError> {
     let (mut count, mut token) = (0, None);
     loop {
         let page = until_answered(reach, address, || ask(reach, address, token.as_deref())).await?;
@@ -38,7 +38,7 @@ pub(super) async fn prefix(
 }
 
 async fn ask(
-    reach: &Reach,
+    reach: &S3Handle,
     address: &Address,
     token: Option<&str>,
 ) -> Result<ListObjectsV2Output, Trouble> {

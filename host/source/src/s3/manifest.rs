@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Address;
-use super::plan::{Entry, Found, Gone, Known, Piece};
+use super::plan::{Entry, Found, Known, ListError, Piece};
 use crate::SourceError;
 
 /// No manifest is larger.
@@ -60,7 +60,7 @@ pub(super) fn lines<'a>(
     text: &'a Bytes,
     manifest: &'a Address,
     attributes: &'a [String],
-) -> impl Iterator<Item = Result<Entry, Gone>> + 'a {
+) -> impl Iterator<Item = Result<Entry, ListError>> + 'a {
     let lines = text.split(|byte| *byte == b'\n').zip(1..);
     lines.filter(|(line, _)| !line.trim_ascii().is_empty()).map(move |(line, number)| {
         let pieces = pieces(line, attributes).map_err(|message| {

@@ -1,9 +1,9 @@
 //! S3 as a source: objects by prefix, by name or by manifest, fetched ahead in parts.
 //!
 //! In the order of the way of a byte: `list` and `manifest` find what there is, `plan` puts it in order and
-//! learns what is not known of each object, `conduct` begins requests as far ahead as `window` lets it, `fetch`
+//! learns what is not known of each object, `prefetch` begins requests as far ahead as `window` lets it, `fetch`
 //! brings one part through all faults, `body` is the end at which the channel's thread reads. `access` and
-//! `http` are the way to the server; `trouble`, `retry` and `checksum` say what failed, when to ask again, and whether the bytes are
+//! `http` are the way to the server; `error`, `retry` and `checksum` say what failed, when to ask again, and whether the bytes are
 //! right.
 //!
 //! Requests run on threads of their own; a channel's thread copies bytes from their bodies into its slot, and that
@@ -13,15 +13,15 @@ mod access;
 mod address;
 mod body;
 mod checksum;
-mod conduct;
+mod error;
 mod fetch;
 mod http;
 mod list;
 mod manifest;
 mod objects;
 mod plan;
+mod prefetch;
 mod retry;
-mod trouble;
 mod wait;
 mod window;
 
@@ -47,7 +47,7 @@ use window::Budget;
 
 /// Which objects a channel reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum Selection {
     /// All whose keys begin so, of each address, by key.
     Prefixes(Vec<Address>),
     /// These.
@@ -71,7 +71,7 @@ pub struct Settings {
     /// Its channel, for the log.
     pub channel: Option<String>,
     /// Which objects.
-    pub what: What,
+    pub what: Selection,
     /// How to reach them.
     pub access: Access,
     /// In which order, which of them, how often, and what they are.
@@ -94,7 +94,7 @@ pub struct Settings {
 
 impl Settings {
     /// Those in force if nothing else is said.
-    pub fn new(what: What) -> Self {
+    pub fn new(what: Selection) -> Self {
         Self {
             channel: None,
             what,
@@ -165,9 +165,9 @@ impl S3 {
         self.runtime.as_ref().expect("it is there until the end").handle()
     }
 
-    fn reach(&self, settings: &Settings) -> Reach {
+    fn reach(&self, settings: &Settings) -> S3Handle {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        Reach {
+        S3Handle {
             channel: settings.channel.clone(),
             access: settings.access.clone(),
             client: clients.entry(settings.access.clone()).or_default().clone(),
@@ -179,12 +179,12 @@ impl S3 {
 }
 
 /// Starts it when it is first needed, once.
-pub struct OnDemand {
+pub struct LazyS3 {
     budget: Option<u64>,
     started: Option<Arc<S3>>,
 }
 
-impl OnDemand {
+impl LazyS3 {
     /// `budget` as for [`S3::start`]; without, [`default_budget`].
     pub fn new(budget: Option<u64>) -> Self {
         Self { budget, started: None }
@@ -213,7 +213,7 @@ impl Drop for S3 {
 }
 
 /// A channel's way to the server.
-struct Reach {
+struct S3Handle {
     channel: Option<String>,
     access: Access,
     client: Arc<OnceCell<Client>>,
@@ -222,7 +222,7 @@ struct Reach {
     answered: AtomicBool,
 }
 
-impl Reach {
+impl S3Handle {
     async fn client(&self, address: &Address) -> Result<&Client, SourceError> {
         let made = self.client.get_or_try_init(|| self.access.client()).await;
         made.map_err(|why| {

@@ -1,4 +1,4 @@
-//! S3 as a [`Source`]: takes the objects that `conduct` sends, in order, and makes inputs of their pieces.
+//! S3 as a [`Source`]: takes the objects that `prefetch` sends, in order, and makes inputs of their pieces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use bytes::{Buf, Bytes};
 use tokio::sync::mpsc;
 
 use super::body::{Body, Reader};
-use super::conduct::{Coming, Item, WAITING, conduct};
 use super::plan::Planner;
+use super::prefetch::{Coming, Item, WAITING, conduct};
 use super::wait::{Waited, wait};
 use super::window::Window;
 use super::{S3, Settings, Task};
 use crate::Stop;
 use crate::chain::Chain;
 use crate::wrap::Wrapped;
-use crate::{Compression, Got, Input, Object, Source, SourceError, Step, Total};
+use crate::{Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, TotalSize};
 
 /// A channel's objects in S3, epoch after epoch.
 pub struct Objects {
@@ -34,7 +34,7 @@ pub struct Objects {
 impl Objects {
     /// Begins to fetch the epochs from this one on, up to number `reading.epochs`.
     pub fn new(s3: Arc<S3>, settings: Settings, first_epoch: u32, stop: Stop) -> Self {
-        Self::telling(s3, settings, first_epoch, stop, Total::default())
+        Self::telling(s3, settings, first_epoch, stop, TotalSize::default())
     }
 
     /// The same; `total` is told how many bytes each epoch has.
@@ -43,7 +43,7 @@ impl Objects {
         settings: Settings,
         first_epoch: u32,
         stop: Stop,
-        total: Total,
+        total: TotalSize,
     ) -> Self {
         let settings = Arc::new(settings);
         let planner = Planner {
@@ -67,8 +67,10 @@ impl Objects {
                 let body = Body::new(target, parts, self.reader.clone());
                 match self.settings.reading.compression.of(&key) {
                     Compression::Auto => {
-                        let input =
-                            ByHeader { name: name.clone(), is: Is::Unknown(Some(Box::new(body))) };
+                        let input = ByHeader {
+                            name: name.clone(),
+                            is: ObjectEncoding::Unknown(Some(Box::new(body))),
+                        };
                         // How large it is, only its first answer tells.
                         (name, None, Box::new(input))
                     }
@@ -89,29 +91,29 @@ fn from_epoch(reader: &Reader, epoch: u32) -> (mpsc::Receiver<Item>, Task<()>) {
 }
 
 impl Source for Objects {
-    fn next(&mut self) -> Result<Step, SourceError> {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
         if std::mem::take(&mut self.left) {
             // What was begun of this epoch is ended with its task and its parts.
             let (items, conductor) = from_epoch(&self.reader, self.epoch + 1);
             (self.items, self._conductor) = (items, conductor);
-            return Ok(Step::EpochEnd(self.epoch));
+            return Ok(SourceEvent::EpochEnd(self.epoch));
         }
         let Reader { handle, stop, .. } = &self.reader;
         let item = match wait(handle, stop, None, |cx| self.items.poll_recv(cx)) {
-            Waited::Got(item) => item,
-            Waited::Late | Waited::Stopped => return Ok(Step::End),
+            Waited::ReadOutcome(item) => item,
+            Waited::Late | Waited::Stopped => return Ok(SourceEvent::End),
         };
         match item {
             Some(Item::Object { epoch, name, pieces }) => {
                 self.epoch = epoch;
                 let inputs = pieces.into_iter().map(|coming| self.input(coming)).collect();
-                Ok(Step::Object(Object { epoch, name, input: Chain::of(inputs) }))
+                Ok(SourceEvent::Object(Object { epoch, name, input: Chain::of(inputs) }))
             }
             Some(Item::EpochEnd(epoch)) => {
                 self.epoch = epoch + 1;
-                Ok(Step::EpochEnd(epoch))
+                Ok(SourceEvent::EpochEnd(epoch))
             }
-            Some(Item::End) => Ok(Step::End),
+            Some(Item::End) => Ok(SourceEvent::End),
             Some(Item::Failed(error)) => Err(error),
             None => {
                 let name = self.settings.what.to_string();
@@ -124,7 +126,7 @@ impl Source for Objects {
         self.left = true;
     }
 
-    fn total(&mut self) -> Total {
+    fn total(&mut self) -> TotalSize {
         self.reader.planner.total.clone()
     }
 }
@@ -133,33 +135,33 @@ impl Source for Objects {
 struct Text(Bytes);
 
 impl Input for Text {
-    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         if self.0.is_empty() {
-            return Ok(Got::End);
+            return Ok(ReadOutcome::End);
         }
         let count = self.0.len().min(buf.len());
         self.0.copy_to_slice(&mut buf[..count]);
-        Ok(Got::Bytes(count))
+        Ok(ReadOutcome::Bytes(count))
     }
 }
 
 /// An object whose name does not say how it is compressed; its `Content-Encoding` may.
 struct ByHeader {
     name: String,
-    is: Is,
+    is: ObjectEncoding,
 }
 
-enum Is {
+enum ObjectEncoding {
     /// Taken when its first byte is there.
     Unknown(Option<Box<Body>>),
     Known(Box<dyn Input>),
 }
 
 impl Input for ByHeader {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<Got, SourceError> {
-        if let Is::Unknown(slot) = &mut self.is {
+    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+        if let ObjectEncoding::Unknown(slot) = &mut self.is {
             // It is there until it is known.
-            let Some(body) = slot else { return Ok(Got::End) };
+            let Some(body) = slot else { return Ok(ReadOutcome::End) };
             if let Some(got) = body.begin(wait)? {
                 return Ok(got);
             }
@@ -171,12 +173,12 @@ impl Input for ByHeader {
                 SourceError::new(&self.name, message, remedy)
             })?;
             if let Some(body) = slot.take() {
-                self.is = Is::Known(kind.inflate(&self.name, body));
+                self.is = ObjectEncoding::Known(kind.inflate(&self.name, body));
             }
         }
         match &mut self.is {
-            Is::Known(input) => input.read(buf, wait),
-            Is::Unknown(_) => Ok(Got::End),
+            ObjectEncoding::Known(input) => input.read(buf, wait),
+            ObjectEncoding::Unknown(_) => Ok(ReadOutcome::End),
         }
     }
 }

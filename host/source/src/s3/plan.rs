@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use super::fetch::{self, Target};
 use super::wait::{Waited, wait};
 use super::window::Window;
-use super::{Address, Reach, S3, Settings, Task, What, list, manifest};
+use super::{Address, S3, S3Handle, Selection, Settings, Task, list, manifest};
 use crate::Stop;
-use crate::deal::Dealer;
-use crate::{Reading, SourceError, Total, order};
+use crate::sharding::Dealer;
+use crate::{Reading, SourceError, TotalSize, order};
 
 /// Objects listed ahead: two pages of a list, so that the next page is asked for while one is read.
 const LISTED: usize = 2_000;
@@ -66,7 +66,7 @@ impl Entry {
     }
 
     /// The same as they are stored. To ask for each, every machine would have to ask for all.
-    fn known_size(&self, of: &What) -> Result<u64, SourceError> {
+    fn known_size(&self, of: &Selection) -> Result<u64, SourceError> {
         self.size().map(|(size, _)| size).ok_or_else(|| {
             let message = "does not tell the sizes by which shares are to be equal";
             let remedy = "name a prefix, whose list tells them, or set `balance = \"count\"`";
@@ -107,14 +107,14 @@ impl Planned {
 }
 
 /// Why listing ends early.
-pub(super) enum Gone {
+pub(super) enum ListError {
     /// Nobody wants to know any more.
     Unwanted,
     /// It can't be listed.
     Failed(SourceError),
 }
 
-impl From<SourceError> for Gone {
+impl From<SourceError> for ListError {
     fn from(error: SourceError) -> Self {
         Self::Failed(error)
     }
@@ -134,7 +134,7 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    pub(super) async fn give(&mut self, entry: Entry) -> Result<(), Gone> {
+    pub(super) async fn give(&mut self, entry: Entry) -> Result<(), ListError> {
         self.number += 1;
         if self.settings.reading.order.shuffle.is_some() {
             self.held.push(entry);
@@ -146,13 +146,13 @@ impl Outlet {
         Ok(())
     }
 
-    async fn give_on(&mut self, entry: Entry) -> Result<(), Gone> {
+    async fn give_on(&mut self, entry: Entry) -> Result<(), ListError> {
         let all = self.bytes.zip(entry.length(&self.settings.reading));
         self.bytes = all.map(|(bytes, length)| bytes + length);
-        self.next.send(Ok(entry)).await.map_err(|_| Gone::Unwanted)
+        self.next.send(Ok(entry)).await.map_err(|_| ListError::Unwanted)
     }
 
-    async fn end(&mut self) -> Result<(), Gone> {
+    async fn end(&mut self) -> Result<(), ListError> {
         let held = std::mem::take(&mut self.held);
         let settings = self.settings.clone();
         let size = |entry: &Entry| entry.known_size(&settings.what);
@@ -166,10 +166,10 @@ impl Outlet {
 /// What planning needs.
 #[derive(Clone)]
 pub(super) struct Planner {
-    pub(super) reach: Arc<Reach>,
+    pub(super) reach: Arc<S3Handle>,
     pub(super) window: Arc<Window>,
     pub(super) settings: Arc<Settings>,
-    pub(super) total: Total,
+    pub(super) total: TotalSize,
 }
 
 /// An epoch's objects, one by one.
@@ -233,33 +233,33 @@ impl Planner {
         if let (Ok(()), Some(bytes)) = (&listed, out.bytes) {
             self.total.tell(epoch, bytes);
         }
-        if let Err(Gone::Failed(error)) = listed {
+        if let Err(ListError::Failed(error)) = listed {
             // Nobody may want to know any more.
             let _ = failed.send(Err(error)).await;
         }
     }
 
-    async fn list_into(&self, out: &mut Outlet) -> Result<(), Gone> {
+    async fn list_into(&self, out: &mut Outlet) -> Result<(), ListError> {
         match &self.settings.what {
-            What::Prefixes(addresses) => {
+            Selection::Prefixes(addresses) => {
                 for address in addresses {
                     self.prefix(address, out).await?;
                 }
             }
-            What::Objects(addresses) => {
+            Selection::Objects(addresses) => {
                 for address in addresses {
                     let found = Found { address: address.clone(), known: Known::Name };
                     out.give(Entry::Object(found)).await?;
                 }
             }
-            What::Named(address) => self.named(address, out).await?,
-            What::Manifest(address) => {
+            Selection::Named(address) => self.named(address, out).await?,
+            Selection::Manifest(address) => {
                 let text = self.manifest(address).await?;
                 for address in manifest::objects(&text, address)? {
                     out.give(Entry::Object(Found { address, known: Known::Name })).await?;
                 }
             }
-            What::Augmented { manifest: address, attributes } => {
+            Selection::Augmented { manifest: address, attributes } => {
                 let text = Bytes::from(self.manifest(address).await?);
                 for line in manifest::lines(&text, address, attributes) {
                     out.give(line?).await?;
@@ -269,7 +269,7 @@ impl Planner {
         if out.number == 0 && !self.settings.allow_empty {
             let name = self.settings.what.to_string();
             let error = order::none(name, "the manifest lists no object");
-            return Err(Gone::Failed(error));
+            return Err(ListError::Failed(error));
         }
         Ok(())
     }
@@ -278,19 +278,19 @@ impl Planner {
         fetch::whole(self.reach.clone(), self.window.clone(), address, manifest::LARGEST).await
     }
 
-    async fn prefix(&self, address: &Address, out: &mut Outlet) -> Result<(), Gone> {
+    async fn prefix(&self, address: &Address, out: &mut Outlet) -> Result<(), ListError> {
         if list::prefix(&self.reach, address, out).await? == 0 && !self.settings.allow_empty {
             let error = order::none(address.to_string(), "no key begins so");
             let remedy = "check the bucket's name and the prefix; where it may be empty, set \
                           `allow_empty`"
                 .to_owned();
-            return Err(Gone::Failed(SourceError { remedy, ..error }));
+            return Err(ListError::Failed(SourceError { remedy, ..error }));
         }
         Ok(())
     }
 
     /// One that is there by exactly this name, or all that begin so.
-    async fn named(&self, address: &Address, out: &mut Outlet) -> Result<(), Gone> {
+    async fn named(&self, address: &Address, out: &mut Outlet) -> Result<(), ListError> {
         if !address.key.is_empty() && !address.key.ends_with('/') {
             match fetch::head(&self.reach, address, self.settings.verify).await {
                 Ok(target) => {
@@ -299,7 +299,7 @@ impl Planner {
                     return out.give(Entry::Object(found)).await;
                 }
                 Err(error) if error.missing && address.version.is_none() => {}
-                Err(error) => return Err(Gone::Failed(error)),
+                Err(error) => return Err(ListError::Failed(error)),
             }
         }
         self.prefix(address, out).await
@@ -401,7 +401,7 @@ fn in_line(error: SourceError, line: &str) -> SourceError {
     SourceError { object: Some(line.to_owned()), message, ..error }
 }
 
-impl std::fmt::Display for What {
+impl std::fmt::Display for Selection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Named(address) | Self::Manifest(address) => address.fmt(f),
@@ -440,20 +440,20 @@ pub fn listing(
         reach: Arc::new(s3.reach(&settings)),
         window: Window::new(s3.budget.clone(), settings.part, settings.concurrency),
         settings,
-        total: Total::default(),
+        total: TotalSize::default(),
     };
     let mut plan = s3.handle().block_on(async { Plan::begin(planner, epoch) });
     loop {
         let mut next = Box::pin(plan.next());
         match wait(s3.handle(), stop, None, |cx| next.as_mut().poll(cx)) {
-            Waited::Got(Some(planned)) => {
+            Waited::ReadOutcome(Some(planned)) => {
                 let planned = planned?;
                 let size = planned.size();
                 if !each(Listed { name: planned.name, size }) {
                     return Ok(());
                 }
             }
-            Waited::Got(None) | Waited::Stopped | Waited::Late => return Ok(()),
+            Waited::ReadOutcome(None) | Waited::Stopped | Waited::Late => return Ok(()),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::trouble::Trouble;
-use super::{Address, Reach};
+use super::error::Trouble;
+use super::{Address, S3Handle};
 use crate::SourceError;
 
 /// The first pause is at most so long, each further one at most twice as long as the one before.
@@ -15,7 +15,7 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// Makes the same request until it goes well or is given up: one whose answer comes whole or not at all.
 pub(super) async fn until_answered<T, F: Future<Output = Result<T, Trouble>>>(
-    reach: &Reach,
+    reach: &S3Handle,
     address: &Address,
     ask: impl Fn() -> F,
 ) -> Result<T, SourceError> {
@@ -47,7 +47,7 @@ impl Tries {
         &mut self,
         trouble: Trouble,
         address: &Address,
-        reach: &Reach,
+        reach: &S3Handle,
     ) -> Result<(), Trouble> {
         let Trouble::Again { what, .. } = trouble else { return Err(trouble) };
         self.count += 1;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use crate::Got;
+use crate::ReadOutcome;
 use crate::Stop;
 
 /// How often a wait looks whether somebody asked to stop.
@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What ended a wait.
 pub(super) enum Waited<T> {
     /// It came.
-    Got(T),
+    ReadOutcome(T),
     /// The time ran out.
     Late,
     /// Somebody asked to stop.
@@ -24,11 +24,11 @@ pub(super) enum Waited<T> {
 
 impl<T> Waited<T> {
     /// What came, or what a read gives instead.
-    pub(super) fn or_got(self) -> Result<T, Got> {
+    pub(super) fn or_got(self) -> Result<T, ReadOutcome> {
         match self {
-            Self::Got(came) => Ok(came),
-            Self::Late => Err(Got::Nothing),
-            Self::Stopped => Err(Got::Stopped),
+            Self::ReadOutcome(came) => Ok(came),
+            Self::Late => Err(ReadOutcome::Nothing),
+            Self::Stopped => Err(ReadOutcome::Stopped),
         }
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn wait<T>(
         let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()));
         let next = async { tokio::time::timeout(left.min(LOOK), poll_fn(&mut poll)).await };
         match handle.block_on(next) {
-            Ok(came) => return Waited::Got(came),
+            Ok(came) => return Waited::ReadOutcome(came),
             Err(_) if left <= LOOK && until.is_some() => return Waited::Late,
             Err(_) => {}
         }

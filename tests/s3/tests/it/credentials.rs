@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pipemill_s3_test::client::{Answer, request};
+use pipemill_s3_test::client::{DecodeOutcome, request};
 use pipemill_s3_test::credentials::{Answers, Credentials, Failure};
 
-fn send(credentials: &Credentials, authorization: &str) -> std::io::Result<Answer> {
+fn send(credentials: &Credentials, authorization: &str) -> std::io::Result<DecodeOutcome> {
     let uri = credentials.uri();
     let endpoint = uri.strip_suffix("/credentials").unwrap();
     request(endpoint, "GET", "/credentials", &[("authorization", authorization)], b"")

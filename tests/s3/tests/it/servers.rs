@@ -1,7 +1,7 @@
 //! Tests of the other servers, directly and through the proxy. Servers that are not installed are
 //! left out.
 
-use pipemill_s3_test::client::{Answer, Client, get, request, target};
+use pipemill_s3_test::client::{Client, DecodeOutcome, get, request, target};
 use pipemill_s3_test::proxy::{Fault, Kind, Plan, Proxy, Rule};
 use pipemill_s3_test::servers::{Moto, Rclone, S3Server, S3s};
 
@@ -35,7 +35,7 @@ fn rclone_requires_signatures_and_sees_changes() {
 }
 
 /// Sends a GET to moto, with a signature: moto accepts any.
-fn get_signed(endpoint: &str, target: &str, etag: Option<&str>) -> Answer {
+fn get_signed(endpoint: &str, target: &str, etag: Option<&str>) -> DecodeOutcome {
     let headers = [("authorization", Moto::AUTHORIZATION), ("if-match", etag.unwrap_or_default())];
     let headers = &headers[..1 + usize::from(etag.is_some())];
     request(endpoint, "GET", target, headers, b"").unwrap()

@@ -1,11 +1,11 @@
 //! Tests of this crate's own server: the behaviour that a reader of S3 relies on.
 
-use pipemill_s3_test::client::{Answer, Client, get, request, target};
+use pipemill_s3_test::client::{Client, DecodeOutcome, get, request, target};
 use pipemill_s3_test::servers::{S3Server, S3s};
 
 use crate::{Fixture, SIZE, object};
 
-fn list(fixture: &Fixture, query: &str) -> Answer {
+fn list(fixture: &Fixture, query: &str) -> DecodeOutcome {
     get(&fixture.server.endpoint(), &format!("/bucket?list-type=2{query}"), None).unwrap()
 }
 

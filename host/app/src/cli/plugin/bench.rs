@@ -8,7 +8,7 @@ use std::time::Duration;
 use pipemill_decode::Engine;
 
 use super::{Meant, exit, read};
-use crate::kit::{self, Timing};
+use crate::plugin_tools::{self, Timing};
 
 /// Measure how fast a plugin decodes, and where the time goes.
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let subject = args.meant.load(engine)?;
     let input = Arc::new(read(&args.data)?);
-    let timing = kit::time(&subject, &input, args.time)
+    let timing = plugin_tools::time(&subject, &input, args.time)
         .map_err(|fault| exit::because(exit::DATA, format!("{}: {fault}", args.data.display())))?;
     print(&args.meant.plugin, &timing);
     Ok(ExitCode::SUCCESS)

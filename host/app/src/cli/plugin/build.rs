@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{check, exit, test};
-use crate::kit::project;
-use crate::kit::{Look, Subject};
+use crate::plugin_tools::project;
+use crate::plugin_tools::{Inspection, PluginUnderTest};
 use pipemill_decode::{Engine, Limits, Plugin};
 
 /// Compile a decoder's project to a plugin, and check that it fits.
@@ -36,8 +36,8 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         .map_err(|error| exit::because(exit::DATA, error))?;
     let max_record = 64 << 20;
     let limits = Limits::for_records(max_record);
-    let subject = Subject { plugin, options: Vec::new(), limits, max_record };
-    if !check::report(&subject, &Look::at(&subject, &component)) {
+    let subject = PluginUnderTest { plugin, options: Vec::new(), limits, max_record };
+    if !check::report(&subject, &Inspection::at(&subject, &component)) {
         return Err(exit::DATA.into());
     }
     put(&out, &component).map_err(|error| {

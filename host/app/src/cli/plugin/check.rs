@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use pipemill_decode::Engine;
 
 use super::{Meant, exit};
-use crate::kit::{Look, Subject};
+use crate::plugin_tools::{Inspection, PluginUnderTest};
 
 /// Check that a plugin fits: interface, imports, options, fields.
 ///
@@ -18,12 +18,12 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let subject = args.meant.load(engine)?;
-    let look = Look::at(&subject, &args.meant.bytes(engine)?);
+    let look = Inspection::at(&subject, &args.meant.bytes(engine)?);
     Ok(if report(&subject, &look) { ExitCode::SUCCESS } else { exit::DATA.into() })
 }
 
 /// Prints what is to be said of a plugin; whether it can be used.
-pub(super) fn report(subject: &Subject, look: &Look) -> bool {
+pub(super) fn report(subject: &PluginUnderTest, look: &Inspection) -> bool {
     let name = subject.plugin.name();
     for remark in &look.remarks {
         let weight = if remark.fatal { "wrong" } else { "note" };

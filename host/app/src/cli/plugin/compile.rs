@@ -41,7 +41,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     for (name, pinned) in &wanted {
         let plugin = Plugin::load(engine, name, pinned.as_ref())
             .map_err(|error| exit::because(exit::DATA, error))?;
-        if plugin.is_ahead() {
+        if plugin.is_precompiled() {
             println!("{name}: comes compiled with pipemill");
         } else if cache.has(engine, plugin.digest()) {
             println!("{name}: compiled, in {}", cache.folder().display());

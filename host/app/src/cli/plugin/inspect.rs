@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::Meant;
 use super::list;
-use crate::kit::Look;
+use crate::plugin_tools::Inspection;
 use pipemill_decode::{Engine, printable};
 use pipemill_types::Field;
 
@@ -18,13 +18,13 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let subject = args.meant.load(engine)?;
-    let look = Look::at(&subject, &args.meant.bytes(engine)?);
+    let look = Inspection::at(&subject, &args.meant.bytes(engine)?);
     // Nothing to do if nobody reads it.
     let _ = print(subject.plugin.name(), &look);
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(name: &str, look: &Look) -> io::Result<()> {
+fn print(name: &str, look: &Inspection) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "plugin     {name}")?;
     writeln!(out, "sha256     {}", look.digest)?;

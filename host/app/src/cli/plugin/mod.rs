@@ -17,7 +17,7 @@ use clap::Subcommand;
 
 use super::cat::key_value;
 use super::{engine, exit, load};
-use crate::kit::Subject;
+use crate::plugin_tools::PluginUnderTest;
 use pipemill_decode::{Builtins, Engine, Limits, Plugin};
 
 /// Make, build, look through, test, time and compile plugins.
@@ -73,9 +73,9 @@ struct Meant {
 
 impl Meant {
     /// Loads it; or says why not, and gives what to exit with.
-    fn load(&self, engine: &Engine) -> Result<Subject, ExitCode> {
+    fn load(&self, engine: &Engine) -> Result<PluginUnderTest, ExitCode> {
         let plugin = load(engine, &self.plugin, &self.options, exit::DATA)?;
-        Ok(Subject {
+        Ok(PluginUnderTest {
             plugin,
             options: self.options.clone(),
             limits: Limits::for_records(self.max_record),

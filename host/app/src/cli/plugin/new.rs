@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{exit, test};
-use crate::kit::project::{Language, Sdk, refusal_of_name, template};
+use crate::plugin_tools::project::{Language, Sdk, refusal_of_name, template};
 
 /// Make a folder with a decoder that works, its test data and a Makefile.
 #[derive(clap::Args)]

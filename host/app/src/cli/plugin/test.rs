@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{Meant, exit, read};
-use crate::kit::{Case, Expected, Finding, Property, Subject, Trial, try_out};
+use crate::plugin_tools::{
+    Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property, try_out,
+};
 use pipemill_decode::{Engine, Limits};
 
 /// Test a plugin: whatever the pieces its input comes in, wherever it is cut off, however it is damaged.
@@ -53,7 +55,8 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     // What the plugin logs about each of a thousand inputs would hide what is found.
     log::set_max_level(log::LevelFilter::Off);
     let subject = args.meant.load(engine)?;
-    let subject = Subject { limits: Limits { time: HANGS, ..subject.limits.clone() }, ..subject };
+    let subject =
+        PluginUnderTest { limits: Limits { time: HANGS, ..subject.limits.clone() }, ..subject };
     if let Some(digits) = &args.hex {
         let why = "--hex: expected an even number of hexadecimal digits";
         let input = hex::decode(digits).map_err(|_| exit::because(exit::USAGE, why))?;
@@ -67,7 +70,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
             return one(args, &subject, &input);
         }
         println!("{}: {}, {} bytes", args.meant.plugin, path.display(), input.len());
-        let trial = Trial {
+        let trial = ConformanceTest {
             seed: args.seed,
             cases: args.cases,
             patience: args.time,
@@ -87,7 +90,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
 }
 
 /// One case, as a report of a fault prints it.
-fn one(args: &Args, subject: &Subject, input: &[u8]) -> Result<ExitCode, ExitCode> {
+fn one(args: &Args, subject: &PluginUnderTest, input: &[u8]) -> Result<ExitCode, ExitCode> {
     let property = match args.cut {
         Some(at) => Property::Cut(at),
         None => Property::Pieces(args.pieces.clone().unwrap_or_default()),

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::telemetry::Verdict;
-use crate::telemetry::status::{ChannelStatus, Status, TotalsStatus};
-use pipemill_channel::Totals;
+use crate::telemetry::Bottleneck;
+use crate::telemetry::status::{ChannelStatus, StatsStatus, Status};
+use pipemill_channel::StatsSnapshot;
 
 /// Answers kept: what a wide terminal can show.
 const KEPT: usize = 240;
@@ -26,7 +26,7 @@ pub(super) struct Rates {
     /// Shares of the time: source, decoder, consumer. Zeroes if there was none.
     pub(super) shares: [f64; 3],
     /// Which stage holds it back.
-    pub(super) verdict: Option<Verdict>,
+    pub(super) bottleneck: Option<Bottleneck>,
 }
 
 impl History {
@@ -53,7 +53,7 @@ impl History {
                 find(status, channel).map_or_else(Default::default, |channel| channel.totals),
                 (*now - *at).as_secs_f64(),
             ),
-            None => (TotalsStatus::default(), last.uptime),
+            None => (StatsStatus::default(), last.uptime),
         };
         rates(&channel_now.totals, &earlier, seconds)
     }
@@ -74,14 +74,14 @@ fn find<'s>(status: &'s Status, channel: &str) -> Option<&'s ChannelStatus> {
     status.channels.iter().find(|one| one.name == channel)
 }
 
-fn rates(now: &TotalsStatus, earlier: &TotalsStatus, seconds: f64) -> Rates {
+fn rates(now: &StatsStatus, earlier: &StatsStatus, seconds: f64) -> Rates {
     let stage =
         |now: f64, earlier: f64| Duration::try_from_secs_f64(now - earlier).unwrap_or_default();
-    let totals = Totals {
+    let totals = StatsSnapshot {
         source: stage(now.source, earlier.source),
         decoder: stage(now.decoder, earlier.decoder),
         consumer: stage(now.consumer, earlier.consumer),
-        ..Totals::default()
+        ..StatsSnapshot::default()
     };
     let all = totals.time().as_secs_f64();
     let share = |time: Duration| if all > 0.0 { time.as_secs_f64() / all } else { 0.0 };
@@ -90,7 +90,7 @@ fn rates(now: &TotalsStatus, earlier: &TotalsStatus, seconds: f64) -> Rates {
         bytes: now.bytes.saturating_sub(earlier.bytes) as f64 / seconds,
         records: now.records.saturating_sub(earlier.records) as f64 / seconds,
         shares: [totals.source, totals.decoder, totals.consumer].map(share),
-        verdict: Verdict::of(&totals),
+        bottleneck: Bottleneck::of(&totals),
     }
 }
 
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_last_seconds() {
-        let earlier = TotalsStatus { bytes: 1_000, records: 10, source: 1.0, ..Default::default() };
-        let now = TotalsStatus {
+        let earlier = StatsStatus { bytes: 1_000, records: 10, source: 1.0, ..Default::default() };
+        let now = StatsStatus {
             bytes: 5_000,
             records: 30,
             source: 2.0,
@@ -111,6 +111,6 @@ mod tests {
         let rates = rates(&now, &earlier, 4.0);
         assert_eq!((rates.bytes, rates.records), (1_000.0, 5.0));
         assert_eq!(rates.shares, [0.25, 0.0, 0.75]);
-        assert_eq!(rates.verdict.map(|verdict| verdict.percent), Some(75));
+        assert_eq!(rates.bottleneck.map(|bottleneck| bottleneck.percent), Some(75));
     }
 }

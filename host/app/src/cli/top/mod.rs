@@ -77,7 +77,7 @@ enum Trouble {
     #[error(transparent)]
     Host(#[from] StatusClientError),
     #[error("the host's answer is not understood: {0}; use the `pipemill` of the same release")]
-    Answer(#[from] serde_json::Error),
+    DecodeOutcome(#[from] serde_json::Error),
     #[error("the terminal: {0}")]
     Terminal(#[from] std::io::Error),
 }

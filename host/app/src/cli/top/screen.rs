@@ -96,8 +96,8 @@ static COLUMNS: [Column; 8] = [
         head: "waits for",
         width: Constraint::Length(13),
         cell: |_, rates| {
-            Cell::from(rates.verdict.map_or_else(String::new, |verdict| {
-                format!("{} {}%", verdict.stage.word(), verdict.percent)
+            Cell::from(rates.bottleneck.map_or_else(String::new, |bottleneck| {
+                format!("{} {}%", bottleneck.stage.word(), bottleneck.percent)
             }))
         },
     },
@@ -193,18 +193,18 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
     if let Some(error) = &channel.error {
         lines.push(Line::from(error.message.clone()).fg(Color::Red));
     }
-    if totals.bad_places > 0 {
-        let text = format!("{} bad places passed over", totals.bad_places);
+    if totals.decode_errors > 0 {
+        let text = format!("{} bad places passed over", totals.decode_errors);
         lines.push(Line::from(text).fg(Color::Yellow));
     }
-    if let Some(verdict) = rates.verdict {
+    if let Some(bottleneck) = rates.bottleneck {
         use pipemill_channel::Stage;
-        let remedy = match verdict.stage {
+        let remedy = match bottleneck.stage {
             Stage::Source => &channel.remedies.source,
             Stage::Decoder => &channel.remedies.decoder,
             Stage::Consumer => &channel.remedies.consumer,
         };
-        let text = format!("the {} holds it back: {remedy}", verdict.stage.word());
+        let text = format!("the {} holds it back: {remedy}", bottleneck.stage.word());
         lines.push(Line::from(text).bold());
     }
     lines

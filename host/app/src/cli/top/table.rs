@@ -58,13 +58,13 @@ fn row(channel: &ChannelStatus) -> [String; 7] {
 /// What else is to be said of a channel.
 pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     let error = channel.error.as_ref().map(|error| error.message.clone());
-    let verdict = channel.verdict.as_ref().map(|verdict| {
+    let bottleneck = channel.bottleneck.as_ref().map(|bottleneck| {
         format!(
             "{}% of its time went to the {}: {}",
-            verdict.percent, verdict.stage, verdict.remedy
+            bottleneck.percent, bottleneck.stage, bottleneck.remedy
         )
     });
-    let bad = (channel.totals.bad_places > 0)
-        .then(|| format!("{} bad places passed over", channel.totals.bad_places));
-    [error, bad, verdict].into_iter().flatten().collect()
+    let bad = (channel.totals.decode_errors > 0)
+        .then(|| format!("{} bad places passed over", channel.totals.decode_errors));
+    [error, bad, bottleneck].into_iter().flatten().collect()
 }

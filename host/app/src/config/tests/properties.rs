@@ -92,12 +92,12 @@ fn s3() -> impl Strategy<Value = Source> {
     let what = prop_oneof![
         vec(address("[^\u{0}?]{0,9}"), 1..4).prop_map(|mut addresses| {
             addresses.iter_mut().for_each(|address| address.version = None);
-            s3::What::Prefixes(addresses)
+            s3::Selection::Prefixes(addresses)
         }),
-        vec(address(KEY), 1..4).prop_map(s3::What::Objects),
-        address(KEY).prop_map(s3::What::Manifest),
+        vec(address(KEY), 1..4).prop_map(s3::Selection::Objects),
+        address(KEY).prop_map(s3::Selection::Manifest),
         (address(KEY), vec(text(), 1..16))
-            .prop_map(|(manifest, attributes)| s3::What::Augmented { manifest, attributes }),
+            .prop_map(|(manifest, attributes)| s3::Selection::Augmented { manifest, attributes }),
     ];
     let words = (
         select(keys::ADDRESSING.words).prop_map(|(_, addressing)| addressing),
@@ -119,7 +119,7 @@ fn s3() -> impl Strategy<Value = Source> {
     (what, words, access, numbers, reading()).prop_map(
         |(what, (addressing, on_change), access, numbers, mut reading)| {
             if let (false, Some(shard)) =
-                (matches!(what, s3::What::Prefixes(_)), &mut reading.order.shard)
+                (matches!(what, s3::Selection::Prefixes(_)), &mut reading.order.shard)
             {
                 shard.balance = Balance::Count;
             }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::markup::{Prose, Text};
 use super::view::{End, View};
 use super::{over_time, units};
-use crate::telemetry::Verdict;
-use pipemill_channel::{DECODE_BUCKETS, Failure, Stage, Totals};
+use crate::telemetry::Bottleneck;
+use pipemill_channel::{DECODE_BUCKETS, Failure, Stage, StatsSnapshot};
 use pipemill_types::{ErrorKind, Position};
 
 /// Writes all of a channel's part; `number` counts channels from 0.
@@ -24,12 +24,12 @@ pub(super) fn write(page: &mut String, number: usize, view: &View) {
     if let End::Failed(failure) = &view.end {
         write_failure(page, failure);
     }
-    if let Some(verdict) = Verdict::of(&view.totals) {
-        let words = verdict.words(&view.source);
+    if let Some(bottleneck) = Bottleneck::of(&view.totals) {
+        let words = bottleneck.words(&view.source);
         let (said, remedy) = words.split_once(": ").unwrap_or((&words, ""));
         let _ = writeln!(
             page,
-            "<p class=\"verdict\"><strong>{}.</strong> {}.</p>",
+            "<p class=\"bottleneck\"><strong>{}.</strong> {}.</p>",
             Prose(&capital(said)),
             Prose(&capital(remedy))
         );
@@ -39,12 +39,12 @@ pub(super) fn write(page: &mut String, number: usize, view: &View) {
     over_time::write(page, view);
     epochs(page, view);
     calls(page, view);
-    bad_places(page, view);
+    decode_errors(page, view);
     page.push_str("</section>\n");
 }
 
 /// The parts of the stages as one bar.
-pub(super) fn write_shares(page: &mut String, totals: &Totals) {
+pub(super) fn write_shares(page: &mut String, totals: &StatsSnapshot) {
     let time = totals.time().as_secs_f64();
     if time == 0.0 {
         return;
@@ -111,8 +111,8 @@ fn figures(page: &mut String, view: &View) {
         ("Batches", units::counted(totals.batches)),
         ("Decoder’s memory", units::memory(view.memory)),
     ];
-    if totals.bad_places > 0 {
-        figures.push(("Bad places passed over", units::counted(totals.bad_places)));
+    if totals.decode_errors > 0 {
+        figures.push(("Bad places passed over", units::counted(totals.decode_errors)));
     }
     page.push_str("<dl class=\"figures\">");
     for (name, value) in figures {
@@ -143,7 +143,7 @@ fn epochs(page: &mut String, view: &View) {
     page.push_str("</tbody></table></div>\n");
 }
 
-fn row(page: &mut String, number: u32, note: &str, totals: &Totals) {
+fn row(page: &mut String, number: u32, note: &str, totals: &StatsSnapshot) {
     let time = totals.time().as_secs_f64().max(1e-9);
     let part = |stage| units::percent(totals.of(stage).as_secs_f64() / time);
     let _ = write!(page, "<tr><th scope=\"row\">{number}{note}</th>");
@@ -156,8 +156,8 @@ fn row(page: &mut String, number: u32, note: &str, totals: &Totals) {
         part(Stage::Source),
         part(Stage::Decoder),
         part(Stage::Consumer),
-        units::counted(totals.bad_places),
-        Verdict::of(totals).map_or("–", |verdict| verdict.stage.word()).to_owned(),
+        units::counted(totals.decode_errors),
+        Bottleneck::of(totals).map_or("–", |bottleneck| bottleneck.stage.word()).to_owned(),
     ];
     for cell in cells {
         let _ = write!(page, "<td>{cell}</td>");
@@ -195,15 +195,15 @@ fn calls(page: &mut String, view: &View) {
     page.push_str("</tbody></table>\n");
 }
 
-fn bad_places(page: &mut String, view: &View) {
-    if view.totals.bad_places == 0 {
+fn decode_errors(page: &mut String, view: &View) {
+    if view.totals.decode_errors == 0 {
         return;
     }
     page.push_str(
         "<h3>Bad places passed over, by kind</h3>\n<table class=\"plain\">\n<thead><tr><th scope=\"col\">Kind</th>\
          <th scope=\"col\">Places</th></tr></thead>\n<tbody>\n",
     );
-    for (kind, places) in view.bad_places.iter().filter(|(_, places)| *places > 0) {
+    for (kind, places) in view.decode_errors.iter().filter(|(_, places)| *places > 0) {
         let _ = writeln!(
             page,
             "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
@@ -225,7 +225,7 @@ fn means(kind: ErrorKind) -> &'static str {
     }
 }
 
-fn per_second(count: u64, totals: &Totals) -> f64 {
+fn per_second(count: u64, totals: &StatsSnapshot) -> f64 {
     count as f64 / totals.time().as_secs_f64().max(1e-9)
 }
 

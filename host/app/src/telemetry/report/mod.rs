@@ -20,8 +20,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use super::channel_handle::ChannelHandle;
 use super::history::History;
-use super::watched::Watched;
 use page::Run;
 use target::Target;
 use view::View;
@@ -33,7 +33,7 @@ pub struct Report {
     since: Instant,
     command: String,
     config: Option<String>,
-    channels: Vec<Arc<Watched>>,
+    channels: Vec<Arc<ChannelHandle>>,
     history: Option<History>,
 }
 
@@ -61,7 +61,7 @@ impl Report {
     }
 
     /// These are the run's channels, which begin now.
-    pub fn watch(&mut self, channels: &[Arc<Watched>]) {
+    pub fn watch(&mut self, channels: &[Arc<ChannelHandle>]) {
         self.channels = channels.to_vec();
         match History::start(self.channels.clone()) {
             Ok(history) => self.history = Some(history),

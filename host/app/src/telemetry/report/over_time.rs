@@ -9,7 +9,7 @@ use super::scale::Scale;
 use super::units;
 use super::view::View;
 use crate::telemetry::{Sample, Slots};
-use pipemill_channel::{Stage, Totals};
+use pipemill_channel::{Stage, StatsSnapshot};
 
 /// Steps of a plot, at most.
 const STEPS: usize = 120;
@@ -19,13 +19,13 @@ const ROWS: usize = 20;
 const MARKS: usize = 60;
 
 /// What was done between two samples.
-struct Step {
-    did: Totals,
+struct SourceEvent {
+    did: StatsSnapshot,
     /// At its end.
     slots: Slots,
 }
 
-impl Step {
+impl SourceEvent {
     fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.did.time().as_secs_f64().max(1e-9)
     }
@@ -38,7 +38,7 @@ impl Step {
 /// Steps of about the same length, and the seconds of their edges.
 struct Steps {
     edges: Vec<f64>,
-    steps: Vec<Step>,
+    steps: Vec<SourceEvent>,
 }
 
 impl Steps {
@@ -58,14 +58,14 @@ impl Steps {
             }
         }
         let edges = chosen.iter().map(|sample| sample.totals.time().as_secs_f64()).collect();
-        let step = |two: &[&Sample]| Step {
+        let step = |two: &[&Sample]| SourceEvent {
             did: two[1].totals.since(&two[0].totals),
             slots: two[1].slots,
         };
         Self { edges, steps: chosen.windows(2).map(step).collect() }
     }
 
-    fn spans(&self) -> impl Iterator<Item = (String, &Step)> {
+    fn spans(&self) -> impl Iterator<Item = (String, &SourceEvent)> {
         let time = |seconds| units::time(Duration::from_secs_f64(seconds));
         let span = move |edges: &[f64]| format!("{} – {}", time(edges[0]), time(edges[1]));
         self.edges.windows(2).map(span).zip(&self.steps)
@@ -120,7 +120,7 @@ fn rate(
     title: &str,
     class: &str,
     unit: &str,
-    of: impl Fn(&Totals) -> u64,
+    of: impl Fn(&StatsSnapshot) -> u64,
     mean: String,
 ) {
     let values: Vec<_> = steps.steps.iter().map(|step| step.per_second(of(&step.did))).collect();
@@ -139,18 +139,19 @@ fn rate(
     plot.write(page);
 }
 
-fn stages(page: &mut String, steps: &Steps, marks: &[Mark], totals: &Totals) {
+fn stages(page: &mut String, steps: &Steps, marks: &[Mark], totals: &StatsSnapshot) {
     let words = |part: &dyn Fn(Stage) -> f64| {
         let word = |stage: Stage| format!("{} {}", stage.word(), units::percent(part(stage)));
         Stage::ALL.map(word).join(", ")
     };
-    let whole = Step { did: *totals, slots: Slots::default() };
+    let whole = SourceEvent { did: *totals, slots: Slots::default() };
     let layer = |stage: Stage| Layer {
         class: stage.word(),
         name: stage.word(),
         values: steps.steps.iter().map(|step| step.part(stage)).collect(),
     };
-    let tip = |(span, step): (String, &Step)| format!("{span}: {}", words(&|s| step.part(s)));
+    let tip =
+        |(span, step): (String, &SourceEvent)| format!("{span}: {}", words(&|s| step.part(s)));
     let plot = Plot {
         title: "Where the time went",
         summary: words(&|stage| whole.part(stage)),
@@ -177,11 +178,11 @@ fn slots(page: &mut String, steps: &Steps, marks: &[Mark]) {
         name,
         values: steps.steps.iter().map(|step| f64::from(of(&step.slots))).collect(),
     };
-    let tip = |(span, step): (String, &Step)| {
+    let tip = |(span, step): (String, &SourceEvent)| {
         let said = states.map(|(_, name, of)| format!("{} {name}", of(&step.slots)));
         format!("{span}: {}, {} free", said.join(", "), step.slots.free)
     };
-    let full = |step: &&Step| step.slots.free == 0;
+    let full = |step: &&SourceEvent| step.slots.free == 0;
     let plot = Plot {
         title: "Slots in use",
         summary: format!(
@@ -227,7 +228,7 @@ mod tests {
 
     fn sample(millis: u64) -> Sample {
         let source = Duration::from_millis(millis);
-        let totals = Totals { source, bytes: 1000 * millis, ..Totals::default() };
+        let totals = StatsSnapshot { source, bytes: 1000 * millis, ..StatsSnapshot::default() };
         Sample { totals, slots: Slots::default() }
     }
 

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use super::markup::{Prose, Text};
 use super::view::View;
 use super::{channel, units};
-use crate::telemetry::Verdict;
+use crate::telemetry::Bottleneck;
 
 /// A run that is over.
 pub(super) struct Run<'a> {
@@ -33,7 +33,7 @@ impl Run<'_> {
         self.head(&mut page);
         self.top(&mut page);
         if self.channels.len() > 1 {
-            self.overview(&mut page);
+            self.host_state(&mut page);
         }
         for (number, view) in self.channels.iter().enumerate() {
             channel::write(&mut page, number, view);
@@ -101,7 +101,7 @@ impl Run<'_> {
         }
     }
 
-    fn overview(&self, page: &mut String) {
+    fn host_state(&self, page: &mut String) {
         page.push_str(
             "<section><h2>Channels</h2>\n<div class=\"wide\" role=\"region\" \
              aria-label=\"Channels\" tabindex=\"0\"><table class=\"overview\">\n<thead><tr>\
@@ -122,7 +122,7 @@ impl Run<'_> {
                 units::counted(totals.records),
                 units::scaled(totals.bytes as f64, "B"),
                 units::scaled(totals.bytes as f64 / seconds, "B/s"),
-                Verdict::of(totals).map_or("–", |verdict| verdict.stage.word()),
+                Bottleneck::of(totals).map_or("–", |bottleneck| bottleneck.stage.word()),
             );
             channel::write_shares(page, totals);
             page.push_str("</td></tr>\n");

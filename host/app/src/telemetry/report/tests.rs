@@ -6,19 +6,19 @@ use super::page::Run;
 use super::view::{End, View};
 use crate::config::fifo_source;
 use crate::telemetry::{Sample, Slots};
-use pipemill_channel::{DECODE_BUCKETS, Epoch, Failure, Totals};
-use pipemill_types::{ErrorKind, Fault};
+use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
+use pipemill_types::{ErrorKind, Fault, Position};
 
 const HOSTILE: &str =
     "</td></pre></style></title>\"'><script>alert(1)</script><img src=x onerror=alert(1)>";
 
-fn totals(seconds: u64) -> Totals {
-    Totals {
+fn totals(seconds: u64) -> StatsSnapshot {
+    StatsSnapshot {
         bytes: 250_000_000 * seconds,
         records: 12_345 * seconds,
         batches: 9 * seconds,
         objects: seconds,
-        bad_places: 0,
+        decode_errors: 0,
         source: Duration::from_secs(seconds) / 5,
         decoder: Duration::from_secs(seconds) * 3 / 5,
         consumer: Duration::from_secs(seconds) / 5,
@@ -36,11 +36,11 @@ fn view() -> View {
         end: End::Ended,
         totals: totals(30),
         epochs: [0, 1]
-            .map(|number| Epoch { number, early: number == 1, totals: totals(10) })
+            .map(|number| EpochStats { number, early: number == 1, totals: totals(10) })
             .into(),
         calls,
         memory: 3 << 19,
-        bad_places: ErrorKind::ALL.map(|kind| (kind, 0)),
+        decode_errors: ErrorKind::ALL.map(|kind| (kind, 0)),
         samples: (0..=30).map(|at| Sample { totals: totals(at), slots }).collect(),
     }
 }
@@ -93,22 +93,24 @@ fn tells_what_was_done() {
 }
 
 #[test]
-fn tells_of_failures_and_bad_places() {
+fn shows_failures_and_decode_errors() {
     let mut failed = view();
     let fault = Fault::new(ErrorKind::Decode, "expected int32, found \"x\"", "look");
     failed.end = End::Failed(Failure {
         fault,
         channel: "train".into(),
-        epoch: 3,
-        object: Some("part-7".into()),
-        offset: Some(1_000_000),
-        record: Some(17),
+        position: Position {
+            epoch: 3,
+            object: Some("part-7".into()),
+            offset: Some(1_000_000),
+            record: Some(17),
+        },
         decoder: "csv".into(),
         bytes: vec![0x78, 0x2c],
         missing: false,
     });
-    failed.totals.bad_places = 5;
-    failed.bad_places[ErrorKind::TooLarge as usize].1 = 5;
+    failed.totals.decode_errors = 5;
+    failed.decode_errors[ErrorKind::TooLarge as usize].1 = 5;
     let page = page(&[failed, view()], 65, "why");
     has(
         &page,
@@ -135,7 +137,7 @@ fn says_which_signal_ended_it_and_needs_no_channels() {
 fn a_run_of_no_time_is_no_trouble() {
     let empty = View {
         end: End::CutOff,
-        totals: Totals::default(),
+        totals: StatsSnapshot::default(),
         epochs: Vec::new(),
         calls: Default::default(),
         memory: 0,
@@ -153,10 +155,7 @@ fn nothing_that_comes_from_outside_breaks_out() {
     view.end = End::Failed(Failure {
         fault: Fault::new(ErrorKind::Decode, HOSTILE, HOSTILE),
         channel: HOSTILE.into(),
-        epoch: 0,
-        object: Some(HOSTILE.into()),
-        offset: None,
-        record: None,
+        position: Position { epoch: 0, object: Some(HOSTILE.into()), offset: None, record: None },
         decoder: HOSTILE.into(),
         bytes: Vec::new(),
         missing: false,

@@ -1,8 +1,8 @@
 //! A channel as the page shows it: plain data, taken when the run is over.
 
 use crate::config::{Pattern, Source, s3};
-use crate::telemetry::{Sample, State, Watched};
-use pipemill_channel::{DECODE_BUCKETS, Epoch, Failure, Totals};
+use crate::telemetry::{ChannelHandle, Sample, State};
+use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
 use pipemill_types::ErrorKind;
 
 /// How a channel ended.
@@ -31,35 +31,35 @@ pub(super) struct View {
     pub(super) decoder: String,
     pub(super) source: Source,
     pub(super) end: End,
-    pub(super) totals: Totals,
+    pub(super) totals: StatsSnapshot,
     /// Those that have ended.
-    pub(super) epochs: Vec<Epoch>,
+    pub(super) epochs: Vec<EpochStats>,
     pub(super) calls: [u64; DECODE_BUCKETS.len() + 1],
     /// Bytes of the decoder's memory.
     pub(super) memory: u64,
-    pub(super) bad_places: [(ErrorKind, u64); ErrorKind::ALL.len()],
+    pub(super) decode_errors: [(ErrorKind, u64); ErrorKind::ALL.len()],
     pub(super) samples: Vec<Sample>,
 }
 
 impl View {
-    pub(super) fn of(channel: &Watched, samples: Vec<Sample>) -> Self {
+    pub(super) fn of(channel: &ChannelHandle, samples: Vec<Sample>) -> Self {
         let end = match channel.state() {
             State::Running => End::CutOff,
             State::Ended => End::Ended,
             State::Stopped => End::Stopped,
             State::Failed(failure) => End::Failed(failure.clone()),
         };
-        let meter = &channel.meter;
+        let stats = &channel.stats;
         Self {
             name: channel.name.clone(),
             decoder: channel.decoder.clone(),
             source: channel.source.clone(),
             end,
-            totals: meter.totals(),
-            epochs: meter.epochs(),
-            calls: meter.calls(),
-            memory: meter.decoder_memory(),
-            bad_places: meter.bad_places(),
+            totals: stats.snapshot(),
+            epochs: stats.epochs(),
+            calls: stats.calls(),
+            memory: stats.decoder_memory(),
+            decode_errors: stats.decode_errors(),
             samples,
         }
     }
@@ -74,12 +74,12 @@ impl View {
                 format!("files in {}", folder.display())
             }
             Source::S3(settings) => match &settings.what {
-                s3::What::Prefixes(addresses) | s3::What::Objects(addresses) => {
+                s3::Selection::Prefixes(addresses) | s3::Selection::Objects(addresses) => {
                     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 }
-                s3::What::Named(address)
-                | s3::What::Manifest(address)
-                | s3::What::Augmented { manifest: address, .. } => address.to_string(),
+                s3::Selection::Named(address)
+                | s3::Selection::Manifest(address)
+                | s3::Selection::Augmented { manifest: address, .. } => address.to_string(),
             },
             Source::Stdin { .. } => "standard input".to_owned(),
         }
@@ -87,7 +87,7 @@ impl View {
 
     /// What was done behind the last epoch that has ended, if anything was; none also where there were so many epochs
     /// that not all of them are remembered.
-    pub(super) fn rest(&self) -> Option<Totals> {
+    pub(super) fn rest(&self) -> Option<StatsSnapshot> {
         let mut rest = self.totals;
         for (at, epoch) in (0..).zip(&self.epochs) {
             let first = self.epochs.first()?.number;
@@ -98,6 +98,6 @@ impl View {
             }
             rest = rest.since(done);
         }
-        (rest.bytes > 0 || rest.bad_places > 0).then_some(rest)
+        (rest.bytes > 0 || rest.decode_errors > 0).then_some(rest)
     }
 }

@@ -18,7 +18,9 @@ use std::{io, mem};
 
 use pipemill_ring::host::BatchEvent;
 
-use super::watched::Watched;
+use pipemill_channel::Observer;
+
+use super::channel_handle::ChannelHandle;
 use buffer::Buffer;
 use json::{Out, Row};
 use slots::Slots;
@@ -59,21 +61,25 @@ impl Trace {
         }
     }
 
-    /// Follows these channels, which have not begun.
-    pub fn watch(&mut self, channels: &[Arc<Watched>]) {
-        let State::New(file) = mem::replace(&mut self.state, State::Over) else { return };
+    /// Follows these channels, which have not begun: gives the observer of each, in their order.
+    pub fn watch(&mut self, channels: &[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>> {
+        let State::New(file) = mem::replace(&mut self.state, State::Over) else {
+            return Vec::new();
+        };
         let began = Instant::now();
         let mut out = Out::new(file);
-        let mut lines: Vec<_> =
-            (0..).zip(channels).map(|(at, channel)| Line::new(at, channel, &mut out)).collect();
+        let new =
+            |(at, channel): (Row, &Arc<ChannelHandle>)| TracedChannel::new(at, channel, &mut out);
+        let mut traced: Vec<_> = (0..).zip(channels).map(new).collect();
+        let observers = traced.iter().map(TracedChannel::observer).collect();
         let (stop, stopped) = channel();
         let work = move || {
             loop {
                 let over = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
-                lines.iter_mut().for_each(|line| line.write(began, &mut out));
+                traced.iter_mut().for_each(|channel| channel.write(began, &mut out));
                 if over {
                     let now = nanos(began, Instant::now());
-                    lines.iter_mut().for_each(|line| line.finish(now, &mut out));
+                    traced.iter_mut().for_each(|channel| channel.finish(now, &mut out));
                     return out.finish();
                 }
                 out.flush();
@@ -83,6 +89,7 @@ impl Trace {
             Ok(writer) => self.state = State::Writing { stop, writer },
             Err(error) => log::warn!("there will be no trace: {error}"),
         }
+        observers
     }
 
     /// The run is over. A trace that can't be written is a warning.
@@ -105,21 +112,20 @@ impl Trace {
 }
 
 /// A channel, and how far it is written.
-struct Line {
+struct TracedChannel {
     did: Arc<track::Heap>,
     ring: Arc<slots::Heap>,
     track: Track,
     slots: Slots,
     /// Kept, so that nothing need be allocated.
-    spare_did: Vec<(Instant, track::Heard)>,
+    spare_did: Vec<(Instant, track::Recorded)>,
     spare_seen: Vec<(Instant, BatchEvent)>,
 }
 
-impl Line {
-    fn new(at: Row, channel: &Watched, out: &mut Out) -> Self {
+impl TracedChannel {
+    fn new(at: Row, channel: &ChannelHandle, out: &mut Out) -> Self {
         let row = 1 + at * Track::ROWS;
         let (did, ring) = (Arc::new(Buffer::new()), Arc::new(Buffer::new()));
-        channel.meter.show(Box::new(track::Ear(did.clone())));
         channel.ring.set_observer(Box::new(slots::Ear(ring.clone())));
         Self {
             did,
@@ -129,6 +135,10 @@ impl Line {
             spare_did: Buffer::room(),
             spare_seen: Buffer::room(),
         }
+    }
+
+    fn observer(&self) -> Box<dyn Observer> {
+        Box::new(track::EventRecorder(self.did.clone()))
     }
 
     /// Writes what has happened since.

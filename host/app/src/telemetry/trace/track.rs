@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::buffer::Buffer;
 use super::json::{Out, Row};
-use pipemill_channel::{Act, Stage, Witness};
+use pipemill_channel::{Event, Observer, Stage};
 use pipemill_types::ErrorKind;
 
 /// What was heard, to be kept for the writer.
-pub(super) enum Heard {
+pub(super) enum Recorded {
     Enter(Stage),
     Stop,
     Read(usize),
@@ -20,30 +20,32 @@ pub(super) enum Heard {
     Object { epoch: u32, name: Box<str> },
     ObjectEnd,
     EpochEnd { number: u32, early: bool },
-    BadPlace(ErrorKind),
+    DecodeError(ErrorKind),
     Failed(Box<str>),
 }
 
 /// What a channel's thread has said.
-pub(super) type Heap = Buffer<(Instant, Heard)>;
+pub(super) type Heap = Buffer<(Instant, Recorded)>;
 
 /// Hears in the channel's thread.
-pub(super) struct Ear(pub(super) Arc<Heap>);
+pub(super) struct EventRecorder(pub(super) Arc<Heap>);
 
-impl Witness for Ear {
-    fn saw(&self, at: Instant, act: Act<'_>) {
-        let heard = match act {
-            Act::Enter(stage) => Heard::Enter(stage),
-            Act::Stop => Heard::Stop,
-            Act::Read(bytes) => Heard::Read(bytes),
-            Act::Placed(records) => Heard::Placed(records),
-            Act::Object { epoch, name } => Heard::Object { epoch, name: name.into() },
-            Act::ObjectEnd => Heard::ObjectEnd,
-            Act::EpochEnd { number, early } => Heard::EpochEnd { number, early },
-            Act::BadPlace(kind) => Heard::BadPlace(kind),
-            Act::Failed(failure) => Heard::Failed(failure.to_string().into()),
+impl Observer for EventRecorder {
+    fn event(&self, at: Instant, event: &Event<'_>) {
+        let recorded = match *event {
+            Event::StageBegins(stage) => Recorded::Enter(stage),
+            Event::Stopped => Recorded::Stop,
+            Event::BytesRead(bytes) => Recorded::Read(bytes),
+            Event::RecordsDecoded(records) => Recorded::Placed(records),
+            Event::ObjectBegins { epoch, name } => Recorded::Object { epoch, name: name.into() },
+            Event::ObjectEnds => Recorded::ObjectEnd,
+            Event::EpochEnds(epoch) => {
+                Recorded::EpochEnd { number: epoch.number, early: epoch.early }
+            }
+            Event::DecodeErrorSkipped { failure, .. } => Recorded::DecodeError(failure.fault.kind),
+            Event::Failed(failure) => Recorded::Failed(failure.to_string().into()),
         };
-        self.0.push((at, heard));
+        self.0.push((at, recorded));
     }
 }
 
@@ -85,42 +87,42 @@ impl Track {
         }
     }
 
-    pub(super) fn hear(&mut self, at: u64, heard: Heard, out: &mut Out) {
+    pub(super) fn hear(&mut self, at: u64, recorded: Recorded, out: &mut Out) {
         self.last = at;
-        match heard {
-            Heard::Enter(stage) => {
+        match recorded {
+            Recorded::Enter(stage) => {
                 self.epoch_from.get_or_insert(at);
                 if self.stage.is_none_or(|(now, _)| now != stage) {
                     self.end_stage(at, out);
                     self.stage = Some((stage, at));
                 }
             }
-            Heard::Stop => {
+            Recorded::Stop => {
                 self.end_stage(at, out);
                 self.end_object(at, out);
             }
-            Heard::Read(bytes) => {
+            Recorded::Read(bytes) => {
                 self.read += bytes as u64;
                 self.fresh += bytes as u64;
             }
-            Heard::Placed(records) => self.end_call(records as u64, out),
-            Heard::Object { epoch, name } => {
+            Recorded::Placed(records) => self.end_call(records as u64, out),
+            Recorded::Object { epoch, name } => {
                 self.end_object(at, out);
                 self.object = Some((at, epoch, name));
             }
-            Heard::ObjectEnd => self.end_object(at, out),
-            Heard::EpochEnd { number, early } => {
+            Recorded::ObjectEnd => self.end_object(at, out),
+            Recorded::EpochEnd { number, early } => {
                 self.end_object(at, out);
                 if let Some(from) = self.epoch_from.replace(at) {
                     let name = format!("epoch {number}");
                     out.span(self.row + 2, &name, from, at, &json!({ "early": early }));
                 }
             }
-            Heard::BadPlace(kind) => {
+            Recorded::DecodeError(kind) => {
                 let args = json!({ "kind": kind.word() });
-                out.instant(self.row, "bad place passed over", at, &args);
+                out.instant(self.row, "decode error skipped", at, &args);
             }
-            Heard::Failed(message) => {
+            Recorded::Failed(message) => {
                 out.instant(self.row, "failed", at, &json!({ "message": message }));
             }
         }
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     /// What is written of these moments.
-    fn written(moments: Vec<(u64, Heard)>, lost: u64) -> Vec<Value> {
+    fn written(moments: Vec<(u64, Recorded)>, lost: u64) -> Vec<Value> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut out = Out::new(file.reopen().unwrap());
         let mut track = Track::new(1, "train", &mut out);
@@ -203,14 +205,14 @@ mod tests {
     fn a_call_is_told_with_its_records() {
         let events = written(
             vec![
-                (1_000, Heard::Enter(Stage::Source)),
-                (1_100, Heard::Object { epoch: 2, name: "a\"b".into() }),
-                (1_500, Heard::Read(70)),
-                (2_001, Heard::Enter(Stage::Decoder)),
-                (3_000, Heard::Enter(Stage::Consumer)),
-                (3_100, Heard::Placed(7)),
-                (3_200, Heard::Enter(Stage::Consumer)),
-                (4_000, Heard::Stop),
+                (1_000, Recorded::Enter(Stage::Source)),
+                (1_100, Recorded::Object { epoch: 2, name: "a\"b".into() }),
+                (1_500, Recorded::Read(70)),
+                (2_001, Recorded::Enter(Stage::Decoder)),
+                (3_000, Recorded::Enter(Stage::Consumer)),
+                (3_100, Recorded::Placed(7)),
+                (3_200, Recorded::Enter(Stage::Consumer)),
+                (4_000, Recorded::Stop),
             ],
             0,
         );
@@ -231,7 +233,7 @@ mod tests {
 
     #[test]
     fn behind_a_gap_nothing_is_made_up() {
-        let events = written(vec![(1_000, Heard::Enter(Stage::Source))], 3);
+        let events = written(vec![(1_000, Recorded::Enter(Stage::Source))], 3);
         assert_eq!(events.len(), 1, "no span whose end is not known: {events:?}");
         assert_eq!(events[0]["name"], "events were dropped");
         assert_eq!(events[0]["args"], json!({ "events": 3 }));

@@ -11,57 +11,57 @@ use log::Level;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pipemill_ring::host::Ring;
 
-use super::Line;
+use super::PreparedChannel;
 use crate::ring_sink::{RingSink, report};
 use crate::telemetry::State;
 use pipemill_channel::Failure;
 use pipemill_source::Stop;
 use pipemill_types::log::log_with;
 
-enum News {
+enum WorkerEvent {
     Failed(Arc<Ring>, Box<Failure>),
     Ended,
 }
 
 /// The channels at work.
-pub(super) struct Mills {
+pub(super) struct ChannelThreads {
     rings: Vec<Arc<Ring>>,
     stop: Stop,
     /// When they are stopped, consumers are told that this is the end.
     tell: Arc<AtomicBool>,
-    news: Receiver<News>,
-    /// Readable when there is news.
-    bell: Arc<EventFd>,
+    events: Receiver<WorkerEvent>,
+    /// Readable when there is events.
+    wakeup: Arc<EventFd>,
     at_work: usize,
     failed: Vec<(Arc<Ring>, Failure)>,
 }
 
-impl Mills {
-    pub(super) fn start(lines: Vec<Line>, stop: Stop) -> io::Result<Self> {
-        let (sender, news) = channel();
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let rings = lines.iter().map(|line| line.watched.ring.clone()).collect();
-        let (bell, tell) = (Arc::new(bell), Arc::new(AtomicBool::new(false)));
+impl ChannelThreads {
+    pub(super) fn start(lines: Vec<PreparedChannel>, stop: Stop) -> io::Result<Self> {
+        let (sender, events) = channel();
+        let wakeup = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let rings = lines.iter().map(|line| line.channel_handle.ring.clone()).collect();
+        let (wakeup, tell) = (Arc::new(wakeup), Arc::new(AtomicBool::new(false)));
         let mut at_work = 0;
         for line in lines {
             let name = format!("mill-{}", line.channel.name);
-            let teller = Teller { news: sender.clone(), bell: bell.clone() };
+            let notifier = Notifier { events: sender.clone(), wakeup: wakeup.clone() };
             let (stop, tell) = (stop.clone(), tell.clone());
-            let work = move || serve(line, &teller, &stop, &tell);
+            let work = move || serve(line, &notifier, &stop, &tell);
             thread::Builder::new().name(name).spawn(work)?;
             at_work += 1;
         }
-        Ok(Self { rings, stop, tell, news, bell, at_work, failed: Vec::new() })
+        Ok(Self { rings, stop, tell, events, wakeup, at_work, failed: Vec::new() })
     }
 
     /// Takes what they have told.
     pub(super) fn hear(&mut self) {
         // Nothing to read: it was not rung.
-        let _ = self.bell.read();
-        for news in self.news.try_iter() {
-            match news {
-                News::Failed(ring, failure) => self.failed.push((ring, *failure)),
-                News::Ended => self.at_work -= 1,
+        let _ = self.wakeup.read();
+        for events in self.events.try_iter() {
+            match events {
+                WorkerEvent::Failed(ring, failure) => self.failed.push((ring, *failure)),
+                WorkerEvent::Ended => self.at_work -= 1,
             }
         }
     }
@@ -109,44 +109,44 @@ impl Mills {
     }
 }
 
-impl AsFd for Mills {
+impl AsFd for ChannelThreads {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 }
 
 /// A channel's thread's way to tell. Its end it tells even if it panics.
-struct Teller {
-    news: Sender<News>,
-    bell: Arc<EventFd>,
+struct Notifier {
+    events: Sender<WorkerEvent>,
+    wakeup: Arc<EventFd>,
 }
 
-impl Teller {
-    fn tell(&self, news: News) {
+impl Notifier {
+    fn tell(&self, events: WorkerEvent) {
         // Nobody listens any more where the run is over.
-        let _ = self.news.send(news);
-        let _ = self.bell.write(1);
+        let _ = self.events.send(events);
+        let _ = self.wakeup.write(1);
     }
 }
 
-impl Drop for Teller {
+impl Drop for Notifier {
     fn drop(&mut self) {
-        self.tell(News::Ended);
+        self.tell(WorkerEvent::Ended);
     }
 }
 
 /// One channel from its start to the last ACK, or to its failure.
-fn serve(line: Line, teller: &Teller, stop: &Stop, tell: &AtomicBool) {
-    let Line { channel, watched } = line;
-    let ring = watched.ring.clone();
+fn serve(line: PreparedChannel, notifier: &Notifier, stop: &Stop, tell: &AtomicBool) {
+    let PreparedChannel { mut channel, channel_handle } = line;
+    let ring = channel_handle.ring.clone();
     let mut sink = RingSink::new(ring.clone(), channel.plugin.name());
-    let outcome = channel.run(&mut sink, &watched.meter);
-    watched.end(outcome);
-    match watched.state() {
+    let outcome = channel.run(&mut sink, &channel_handle.stats);
+    channel_handle.end(outcome);
+    match channel_handle.state() {
         State::Failed(failure) => {
             log_with(Level::Error, failure, format_args!("{failure}"));
             ring.fail(report(failure));
-            teller.tell(News::Failed(ring, Box::new(failure.clone())));
+            notifier.tell(WorkerEvent::Failed(ring, Box::new(failure.clone())));
         }
         // A source that was stopped while it waited looks as if it was at its end.
         _ if stop.is_asked() => {
@@ -160,5 +160,5 @@ fn serve(line: Line, teller: &Teller, stop: &Stop, tell: &AtomicBool) {
             ring.wait_drained(None);
         }
     }
-    watched.meter.stop();
+    channel.stop(&channel_handle.stats);
 }

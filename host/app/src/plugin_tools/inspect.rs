@@ -2,13 +2,13 @@
 
 use wasmparser::{Parser, Payload};
 
-use super::reading::Subject;
+use super::decode_run::PluginUnderTest;
 use pipemill_decode::{Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream};
 use pipemill_types::{Field, StreamInfo};
 
 /// All that can be said of a plugin without data.
 #[derive(Debug)]
-pub struct Look {
+pub struct Inspection {
     /// Its file's SHA-256.
     pub digest: Digest,
     /// Its file's size in bytes.
@@ -42,9 +42,9 @@ pub struct Remark {
 /// From this size on a plugin takes noticeably long to compile.
 const LARGE: usize = 2 << 20;
 
-impl Look {
+impl Inspection {
     /// Looks through a plugin and its file.
-    pub fn at(subject: &Subject, file: &[u8]) -> Self {
+    pub fn at(subject: &PluginUnderTest, file: &[u8]) -> Self {
         let plugin = &subject.plugin;
         let schema = schema(subject);
         let mut remarks = Vec::new();
@@ -84,7 +84,7 @@ fn advice(text: impl Into<String>) -> Remark {
     Remark { fatal: false, text: text.into() }
 }
 
-fn schema(subject: &Subject) -> Result<Option<Vec<Field>>, String> {
+fn schema(subject: &PluginUnderTest) -> Result<Option<Vec<Field>>, String> {
     let info = StreamInfo {
         channel: "test".to_owned(),
         epoch: 0,

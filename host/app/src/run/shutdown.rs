@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::grace::Grace;
+use super::fail_grace::Grace;
 
 /// The same request comes twice within so long where it is sent to a process and to its group, as
 /// `timeout` does. A person takes longer.
@@ -13,7 +13,7 @@ const REMNANTS: Duration = Duration::from_secs(5);
 
 /// How long the command is waited for.
 #[derive(Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     /// From the request to end to SIGKILL.
     pub(super) stop: Duration,
     /// From a channel's failure to the request to end.
@@ -40,8 +40,8 @@ enum Phase {
 }
 
 /// How far the end of a run with a command has come.
-pub(super) struct Ending {
-    patience: Patience,
+pub(super) struct Shutdown {
+    timeouts: Timeouts,
     phase: Phase,
     /// When somebody asked for it.
     asked: Option<Instant>,
@@ -49,9 +49,9 @@ pub(super) struct Ending {
     by_failure: bool,
 }
 
-impl Ending {
-    pub(super) fn new(patience: Patience) -> Self {
-        Self { patience, phase: Phase::Serving, asked: None, by_failure: false }
+impl Shutdown {
+    pub(super) fn new(timeouts: Timeouts) -> Self {
+        Self { timeouts, phase: Phase::Serving, asked: None, by_failure: false }
     }
 
     /// Somebody asks for the end: SIGTERM or SIGINT.
@@ -66,7 +66,7 @@ impl Ending {
         }
         match self.phase {
             Phase::Serving | Phase::Grace(_) => {
-                self.phase = Phase::Stopping { until: now + self.patience.stop };
+                self.phase = Phase::Stopping { until: now + self.timeouts.stop };
             }
             Phase::Stopping { .. } | Phase::Killed { .. } => {}
         }
@@ -77,7 +77,7 @@ impl Ending {
     pub(super) fn fail(&mut self, unread: usize, now: Instant) -> bool {
         let first = matches!(self.phase, Phase::Serving);
         if first {
-            self.phase = Phase::Grace(Grace::new(self.patience.fail, unread, now));
+            self.phase = Phase::Grace(Grace::new(self.timeouts.fail, unread, now));
         }
         first
     }
@@ -86,7 +86,7 @@ impl Ending {
     pub(super) fn leave(&mut self, now: Instant) -> Act {
         match self.phase {
             Phase::Serving | Phase::Grace(_) => {
-                self.phase = Phase::Stopping { until: now + REMNANTS.min(self.patience.stop) };
+                self.phase = Phase::Stopping { until: now + REMNANTS.min(self.timeouts.stop) };
                 Act::Terminate
             }
             // They were told with the command, and have as much time.
@@ -102,7 +102,7 @@ impl Ending {
         };
         match &self.phase {
             Phase::Grace(_) if grace_over => {
-                self.phase = Phase::Stopping { until: now + self.patience.stop };
+                self.phase = Phase::Stopping { until: now + self.timeouts.stop };
                 self.by_failure = true;
                 Act::Terminate
             }
@@ -150,8 +150,8 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    fn ending() -> (Ending, Instant) {
-        (Ending::new(Patience { stop: seconds(100), fail: seconds(10) }), Instant::now())
+    fn ending() -> (Shutdown, Instant) {
+        (Shutdown::new(Timeouts { stop: seconds(100), fail: seconds(10) }), Instant::now())
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Decodes an input that is in memory, in chosen pieces, and keeps all that can be seen of it.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pipemill_channel::{Batch, Channel, Failure, Halt, Meter, OnError, Outcome, Policy, Sink};
+use pipemill_channel::{
+    Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, Outcome, Sink,
+    StopReason,
+};
 use pipemill_decode::{Limits, Plugin};
-use pipemill_source::{Got, Input, Object, Source, SourceError, Step};
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, Field};
 
 /// The plugin that is tried, and how it is set.
 #[derive(Clone)]
-pub struct Subject {
+pub struct PluginUnderTest {
     /// The plugin.
     pub plugin: Plugin,
     /// Its options.
@@ -32,47 +35,53 @@ pub struct Record {
 
 /// All that can be seen of an input that was decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct DecodeRun {
     /// The fields of its records, if they became known.
     pub schema: Option<Arc<[Field]>>,
     /// Its records.
     pub records: Vec<Record>,
-    /// The places that could not be decoded: only the first, unless they are passed over.
-    pub bad: Vec<Failure>,
+    /// The decode errors: only the first one, unless they are skipped.
+    pub errors: Vec<Failure>,
 }
 
-impl Subject {
+impl PluginUnderTest {
     /// Decodes `input`, which comes in pieces of these sizes, and then all the rest. With `skip`, what
     /// can't be decoded is passed over.
-    pub fn read(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> Reading {
-        let bad = Arc::new(Mutex::new(Vec::new()));
-        let heed = {
-            let bad = bad.clone();
-            move |place: &Failure, _| {
-                if let Ok(mut bad) = bad.lock() {
-                    bad.push(place.clone());
-                }
-            }
-        };
+    pub fn read(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
+        let errors = Arc::new(Mutex::new(Vec::new()));
         let on_error = if skip { OnError::Skip } else { OnError::Fail };
-        let channel = Channel {
+        let mut channel = Channel {
             name: "test".to_owned(),
             source: Box::new(Once { input: Some(input.clone()), pieces: pieces.to_vec() }),
             plugin: self.plugin.clone(),
             options: self.options.clone(),
             limits: self.limits.clone(),
-            policy: Policy::new(on_error, u64::MAX).heeded(heed),
+            policy: ErrorPolicy::new(on_error, u64::MAX),
             max_record: self.max_record,
             linger: Duration::ZERO,
             offsets: true,
+            observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
         let mut keeper = Keeper::default();
-        let outcome = channel.run(&mut keeper, &Meter::default());
-        let mut bad = bad.lock().map(|mut bad| std::mem::take(&mut *bad)).unwrap_or_default();
+        let outcome = channel.run(&mut keeper, &ChannelStats::default());
+        let mut errors = errors.lock().map(|mut it| std::mem::take(&mut *it)).unwrap_or_default();
         if let Outcome::Failed(failure) = outcome {
-            bad.push(failure);
+            errors.push(failure);
         }
-        Reading { schema: keeper.schema, records: keeper.records, bad }
+        DecodeRun { schema: keeper.schema, records: keeper.records, errors }
+    }
+}
+
+/// Collects the decode errors that are skipped.
+struct ErrorCollector(Arc<Mutex<Vec<Failure>>>);
+
+impl Observer for ErrorCollector {
+    fn event(&self, _: Instant, event: &Event<'_>) {
+        if let Event::DecodeErrorSkipped { failure, .. } = *event
+            && let Ok(mut errors) = self.0.lock()
+        {
+            errors.push(failure.clone());
+        }
     }
 }
 
@@ -83,11 +92,11 @@ struct Once {
 }
 
 impl Source for Once {
-    fn next(&mut self) -> Result<Step, SourceError> {
-        let Some(bytes) = self.input.take() else { return Ok(Step::End) };
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        let Some(bytes) = self.input.take() else { return Ok(SourceEvent::End) };
         let pieces = std::mem::take(&mut self.pieces).into_iter();
         let input = Box::new(Pieces { bytes, at: 0, pieces });
-        Ok(Step::Object(Object { epoch: 0, name: "input".to_owned(), input }))
+        Ok(SourceEvent::Object(Object { epoch: 0, name: "input".to_owned(), input }))
     }
 
     fn end_epoch(&mut self) {}
@@ -100,16 +109,16 @@ struct Pieces {
 }
 
 impl Input for Pieces {
-    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
-            return Ok(Got::End);
+            return Ok(ReadOutcome::End);
         }
         let size = self.pieces.next().unwrap_or(rest.len()).max(1);
         let count = size.min(rest.len()).min(buf.len());
         buf[..count].copy_from_slice(&rest[..count]);
         self.at += count;
-        Ok(Got::Bytes(count))
+        Ok(ReadOutcome::Bytes(count))
     }
 }
 
@@ -126,11 +135,11 @@ struct Keeper {
 impl Sink for Keeper {
     type Memory = Vec<u8>;
 
-    fn memory(&mut self) -> Result<Vec<u8>, Halt> {
+    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; MEMORY])
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, Halt> {
+    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; payload])
     }
 
@@ -142,7 +151,7 @@ impl Sink for Keeper {
         self.schema = Some(fields.clone());
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), Halt> {
+    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
@@ -154,7 +163,7 @@ impl Sink for Keeper {
         Ok(())
     }
 
-    fn is_hungry(&self) -> bool {
+    fn has_demand(&self) -> bool {
         true
     }
 
@@ -162,7 +171,7 @@ impl Sink for Keeper {
         false
     }
 
-    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), Halt> {
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
         Ok(())
     }
 }

@@ -4,23 +4,23 @@
 use std::time::Duration;
 
 use crate::config::Source;
-use pipemill_channel::{Stage, Totals};
+use pipemill_channel::{Stage, StatsSnapshot};
 
 /// Less tells of the start more than of the run.
 const LEAST: Duration = Duration::from_millis(200);
 
 /// The stage that holds a channel back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Bottleneck {
     /// Which.
     pub stage: Stage,
     /// The part of the time that it took, in percent.
     pub percent: u32,
 }
 
-impl Verdict {
-    /// The verdict on what was done; none if it was too short to tell.
-    pub fn of(totals: &Totals) -> Option<Self> {
+impl Bottleneck {
+    /// The bottleneck on what was done; none if it was too short to tell.
+    pub fn of(totals: &StatsSnapshot) -> Option<Self> {
         let time = totals.time();
         if time < LEAST {
             return None;
@@ -78,20 +78,21 @@ mod tests {
     #[test]
     fn the_longest_wait_is_named() {
         let second = Duration::from_secs(1);
-        let verdict = |source, decoder, consumer| {
-            Verdict::of(&Totals { source, decoder, consumer, ..Totals::default() })
+        let bottleneck = |source, decoder, consumer| {
+            Bottleneck::of(&StatsSnapshot { source, decoder, consumer, ..StatsSnapshot::default() })
         };
-        let said = verdict(7 * second, second, 2 * second);
-        assert_eq!(said, Some(Verdict { stage: Stage::Source, percent: 70 }));
-        let said = verdict(second, 2 * second, second);
-        assert_eq!(said, Some(Verdict { stage: Stage::Decoder, percent: 50 }));
+        let said = bottleneck(7 * second, second, 2 * second);
+        assert_eq!(said, Some(Bottleneck { stage: Stage::Source, percent: 70 }));
+        let said = bottleneck(second, 2 * second, second);
+        assert_eq!(said, Some(Bottleneck { stage: Stage::Decoder, percent: 50 }));
     }
 
     #[test]
     fn there_is_none_on_less_than_a_fifth_of_a_second() {
-        let verdict = |source| Verdict::of(&Totals { source, ..Totals::default() });
-        assert_eq!(verdict(LEAST - Duration::from_nanos(1)), None);
-        assert_eq!(verdict(LEAST), Some(Verdict { stage: Stage::Source, percent: 100 }));
+        let bottleneck =
+            |source| Bottleneck::of(&StatsSnapshot { source, ..StatsSnapshot::default() });
+        assert_eq!(bottleneck(LEAST - Duration::from_nanos(1)), None);
+        assert_eq!(bottleneck(LEAST), Some(Bottleneck { stage: Stage::Source, percent: 100 }));
         assert_eq!(LEAST, Duration::from_millis(200));
     }
 }

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{State, Watched};
+use super::{ChannelHandle, State};
 use pipemill_source::Stop;
 
 /// A host at work.
-pub struct Overview {
+pub struct HostState {
     /// In the order of the configuration.
-    pub channels: Vec<Arc<Watched>>,
+    pub channels: Vec<Arc<ChannelHandle>>,
     began: Instant,
     began_at: SystemTime,
     stop: Stop,
 }
 
-impl Overview {
+impl HostState {
     /// A host that begins now. When `stop` is asked it is about to end.
-    pub fn new(channels: Vec<Arc<Watched>>, stop: Stop) -> Self {
+    pub fn new(channels: Vec<Arc<ChannelHandle>>, stop: Stop) -> Self {
         Self { channels, began: Instant::now(), began_at: SystemTime::now(), stop }
     }
 

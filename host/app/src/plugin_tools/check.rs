@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::reading::{Reading, Record, Subject};
+use super::decode_run::{DecodeRun, PluginUnderTest, Record};
 use crate::json;
 use pipemill_channel::Failure;
 use pipemill_types::{ErrorKind, Field, Scalar};
@@ -43,7 +43,7 @@ impl Case {
     ///
     /// # Errors
     /// What does not hold, in a line.
-    pub fn holds(&self, subject: &Subject, strict_end: bool) -> Result<(), String> {
+    pub fn holds(&self, subject: &PluginUnderTest, strict_end: bool) -> Result<(), String> {
         match self.check(subject)? {
             AtEnd::Short if strict_end => Err(CUT_SHORT.to_owned()),
             _ => Ok(()),
@@ -51,14 +51,14 @@ impl Case {
     }
 
     /// Checks the property; an error says in a line what does not hold.
-    pub(super) fn check(&self, subject: &Subject) -> Result<AtEnd, String> {
+    pub(super) fn check(&self, subject: &PluginUnderTest) -> Result<AtEnd, String> {
         match &self.property {
             Property::Pieces(pieces) => self.check_pieces(subject, pieces).map(|()| AtEnd::Sound),
             Property::Cut(at) => self.check_cut(subject, *at),
         }
     }
 
-    fn check_pieces(&self, subject: &Subject, pieces: &[usize]) -> Result<(), String> {
+    fn check_pieces(&self, subject: &PluginUnderTest, pieces: &[usize]) -> Result<(), String> {
         for skip in [false, true] {
             let whole = subject.read(&self.input, &[], skip);
             self.check_reading(&whole)?;
@@ -68,14 +68,14 @@ impl Case {
                 let skipping = if skip { ", bad places passed over" } else { "" };
                 return Err(format!("in pieces it gives something else{skipping}: {difference}"));
             }
-            if whole.bad.is_empty() {
+            if whole.errors.is_empty() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn check_cut(&self, subject: &Subject, at: usize) -> Result<AtEnd, String> {
+    fn check_cut(&self, subject: &PluginUnderTest, at: usize) -> Result<AtEnd, String> {
         let at = at.min(self.input.len());
         let whole = subject.read(&self.input, &[], false);
         let part = subject.read(&self.input[..at].into(), &[], false);
@@ -86,7 +86,7 @@ impl Case {
         match first {
             None => Ok(AtEnd::Sound),
             // Another error further on than the end of the part says nothing about it.
-            Some(record) if record + 1 == count && part.bad.is_empty() => Ok(AtEnd::Short),
+            Some(record) if record + 1 == count && part.errors.is_empty() => Ok(AtEnd::Short),
             Some(record) => {
                 let fields = part.schema.as_deref().unwrap_or_default();
                 let (invented, true_one) = (part.records.get(record), whole.records.get(record));
@@ -101,11 +101,11 @@ impl Case {
     }
 
     /// What must hold of any reading.
-    fn check_reading(&self, reading: &Reading) -> Result<(), String> {
+    fn check_reading(&self, reading: &DecodeRun) -> Result<(), String> {
         let of_decoder = |failure: &&Failure| {
             matches!(failure.fault.kind, ErrorKind::Plugin | ErrorKind::Limit | ErrorKind::Host)
         };
-        if let Some(failure) = reading.bad.iter().find(of_decoder) {
+        if let Some(failure) = reading.errors.iter().find(of_decoder) {
             let place =
                 failure.position.offset.map_or(String::new(), |at| format!(" at byte offset {at}"));
             return Err(format!("{}{place}", failure.fault.message));
@@ -147,7 +147,7 @@ fn wrong_value(field: &Field, value: &[u8]) -> Option<String> {
 }
 
 /// What differs first.
-fn difference(whole: &Reading, split: &Reading) -> Option<String> {
+fn difference(whole: &DecodeRun, split: &DecodeRun) -> Option<String> {
     let fields = whole.schema.as_deref().unwrap_or_default();
     let (a, b) = (&whole.records, &split.records);
     if whole.schema != split.schema && !(a.is_empty() && b.is_empty()) {
@@ -157,7 +157,7 @@ fn difference(whole: &Reading, split: &Reading) -> Option<String> {
         let (a, b) = (show(fields, a.get(at)), show(fields, b.get(at)));
         return Some(format!("record {at} is {b}; in one piece it is {a}"));
     }
-    let (a, b) = (whole.bad.iter(), split.bad.iter());
+    let (a, b) = (whole.errors.iter(), split.errors.iter());
     let differs = |(a, b): &(&Failure, &Failure)| {
         (a.position.offset, &a.fault.message) != (b.position.offset, &b.fault.message)
     };
@@ -177,7 +177,7 @@ fn difference(whole: &Reading, split: &Reading) -> Option<String> {
     }
     if a.len() != b.len() {
         let at = a.len().min(b.len());
-        let (a, b) = (told(whole.bad.get(at)), told(split.bad.get(at)));
+        let (a, b) = (told(whole.errors.get(at)), told(split.errors.get(at)));
         return Some(format!("error number {} is {b}; in one piece it is {a}", at + 1));
     }
     None

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 pub(super) struct Grace {
     until: Instant,
     unread: usize,
-    patience: Duration,
+    timeouts: Duration,
 }
 
 impl Grace {
     /// `unread`: what consumers have not ACKed yet.
-    pub(super) fn new(patience: Duration, unread: usize, now: Instant) -> Self {
-        Self { until: now + patience, unread, patience }
+    pub(super) fn new(timeouts: Duration, unread: usize, now: Instant) -> Self {
+        Self { until: now + timeouts, unread, timeouts }
     }
 
     pub(super) fn is_over(&mut self, unread: usize, now: Instant) -> bool {
         if unread != self.unread {
-            (self.unread, self.until) = (unread, now + self.patience);
+            (self.unread, self.until) = (unread, now + self.timeouts);
         }
         now >= self.until
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
-use super::reading::Subject;
-use pipemill_decode::{Answer, Stream, Watch};
+use super::decode_run::PluginUnderTest;
+use pipemill_decode::{CallProfiler, DecodeOutcome, Stream};
 use pipemill_types::{ErrorKind, Fault, StreamInfo};
 
 /// Bytes of a chunk, as in a channel.
@@ -37,7 +37,11 @@ pub struct Timing {
 ///
 /// # Errors
 /// What the decoder can't decode, or how it failed.
-pub fn time(subject: &Subject, input: &Arc<Vec<u8>>, patience: Duration) -> Result<Timing, Fault> {
+pub fn time(
+    subject: &PluginUnderTest,
+    input: &Arc<Vec<u8>>,
+    patience: Duration,
+) -> Result<Timing, Fault> {
     let records = pass(subject, input, None)?;
     let (mut passes, mut copies) = (Vec::new(), Vec::new());
     let until = Instant::now() + patience;
@@ -48,11 +52,11 @@ pub fn time(subject: &Subject, input: &Arc<Vec<u8>>, patience: Duration) -> Resu
         copies.push(copy(input));
     }
     // Watching costs time of its own, so it has a pass to itself, and gives shares only.
-    let watch = Arc::new(Watch::default());
+    let profiler = Arc::new(CallProfiler::default());
     let before = Instant::now();
-    pass(subject, input, Some(&watch))?;
+    pass(subject, input, Some(&profiler))?;
     let whole = before.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
-    let (guest, host) = watch.spent();
+    let (guest, host) = profiler.spent();
     let (guest, host) = (guest.as_secs_f64() / whole, host.as_secs_f64() / whole);
     Ok(Timing {
         bytes: input.len(),
@@ -72,7 +76,11 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 /// Decodes the whole input; answers how many records it has.
-fn pass(subject: &Subject, input: &Arc<Vec<u8>>, watch: Option<&Arc<Watch>>) -> Result<u64, Fault> {
+fn pass(
+    subject: &PluginUnderTest,
+    input: &Arc<Vec<u8>>,
+    profiler: Option<&Arc<CallProfiler>>,
+) -> Result<u64, Fault> {
     let info = StreamInfo {
         channel: "bench".to_owned(),
         epoch: 0,
@@ -81,8 +89,8 @@ fn pass(subject: &Subject, input: &Arc<Vec<u8>>, watch: Option<&Arc<Watch>>) -> 
         offsets: false,
     };
     let mut stream = Stream::open(&subject.plugin, &subject.options, &info, &subject.limits)?;
-    if let Some(watch) = watch {
-        stream.watch(watch.clone());
+    if let Some(profiler) = profiler {
+        stream.profile(profiler.clone());
     }
     let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = input.clone();
     let (mut at, mut want, mut records) = (0, CHUNK, 0);
@@ -92,11 +100,11 @@ fn pass(subject: &Subject, input: &Arc<Vec<u8>>, watch: Option<&Arc<Watch>>) -> 
         let answer = stream.decode(&bytes, at..to, end)?;
         records += stream.emitted().records as u64;
         match answer {
-            Answer::Bad { offset, message, .. } => {
+            DecodeOutcome::Bad { offset, message, .. } => {
                 let message = format!("at byte offset {}: {message}", at + offset);
                 return Err(Fault::new(ErrorKind::Decode, message, "measure with sound data"));
             }
-            Answer::Progress { consumed, need } => {
+            DecodeOutcome::Progress { consumed, need } => {
                 at += consumed;
                 if end && (at == input.len() || consumed == 0) {
                     return Ok(records);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::check::{Case, Property};
-use super::reading::Subject;
+use super::decode_run::PluginUnderTest;
 
 /// The smallest case found in `patience` that breaks its property, and how it does.
 pub(super) fn shrink(
-    subject: &Subject,
+    subject: &PluginUnderTest,
     case: Case,
     broken: String,
     patience: Duration,
@@ -26,7 +26,7 @@ pub(super) fn shrink(
 }
 
 struct Search<'a> {
-    subject: &'a Subject,
+    subject: &'a PluginUnderTest,
     until: Instant,
     case: Case,
     broken: String,

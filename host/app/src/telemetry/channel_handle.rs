@@ -7,7 +7,7 @@ use pipemill_ring::host::Ring;
 
 use super::summary;
 use crate::config::Source;
-use pipemill_channel::{Failure, Meter, Outcome};
+use pipemill_channel::{ChannelStats, Failure, Outcome};
 use pipemill_types::log::log_with;
 
 /// How a channel stands.
@@ -40,7 +40,7 @@ impl State<'_> {
 }
 
 /// A channel that is watched.
-pub struct Watched {
+pub struct ChannelHandle {
     /// Its name.
     pub name: String,
     /// Where its bytes come from, as configured.
@@ -48,35 +48,26 @@ pub struct Watched {
     /// The decoder's name.
     pub decoder: String,
     /// What it has done.
-    pub meter: Meter,
+    pub stats: ChannelStats,
     /// Where its records go.
     pub ring: Arc<Ring>,
     outcome: OnceLock<Outcome>,
 }
 
-impl Watched {
-    /// A channel that has not begun. Each of its epochs that ends is logged.
+impl ChannelHandle {
+    /// A channel that has not begun.
     pub fn new(name: &str, source: &Source, decoder: &str, ring: Arc<Ring>) -> Self {
-        let (told_name, told_source) = (name.to_owned(), source.clone());
-        let meter = Meter::telling(move |epoch| {
-            let fields: [&dyn kv::Source; 3] =
-                [&("channel", &told_name), &("epoch", epoch.number), &epoch.totals];
-            let line = summary::of_epoch(&told_name, &told_source, epoch);
-            log_with(Level::Info, &fields, format_args!("{line}"));
-        });
+        let stats = ChannelStats::default();
         let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
-        Self { name, source, decoder, meter, ring, outcome: OnceLock::new() }
+        Self { name, source, decoder, stats, ring, outcome: OnceLock::new() }
     }
 
     /// It has ended so: logs what it did.
     pub fn end(&self, outcome: Outcome) {
-        let totals = self.meter.totals();
+        let totals = self.stats.snapshot();
         let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
         let line = summary::of_channel(&self.name, &self.source, &totals, &outcome);
         log_with(Level::Info, &fields, format_args!("{line}"));
-        if let Outcome::Failed(failure) = &outcome {
-            self.meter.failed(failure);
-        }
         // It ends once.
         let _ = self.outcome.set(outcome);
     }

@@ -6,15 +6,15 @@
 use pipemill_types::{ABSENT, Column, Fault, Field};
 
 /// Bit of an offset in a [`Column`] that says: in the payload, not in the chunk.
-pub const MADE: u32 = 1 << 31;
+pub const IN_PAYLOAD: u32 = 1 << 31;
 /// Spans are turned into columns in blocks of so many records: a block of a few fields stays in the
 /// first cache.
 const BLOCK: usize = 512;
 
 /// All that one call emitted.
 #[derive(Debug, Default)]
-pub struct Emitted {
-    /// A column a field. Offsets count from the start of the chunk, or, with [`MADE`], of the payload.
+pub struct DecodedRecords {
+    /// A column a field. Offsets count from the start of the chunk, or, with [`IN_PAYLOAD`], of the payload.
     pub columns: Vec<Column>,
     /// Bytes that the decoder made.
     pub payload: Vec<u8>,
@@ -25,11 +25,11 @@ pub struct Emitted {
     /// Whether a field is absent.
     pub absent: bool,
     /// Whether a field lies in the payload, if only as an empty one.
-    pub made: bool,
+    pub has_payload: bool,
     /// Whether all fields lie in the payload.
-    pub all_made: bool,
+    pub all_in_payload: bool,
     /// Where in the chunk the last emitted span ends.
-    pub reached: u64,
+    pub end: u64,
     /// What each field's type says of its length.
     sizes: Vec<Size>,
 }
@@ -67,7 +67,7 @@ impl Size {
     }
 }
 
-impl Emitted {
+impl DecodedRecords {
     /// Forgets everything but the fields and the memory.
     pub(super) fn clear(&mut self) {
         for column in &mut self.columns {
@@ -78,9 +78,9 @@ impl Emitted {
         self.starts.clear();
         self.records = 0;
         self.absent = false;
-        self.made = false;
-        self.all_made = true;
-        self.reached = 0;
+        self.has_payload = false;
+        self.all_in_payload = true;
+        self.end = 0;
     }
 
     pub(super) fn set_fields(&mut self, fields: &[Field]) {
@@ -117,11 +117,11 @@ impl Emitted {
         }
         let base = self.payload.len();
         let made_end = base as u64 + payload.len() as u64;
-        if made_end >= u64::from(MADE) {
+        if made_end >= u64::from(IN_PAYLOAD) {
             return Err(Fault::contract("emitted 2 GiB of payload in a call"));
         }
         self.payload.extend_from_slice(payload);
-        let (chunk, payload, reached) = (chunk as u64, payload.len() as u64, self.reached);
+        let (chunk, payload, reached) = (chunk as u64, payload.len() as u64, self.end);
         let taken = if fields == 1 {
             self.take_single(chunk, spans, payload, base as u32)
         } else {
@@ -129,7 +129,7 @@ impl Emitted {
         };
         if let Err(fault) = taken.and_then(|()| self.check_sizes()) {
             self.forget_behind(base);
-            self.reached = reached;
+            self.end = reached;
             return Err(fault);
         }
         if want_starts {
@@ -184,7 +184,7 @@ impl Emitted {
         base: u32,
     ) -> Result<(), Fault> {
         let column = &mut self.columns[0];
-        let (mut reached, mut bad, mut made) = (self.reached, false, 0u64);
+        let (mut reached, mut bad, mut made) = (self.end, false, 0u64);
         let from = column.offsets.len();
         column.lengths.extend(spans.iter().map(|span| *span as u32));
         column.offsets.extend(spans.iter().map(|span| {
@@ -195,11 +195,11 @@ impl Emitted {
             offset as u32
         }));
         if made >> 63 == 0 {
-            self.all_made &= spans.is_empty();
+            self.all_in_payload &= spans.is_empty();
             if bad {
                 return Err(self.name_the_bad_one(chunk, spans, payload));
             }
-            self.reached = reached;
+            self.end = reached;
             return Ok(());
         }
         column.offsets.truncate(from);
@@ -216,27 +216,27 @@ impl Emitted {
         base: u32,
     ) -> Result<(), Fault> {
         let fields = self.columns.len();
-        let (before, mut bad) = (self.reached, false);
+        let (before, mut bad) = (self.end, false);
         for rows in spans.chunks(BLOCK * fields) {
             for row in rows.chunks_exact(fields) {
-                let (mut low, mut high) = (u64::MAX, self.reached);
+                let (mut low, mut high) = (u64::MAX, self.end);
                 for span in row {
                     let (offset, end) = (span >> 32, (span >> 32) + (span & 0xffff_ffff));
                     if *span >> 63 == 0 {
                         low = low.min(offset);
                         high = high.max(end);
                         bad |= end > chunk;
-                        self.all_made = false;
+                        self.all_in_payload = false;
                     } else if *span != u64::MAX {
-                        let end = end - u64::from(MADE);
+                        let end = end - u64::from(IN_PAYLOAD);
                         bad |= end > payload;
-                        self.made = true;
+                        self.has_payload = true;
                     } else {
                         self.absent = true;
                     }
                 }
-                bad |= low < self.reached;
-                self.reached = high;
+                bad |= low < self.end;
+                self.end = high;
             }
             for (field, column) in self.columns.iter_mut().enumerate() {
                 let of_field = rows[field..].iter().step_by(fields);
@@ -253,7 +253,7 @@ impl Emitted {
             }
         }
         if bad {
-            self.reached = before;
+            self.end = before;
             return Err(self.name_the_bad_one(chunk, spans, payload));
         }
         Ok(())
@@ -262,7 +262,7 @@ impl Emitted {
     /// The fast loops only know that something is wrong; this says what.
     fn name_the_bad_one(&self, chunk: u64, spans: &[u64], payload: u64) -> Fault {
         let fields = self.columns.len();
-        let mut reached = self.reached;
+        let mut reached = self.end;
         for (index, row) in spans.chunks(fields).enumerate() {
             let record = self.records + index;
             for span in row.iter().filter(|span| **span != u64::MAX) {

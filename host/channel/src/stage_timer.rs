@@ -1,5 +1,5 @@
-//! Where a channel's time goes: one clock that always runs, on one stage at a time, so that the stages' times
-//! add up to the whole. Written by the channel's thread, read by anybody at any time.
+//! Measures how long a channel's thread spends at each stage. One stage is timed at any moment, so the times add up to
+//! the whole. The channel's thread writes; any thread may read at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -29,18 +29,18 @@ impl Stage {
     }
 }
 
-/// In place of a stage while the clock stands.
-const STANDS: u64 = 3;
-/// In `now` while the writer changes it: no moment at any stage.
+/// In place of a stage while no stage is timed.
+const STOPPED: u64 = 3;
+/// The value of `now` while the writer changes it; no moment at any stage has this value.
 const CHANGING: u64 = u64::MAX;
 
-/// A clock for three stages.
+/// A timer for three stages: a seqlock with one writer.
 ///
-/// One thread writes. Order: it stores `CHANGING` to `now`, then, behind a release fence, what the stage that ends
-/// took, then, releasing, the new stage and its beginning to `now`. A reader that finds the same in `now` before
-/// (acquiring) and after (behind an acquire fence) has read times that belong together; otherwise it reads again,
-/// which the writer's few instructions make rare.
-pub(super) struct Clock {
+/// To change the stage, the writer stores `CHANGING` to `now`; then, after a release fence, the time of the stage that
+/// ends; then, with release, the new stage and its beginning to `now`. A reader loads `now` (acquire), then the times,
+/// then, after an acquire fence, `now` again. If both loads of `now` give the same moment, the times belong together.
+/// Otherwise it reads again; this is rare, because the writer needs only a few instructions.
+pub(super) struct StageTimer {
     origin: Instant,
     /// Nanoseconds from `origin` at which the stage began, times four, plus the stage.
     now: AtomicU64,
@@ -48,23 +48,25 @@ pub(super) struct Clock {
     spent: [AtomicU64; 3],
 }
 
-impl Clock {
-    /// It stands.
-    pub(super) fn new() -> Self {
-        Self { origin: Instant::now(), now: AtomicU64::new(STANDS), spent: Default::default() }
+impl Default for StageTimer {
+    /// A timer that is stopped.
+    fn default() -> Self {
+        Self { origin: Instant::now(), now: AtomicU64::new(STOPPED), spent: Default::default() }
     }
+}
 
-    /// A stage begins, and the one before it ends: how long that took. For the writing thread.
+impl StageTimer {
+    /// Begins a stage and ends the one before it. Returns how long that one took. For the writing thread.
     pub(super) fn enter(&self, stage: Stage) -> Duration {
         self.change(stage as u64)
     }
 
-    /// The stage ends, and no other begins. For the writing thread.
+    /// Ends the stage and begins none. For the writing thread.
     pub(super) fn stop(&self) {
-        self.change(STANDS);
+        self.change(STOPPED);
     }
 
-    /// When the stage began, or the clock was stopped. For the writing thread.
+    /// The moment at which the stage began, or the timer was stopped. For the writing thread.
     pub(super) fn since(&self) -> Instant {
         self.origin + Duration::from_nanos(self.now.load(Ordering::Relaxed) >> 2)
     }
@@ -82,7 +84,7 @@ impl Clock {
         Duration::from_nanos(took)
     }
 
-    /// The time of each stage, up to now, and the stage that it is at.
+    /// The time of each stage up to now, and the current stage; `None` if the timer is stopped.
     pub(super) fn read(&self) -> ([Duration; 3], Option<Stage>) {
         loop {
             let before = self.now.load(Ordering::Acquire);
@@ -114,33 +116,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_reads_finds_all_of_the_time_and_never_more() {
-        let clock = Clock::new();
+    fn a_reader_sees_all_of_the_elapsed_time_and_never_more() {
+        let timer = StageTimer::default();
         let over = AtomicBool::new(false);
         let began = Instant::now();
-        clock.enter(Stage::Source);
+        timer.enter(Stage::Source);
         let entered = Instant::now();
         thread::scope(|scope| {
             scope.spawn(|| {
                 for turn in 0..300_000 {
-                    clock.enter(Stage::ALL[turn % 3]);
+                    timer.enter(Stage::ALL[turn % 3]);
                 }
                 over.store(true, Ordering::Relaxed);
             });
             let mut last = Duration::ZERO;
             while !over.load(Ordering::Relaxed) {
                 let least = entered.elapsed();
-                let sum = clock.read().0.iter().sum::<Duration>();
+                let sum = timer.read().0.iter().sum::<Duration>();
                 assert!(sum >= least, "{sum:?} of {least:?}");
                 assert!(sum <= began.elapsed());
                 assert!(sum >= last, "{sum:?} after {last:?}");
                 last = sum;
             }
         });
-        clock.stop();
-        let (times, stage) = clock.read();
+        timer.stop();
+        let (times, stage) = timer.read();
         assert_eq!(stage, None);
         thread::sleep(Duration::from_millis(1));
-        assert_eq!(clock.read().0, times);
+        assert_eq!(timer.read().0, times);
     }
 }

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Task;
+use super::error::Trouble;
 use super::fetch::{Fetch, Target};
 use super::plan::{Plan, Planned, PlannedPiece, Planner};
-use super::trouble::Trouble;
 use super::window::{Permit, Reserved};
 use crate::SourceError;
 

@@ -8,9 +8,9 @@ const MOST: usize = 8_192;
 
 /// The bytes of epochs as they are read, once they are known. A source tells them, some epochs ahead of who asks.
 #[derive(Clone, Default)]
-pub struct Total(Arc<Mutex<BTreeMap<u32, u64>>>);
+pub struct TotalSize(Arc<Mutex<BTreeMap<u32, u64>>>);
 
-impl Total {
+impl TotalSize {
     /// The bytes of this epoch, if they are known. Earlier ones are forgotten.
     pub fn of(&self, epoch: u32) -> Option<u64> {
         let mut epochs = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,12 +8,12 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use super::check::{AtEnd, CUT_SHORT, Case, Property, fields_as_json, show};
-use super::reading::{Reading, Subject};
+use super::decode_run::{DecodeRun, PluginUnderTest};
 use super::shrink::shrink;
 
 /// How hard to try.
 #[derive(Debug, Clone)]
-pub struct Trial {
+pub struct ConformanceTest {
     /// Where random cases start from.
     pub seed: u64,
     /// Random cases for each kind of trouble.
@@ -24,7 +24,7 @@ pub struct Trial {
     pub strict_end: bool,
 }
 
-impl Default for Trial {
+impl Default for ConformanceTest {
     fn default() -> Self {
         Self { seed: 0, cases: 500, patience: Duration::from_secs(10), strict_end: false }
     }
@@ -68,12 +68,12 @@ impl Expected {
 /// # Errors
 /// The first thing that does not hold.
 pub fn try_out(
-    subject: &Subject,
+    subject: &PluginUnderTest,
     input: &[u8],
     expected: Option<&Expected>,
-    trial: &Trial,
+    trial: &ConformanceTest,
     tell: &mut dyn FnMut(&str, String),
-) -> Result<Reading, Box<Finding>> {
+) -> Result<DecodeRun, Box<Finding>> {
     let mut attempt = Attempt { subject, input: input.into(), trial, tell };
     let whole = attempt.as_it_is(expected)?;
     attempt.in_pieces()?;
@@ -83,17 +83,17 @@ pub fn try_out(
 }
 
 struct Attempt<'a> {
-    subject: &'a Subject,
+    subject: &'a PluginUnderTest,
     input: Arc<[u8]>,
-    trial: &'a Trial,
+    trial: &'a ConformanceTest,
     tell: &'a mut dyn FnMut(&str, String),
 }
 
 impl Attempt<'_> {
-    fn as_it_is(&mut self, expected: Option<&Expected>) -> Result<Reading, Box<Finding>> {
+    fn as_it_is(&mut self, expected: Option<&Expected>) -> Result<DecodeRun, Box<Finding>> {
         let finding = |broken| Box::new(Finding { tried: "the data as it is", broken, case: None });
         let whole = self.subject.read(&self.input, &[], false);
-        if let Some(failure) = whole.bad.first() {
+        if let Some(failure) = whole.errors.first() {
             return Err(finding(failure.to_string()));
         }
         // Twice: another instance must say the same.
@@ -236,7 +236,7 @@ fn damage(rng: &mut Rng, input: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn compare(whole: &Reading, expected: &Expected) -> Result<(), String> {
+fn compare(whole: &DecodeRun, expected: &Expected) -> Result<(), String> {
     let fields = whole.schema.as_deref().unwrap_or_default();
     for (index, wanted) in expected.0.iter().enumerate() {
         let Some(record) = whole.records.get(index) else {

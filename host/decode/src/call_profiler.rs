@@ -7,16 +7,16 @@ use wasmtime::CallHook;
 
 /// Gathers the time that a stream spends in the plugin, and in what the plugin asks of the host.
 #[derive(Debug, Default)]
-pub struct Watch(Mutex<Spent>);
+pub struct CallProfiler(Mutex<CallTimes>);
 
 #[derive(Debug, Default)]
-struct Spent {
+struct CallTimes {
     guest: Duration,
     host: Duration,
     since: Option<Instant>,
 }
 
-impl Watch {
+impl CallProfiler {
     /// The time in the plugin, and in what it asked of the host.
     pub fn spent(&self) -> (Duration, Duration) {
         // Nothing panics while it holds the lock.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use super::exit::Refusal;
 use crate::config::{self, Config};
-use crate::telemetry::{Report, Trace, Watched};
+use crate::telemetry::{ChannelHandle, Report, Trace};
+use pipemill_channel::Observer;
 
 /// What a run leaves behind.
 #[derive(clap::Args)]
-pub(super) struct Asked {
+pub(super) struct OutputArgs {
     /// Write a page about the run into this file when it is over: HTML that needs nothing else
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -20,14 +21,14 @@ pub(super) struct Asked {
 }
 
 /// Those that were asked for.
-pub(super) struct Onlookers {
+pub(super) struct RunOutputs {
     report: Option<Report>,
     trace: Option<Trace>,
 }
 
-impl Onlookers {
+impl RunOutputs {
     /// Makes sure that their files can be written.
-    pub(super) fn new(args: &Asked, command: &[OsString]) -> Result<Self, String> {
+    pub(super) fn new(args: &OutputArgs, command: &[OsString]) -> Result<Self, String> {
         let report = args.report.as_deref().map(|file| Report::new(file, command)).transpose()?;
         let trace = args.trace.as_deref().map(Trace::new).transpose()?;
         Ok(Self { report, trace })
@@ -40,14 +41,13 @@ impl Onlookers {
         }
     }
 
-    /// These are its channels, which are about to begin.
-    pub(super) fn watch(&mut self, channels: &[Arc<Watched>]) {
+    /// Follows its channels, which are about to begin: gives the observer of each, in their order; none at all if no
+    /// output needs them.
+    pub(super) fn watch(&mut self, channels: &[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>> {
         if let Some(report) = &mut self.report {
             report.watch(channels);
         }
-        if let Some(trace) = &mut self.trace {
-            trace.watch(channels);
-        }
+        self.trace.as_mut().map(|trace| trace.watch(channels)).unwrap_or_default()
     }
 
     /// It is over.

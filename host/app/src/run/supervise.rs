@@ -5,23 +5,23 @@ use std::time::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
 
+use super::channel_threads::ChannelThreads;
 use super::command::Command;
-use super::ending::{Act, Ending, Patience};
-use super::mills::Mills;
 use super::reaper::{Reaper, Seen};
+use super::shutdown::{Act, Shutdown, Timeouts};
 use super::signals::Signals;
 use super::terminal::Terminal;
 use super::wait::{TICK, wait};
 use crate::config::show_duration;
 
 /// A command and what surrounds it.
-pub(super) struct Beside<'a> {
+pub(super) struct Supervisor<'a> {
     command: Command,
     signals: &'a Signals,
-    mills: &'a mut Mills,
+    threads: &'a mut ChannelThreads,
     terminal: Terminal,
-    patience: Patience,
-    ending: Ending,
+    timeouts: Timeouts,
+    ending: Shutdown,
     reaper: Reaper,
 }
 
@@ -33,17 +33,17 @@ pub(super) struct CommandEnd {
     pub(super) at_once: bool,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> Supervisor<'a> {
     pub(super) fn new(
         command: Command,
         signals: &'a Signals,
-        mills: &'a mut Mills,
+        threads: &'a mut ChannelThreads,
         terminal: Terminal,
-        patience: Patience,
+        timeouts: Timeouts,
         reaper: Reaper,
     ) -> Self {
-        let ending = Ending::new(patience);
-        Self { command, signals, mills, terminal, patience, ending, reaper }
+        let ending = Shutdown::new(timeouts);
+        Self { command, signals, threads, terminal, timeouts, ending, reaper }
     }
 
     /// Stays with the command until it and all of its group have ended.
@@ -72,12 +72,12 @@ impl<'a> Beside<'a> {
             {
                 return self.end(code);
             }
-            self.mills.hear();
+            self.threads.hear();
             self.look_at_channels(now);
             let ticks = code.is_some() || self.ending.is_grace();
             let tick = ticks.then(|| now + TICK);
             let until = [self.ending.until(), again, tick].into_iter().flatten().min();
-            wait(self.signals, self.mills, until);
+            wait(self.signals, self.threads, until);
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Beside<'a> {
             Signal::SIGTERM | Signal::SIGINT => {
                 let act = self.ending.ask(Instant::now());
                 if act == Act::HandOn {
-                    let time = show_duration(self.patience.stop);
+                    let time = show_duration(self.timeouts.stop);
                     log::info!("stopping: {signal}; the command has {time} to end");
                 }
                 self.act(act, signal);
@@ -116,27 +116,27 @@ impl<'a> Beside<'a> {
                 // First the command, so that it knows why when its input ends.
                 let signal = if act == Act::HandOn { signal } else { Signal::SIGTERM };
                 self.command.signal(signal);
-                self.mills.drain();
+                self.threads.drain();
             }
             Act::Kill => {
                 log::warn!("the command has not ended: killing it, and all of its group");
                 self.command.signal(Signal::SIGKILL);
-                self.mills.drain();
+                self.threads.drain();
             }
         }
     }
 
     /// What failures and the time bring.
     fn look_at_channels(&mut self, now: Instant) {
-        let failed = self.mills.have_failed();
-        let unread = if failed { self.mills.unread() } else { 0 };
+        let failed = self.threads.have_failed();
+        let unread = if failed { self.threads.unread() } else { 0 };
         if failed && self.ending.fail(unread, now) {
-            let time = show_duration(self.patience.fail);
+            let time = show_duration(self.timeouts.fail);
             log::info!("a channel has failed: the command has {time} to end by itself");
         }
         let act = self.ending.pass(unread, now);
         if act == Act::Terminate {
-            let time = show_duration(self.patience.stop);
+            let time = show_duration(self.timeouts.stop);
             log::info!("stopping, because a channel has failed; the command has {time} to end");
         }
         self.act(act, Signal::SIGTERM);

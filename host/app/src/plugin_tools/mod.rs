@@ -6,15 +6,15 @@
 //! `timing` measures. `project` is about sources: new ones, and how a plugin is made of them.
 
 mod check;
-mod look;
+mod conformance;
+mod decode_run;
+mod inspect;
 pub mod project;
-mod reading;
 mod shrink;
 mod timing;
-mod trial;
 
 pub use check::{Case, Property};
-pub use look::{Look, Remark};
-pub use reading::{Reading, Record, Subject};
+pub use conformance::{ConformanceTest, Expected, Finding, try_out};
+pub use decode_run::{DecodeRun, PluginUnderTest, Record};
+pub use inspect::{Inspection, Remark};
 pub use timing::{Timing, time};
-pub use trial::{Expected, Finding, Trial, try_out};
