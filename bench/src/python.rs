@@ -60,7 +60,8 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
 /// possible, so that other costs matter little. Waiting for the host is not included.
 fn hand_over(place: &Place, report: &mut Report) -> Result<()> {
     let path = data::file(place, Format::TfRecord, 1 << 10)?;
-    let file = format!("{{ file = \"{}\" }}\n[channel.ring]\nslot = \"64KiB\"", path.display());
+    let file =
+        format!("{{ file = \"{}\" }}\n[channel.ring]\nslot_size = \"64KiB\"", path.display());
     let once = || -> Result<f64> {
         let text =
             words(&mut host(place, "handover.py", &file, &tempfile::tempdir_in(&place.dir)?)?)?;

@@ -10,7 +10,7 @@ use pipemill_tests::tiny::tiny;
 use pipemill_types::{Fault, StreamInfo};
 
 fn limits() -> Limits {
-    Limits { memory: 32 << 20, time: Duration::from_millis(200), output: 1 << 20 }
+    Limits { memory: 32 << 20, call_timeout: Duration::from_millis(200), output: 1 << 20 }
 }
 
 /// Decodes two chunks; answers how many records there were.

@@ -84,7 +84,7 @@ fn places_that_are_passed_over_are_told() {
     let mut command = host::command(&pipemill!(), &place, &config);
     command.args(["--", consumer!(), "bad"]);
     let said = lines(&unsaid(command).with_code(0));
-    let passed = line(&said, "passed over 3001 bytes");
+    let passed = line(&said, "skipped 3001 bytes");
     has(passed, &json!({"level": "warn", "channel": "bad", "offset": 18, "length": 3001}));
     has(line(&said, "channel `bad` ended"), &json!({"decode_errors": 1}));
 }

@@ -28,22 +28,29 @@ impl Sources {
         use config::Source as From;
         let stop = self.stop.clone();
         Ok(match source {
-            From::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression, epoch_file } => {
-                Box::new(Fifos {
-                    dir,
-                    channel: channel.to_owned(),
-                    epoch: first_epoch,
-                    until: epochs.map(|epochs| first_epoch.saturating_add(epochs)),
-                    wait,
-                    idle,
-                    pipe,
-                    compression,
-                    stop,
-                    epoch_file,
-                    given: false,
-                    begun: false,
-                })
-            }
+            From::Fifo {
+                dir,
+                epochs,
+                first_epoch,
+                open_timeout,
+                idle_timeout,
+                pipe_size,
+                compression,
+                epoch_file,
+            } => Box::new(Fifos {
+                dir,
+                channel: channel.to_owned(),
+                epoch: first_epoch,
+                until: epochs.map(|epochs| first_epoch.saturating_add(epochs)),
+                open_timeout,
+                idle_timeout,
+                pipe_size,
+                compression,
+                stop,
+                epoch_file,
+                given: false,
+                begun: false,
+            }),
             From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, 0, stop)),
             From::S3(settings) => {
                 let settings = s3::Settings { channel: Some(channel.to_owned()), ..*settings };

@@ -63,7 +63,8 @@ mod tests {
         #[test]
         fn an_empty_batch_never_leaves(fill in fill(), demand: bool) {
             for point in ALL {
-                prop_assert!(!is_cut(Fill { records: 0, ..fill }, point, || demand));
+                let empty = Fill { records: 0, ..fill };
+                prop_assert!(!is_cut(empty, point, || demand));
             }
         }
 

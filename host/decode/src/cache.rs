@@ -170,7 +170,7 @@ fn load(engine: &wasmtime::Engine, path: &Path) -> io::Result<Component> {
         }
     }
     if !is_whole(&mut file)? {
-        return Err(refusal("it is damaged; it is compiled anew".into()));
+        return Err(refusal("it is damaged; it is compiled again".into()));
     }
     // By the open file, which was looked at above, whatever the path leads to now.
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -1,4 +1,4 @@
-//! The CPU time of a decoder's call, which `limits.time` limits. The wall clock does not count: a call
+//! The CPU time of a decoder's call, which `limits.call_timeout` limits. The wall clock does not count: a call
 //! that waits for a processor, or in a process that is stopped, has used nothing.
 
 use std::time::Duration;

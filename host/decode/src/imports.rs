@@ -73,7 +73,7 @@ impl HostState {
             emitted: Box::default(),
             schema: None,
             limiter: Limiter::new(limits),
-            call_time: CallTime::new(limits.time),
+            call_time: CallTime::new(limits.call_timeout),
             chunk: None,
             want_starts,
             output: limits.output,

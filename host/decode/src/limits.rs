@@ -10,7 +10,7 @@ pub struct Limits {
     /// Linear memory, in bytes.
     pub memory: u64,
     /// CPU time of one call, in its own thread: waiting does not count.
-    pub time: Duration,
+    pub call_timeout: Duration,
     /// Payload that one call may emit, in bytes.
     pub output: u64,
 }
@@ -21,7 +21,7 @@ impl Limits {
     pub fn for_records(max_record: u64) -> Self {
         let memory = (max_record.saturating_mul(6) + (128 << 20)).min(4 << 30);
         let output = max_record.saturating_mul(4);
-        Self { memory, time: Duration::from_secs(10), output }
+        Self { memory, call_timeout: Duration::from_secs(10), output }
     }
 }
 

@@ -97,7 +97,7 @@ impl Stream {
             Ok(Err(message)) => Err(Fault::new(
                 ErrorKind::Plugin,
                 format!("the decoder refuses to start: {}", printable(&message)),
-                "mend its `options`; `pipemill plugins` lists them",
+                "correct its `options`; `pipemill plugin list` lists them",
             )),
             Err(error) => Err(explain(&error, store.data(), limits)),
         }
@@ -207,13 +207,13 @@ fn check_error(size: usize, error: exports::DecodeError) -> Result<DecodeOutcome
     let offset = error.offset as usize;
     if offset > size {
         return Err(Fault::contract(format!(
-            "reports an error at {offset}, behind its chunk of {size} bytes"
+            "reports an error at {offset}, beyond its chunk of {size} bytes"
         )));
     }
     match error.resume {
-        Resume::At(to) | Resume::Scan(to) if to <= offset as u64 => Err(Fault::contract(format!(
-            "wants to go on at {to}, not behind its error at {offset}"
-        ))),
+        Resume::At(to) | Resume::Scan(to) if to <= offset as u64 => {
+            Err(Fault::contract(format!("wants to go on at {to}, not after its error at {offset}")))
+        }
         resume => Ok(DecodeOutcome::Bad { offset, message: printable(&error.message), resume }),
     }
 }
@@ -243,9 +243,9 @@ fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault
             ErrorKind::Limit,
             format!(
                 "the decoder used more than {:?} of CPU time in one call{frames}{in_force}",
-                limits.time
+                limits.call_timeout
             ),
-            "raise `limits.time` if it is only slow; else tell its author",
+            "raise `limits.call_timeout` if it is only slow; else tell its author",
         ),
         Some(Trap::StackOverflow) => Fault::new(
             ErrorKind::Plugin,
@@ -269,8 +269,10 @@ fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault
 
 /// The limits that it ran under, for those context have to find out why it did not get further.
 fn in_force(limits: &Limits) -> String {
-    let Limits { memory, time, output } = limits;
-    format!(" [limits: memory {memory} bytes, time {time:?} a call, output {output} bytes a call]")
+    let Limits { memory, call_timeout, output } = limits;
+    format!(
+        " [limits: memory {memory} bytes, CPU time {call_timeout:?} a call, output {output} bytes a call]"
+    )
 }
 
 /// Where in the guest it happened, by the functions' names: from the innermost out, without those that

@@ -26,11 +26,11 @@ pub struct Fifos {
     /// The epoch before which to end, if any.
     pub until: Option<u32>,
     /// How long a FIFO may take to appear.
-    pub wait: Option<Duration>,
+    pub open_timeout: Option<Duration>,
     /// How long it may be silent.
-    pub idle: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
     /// Bytes to ask of the kernel for the pipe.
-    pub pipe: usize,
+    pub pipe_size: usize,
     /// How its bytes are compressed; a FIFO's name tells nothing.
     pub compression: Compression,
     /// Ends all waits.
@@ -59,10 +59,10 @@ impl Source for Fifos {
             return Ok(SourceEvent::End);
         }
         let kind = std::fs::metadata(&path)
-            .map_err(|error| SourceError::io(&name, "can't look at it", &error))?
+            .map_err(|error| SourceError::io(&name, "can't get its metadata", &error))?
             .file_type();
         let input = if kind.is_fifo() {
-            let pipe = open::open_fifo(&name, self.pipe, self.idle, &self.stop)?;
+            let pipe = open::open_fifo(&name, self.pipe_size, self.idle_timeout, &self.stop)?;
             self.compression.inflate(&name, Box::new(pipe))
         } else {
             open::open(&name, self.compression, &self.stop)?
@@ -103,7 +103,7 @@ impl Fifos {
 
     /// Waits until the path is there. False if asked to stop.
     fn appear(&self, path: &Path, name: &str) -> Result<bool, SourceError> {
-        let until = self.wait.map(|wait| Instant::now() + wait);
+        let until = self.open_timeout.map(|wait| Instant::now() + wait);
         // Watched before it is looked for, so that it can't appear in between.
         let watch = watch(&self.dir).ok();
         loop {
@@ -129,7 +129,7 @@ impl Fifos {
     }
 
     fn did_not_appear(&self, name: &str) -> SourceError {
-        let waited = self.wait.unwrap_or_default();
+        let waited = self.open_timeout.unwrap_or_default();
         let there = match std::fs::read_dir(&self.dir) {
             Err(error) => format!("its folder can't be listed: {error}"),
             Ok(entries) => {
@@ -147,10 +147,11 @@ impl Fifos {
                 }
             }
         };
-        let message =
-            format!("did not appear within {waited:?}, the time that `wait` allows; {there}");
+        let message = format!(
+            "did not appear within {waited:?}, the time that `open_timeout` allows; {there}"
+        );
         let remedy = "see whether the channel is in Pipe mode and its writer runs, set `epochs` if there \
-                      are no more, or raise `wait`";
+                      are no more, or raise `open_timeout`";
         SourceError { missing: true, ..SourceError::new(name, message, remedy) }
     }
 }

@@ -112,8 +112,8 @@ impl Files {
 /// The bytes of a file, as it is stored.
 pub fn size(path: &Path) -> Result<u64, SourceError> {
     let file = std::fs::metadata(path);
-    let file =
-        file.map_err(|error| SourceError::io(path.to_string_lossy(), "can't look at it", &error));
+    let file = file
+        .map_err(|error| SourceError::io(path.to_string_lossy(), "can't get its metadata", &error));
     Ok(file?.len())
 }
 

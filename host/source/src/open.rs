@@ -148,8 +148,8 @@ impl Pipe {
             Woken::Late => match self.idle {
                 Some(idle) if since.elapsed() >= idle => Err(SourceError::new(
                     &self.path,
-                    format!("no byte came for {idle:?}, the time that `idle` allows"),
-                    "see whether its writer still runs, or raise `idle`",
+                    format!("no byte came for {idle:?}, the time that `idle_timeout` allows"),
+                    "see whether its writer still runs, or raise `idle_timeout`",
                 )),
                 _ => Ok(Some(ReadOutcome::Nothing)),
             },

@@ -99,7 +99,7 @@ impl Input for Wrapped {
             match got {
                 ReadOutcome::Bytes(count) if count as u64 <= *left => *left -= count as u64,
                 ReadOutcome::Bytes(_) | ReadOutcome::End => {
-                    let message = "has another length than it had when its record was begun";
+                    let message = "its length has changed since its record was begun";
                     return Err(SourceError::new(
                         &self.name,
                         message,

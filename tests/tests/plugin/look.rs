@@ -25,7 +25,7 @@ fn what_a_plugin_is() {
     let digest = text.lines().find_map(|line| line.strip_prefix("sha256     ")).expect("a digest");
     assert_eq!(digest.len(), 64);
     let named = plugin(&place, &["inspect", "csv"]).with_code(0).text();
-    assert!(named.contains("fields     told by the input"), "{named}");
+    assert!(named.contains("fields     known from the input"), "{named}");
     let typed = plugin(&place, &["inspect", "csv", "-o", "names=a,b", "-o", "emit=dense"]);
     assert!(typed.with_code(0).text().contains("fields     x (float32[2])"));
 }

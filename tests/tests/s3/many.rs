@@ -114,7 +114,7 @@ fn parts_larger_than_the_budget_come_one_by_one() {
     let object = bytes(3, 20 << 20);
     let bucket = Bucket::with([("one", &object)]);
     let mut settings = settings(&bucket.server.endpoint(), "one");
-    settings.part = 8 << 20;
+    settings.part_size = 8 << 20;
     let (came, end) = read(&settings);
     assert!(end.is_ok() && came[0].bytes == object);
 }

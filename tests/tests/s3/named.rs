@@ -79,7 +79,7 @@ fn nothing_to_read() {
         let settings = settings(&bucket.server.endpoint(), prefix);
         let (_, end) = read(&settings);
         let error = end.unwrap_err();
-        assert!(error.missing && error.message == "no key begins so", "{error}");
+        assert!(error.missing && error.message == "no key begins with this prefix", "{error}");
         let (came, end) = read(&Settings { allow_empty: true, ..settings });
         assert!(came.is_empty() && end.ok() == Some(1));
     }

@@ -20,9 +20,9 @@ fn loses_nothing_and_fails_nothing() {
     // So slow that the pauses fall into bodies.
     let proxy = bucket.proxy(Plan { throttle: Some(4 << 20), ..Plan::default() });
     let mut settings = settings(&proxy.endpoint(), "one");
-    settings.part = 1 << 20;
-    settings.stall = LIMIT;
-    settings.retry = LIMIT;
+    settings.part_size = 1 << 20;
+    settings.stall_timeout = LIMIT;
+    settings.retry_timeout = LIMIT;
     let mut source = source(&settings);
     let Ok(SourceEvent::Object(mut object_came)) = source.next() else { panic!("no object") };
     let (mut came, mut buffer) = (Vec::new(), vec![0; 300_000]);
@@ -46,7 +46,7 @@ fn is_not_fetched_for_beyond_the_budget() {
     let bucket = Bucket::with([("one", vec![7; 20 << 20])]);
     let proxy = bucket.proxy(Plan::default());
     let mut settings = settings(&proxy.endpoint(), "one");
-    settings.part = 256 << 10;
+    settings.part_size = 256 << 10;
     let mut source = source(&settings);
     let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no object") };
     let got = object.input.read(&mut [0; 1], Some(PATIENCE));

@@ -49,9 +49,9 @@ pub fn settings(endpoint: &str, prefix: &str) -> Settings {
     let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
     let mut settings = Settings::new(Selection::Prefixes(vec![address]));
     settings.access = access(endpoint);
-    settings.part = 16 << 10;
-    settings.stall = PATIENCE;
-    settings.retry = PATIENCE;
+    settings.part_size = 16 << 10;
+    settings.stall_timeout = PATIENCE;
+    settings.retry_timeout = PATIENCE;
     settings
 }
 

@@ -33,7 +33,7 @@ fn until_quiet(proxy: &Proxy) {
 fn host(place: &Place, proxy: &Proxy, words: &[&str]) -> Command {
     let config = format!(
         "[[channel]]\nname = \"train\"\ndecoder = \"lines\"\n\
-         source = {{ s3 = \"s3://{BUCKET}/one\", part = \"1MiB\", anonymous = true }}\n"
+         source = {{ s3 = \"s3://{BUCKET}/one\", part_size = \"1MiB\", anonymous = true }}\n"
     );
     place.write("run.toml", config);
     let mut command = command(place, &proxy.endpoint(), &["run", "-c", "run.toml", "--"]);
@@ -77,7 +77,7 @@ fn kill_9() {
 fn a_source_that_is_dropped() {
     let (_bucket, proxy) = slow();
     let mut settings = settings(&proxy.endpoint(), "one");
-    settings.part = 1 << 20;
+    settings.part_size = 1 << 20;
     let source = source(&settings);
     until_asked(&proxy);
     drop(source);
@@ -90,7 +90,7 @@ fn an_object_that_is_left() {
     let bucket = Bucket::with([("one", vec![1; 8 << 20]), ("two", vec![2; 100])]);
     let proxy = slow_proxy(&bucket);
     let mut settings = settings(&proxy.endpoint(), "");
-    settings.part = 1 << 20;
+    settings.part_size = 1 << 20;
     let mut source = source(&settings);
     let Ok(SourceEvent::Object(object)) = source.next() else { panic!("no object") };
     until_asked(&proxy);

@@ -39,7 +39,7 @@ pub(super) struct Args {
     /// Where bytes that can't be decoded are kept, a JSON object a line
     #[arg(long, value_name = "FILE", required_if_eq("on_error", "quarantine"))]
     quarantine: Option<PathBuf>,
-    /// With skip or quarantine: more bad places than this end it all the same
+    /// With skip and quarantine: stop after more decode errors than this
     #[arg(long, default_value_t = 1000, value_name = "N")]
     max_errors: u64,
     /// Largest record, with its unit

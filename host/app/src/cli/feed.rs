@@ -142,7 +142,7 @@ fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, Exit
             Source::Fifo { .. } | Source::Stdin { .. } => {
                 let name = &channel.name;
                 let why = format!(
-                    "{}: channel `{name}`: what is fed comes from files or S3, not from a pipe; give `file`, \
+                    "{}: channel `{name}`: `feed` reads from files or S3, not from a FIFO or standard input; give `file`, \
                      `glob`, `folder` or `s3`",
                     file.display()
                 );

@@ -118,11 +118,11 @@ fn list<W: Write>(
         Source::Files { pattern, reading } => files(&pattern, &reading, epoch, lines),
         Source::Fifo { dir, .. } => {
             let name = dir.to_string_lossy().into_owned();
-            let message = "a pipe does not tell which objects come through it";
+            let message = "the objects of a FIFO can't be listed";
             Err(SourceError::new(name, message, "ask who writes it"))
         }
         Source::Stdin { .. } => {
-            let message = "standard input does not tell which objects come through it";
+            let message = "the objects of standard input can't be listed";
             Err(SourceError::new("-", message, "ask who writes it"))
         }
     }

@@ -54,11 +54,11 @@ pub(super) static BUDGET: Number<&str> = Number::new(
     "`\"256MiB\"`, or a quarter of the container's memory if that is less",
 );
 
-pub(super) static RANK: Free = free("rank", "a table, [rank]", "as the launcher tells");
+pub(super) static RANK: Free = free("rank", "a table, [rank]", "from the launcher");
 pub(super) static INDEX_OF_RANK: Number<&str> =
-    Number::new("index", Unit::Count, (0, 1_000_000), "as the launcher tells");
+    Number::new("index", Unit::Count, (0, 1_000_000), "from the launcher");
 pub(super) static COUNT_OF_RANK: Number<&str> =
-    Number::new("count", Unit::Count, (1, 1_000_001), "as the launcher tells");
+    Number::new("count", Unit::Count, (1, 1_000_001), "from the launcher");
 
 pub(super) static NAME: Free =
     free("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
@@ -111,11 +111,12 @@ pub(super) static COMPRESSION: Choice<Compression> = Choice {
 };
 pub(super) static FIRST_EPOCH: Number<u64> =
     Number::new("first_epoch", Unit::Count, (0, 1_000_000), 0);
-pub(super) static WAIT: Number<u64> =
-    Number::new("wait", Unit::TimeOrForever, (0, 1_000 * HOUR), 600 * SECOND);
-pub(super) static IDLE: Number<&str> =
-    Number::new("idle", Unit::TimeOrForever, (100, 1_000 * HOUR), "`\"forever\"`");
-pub(super) static PIPE: Number<u64> = Number::new("pipe", Unit::Size, (4 * KIB, GIB), MIB);
+pub(super) static OPEN_TIMEOUT: Number<u64> =
+    Number::new("open_timeout", Unit::TimeOrForever, (0, 1_000 * HOUR), 600 * SECOND);
+pub(super) static IDLE_TIMEOUT: Number<&str> =
+    Number::new("idle_timeout", Unit::TimeOrForever, (100, 1_000 * HOUR), "`\"forever\"`");
+pub(super) static PIPE_SIZE: Number<u64> =
+    Number::new("pipe_size", Unit::Size, (4 * KIB, GIB), MIB);
 
 pub(super) static SHUFFLE: Free = free("shuffle", "a table, { seed = N }", "not shuffled");
 pub(super) static SHARD: Free = free("shard", "a table, { index = N, count = N }", "all objects");
@@ -149,14 +150,16 @@ pub(super) static ADDRESSING: Choice<Addressing> = Choice {
 pub(super) static ANONYMOUS: Flag = Flag { name: "anonymous" };
 pub(super) static REQUESTER_PAYS: Flag = Flag { name: "requester_pays" };
 pub(super) static ALLOW_EMPTY: Flag = Flag { name: "allow_empty" };
-pub(super) static PART: Number<u64> = Number::new("part", Unit::Size, (64 * KIB, GIB), s3::PART);
+pub(super) static PART_SIZE: Number<u64> =
+    Number::new("part_size", Unit::Size, (64 * KIB, GIB), s3::PART);
 pub(super) static CONCURRENCY: Number<u64> =
     Number::new("concurrency", Unit::Count, (1, 512), s3::CONCURRENCY as u64);
 pub(super) static TARGET_RATE: Number<&str> =
     Number::new("target_rate", Unit::Size, (MIB, 100 * GIB), "none: see `concurrency`");
-pub(super) static STALL: Number<u64> = Number::new("stall", Unit::Time, (100, HOUR), 10 * SECOND);
-pub(super) static RETRY: Number<u64> =
-    Number::new("retry", Unit::Time, (0, 24 * HOUR), 60 * SECOND);
+pub(super) static STALL_TIMEOUT: Number<u64> =
+    Number::new("stall_timeout", Unit::Time, (100, HOUR), 10 * SECOND);
+pub(super) static RETRY_TIMEOUT: Number<u64> =
+    Number::new("retry_timeout", Unit::Time, (0, 24 * HOUR), 60 * SECOND);
 pub(super) static CHECKSUM: Choice<bool> =
     Choice { name: "checksum", words: &[("verify", true), ("ignore", false)], default: true };
 pub(super) static ON_CHANGE: Choice<OnChange> = Choice {
@@ -175,18 +178,20 @@ pub(super) static COUNT: Number<&str> =
 pub(super) static EPOCH_FILE: Free = free("epoch_file", "a path", "none");
 
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
-pub(super) static SLOT: Number<u64> = Number::new("slot", Unit::Size, (64 * KIB, GIB), 4 * MIB);
+pub(super) static SLOT_SIZE: Number<u64> =
+    Number::new("slot_size", Unit::Size, (64 * KIB, GIB), 4 * MIB);
 pub(super) static CREDITS: Number<u64> = Number::new("credits", Unit::Count, (1, 4_094), 2);
 pub(super) static LINGER: Number<u64> = Number::new("linger", Unit::Time, (0, 60 * SECOND), 10);
 
 pub(super) static MEMORY: Number<u64> =
     Number::new("memory", Unit::Size, (16 * MIB, 4 * GIB), 512 * MIB);
-pub(super) static TIME: Number<u64> = Number::new("time", Unit::Time, (10, HOUR), 10 * SECOND);
+pub(super) static CALL_TIMEOUT: Number<u64> =
+    Number::new("call_timeout", Unit::Time, (10, HOUR), 10 * SECOND);
 pub(super) static OUTPUT: Number<&str> = Number::new(
     "output",
     Unit::Size,
     (KIB, 4 * GIB),
-    "4 × the larger of `max_record` and `ring.slot`",
+    "4 × the larger of `max_record` and `ring.slot_size`",
 );
 
 pub(super) static ROOT_TABLE: Table = Table {
@@ -233,7 +238,8 @@ pub(super) const OF_WHOLE: &[&dyn Key] = &[&WRAP];
 pub(super) const OF_SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
 /// Where a list tells sizes.
 pub(super) const OF_SIZED: &[&dyn Key] = &[&BALANCE];
-pub(super) const OF_FIFO: &[&dyn Key] = &[&FIRST_EPOCH, &WAIT, &IDLE, &PIPE, &EPOCH_FILE];
+pub(super) const OF_FIFO: &[&dyn Key] =
+    &[&FIRST_EPOCH, &OPEN_TIMEOUT, &IDLE_TIMEOUT, &PIPE_SIZE, &EPOCH_FILE];
 pub(super) const OF_S3: &[&dyn Key] = &[
     &REGION,
     &ENDPOINT,
@@ -242,11 +248,11 @@ pub(super) const OF_S3: &[&dyn Key] = &[
     &ANONYMOUS,
     &REQUESTER_PAYS,
     &ALLOW_EMPTY,
-    &PART,
+    &PART_SIZE,
     &CONCURRENCY,
     &TARGET_RATE,
-    &STALL,
-    &RETRY,
+    &STALL_TIMEOUT,
+    &RETRY_TIMEOUT,
     &CHECKSUM,
     &ON_CHANGE,
 ];
@@ -269,9 +275,9 @@ pub(super) static SOURCE_TABLE: Table = Table {
 pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", groups: &[&[&SEED]] };
 pub(super) static SHARD_TABLE: Table = Table { name: "shard", groups: &[&[&INDEX, &COUNT]] };
 pub(super) static RING_TABLE: Table =
-    Table { name: "[channel.ring]", groups: &[&[&SLOTS, &SLOT, &CREDITS, &LINGER]] };
+    Table { name: "[channel.ring]", groups: &[&[&SLOTS, &SLOT_SIZE, &CREDITS, &LINGER]] };
 pub(super) static LIMITS_TABLE: Table =
-    Table { name: "[channel.limits]", groups: &[&[&MEMORY, &TIME, &OUTPUT]] };
+    Table { name: "[channel.limits]", groups: &[&[&MEMORY, &CALL_TIMEOUT, &OUTPUT]] };
 
 /// All tables whose keys are fixed.
 pub(super) static TABLES: [&Table; 9] = [
@@ -284,4 +290,16 @@ pub(super) static TABLES: [&Table; 9] = [
     &SHARD_TABLE,
     &RING_TABLE,
     &LIMITS_TABLE,
+];
+
+/// Keys that had another name once: that name, and the one that they have.
+pub(super) static RENAMED: [(&str, &str); 8] = [
+    ("idle", IDLE_TIMEOUT.name),
+    ("part", PART_SIZE.name),
+    ("pipe", PIPE_SIZE.name),
+    ("retry", RETRY_TIMEOUT.name),
+    ("slot", SLOT_SIZE.name),
+    ("stall", STALL_TIMEOUT.name),
+    ("time", CALL_TIMEOUT.name),
+    ("wait", OPEN_TIMEOUT.name),
 ];

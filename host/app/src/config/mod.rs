@@ -128,11 +128,11 @@ pub enum Source {
         /// Number of the first one.
         first_epoch: u32,
         /// How long a FIFO may take to appear; absent: for ever. Default: 10 minutes.
-        wait: Option<Duration>,
+        open_timeout: Option<Duration>,
         /// No byte for so long is an error; absent (the default): never.
-        idle: Option<Duration>,
+        idle_timeout: Option<Duration>,
         /// The pipe's capacity to ask the kernel for, in bytes, 4 KiB to 1 GiB. Default: 1 MiB.
-        pipe: usize,
+        pipe_size: usize,
         /// How the bytes are compressed.
         compression: Compression,
         /// Keeps the next epoch's number for a process that comes after this one.
@@ -172,9 +172,9 @@ pub fn fifo_source(dir: PathBuf, epoch_file: Option<PathBuf>) -> Source {
         dir,
         epochs: None,
         first_epoch: keys::FIRST_EPOCH.default as u32,
-        wait: Some(Duration::from_millis(keys::WAIT.default)),
-        idle: None,
-        pipe: keys::PIPE.default as usize,
+        open_timeout: Some(Duration::from_millis(keys::OPEN_TIMEOUT.default)),
+        idle_timeout: None,
+        pipe_size: keys::PIPE_SIZE.default as usize,
         compression: Compression::Auto,
         epoch_file,
     }
@@ -233,7 +233,7 @@ pub struct Ring {
     /// 4 to 4096, and at least `credits + 2`. Default: 16.
     pub slots: u32,
     /// Bytes of one slot: a multiple of 4 KiB, 64 KiB to 1 GiB. Default: 4 MiB.
-    pub slot: usize,
+    pub slot_size: usize,
     /// Grants that a consumer may hold at once if it does not say otherwise, 1 to 4094. Default: 2.
     pub credits: u32,
     /// How long a batch with records waits for more when the source has nothing ready, 0 to 1
@@ -245,7 +245,7 @@ impl Default for Ring {
     fn default() -> Ring {
         Ring {
             slots: keys::SLOTS.default as u32,
-            slot: keys::SLOT.default as usize,
+            slot_size: keys::SLOT_SIZE.default as usize,
             credits: keys::CREDITS.default as u32,
             linger: Duration::from_millis(keys::LINGER.default),
         }

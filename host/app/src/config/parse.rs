@@ -321,14 +321,14 @@ fn ring(channel: &Reader) -> Read<Ring> {
     let slots = reader.number(&SLOTS);
     let credits = reader.number(&CREDITS);
     let linger = reader.number(&LINGER);
-    let slot = reader.number(&SLOT);
+    let slot = reader.number(&SLOT_SIZE);
     if let Ok(slot) = slot
         && !slot.is_multiple_of(SLOT_STEP)
     {
         let expected = format!("a multiple of {}", show_size(SLOT_STEP));
         let nearest = show_size(slot.next_multiple_of(SLOT_STEP));
         let remedy = format!("the next one is \"{nearest}\"");
-        reader.wrong(SLOT.name, &expected, &format!("\"{}\"", show_size(slot)), remedy);
+        reader.wrong(SLOT_SIZE.name, &expected, &format!("\"{}\"", show_size(slot)), remedy);
     }
     if let (Ok(slots), Ok(credits)) = (slots, credits)
         && slots < credits + SPARE_SLOTS
@@ -349,7 +349,7 @@ fn ring(channel: &Reader) -> Read<Ring> {
     Ok(Ring {
         // All within their ranges.
         slots: slots? as u32,
-        slot: slot? as usize,
+        slot_size: slot? as usize,
         credits: credits? as u32,
         linger: Duration::from_millis(linger?),
     })
@@ -359,7 +359,7 @@ fn limits(channel: &Reader, max_record: &Read<u64>, ring: &Read<Ring>) -> Read<L
     let remedy = "begin it with a line [channel.limits]";
     let reader = channel.table(&LIMITS, remedy)?.knowing(&LIMITS_TABLE);
     let memory = reader.number(&MEMORY);
-    let time = reader.number(&TIME);
+    let time = reader.number(&CALL_TIMEOUT);
     let output = reader.given(&OUTPUT);
     let max_record = (*max_record)?;
     let least = 2 * max_record + MEMORY_SPARE;
@@ -380,10 +380,10 @@ fn limits(channel: &Reader, max_record: &Read<u64>, ring: &Read<Ring>) -> Read<L
             format!("{} is less than max_record = {}", show_size(output), show_size(max_record));
         reader.fault(OUTPUT.name, message, "give at least as much".to_owned());
     }
-    let slot = ring.as_ref().map_err(|reported| *reported)?.slot;
+    let slot = ring.as_ref().map_err(|reported| *reported)?.slot_size;
     Ok(Limits {
         memory: memory?,
-        time: Duration::from_millis(time?),
+        call_timeout: Duration::from_millis(time?),
         output: output?.unwrap_or_else(|| super::default_output(max_record, slot)),
     })
 }

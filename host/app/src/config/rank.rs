@@ -47,7 +47,7 @@ fn found(doc: &Document, count: Option<u32>) -> Result<Rank, String> {
         (Some(_), None) => Err(format!(
             "{INDEXED_JOB} is set, but not how many there are: set `count` in the table [rank]"
         )),
-        (None, _) => Err("nobody tells which of the machines this is".to_owned()),
+        (None, _) => Err("the number of this machine is not known".to_owned()),
     }
 }
 

@@ -11,7 +11,7 @@ use super::Preset;
 use super::document::{Document, Purpose, Read, Reported};
 use super::fault::Place;
 use super::key::{Choice, Flag, Free, Key, Number, Table, Unit};
-use super::keys::{FOREVER, TABLES};
+use super::keys::{FOREVER, RENAMED, TABLES};
 use super::rank::Rank;
 use super::values::{self, Invalid, quoted};
 use pipemill_types::nearest;
@@ -67,12 +67,15 @@ impl<'a> Reader<'a> {
             if known.contains(&name) {
                 continue;
             }
+            let renamed = RENAMED.iter().find(|(old, new)| *old == name && known.contains(new));
+            let renamed = renamed.map(|(_, new)| *new);
             let home = TABLES.iter().find(|table| table.names().contains(&name));
-            let near = nearest(name, &known).filter(|_| home.is_none());
-            let remedy = match (home, near) {
-                (Some(home), _) => format!("it belongs in {}", home.name),
-                (None, Some(near)) => format!("did you mean `{near}`?"),
-                (None, None) => format!("known here: {}", known.join(", ")),
+            let near = renamed.or_else(|| nearest(name, &known).filter(|_| home.is_none()));
+            let remedy = match (renamed, home, near) {
+                (Some(new), ..) => format!("it is called `{new}` now"),
+                (None, Some(home), _) => format!("it belongs in {}", home.name),
+                (None, None, Some(near)) => format!("did you mean `{near}`?"),
+                (None, None, None) => format!("known here: {}", known.join(", ")),
             };
             let fault = Invalid { message: "unknown key".to_owned(), remedy };
             let reported = self.report(key.span().start, name, fault);

@@ -72,10 +72,10 @@ fn address(reader: &Reader, key: &Free) -> Read<Address> {
 /// Takes all the rest.
 pub(super) fn read(reader: &Reader, what: Read<Selection>, reading: Read<Reading>) -> Read<Source> {
     let access = access(reader);
-    let part = reader.number(&PART);
+    let part = reader.number(&PART_SIZE);
     let concurrency = concurrency(reader);
-    let stall = reader.number(&STALL);
-    let retry = reader.number(&RETRY);
+    let stall = reader.number(&STALL_TIMEOUT);
+    let retry = reader.number(&RETRY_TIMEOUT);
     let verify = reader.choice(&CHECKSUM);
     let on_change = reader.choice(&ON_CHANGE);
     let allow_empty = reader.flag(&ALLOW_EMPTY);
@@ -84,10 +84,10 @@ pub(super) fn read(reader: &Reader, what: Read<Selection>, reading: Read<Reading
         what: what?,
         access: access?,
         reading: reading?,
-        part: part?,
+        part_size: part?,
         concurrency: concurrency?,
-        stall: Duration::from_millis(stall?),
-        retry: Duration::from_millis(retry?),
+        stall_timeout: Duration::from_millis(stall?),
+        retry_timeout: Duration::from_millis(retry?),
         verify: verify?,
         on_change: on_change?,
         allow_empty: allow_empty?,
@@ -125,7 +125,7 @@ fn concurrency(reader: &Reader) -> Read<usize> {
     let fixed = reader.number(&CONCURRENCY);
     let rate = reader.given(&TARGET_RATE);
     if reader.has(&CONCURRENCY) && reader.has(&TARGET_RATE) {
-        let message = format!("a second way to say what `{}` says", CONCURRENCY.name);
+        let message = format!("sets the same as `{}`", CONCURRENCY.name);
         return Err(reader.fault(TARGET_RATE.name, message, "keep one of them".to_owned()));
     }
     let concurrency = match rate? {

@@ -71,25 +71,34 @@ fn channel_lines(page: &mut Page, channel: &Channel) {
     }
     page.header("[channel.ring]");
     page.line(SLOTS.name, channel.ring.slots);
-    page.line(SLOT.name, size(channel.ring.slot as u64));
+    page.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
     page.line(CREDITS.name, channel.ring.credits);
     page.line(LINGER.name, time(channel.ring.linger));
     page.header("[channel.limits]");
     page.line(MEMORY.name, size(channel.limits.memory));
-    page.line(TIME.name, time(channel.limits.time));
+    page.line(CALL_TIMEOUT.name, time(channel.limits.call_timeout));
     page.line(OUTPUT.name, size(channel.limits.output));
 }
 
 fn source(source: &Source) -> String {
     let mut pairs: Vec<(&str, String)> = Vec::new();
     let compression = match source {
-        Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression, epoch_file } => {
+        Source::Fifo {
+            dir,
+            epochs,
+            first_epoch,
+            open_timeout,
+            idle_timeout,
+            pipe_size,
+            compression,
+            epoch_file,
+        } => {
             pairs.push((FIFO.name, path(dir)));
             pairs.extend(epochs.map(|epochs| (EPOCHS.name, epochs.to_string())));
             pairs.push((FIRST_EPOCH.name, first_epoch.to_string()));
-            pairs.push((WAIT.name, wait.map_or(word(FOREVER), time)));
-            pairs.push((IDLE.name, idle.map_or(word(FOREVER), time)));
-            pairs.push((PIPE.name, size(*pipe as u64)));
+            pairs.push((OPEN_TIMEOUT.name, open_timeout.map_or(word(FOREVER), time)));
+            pairs.push((IDLE_TIMEOUT.name, idle_timeout.map_or(word(FOREVER), time)));
+            pairs.push((PIPE_SIZE.name, size(*pipe_size as u64)));
             pairs.extend(epoch_file.as_ref().map(|file| (EPOCH_FILE.name, path(file))));
             compression
         }
@@ -159,10 +168,10 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
         (ANONYMOUS.name, access.anonymous.to_string()),
         (REQUESTER_PAYS.name, access.requester_pays.to_string()),
         (ALLOW_EMPTY.name, settings.allow_empty.to_string()),
-        (PART.name, size(settings.part)),
+        (PART_SIZE.name, size(settings.part_size)),
         (CONCURRENCY.name, settings.concurrency.to_string()),
-        (STALL.name, time(settings.stall)),
-        (RETRY.name, time(settings.retry)),
+        (STALL_TIMEOUT.name, time(settings.stall_timeout)),
+        (RETRY_TIMEOUT.name, time(settings.retry_timeout)),
         (CHECKSUM.name, word(CHECKSUM.word(settings.verify))),
         (ON_CHANGE.name, word(ON_CHANGE.word(settings.on_change))),
     ]);

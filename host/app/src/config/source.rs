@@ -122,7 +122,7 @@ fn shard(reader: &Reader) -> Read<Option<Shard>> {
         return if sharded? { own_shard(reader).map(Some) } else { Ok(None) };
     }
     if reader.has(&DISTRIBUTION) {
-        let message = format!("a second way to say what `{}` says", SHARD.name);
+        let message = format!("sets the same as `{}`", SHARD.name);
         return Err(reader.fault(DISTRIBUTION.name, message, "keep one of them".to_owned()));
     }
     let table =
@@ -144,7 +144,7 @@ fn shard(reader: &Reader) -> Read<Option<Shard>> {
 fn balanced(reader: &Reader, shard: Option<Shard>) -> Read<Option<Shard>> {
     let balance = reader.choice(&BALANCE)?;
     if shard.is_none() && reader.has(&BALANCE) {
-        let message = "there is nothing to divide".to_owned();
+        let message = "there are no shares to balance".to_owned();
         let remedy = "set `shard` or `distribution = \"sharded\"`, or leave it out".to_owned();
         return Err(reader.fault(BALANCE.name, message, remedy));
     }
@@ -214,17 +214,17 @@ fn fifo(
 ) -> Read<Source> {
     let dir = reader.required(&FIFO, reader.path(&FIFO));
     let first_epoch = reader.number(&FIRST_EPOCH);
-    let wait = reader.patience(&WAIT, Some(Duration::from_millis(WAIT.default)));
-    let idle = reader.patience(&IDLE, None);
-    let pipe = reader.number(&PIPE);
+    let wait = reader.patience(&OPEN_TIMEOUT, Some(Duration::from_millis(OPEN_TIMEOUT.default)));
+    let idle = reader.patience(&IDLE_TIMEOUT, None);
+    let pipe = reader.number(&PIPE_SIZE);
     let epoch_file = reader.path(&EPOCH_FILE);
     Ok(Source::Fifo {
         dir: dir?,
         epochs: epochs?,
         first_epoch: first_epoch? as u32, // within its range, as is `pipe`
-        wait: wait?,
-        idle: idle?,
-        pipe: pipe? as usize,
+        open_timeout: wait?,
+        idle_timeout: idle?,
+        pipe_size: pipe? as usize,
         compression: compression?,
         epoch_file: epoch_file?,
     })

@@ -65,7 +65,7 @@ impl Case {
             let split = subject.read(&self.input, pieces, skip);
             self.check_reading(&split)?;
             if let Some(difference) = difference(&whole, &split) {
-                let skipping = if skip { ", bad places passed over" } else { "" };
+                let skipping = if skip { ", decode errors skipped" } else { "" };
                 return Err(format!("in pieces it gives something else{skipping}: {difference}"));
             }
             if whole.errors.is_empty() {

@@ -110,7 +110,7 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, pipemill_ring::host::Rin
     Ring::new(RingConfig {
         channel: channel.name.clone(),
         slots: channel.ring.slots,
-        slot_bytes: channel.ring.slot,
+        slot_bytes: channel.ring.slot_size,
         credits: channel.ring.credits,
         mode: channel.mode,
         consumers: channel.consumers,

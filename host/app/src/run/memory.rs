@@ -23,7 +23,7 @@ fn why_too_tight(config: &Config, limit: u64) -> Option<String> {
         });
         format!(
             "the rings of the channels take {} ({}), and pipemill itself at least {}, but this container may have {}: give \
-             it more memory, also for the command, or make `slots` or `slot` in [channel.ring] smaller",
+             it more memory, also for the command, or make `slots` or `slot_size` in [channel.ring] smaller",
             show_size(rings),
             each.collect::<Vec<_>>().join(", "),
             show_size(OWN),
@@ -33,7 +33,7 @@ fn why_too_tight(config: &Config, limit: u64) -> Option<String> {
 }
 
 fn bytes(ring: &Ring) -> u64 {
-    ring.slots as u64 * ring.slot as u64
+    ring.slots as u64 * ring.slot_size as u64
 }
 
 fn rings(config: &Config) -> u64 {

@@ -45,7 +45,7 @@ fn decoder(channel: &InputChannel) -> Result<&'static str, String> {
         return Ok("recordio");
     }
     let Some(content_type) = &channel.content_type else {
-        return Err("the platform tells no ContentType".to_owned());
+        return Err("the platform's file has no ContentType".to_owned());
     };
     let bare = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let known = DECODERS.iter().find(|(name, _)| *name == bare);

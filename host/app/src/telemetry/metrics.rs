@@ -96,7 +96,7 @@ static FAMILIES: [Family; 17] = [
         "pipemill_errors",
         Kind::Counter,
         None,
-        "Bad places passed over, and the failure that ended the channel, by kind",
+        "Decode errors skipped, and the failure that ended the channel, by kind",
         errors,
     ),
     family("pipemill_state", Kind::Gauge, None, "1 for the state that the channel is in", state),
@@ -116,17 +116,17 @@ static FAMILIES: [Family; 17] = [
         stages,
     ),
     family(
-        "pipemill_held_back",
+        "pipemill_bottleneck",
         Kind::Gauge,
         None,
-        "1 for the stage that took the most of the channel's time: the bottleneck",
+        "1 for the stage that took the most of the channel's time",
         bottleneck,
     ),
     family(
         "pipemill_decode_call",
         Kind::Histogram,
         Some(Unit::Seconds),
-        "Time of the decoder's calls, a chunk each",
+        "Duration of one call of the decoder, which decodes one chunk",
         calls,
     ),
     family(
@@ -145,7 +145,7 @@ static FAMILIES: [Family; 17] = [
         "pipemill_large_batches",
         Kind::Gauge,
         None,
-        "Batches that have memory of their own, because a record is larger than a slot",
+        "Batches in a dedicated buffer, because a record is larger than a slot",
         |now, out| gauge(now, out, u64::from(now.ring.dedicated)),
     ),
     family("pipemill_consumers", Kind::Gauge, None, "Consumers connected", |now, out| {

@@ -97,7 +97,7 @@ impl Bound {
     fn address(&self) -> String {
         match self {
             Self::Tcp(listener) => listener.local_addr().map_or_else(
-                |error| format!("an address that can't be told: {error}"),
+                |error| format!("an unknown address: {error}"),
                 |address| format!("http://{address}/metrics"),
             ),
             Self::Unix(endpoint) => endpoint.path().display().to_string(),

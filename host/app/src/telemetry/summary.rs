@@ -30,8 +30,8 @@ fn did(source: &Source, totals: &StatsSnapshot) -> String {
     let share = |stage| (100.0 * totals.of(stage).as_secs_f64() / seconds).round();
     let bad = match totals.decode_errors {
         0 => String::new(),
-        1 => ", 1 bad place passed over".to_owned(),
-        count => format!(", {count} bad places passed over"),
+        1 => ", 1 decode error skipped".to_owned(),
+        count => format!(", {count} decode errors skipped"),
     };
     let bottleneck = Bottleneck::of(totals)
         .map_or_else(String::new, |bottleneck| format!("; {}", bottleneck.words(source)));

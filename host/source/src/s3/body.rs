@@ -119,7 +119,8 @@ impl Body {
                 Ok(Some(Err(trouble))) => self.begin_anew(trouble)?,
                 Ok(None) if current.reserved.left() == 0 => {}
                 Ok(None) => {
-                    let message = format!("its request ended by itself at byte {}", self.at);
+                    let message =
+                        format!("the task that fetches it ended unexpectedly at byte {}", self.at);
                     let address = self.target.address.to_string();
                     return Err(SourceError::new(address, message, "report this"));
                 }
@@ -185,7 +186,7 @@ impl Body {
         }
         log::warn!(
             channel = planner.reach.channel, object:% = address;
-            "{}; it is read as it is now", trouble.into_error(address).message
+            "{}; the new object is read instead", trouble.into_error(address).message
         );
         let verify = planner.settings.verify;
         let target = self.reader.handle.block_on(head(&planner.reach, address, verify))?;
@@ -213,7 +214,7 @@ impl Body {
                 "{}: what was decoded of this object is not what was stored",
                 mismatch(&found, checksum)
             );
-            return error(message, "read it again; if it stays so, store it anew");
+            return error(message, "read it again; if it stays so, store it again");
         }
         Ok(ReadOutcome::End)
     }
@@ -222,7 +223,7 @@ impl Body {
 /// Fetches an object whose reader waits: room for it need not be waited for, because what has the room is read
 /// after it. So only one part at a time.
 async fn one_by_one(planner: Planner, target: Arc<Target>, parts: UnboundedSender<Part>) {
-    for range in ranges(target.size, planner.settings.part) {
+    for range in ranges(target.size, planner.settings.part_size) {
         let (reserved, permit) = planner.window.force(range.end - range.start);
         let (sender, read) = oneshot::channel();
         let mut part = part(&planner, &target, range, reserved, permit);

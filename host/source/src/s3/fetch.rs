@@ -104,7 +104,7 @@ impl Fetch {
     }
 
     async fn attempt(&self, at: &mut u64, end: u64, frames: &Frames) -> Result<(), Trouble> {
-        let (from, stall) = (*at, self.reach.stall);
+        let (from, stall) = (*at, self.reach.stall_timeout);
         let asked = || format!("GET of bytes {from} to {end}");
         let answer = timeout(stall, self.ask(from, end))
             .await
@@ -119,7 +119,7 @@ impl Fetch {
             let Some(frame) = frame else { return Err(broken(*at, end, "it ended early")) };
             let bytes = frame.map_err(|error| broken(*at, end, &causes(&error)))?;
             if bytes.len() as u64 > end - *at {
-                return Err(broken(*at, end, "more bytes came than were asked for"));
+                return Err(broken(*at, end, "more bytes came than were requested"));
             }
             *at += bytes.len() as u64;
             if !bytes.is_empty() && frames.send(Ok(bytes)).is_err() {
@@ -162,7 +162,7 @@ impl Fetch {
                 return Err(resized(target.size, length.unwrap_or_default()));
             }
             if (from, end) != (0, target.size) {
-                let message = "the server gave the whole object where a range of it was asked for";
+                let message = "the server sent the whole object instead of the requested range";
                 let remedy = "use a server that knows ranges";
                 return Err(Trouble::Never(self.error(message, remedy)));
             }
@@ -179,7 +179,7 @@ impl Fetch {
             Some((first, last, _)) if (first, last + 1) == (from, end) => Ok(()),
             _ => {
                 let message =
-                    format!("bytes {from} to {end} were asked for, and the server gave `{range}`");
+                    format!("bytes {from} to {end} were requested, but the server sent `{range}`");
                 Err(Trouble::Never(self.error(&message, "use a server that knows ranges")))
             }
         }
@@ -249,9 +249,9 @@ async fn ask_head(reach: &S3Handle, address: &Address) -> Result<HeadObjectOutpu
         .set_version_id(address.version.clone())
         .set_request_payer(reach.payer())
         .checksum_mode(aws_sdk_s3::types::ChecksumMode::Enabled);
-    let answer = timeout(reach.stall, request.send())
+    let answer = timeout(reach.stall_timeout, request.send())
         .await
-        .map_err(|_| Trouble::again(format!("HEAD had no answer for {:?}", reach.stall)))?
+        .map_err(|_| Trouble::again(format!("HEAD had no answer for {:?}", reach.stall_timeout)))?
         .map_err(|error| Trouble::of(&error, address, "HEAD"))?;
     reach.got_answer();
     Ok(answer)
@@ -308,7 +308,7 @@ pub(super) async fn whole(
         sum.update(&bytes);
         checksum.check(sum).map_err(|found| {
             let message = mismatch(&found, checksum);
-            SourceError::new(address.to_string(), message, "store it anew")
+            SourceError::new(address.to_string(), message, "store it again")
         })?;
     }
     Ok(bytes)

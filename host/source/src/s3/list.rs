@@ -49,9 +49,11 @@ async fn ask(
         .prefix(&address.key)
         .set_continuation_token(token.map(str::to_owned))
         .set_request_payer(reach.payer());
-    let page = timeout(reach.stall, request.send())
+    let page = timeout(reach.stall_timeout, request.send())
         .await
-        .map_err(|_| Trouble::again(format!("the list had no answer for {:?}", reach.stall)))?
+        .map_err(|_| {
+            Trouble::again(format!("the list had no answer for {:?}", reach.stall_timeout))
+        })?
         .map_err(|error| Trouble::of(&error, address, "the list"))?;
     reach.got_answer();
     Ok(page)

@@ -77,13 +77,13 @@ pub struct Settings {
     /// In which order, which of them, how often, and what they are.
     pub reading: Reading,
     /// Bytes that one request asks for, at most.
-    pub part: u64,
+    pub part_size: u64,
     /// Requests at once, at most.
     pub concurrency: usize,
     /// A request that gives no byte for so long is given up and made anew.
-    pub stall: Duration,
+    pub stall_timeout: Duration,
     /// A request that makes no progress for so long, whatever is tried, ends the channel.
-    pub retry: Duration,
+    pub retry_timeout: Duration,
     /// Whether checksums that the server keeps of whole objects are compared.
     pub verify: bool,
     /// What happens if an object changes while it is read.
@@ -100,10 +100,10 @@ impl Settings {
             what,
             access: Access::default(),
             reading: Reading::default(),
-            part: PART,
+            part_size: PART,
             concurrency: CONCURRENCY,
-            stall: Duration::from_secs(10),
-            retry: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(10),
+            retry_timeout: Duration::from_secs(60),
             verify: true,
             on_change: OnChange::Fail,
             allow_empty: false,
@@ -171,8 +171,8 @@ impl S3 {
             channel: settings.channel.clone(),
             access: settings.access.clone(),
             client: clients.entry(settings.access.clone()).or_default().clone(),
-            stall: settings.stall,
-            retry: settings.retry,
+            stall_timeout: settings.stall_timeout,
+            retry_timeout: settings.retry_timeout,
             answered: AtomicBool::new(false),
         }
     }
@@ -217,8 +217,8 @@ struct S3Handle {
     channel: Option<String>,
     access: Access,
     client: Arc<OnceCell<Client>>,
-    stall: Duration,
-    retry: Duration,
+    stall_timeout: Duration,
+    retry_timeout: Duration,
     answered: AtomicBool,
 }
 

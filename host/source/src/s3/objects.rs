@@ -48,7 +48,7 @@ impl Objects {
         let settings = Arc::new(settings);
         let planner = Planner {
             reach: Arc::new(s3.reach(&settings)),
-            window: Window::new(s3.budget.clone(), settings.part, settings.concurrency),
+            window: Window::new(s3.budget.clone(), settings.part_size, settings.concurrency),
             settings: settings.clone(),
             total,
         };
@@ -117,7 +117,11 @@ impl Source for Objects {
             Some(Item::Failed(error)) => Err(error),
             None => {
                 let name = self.settings.what.to_string();
-                Err(SourceError::new(name, "its requests ended by themselves", "report this"))
+                Err(SourceError::new(
+                    name,
+                    "the task that fetches it ended unexpectedly",
+                    "report this",
+                ))
             }
         }
     }

@@ -216,7 +216,7 @@ impl Plan {
 }
 
 fn by_itself(error: &tokio::task::JoinError) -> SourceError {
-    SourceError::new("S3", format!("a request ended by itself: {error}"), "report this")
+    SourceError::new("S3", format!("a task ended unexpectedly: {error}"), "report this")
 }
 
 impl Planner {
@@ -280,7 +280,7 @@ impl Planner {
 
     async fn prefix(&self, address: &Address, out: &mut Outlet) -> Result<(), ListError> {
         if list::prefix(&self.reach, address, out).await? == 0 && !self.settings.allow_empty {
-            let error = order::none(address.to_string(), "no key begins so");
+            let error = order::none(address.to_string(), "no key begins with this prefix");
             let remedy = "check the bucket's name and the prefix; where it may be empty, set \
                           `allow_empty`"
                 .to_owned();
@@ -341,7 +341,7 @@ impl Planner {
         match found.known {
             Known::Name => true,
             Known::Listed { size, has_sum, .. } => {
-                settings.verify && has_sum && size > settings.part
+                settings.verify && has_sum && size > settings.part_size
             }
             Known::Asked(_) => false,
         }
@@ -438,7 +438,7 @@ pub fn listing(
     let settings = Arc::new(Settings { verify: false, ..settings.clone() });
     let planner = Planner {
         reach: Arc::new(s3.reach(&settings)),
-        window: Window::new(s3.budget.clone(), settings.part, settings.concurrency),
+        window: Window::new(s3.budget.clone(), settings.part_size, settings.concurrency),
         settings,
         total: TotalSize::default(),
     };

@@ -93,7 +93,7 @@ async fn begin(
     let item = Item::Object { epoch, name: planned.name, pieces };
     items.send(item).await.map_err(|_| Unwanted)?;
     for (target, parts) in bodies {
-        for range in ranges(target.size, planner.settings.part) {
+        for range in ranges(target.size, planner.settings.part_size) {
             let (reserved, permit) = planner.window.admit(range.end - range.start).await;
             if parts.send(part(planner, &target, range, reserved, permit)).is_err() {
                 // The rest of this object is not wanted.

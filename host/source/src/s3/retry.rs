@@ -52,14 +52,14 @@ impl Tries {
         let Trouble::Again { what, .. } = trouble else { return Err(trouble) };
         self.count += 1;
         let known = reach.answered();
-        let patience = if known { reach.retry } else { reach.retry.min(UNKNOWN) };
+        let patience = if known { reach.retry_timeout } else { reach.retry_timeout.min(UNKNOWN) };
         if self.since.elapsed() >= patience {
             return Err(Trouble::Never(self.given_up(&what, address, patience, known)));
         }
         log::log!(
             if self.count == 3 { log::Level::Warn } else { log::Level::Debug },
             channel = reach.channel, object:% = address, tries = self.count;
-            "{address}: {what}; try {} will follow",
+            "{address}: {what}; retrying: try {}",
             self.count + 1
         );
         let most = FIRST.saturating_mul(1 << self.count.min(16) >> 1).min(LONGEST);
@@ -80,7 +80,7 @@ impl Tries {
             "install the certificates that this machine is to trust (Debian: `ca-certificates`), or name a file with \
              them in AWS_CA_BUNDLE"
         } else if known {
-            "see whether the server is well, or raise `retry`"
+            "see whether the server is well, or raise `retry_timeout`"
         } else {
             "no request to this server ever went well: check `endpoint`, `region`, and that this machine reaches it"
         };

@@ -44,7 +44,7 @@ fn print(name: &str, look: &Inspection) -> io::Result<()> {
             let fields: Vec<_> = fields.iter().map(field).collect();
             writeln!(out, "fields     {}", fields.join(", "))?;
         }
-        Ok(None) => writeln!(out, "fields     told by the input")?,
+        Ok(None) => writeln!(out, "fields     known from the input")?,
         Err(why) => writeln!(out, "fields     not known with these options: {why}")?,
     }
     if look.options.is_empty() {

@@ -55,8 +55,10 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     // What the plugin logs about each of a thousand inputs would hide what is found.
     log::set_max_level(log::LevelFilter::Off);
     let subject = args.meant.load(engine)?;
-    let subject =
-        PluginUnderTest { limits: Limits { time: HANGS, ..subject.limits.clone() }, ..subject };
+    let subject = PluginUnderTest {
+        limits: Limits { call_timeout: HANGS, ..subject.limits.clone() },
+        ..subject
+    };
     if let Some(digits) = &args.hex {
         let why = "--hex: expected an even number of hexadecimal digits";
         let input = hex::decode(digits).map_err(|_| exit::because(exit::USAGE, why))?;

@@ -194,7 +194,7 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
         lines.push(Line::from(error.message.clone()).fg(Color::Red));
     }
     if totals.decode_errors > 0 {
-        let text = format!("{} bad places passed over", totals.decode_errors);
+        let text = format!("{} decode errors skipped", totals.decode_errors);
         lines.push(Line::from(text).fg(Color::Yellow));
     }
     if let Some(bottleneck) = rates.bottleneck {
@@ -204,7 +204,7 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
             Stage::Decoder => &channel.remedies.decoder,
             Stage::Consumer => &channel.remedies.consumer,
         };
-        let text = format!("the {} holds it back: {remedy}", bottleneck.stage.word());
+        let text = format!("bottleneck: {}: {remedy}", bottleneck.stage.word());
         lines.push(Line::from(text).bold());
     }
     lines
@@ -291,7 +291,7 @@ mod tests {
         assert!(has(&["process 4711", "up 12 seconds", "not ready"]), "{screen}");
         assert!(has(&["train", "running", "1000", "MiB/s", "source 75%"]), "{screen}");
         assert!(has(&["time", "source 75%", "decoder 0%", "consumer 25%"]), "{screen}");
-        assert!(has(&["the source holds it back: raise `concurrency`"]), "{screen}");
+        assert!(has(&["bottleneck: source: raise `concurrency`"]), "{screen}");
         assert!(has(&["4712", "2 of 2", "python 3.11"]), "{screen}");
         assert!(has(&["bytes a second, at most 9.00 MiB/s"]), "{screen}");
     }

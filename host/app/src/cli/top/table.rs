@@ -65,6 +65,6 @@ pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
         )
     });
     let bad = (channel.totals.decode_errors > 0)
-        .then(|| format!("{} bad places passed over", channel.totals.decode_errors));
+        .then(|| format!("{} decode errors skipped", channel.totals.decode_errors));
     [error, bad, bottleneck].into_iter().flatten().collect()
 }

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn all_faults_of_a_file_are_found_at_once() {
-    let env = |name: &str| (name == "SLOT").then(|| "65000B".to_owned());
+    let env = |name: &str| (name == "SLOT_SIZE").then(|| "65000B".to_owned());
     let faults = parse(include_str!("../testdata/faults.toml"), "faults.toml", &env).unwrap_err();
     let said: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
     let expected = include_str!("../testdata/faults.txt");

@@ -39,16 +39,27 @@ fn source() -> impl Strategy<Value = Source> {
         text(),
         option::of(1..=1_000_000u32),
         0..=1_000_000u32,
-        option::of(millis(&keys::WAIT)),
-        option::of(millis(&keys::IDLE)),
-        pick(&keys::PIPE),
+        option::of(millis(&keys::OPEN_TIMEOUT)),
+        option::of(millis(&keys::IDLE_TIMEOUT)),
+        pick(&keys::PIPE_SIZE),
         compression(),
         option::of(text()),
     );
-    let fifo = fifo.prop_map(|(dir, epochs, first_epoch, wait, idle, pipe, compression, file)| {
-        let (dir, pipe, epoch_file) = (dir.into(), pipe as usize, file.map(Into::into));
-        Source::Fifo { dir, epochs, first_epoch, wait, idle, pipe, compression, epoch_file }
-    });
+    let fifo = fifo.prop_map(
+        |(dir, epochs, first_epoch, open_timeout, idle_timeout, pipe, compression, file)| {
+            let (dir, pipe_size, epoch_file) = (dir.into(), pipe as usize, file.map(Into::into));
+            Source::Fifo {
+                dir,
+                epochs,
+                first_epoch,
+                open_timeout,
+                idle_timeout,
+                pipe_size,
+                compression,
+                epoch_file,
+            }
+        },
+    );
     let pattern = prop_oneof![
         text().prop_map(|path| Pattern::File(path.into())),
         "[a-z$*?]{1,3}/[*?]".prop_map(Pattern::Glob),
@@ -110,10 +121,10 @@ fn s3() -> impl Strategy<Value = Source> {
         any::<(bool, bool)>(),
     );
     let numbers = (
-        pick(&keys::PART),
+        pick(&keys::PART_SIZE),
         pick(&keys::CONCURRENCY),
-        millis(&keys::STALL),
-        millis(&keys::RETRY),
+        millis(&keys::STALL_TIMEOUT),
+        millis(&keys::RETRY_TIMEOUT),
         any::<(bool, bool)>(),
     );
     (what, words, access, numbers, reading()).prop_map(
@@ -124,7 +135,8 @@ fn s3() -> impl Strategy<Value = Source> {
                 shard.balance = Balance::Count;
             }
             let (region, endpoint, profile, (anonymous, requester_pays)) = access;
-            let (part, concurrency, stall, retry, (verify, allow_empty)) = numbers;
+            let (part_size, concurrency, stall_timeout, retry_timeout, (verify, allow_empty)) =
+                numbers;
             let access =
                 s3::Access { region, endpoint, profile, addressing, anonymous, requester_pays };
             let concurrency = concurrency as usize;
@@ -133,10 +145,10 @@ fn s3() -> impl Strategy<Value = Source> {
                 what,
                 access,
                 reading,
-                part,
+                part_size,
                 concurrency,
-                stall,
-                retry,
+                stall_timeout,
+                retry_timeout,
                 verify,
                 on_change,
                 allow_empty,
@@ -146,7 +158,7 @@ fn s3() -> impl Strategy<Value = Source> {
 }
 
 fn ring() -> impl Strategy<Value = Ring> {
-    let slot = (keys::SLOT.min / keys::SLOT_STEP)..=(keys::SLOT.max / keys::SLOT_STEP);
+    let slot = (keys::SLOT_SIZE.min / keys::SLOT_STEP)..=(keys::SLOT_SIZE.max / keys::SLOT_STEP);
     (pick(&keys::CREDITS), 0..=4_096u64, slot, millis(&keys::LINGER)).prop_map(
         |(credits, more, slot, linger)| {
             let slot = slot * keys::SLOT_STEP;
@@ -155,7 +167,7 @@ fn ring() -> impl Strategy<Value = Ring> {
             let credits = credits.min(most - keys::SPARE_SLOTS);
             let least = (credits + keys::SPARE_SLOTS).max(keys::SLOTS.min);
             let slots = (least + more).min(most) as u32;
-            Ring { slots, slot: slot as usize, credits: credits as u32, linger }
+            Ring { slots, slot_size: slot as usize, credits: credits as u32, linger }
         },
     )
 }
@@ -163,11 +175,8 @@ fn ring() -> impl Strategy<Value = Ring> {
 fn limits(max_record: u64) -> impl Strategy<Value = Limits> {
     let memory = (2 * max_record + keys::MEMORY_SPARE)..=keys::MEMORY.max;
     let output = max_record..=keys::OUTPUT.max;
-    (memory, millis(&keys::TIME), output).prop_map(|(memory, time, output)| Limits {
-        memory,
-        time,
-        output,
-    })
+    (memory, millis(&keys::CALL_TIMEOUT), output)
+        .prop_map(|(memory, call_timeout, output)| Limits { memory, call_timeout, output })
 }
 
 fn channel() -> impl Strategy<Value = Channel> {

@@ -16,7 +16,7 @@ fn balance_is_for_what_is_divided_and_has_sizes() {
     for good in ["folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
         assert_eq!(faults(&format!("{good}, {shard}")), "");
         let undivided = faults(&format!("{good}, balance = 'size'"));
-        assert!(undivided.contains("balance: there is nothing to divide; set `shard` or"));
+        assert!(undivided.contains("balance: there are no shares to balance; set `shard` or"));
     }
     for bad in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
         let said = faults(&format!("{bad}, {shard}"));
@@ -103,16 +103,16 @@ fn ranges_hold_at_both_ends() {
     for key in [&MAX_ERRORS, &MAX_RECORD, &CONSUMERS] {
         ends_hold("", key);
     }
-    for key in [&FIRST_EPOCH, &WAIT, &PIPE] {
+    for key in [&FIRST_EPOCH, &OPEN_TIMEOUT, &PIPE_SIZE] {
         ends_hold("source", key);
     }
-    for key in [&EPOCHS, &IDLE] {
+    for key in [&EPOCHS, &IDLE_TIMEOUT] {
         ends_hold("source", key);
     }
-    for key in [&SLOTS, &SLOT, &CREDITS, &LINGER] {
+    for key in [&SLOTS, &SLOT_SIZE, &CREDITS, &LINGER] {
         ends_hold("[channel.ring]\n", key);
     }
-    for key in [&MEMORY, &TIME] {
+    for key in [&MEMORY, &CALL_TIMEOUT] {
         ends_hold("[channel.limits]\n", key);
     }
     ends_hold("[channel.limits]\n", &OUTPUT);
@@ -126,9 +126,9 @@ fn a_short_file_has_the_defaults() {
         dir: "/data".into(),
         epochs: None,
         first_epoch: 0,
-        wait: Some(Duration::from_secs(600)),
-        idle: None,
-        pipe: 1 << 20,
+        open_timeout: Some(Duration::from_secs(600)),
+        idle_timeout: None,
+        pipe_size: 1 << 20,
         compression: Compression::Auto,
     };
     let place = Place { line: 4, column: 11 };
@@ -189,7 +189,7 @@ fn variables_are_used_where_numbers_and_flags_are_wanted() {
 
 #[test]
 fn output_follows_the_larger_of_record_and_slot() {
-    let config = parse_bare(&with("[channel.ring]\n", "slot", "128MiB")).expect("a good file");
+    let config = parse_bare(&with("[channel.ring]\n", "slot_size", "128MiB")).expect("a good file");
     assert_eq!(config.channels[0].limits.output, 512 << 20);
     let config = parse_bare(&with("", "max_record", "65MiB")).expect("a good file");
     assert_eq!(config.channels[0].limits.output, 260 << 20);

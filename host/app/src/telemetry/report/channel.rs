@@ -112,7 +112,7 @@ fn figures(page: &mut String, view: &View) {
         ("Decoder’s memory", units::memory(view.memory)),
     ];
     if totals.decode_errors > 0 {
-        figures.push(("Bad places passed over", units::counted(totals.decode_errors)));
+        figures.push(("Decode errors skipped", units::counted(totals.decode_errors)));
     }
     page.push_str("<dl class=\"figures\">");
     for (name, value) in figures {
@@ -131,7 +131,7 @@ fn epochs(page: &mut String, view: &View) {
          <th scope=\"col\">Records</th><th scope=\"col\">Bytes</th><th scope=\"col\">Time</th>\
          <th scope=\"col\">Throughput</th><th scope=\"col\">Records/s</th>\
          <th scope=\"col\">Source</th><th scope=\"col\">Decoder</th><th scope=\"col\">Consumer</th>\
-         <th scope=\"col\">Bad places</th><th scope=\"col\">Waited for</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">Decode errors</th><th scope=\"col\">Waited for</th></tr></thead>\n<tbody>\n",
     );
     for epoch in &view.epochs {
         row(page, epoch.number, if epoch.early { ", ended early" } else { "" }, &epoch.totals);
@@ -200,8 +200,8 @@ fn decode_errors(page: &mut String, view: &View) {
         return;
     }
     page.push_str(
-        "<h3>Bad places passed over, by kind</h3>\n<table class=\"plain\">\n<thead><tr><th scope=\"col\">Kind</th>\
-         <th scope=\"col\">Places</th></tr></thead>\n<tbody>\n",
+        "<h3>Decode errors skipped, by kind</h3>\n<table class=\"plain\">\n<thead><tr><th scope=\"col\">Kind</th>\
+         <th scope=\"col\">Errors</th></tr></thead>\n<tbody>\n",
     );
     for (kind, places) in view.decode_errors.iter().filter(|(_, places)| *places > 0) {
         let _ = writeln!(

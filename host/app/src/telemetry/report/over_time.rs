@@ -19,13 +19,13 @@ const ROWS: usize = 20;
 const MARKS: usize = 60;
 
 /// What was done between two samples.
-struct SourceEvent {
+struct Interval {
     did: StatsSnapshot,
     /// At its end.
     slots: Slots,
 }
 
-impl SourceEvent {
+impl Interval {
     fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.did.time().as_secs_f64().max(1e-9)
     }
@@ -38,7 +38,7 @@ impl SourceEvent {
 /// Steps of about the same length, and the seconds of their edges.
 struct Steps {
     edges: Vec<f64>,
-    steps: Vec<SourceEvent>,
+    steps: Vec<Interval>,
 }
 
 impl Steps {
@@ -58,14 +58,14 @@ impl Steps {
             }
         }
         let edges = chosen.iter().map(|sample| sample.totals.time().as_secs_f64()).collect();
-        let step = |two: &[&Sample]| SourceEvent {
+        let step = |two: &[&Sample]| Interval {
             did: two[1].totals.since(&two[0].totals),
             slots: two[1].slots,
         };
         Self { edges, steps: chosen.windows(2).map(step).collect() }
     }
 
-    fn spans(&self) -> impl Iterator<Item = (String, &SourceEvent)> {
+    fn spans(&self) -> impl Iterator<Item = (String, &Interval)> {
         let time = |seconds| units::time(Duration::from_secs_f64(seconds));
         let span = move |edges: &[f64]| format!("{} – {}", time(edges[0]), time(edges[1]));
         self.edges.windows(2).map(span).zip(&self.steps)
@@ -144,14 +144,13 @@ fn stages(page: &mut String, steps: &Steps, marks: &[Mark], totals: &StatsSnapsh
         let word = |stage: Stage| format!("{} {}", stage.word(), units::percent(part(stage)));
         Stage::ALL.map(word).join(", ")
     };
-    let whole = SourceEvent { did: *totals, slots: Slots::default() };
+    let whole = Interval { did: *totals, slots: Slots::default() };
     let layer = |stage: Stage| Layer {
         class: stage.word(),
         name: stage.word(),
         values: steps.steps.iter().map(|step| step.part(stage)).collect(),
     };
-    let tip =
-        |(span, step): (String, &SourceEvent)| format!("{span}: {}", words(&|s| step.part(s)));
+    let tip = |(span, step): (String, &Interval)| format!("{span}: {}", words(&|s| step.part(s)));
     let plot = Plot {
         title: "Where the time went",
         summary: words(&|stage| whole.part(stage)),
@@ -178,11 +177,11 @@ fn slots(page: &mut String, steps: &Steps, marks: &[Mark]) {
         name,
         values: steps.steps.iter().map(|step| f64::from(of(&step.slots))).collect(),
     };
-    let tip = |(span, step): (String, &SourceEvent)| {
+    let tip = |(span, step): (String, &Interval)| {
         let said = states.map(|(_, name, of)| format!("{} {name}", of(&step.slots)));
         format!("{span}: {}, {} free", said.join(", "), step.slots.free)
     };
-    let full = |step: &&SourceEvent| step.slots.free == 0;
+    let full = |step: &&Interval| step.slots.free == 0;
     let plot = Plot {
         title: "Slots in use",
         summary: format!(

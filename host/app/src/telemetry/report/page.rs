@@ -134,7 +134,7 @@ impl Run<'_> {
         page.push_str(
             "<footer><p>A channel is one thread, and always at one of three stages. <b>Source</b>: it reads, or \
              waits for bytes. <b>Decoder</b>: it decodes. <b>Consumer</b>: it hands batches over, or waits for \
-             memory that consumers hold. The longest says what holds it back.</p>\n\
+             memory that consumers hold. The longest one is the bottleneck.</p>\n\
              <p>Bytes are those of the input, inflated; MB are millions of them.</p></footer>\n\
              </main>\n</body>\n</html>\n",
         );

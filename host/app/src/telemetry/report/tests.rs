@@ -89,7 +89,7 @@ fn tells_what_was_done() {
         ],
     );
     assert!(!page.contains("<h2>Channels</h2>"), "one channel needs no overview");
-    assert!(!page.contains("Bad places passed over"));
+    assert!(!page.contains("Decode errors skipped"));
 }
 
 #[test]
