@@ -345,7 +345,7 @@ fn what_is_no_decoder_is_refused() {
         let mut cat = Command::new(pipemill!());
         finish(cat.arg("cat").arg("--decoder").arg(&plugin).arg("-")).with_code(64).says(says);
         let mut plugins = Command::new(pipemill!());
-        finish(plugins.arg("plugins").arg(&plugin)).with_code(64).says(says);
+        finish(plugins.args(["plugin", "list"]).arg(&plugin)).with_code(64).says(says);
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`)
     #[arg(long, short)]
     decoder: String,
-    /// An option of the decoder; see `pipemill plugins`
+    /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
     /// What to print

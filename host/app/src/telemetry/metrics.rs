@@ -215,11 +215,11 @@ fn process(host_state: &HostState, encoder: &mut DescriptorEncoder<'_>) -> fmt::
     gauge("process_resident_memory", "Resident memory", bytes(), usage.resident as f64)?;
     gauge(
         "process_start_time",
-        "When the host began, in seconds since 1970",
+        "Start time of the host, in seconds since 1970",
         seconds(),
         began.as_secs_f64(),
     )?;
-    let (name, help) = ("process_cpu", "Time on processors");
+    let (name, help) = ("process_cpu", "CPU time of the host");
     let mut out =
         encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
     out.encode_counter::<NoLabelSet, _, f64>(&usage.cpu.as_secs_f64(), None)?;
