@@ -8,6 +8,8 @@ SHELL       := /bin/bash
 
 override TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET)
+# Machine code of the built-in decoders: the first build compiles it, the next one embeds it.
+export PIPEMILL_PRECOMPILED := $(TARGET)/precompiled
 export PYTHONPYCACHEPREFIX := $(TARGET)/pycache
 
 PYTHON ?= python3
@@ -22,7 +24,7 @@ help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
-	cargo build --release --workspace --bin pipemill
+	@$(call build,release,--release --workspace --bin pipemill)
 	@$(call run-demos,release)
 
 test: test-rust test-python test-examples test-containers ## all tests
@@ -62,7 +64,7 @@ image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
 bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
-	cargo build --release --workspace --bin pipemill --bin pipemill-bench --bin s3-server
+	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
 lint: wasm venv ## formats, warnings, types, documentation
@@ -78,11 +80,14 @@ clean: ## remove the target folder
 
 # --- set-up
 
-# $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it. Touched, because one that was built otherwise would do for
-# cargo.
+# $(call build,PROFILE,OPTIONS): builds `pipemill` and what else the options say, with the machine code of the built-in
+# decoders in it. The second build does nothing where the code is embedded already.
+build = cargo build $(2) && $(TARGET)/$(1)/pipemill plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
+    cargo build -q $(2)
+
+# $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it, once `pipemill` is built.
 OUT    ?= $(TARGET)/static
-static  = touch deploy/static/src/main.rs && \
-    RUSTC_WRAPPER=$(CURDIR)/deploy/static/rustc cargo build $(2) --workspace --bin pipemill-static && \
+static  = cargo rustc -p pipemill-static $(2) -- -C target-feature=+crt-static && \
     mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
 
 # $(call run-demos,PROFILE)
