@@ -11,3 +11,4 @@ pub mod framing;
 pub mod newlines;
 pub mod numbers;
 pub mod protobuf;
+pub mod testing;

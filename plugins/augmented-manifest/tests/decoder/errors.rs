@@ -58,7 +58,7 @@ fn a_damaged_header() {
         assert_eq!(images(&outcome), [&b"one"[..], b"two", b"tre"][..record / 3]);
         let group = record / 3 * 36;
         let message = format!(
-            "record of `{}`, {} bytes behind the start of its group: expected the RecordIO magic 0a \
+            "record of `{}`, {} bytes after the start of its group: expected the RecordIO magic 0a \
              23 d7 ce at +0, found 0b 23 d7 ce; this is not RecordIO, or it is damaged here or just \
              before; nothing tells where the next group starts",
             ["image-ref", "label", "box"][record % 3],

@@ -21,7 +21,7 @@ const FILES: [(&str, &[u8]); 10] = [
 ];
 
 fn told() -> Map<String, Value> {
-    serde_json::from_str(include_str!("../fixtures/told.json")).expect("the fixture is JSON")
+    serde_json::from_str(include_str!("../fixtures/expected.json")).expect("the fixture is JSON")
 }
 
 /// The samples of an archive, each as webdataset has it.
