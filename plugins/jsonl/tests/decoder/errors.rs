@@ -26,19 +26,19 @@ fn no_json(line: &[u8]) -> String {
 fn no_json_at_all() {
     let cases: [(&[u8], &str); 24] = [
         (b"{", "expected a key in quotes, found the end of the line at +1"),
-        (b"{\"a\" 1}", "expected `:` behind the key, found `1}` at +5"),
-        (b"{\"a\":1 \"b\":2}", "expected `,` or `}` behind the value, found `\\\"b\\\":2}` at +7"),
+        (b"{\"a\" 1}", "expected `:` after the key, found `1}` at +5"),
+        (b"{\"a\":1 \"b\":2}", "expected `,` or `}` after the value, found `\\\"b\\\":2}` at +7"),
         (b"{\"a\":1,}", "expected a key in quotes, found `}` at +7"),
         (b"[1,]", "expected a value, found `]` at +3"),
-        (b"[1", "expected `,` or `]` behind the value, found the end of the line at +2"),
-        (b"1 2", "expected the end of the line behind the value, found `2` at +2"),
+        (b"[1", "expected `,` or `]` after the value, found the end of the line at +2"),
+        (b"1 2", "expected the end of the line after the value, found `2` at +2"),
         (b"NaN", "expected a value, found `NaN` at +0"),
         (b"[-Infinity]", "expected a digit, found `Infinity]` at +2"),
         (b"nul", "expected a value, found `nul` at +0"),
         (b"'a'", "expected a value, found `\\'a\\'` at +0"),
         (b"+1", "expected a value, found `+1` at +0"),
-        (b"01", "expected the end of the line behind the value, found `1` at +1"),
-        (b"1.", "expected a digit behind the dot, found the end of the line at +2"),
+        (b"01", "expected the end of the line after the value, found `1` at +1"),
+        (b"1.", "expected a digit after the dot, found the end of the line at +2"),
         (b".5", "expected a value, found `.5` at +0"),
         (b"1e+", "expected a digit in the exponent, found the end of the line at +3"),
         (
@@ -52,7 +52,7 @@ fn no_json_at_all() {
         (b"\"\\x\"", "expected an escape that JSON has, found `\\\\x\\\"` at +1"),
         (
             b"\"\\u12g4\"",
-            "expected four hexadecimal digits behind `\\u`, found `\\\\u12g4\\\"` at +1",
+            "expected four hexadecimal digits after `\\u`, found `\\\\u12g4\\\"` at +1",
         ),
         (b"\"\\ud83d\"", "expected surrogates in pairs, found `\\\\ud83d\\\"` at +1"),
         (

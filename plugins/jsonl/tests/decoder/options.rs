@@ -40,7 +40,7 @@ fn refused() {
     );
     assert_eq!(
         fields("/text"),
-        "option `fields`: `/text` has no type; put one behind it, as in \
+        "option `fields`: `/text` has no type; put one after it, as in \
          \"id=/meta/id:int64,/text:utf8?,/vec:float32[128]\"; there are bytes, utf8, bool, int32, \
          int64, float32 and float64"
     );
