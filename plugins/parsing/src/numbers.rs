@@ -15,7 +15,7 @@
 //!
 //! **Changing it.** The tests compare every result with Rust's `parse`, for edge cases, random decimals,
 //! values half between two floats and random text, after different preceding bytes. Measure with
-//! `cargo run --release -p pipemill-csv --example speed floats` and with the `jsonl` decoder's example.
+//! `cargo run --release -p pipemill-csv --example speed float32` and with the `jsonl` decoder's example.
 
 /// A number that a field can hold.
 pub trait Number: Sized {

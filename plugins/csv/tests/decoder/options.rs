@@ -1,4 +1,4 @@
-//! Options that can't be, and what is said about them.
+//! Options that are refused, and the messages.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::{Decoder, Options, StreamInfo};
@@ -13,7 +13,7 @@ fn refused(given: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn bytes() {
+fn options_that_are_a_byte() {
     assert_eq!(
         refused(&[("delimiter", "ab")]),
         "option `delimiter` takes one byte of ASCII that is no line end, or \"tab\", not \"ab\""
@@ -33,7 +33,7 @@ fn bytes() {
 }
 
 #[test]
-fn lists() {
+fn options_that_are_a_list() {
     assert_eq!(
         refused(&[("names", "a,,b")]),
         "option `names` takes names with a comma between them, not \"a,,b\""
@@ -50,7 +50,7 @@ fn lists() {
 }
 
 #[test]
-fn together() {
+fn options_that_do_not_go_together() {
     assert_eq!(
         refused(&[("drop_repeated_header", "true")]),
         "option `drop_repeated_header` needs header = true"

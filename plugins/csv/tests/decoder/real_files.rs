@@ -1,4 +1,5 @@
-//! Files that pandas, PyArrow and CPython wrote, and what each reads in its own: see `fixtures/make.py`.
+//! Files that pandas, PyArrow and CPython wrote. The decoder must read the same as the library that wrote
+//! the file: see `fixtures/make.py`.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Record, Setup, assert_any_split};
 use serde_json::Value;
 
-/// Decodes a file of `expected.json` with the options expected there and some more.
+/// Decodes a file of `expected.json` with the options listed there and with `more`.
 fn decode(expected: &Value, more: &[(&str, &str)]) -> Outcome {
     let name = expected["file"].as_str().expect("a name");
     let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
@@ -26,7 +27,7 @@ fn expected() -> Vec<Value> {
     serde_json::from_str(include_str!("../fixtures/expected.json")).expect("the fixture is JSON")
 }
 
-/// The bits of a float, `None` for NaN and for none.
+/// The bits of a float; `None` for NaN and for an absent value.
 fn bits<const SIZE: usize>(bytes: &[u8]) -> Option<u64> {
     let mut whole = [0; 8];
     whole[..SIZE].copy_from_slice(bytes);
@@ -40,7 +41,7 @@ fn bits<const SIZE: usize>(bytes: &[u8]) -> Option<u64> {
 }
 
 #[test]
-fn texts() {
+fn texts_of_all_files() {
     for expected in expected() {
         if expected.get("dense").is_some() {
             continue;
@@ -59,7 +60,7 @@ fn texts() {
 }
 
 #[test]
-fn numbers() {
+fn numbers_of_all_files() {
     for expected in expected() {
         for (column, numbers) in expected["floats"].as_object().into_iter().flatten() {
             let types = format!("{column}:float64");
@@ -72,7 +73,7 @@ fn numbers() {
 }
 
 #[test]
-fn dense() {
+fn a_tensor() {
     for expected in expected() {
         let Some(rows) = expected.get("dense") else { continue };
         let outcome = decode(&expected, &[]);
