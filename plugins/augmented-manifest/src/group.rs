@@ -18,8 +18,8 @@ pub(crate) struct Groups {
 pub(crate) enum Group {
     /// A group was emitted, or a record of a dropped group was skipped. Decoding goes on at `end`.
     Whole { end: usize },
-    /// The chunk ends inside the group, of which `records` records are whole. `None`: inside a record of
-    /// a dropped group. `need` counts from the start of the group or of that record.
+    /// The chunk ends inside the group, of which `records` records are whole. `None`: inside a
+    /// record of a dropped group. `need` counts from the start of the group or of that record.
     Cut { records: Option<usize>, need: usize },
 }
 

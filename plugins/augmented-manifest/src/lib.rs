@@ -1,10 +1,10 @@
-//! SageMaker's augmented manifest files in Pipe mode, with `RecordWrapperType` RecordIO. Each line of the
-//! manifest arrives as a group of RecordIO records: one per attribute, in the order of `AttributeNames`.
-//! A group becomes one record whose fields are the attributes.
+//! SageMaker's augmented manifest files in Pipe mode, with `RecordWrapperType` RecordIO. Each line
+//! of the manifest arrives as a group of RecordIO records: one per attribute, in the order of
+//! `AttributeNames`. A group becomes one record whose fields are the attributes.
 //!
-//! **Errors.** Only counting records tells where a group starts. So a group with a bad record is dropped
-//! as a whole. After a damaged header the rest of the object is dropped, because nobody knows how many
-//! records were lost, and attributes of two lines would be mixed.
+//! **Errors.** Only counting records tells where a group starts. So a group with a bad record is
+//! dropped as a whole. After a damaged header the rest of the object is dropped, because nobody
+//! knows how many records were lost, and attributes of two lines would be mixed.
 
 mod group;
 

@@ -28,8 +28,8 @@ fn file(mut row: impl FnMut(&mut Random) -> String) -> Vec<u8> {
     file
 }
 
-/// A row of 8 fields, about 100 bytes. With `quotes`, one in five fields is quoted; some of these have
-/// delimiters or doubled quotes.
+/// A row of 8 fields, about 100 bytes. With `quotes`, one in five fields is quoted; some of these
+/// have delimiters or doubled quotes.
 fn mixed(random: &mut Random, quotes: bool) -> String {
     let words = ["alpha", "a longer piece of text", "x", "2026-11-21", "3.25", "nine hundred"];
     let field = |random: &mut Random| {

@@ -1,5 +1,5 @@
-//! A chunk with its place in the object, for rows that are read one by one and for errors that name their
-//! line.
+//! A chunk with its place in the object, for rows that are read one by one and for errors that name
+//! their line.
 
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) after_cr: bool,
 }
 
-/// The count of LFs in a part of the chunk. The scanner and the fast path count them as they go, so that
-/// line numbers need no second pass over the bytes. It has no meaning with `lone_cr`.
+/// The count of LFs in a part of the chunk. The scanner and the fast path count them as they go, so
+/// that line numbers need no second pass over the bytes. It has no meaning with `lone_cr`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LineCount {
     /// The bytes before this offset are counted.
@@ -54,8 +54,8 @@ pub(crate) enum NextRow {
 }
 
 impl Chunk<'_> {
-    /// Reads the first row from `at` on, byte by byte. Skips blank lines and comments. Puts the fields of
-    /// the row into `cells`.
+    /// Reads the first row from `at` on, byte by byte. Skips blank lines and comments. Puts the
+    /// fields of the row into `cells`.
     pub(crate) fn next_row(
         &self,
         mut at: usize,
@@ -100,7 +100,8 @@ impl Chunk<'_> {
         self.line + self.dialect.count_lines(&self.bytes[..at], &mut after_cr)
     }
 
-    /// An error of the row at `row`. The next row starts at `next`. `message` follows the line number.
+    /// An error of the row at `row`. The next row starts at `next`. `message` follows the line
+    /// number.
     #[cold]
     pub(crate) fn error(
         &self,
@@ -123,15 +124,15 @@ impl Chunk<'_> {
         if row.len() as u64 <= self.max_record { Ok(()) } else { Err(self.too_long(row.start)) }
     }
 
-    /// Refuses a row that is larger than `max_record`, though its end is not in the chunk. The last byte
-    /// of the chunk may be the CR of its line end, so one more byte is allowed.
+    /// Refuses a row that is larger than `max_record`, though its end is not in the chunk. The last
+    /// byte of the chunk may be the CR of its line end, so one more byte is allowed.
     pub(crate) fn check_cut(&self, row: usize) -> Result<(), DecodeError> {
         let seen = (self.bytes.len() - row) as u64;
         if seen <= self.max_record.saturating_add(1) { Ok(()) } else { Err(self.too_long(row)) }
     }
 
-    /// The error of a row that is too long. Decoding goes on after the next line end, even one in quotes:
-    /// the row may be so long because a quote was never closed.
+    /// The error of a row that is too long. Decoding goes on after the next line end, even one in
+    /// quotes: the row may be so long because a quote was never closed.
     #[cold]
     fn too_long(&self, row: usize) -> DecodeError {
         let from = row + self.max_record as usize;

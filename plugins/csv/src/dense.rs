@@ -29,8 +29,8 @@ pub(crate) struct Dense<'a> {
     backoff: Backoff,
 }
 
-/// How many rows to read without the fast path after it has met a row that it can't read. The number
-/// doubles each time, so that a file of such rows is not read twice.
+/// How many rows to read without the fast path after it has met a row that it can't read. The
+/// number doubles each time, so that a file of such rows is not read twice.
 #[derive(Debug, Clone, Copy, Default)]
 struct Backoff {
     /// Rows left until the fast path is tried again.
@@ -190,7 +190,8 @@ impl RowSink for Dense<'_> {
     }
 }
 
-/// Emits the wanted numbers of a row, in this order of its columns. With `label`, the last one is `y`.
+/// Emits the wanted numbers of a row, in this order of its columns. With `label`, the last one is
+/// `y`.
 fn emit_picks(numbers: &[u8], order: &[usize], label: bool, out: &mut Records) {
     let (numbers, _) = numbers.as_chunks::<4>();
     let (x, y) = order.split_at(order.len() - usize::from(label));

@@ -1,6 +1,6 @@
-//! The rules that split text into rows and fields, and the reference reader: a state machine that reads
-//! one row byte by byte. This file defines the format. `scan.rs` and `fast_path.rs` must give the same
-//! result, faster.
+//! The rules that split text into rows and fields, and the reference reader: a state machine that
+//! reads one row byte by byte. This file defines the format. `scan.rs` and `fast_path.rs` must give
+//! the same result, faster.
 
 /// The bytes that have a meaning, by the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,8 @@ pub(crate) enum RowEnd {
 
 /// Number of LFs.
 pub(crate) fn count_lf(bytes: &[u8]) -> u64 {
-    // A group of 192 bytes has a count that fits into a u8. That lets the compiler vectorize the loop.
+    // A group of 192 bytes has a count that fits into a u8. That lets the compiler vectorize the
+    // loop.
     let count = |group: &[u8]| group.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
     bytes.chunks(192).map(|group| u64::from(count(group))).sum()
 }
@@ -83,8 +84,8 @@ impl Dialect {
         chunk[at..].iter().position(|byte| self.ends_line(*byte)).map(|i| at + i)
     }
 
-    /// Number of line ends in `bytes`. `after_cr` says whether the byte before them is a CR, and is set to
-    /// whether their last byte is one: with `lone_cr`, CR LF is one line end.
+    /// Number of line ends in `bytes`. `after_cr` says whether the byte before them is a CR, and is
+    /// set to whether their last byte is one: with `lone_cr`, CR LF is one line end.
     pub(crate) fn count_lines(&self, bytes: &[u8], after_cr: &mut bool) -> u64 {
         if !self.lone_cr {
             return count_lf(bytes);
@@ -97,8 +98,8 @@ impl Dialect {
         lines
     }
 
-    /// Reads the row that starts at `start`, and puts its fields into `cells`. With `end`, no byte follows
-    /// the chunk.
+    /// Reads the row that starts at `start`, and puts its fields into `cells`. With `end`, no byte
+    /// follows the chunk.
     pub(crate) fn row(
         &self,
         chunk: &[u8],
@@ -166,8 +167,8 @@ impl Dialect {
         self.end_row(chunk, start, at, &reader, cells)
     }
 
-    /// Whether the escape byte escapes in this state. As in Python's `csv`, it is text directly after a
-    /// closing quote if two quotes mean one.
+    /// Whether the escape byte escapes in this state. As in Python's `csv`, it is text directly
+    /// after a closing quote if two quotes mean one.
     fn escapes(&self, state: FieldState) -> bool {
         state != FieldState::Closed || !self.double_quote
     }
@@ -229,8 +230,8 @@ struct RowReader {
     /// Where the field starts.
     field: usize,
     state: FieldState,
-    /// Whether the value of the field differs from its bytes: it has escapes or doubled quotes, or text
-    /// after a closing quote.
+    /// Whether the value of the field differs from its bytes: it has escapes or doubled quotes, or
+    /// text after a closing quote.
     raw: bool,
     /// Where the last quoted field was opened.
     quote: usize,

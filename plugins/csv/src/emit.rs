@@ -1,5 +1,5 @@
-//! Emits rows as they are written, as fields of bytes, or as typed columns. Each is a [`RowSink`]; the one
-//! that emits a tensor is in `dense.rs`.
+//! Emits rows as they are written, as fields of bytes, or as typed columns. Each is a [`RowSink`];
+//! the one that emits a tensor is in `dense.rs`.
 
 use std::ops::Range;
 
@@ -23,7 +23,8 @@ pub(crate) struct RowContext<'a> {
     pub(crate) out: &'a mut Records,
 }
 
-/// What the first row is. If it is a record, it may be a header that the operator forgot to mention.
+/// What the first row is. If it is a record, it may be a header that the operator forgot to
+/// mention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstRow {
     IsHeader,

@@ -1,37 +1,44 @@
-//! The fast path for rows of plain numbers, with `emit = "dense"`: it splits and parses a row in one pass,
-//! without a list of fields.
+//! The fast path for rows of plain numbers, with `emit = "dense"`: it splits and parses a row in
+//! one pass, without a list of fields.
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** Splitting a row into cells and then parsing each cell costs more than the parsing itself.
-//! So this code takes 48 bytes, finds the next four fields with the masks of `simd.rs`, and gives their
-//! texts to `parse_f32x4.rs`, which returns 16 bytes of the tensor. A row of 28 numbers is seven such
-//! steps.
+//! **The idea.** Splitting a row into cells and then parsing each cell costs more than the parsing
+//! itself. So this code takes 48 bytes, finds the next four fields with the masks of `simd.rs`, and
+//! gives their texts to `parse_f32x4.rs`, which returns 16 bytes of the tensor. A row of 28 numbers
+//! is seven such steps.
 //!
-//! **Three speeds.** [`FastPath::group`] has a version for numbers of up to eight digits. If it refuses a
-//! number, `rest_of_row` reads the rest of the row with the version for up to 15 digits, because long
-//! numbers come together. If that refuses one, too (an exponent, blanks, `nan`), `any_group` reads four
-//! numbers with Rust's rules. Both are `inline(never)`, to keep the first loop small.
+//! **Three speeds.** [`FastPath::group`] has a version for numbers of up to eight digits. If it
+//! refuses a number, `rest_of_row` reads the rest of the row with the version for up to 15 digits,
+//! because long numbers come together. If that refuses one, too (an exponent, blanks, `nan`),
+//! `any_group` reads four numbers with Rust's rules. Both are `inline(never)`, to keep the first
+//! loop small.
 //!
-//! **What it leaves to others.** It knows no quotes, comments and escapes, and it reports no errors. If
-//! anything is not as it expects, [`FastPath::row`] returns `None`, and the scanner reads the row. The
-//! caller then waits for some rows before it tries again: see `Backoff` in `dense.rs`.
+//! **What it leaves to others.** It knows no quotes, comments and escapes, and it reports no
+//! errors. If anything is not as it expects, [`FastPath::row`] returns `None`, and the scanner
+//! reads the row. The caller then waits for some rows before it tries again: see `Backoff` in
+//! `dense.rs`.
 //!
 //! **Invariants.**
-//! - A row that it returns is what the scanner and the reference reader would give: the same numbers, the
-//!   same number of fields, the same end. `None` is always correct.
-//! - [`FastPath::new`] refuses a dialect in which a byte of a number, or a blank around it, has another
-//!   meaning. So no byte of an accepted number can be a quote, an escape, a comment or a delimiter.
-//! - A line end inside a group is no digit, so `parse_f32x4` refuses it: only the last group of a row
-//!   looks for line ends.
-//! - The windows of `parse_f32x4` begin up to 15 bytes before a field, and blocks end up to 80 bytes after
-//!   it. Rows that near to an end of the chunk are left to the scanner.
+//! - A row that it returns is what the scanner and the reference reader would give: the same
+//!   numbers, the same number of fields, the same end. `None` is always correct.
+//! - [`FastPath::new`] refuses a dialect in which a byte of a number, or a blank around it, has
+//!   another meaning. So no byte of an accepted number can be a quote, an escape, a comment or a
+//!   delimiter.
+//! - A line end inside a group is no digit, so `parse_f32x4` refuses it: only the last group of a
+//!   row looks for line ends.
+//! - The windows of `parse_f32x4` begin up to 15 bytes before a field, and blocks end up to 80
+//!   bytes after it. Rows that near to an end of the chunk are left to the scanner.
 //!
-//! **Changing it.** `all_readers_agree` in `tests/decoder/dense.rs` compares the fast path, the scanner and
-//! the reference reader on rows with all kinds of fields between plain ones. The tests below assert that
-//! plain rows do take the fast path, so that a change can't lose it silently. Measure with
-//! `cargo run --release -p pipemill-csv --example speed dense`, and in WebAssembly with
-//! `pipemill plugin bench`.
+//! **Changing it.** `all_readers_agree` in `tests/decoder/dense.rs` compares the fast path, the
+//! scanner and the reference reader on rows with all kinds of fields between plain ones. The tests
+//! below assert that plain rows do take the fast path, so that a change can't lose it silently.
+//! Measure outside the sandbox with the first command, and inside with the second:
+//!
+//! ```text
+//! cargo run --release -p pipemill-csv --example speed dense
+//! pipemill plugin bench csv -o emit=dense --data FILE
+//! ```
 
 use pipemill_parsing::numbers::{Number, trimmed};
 
@@ -70,7 +77,8 @@ impl FastPath {
         let mut order: Vec<usize> = layout.picks.iter().map(|pick| pick.column).collect();
         order.extend(layout.label);
         let width = layout.names.len();
-        // It reads all fields. That is not faster if few of them are wanted, or if a row has one field.
+        // It reads all fields. That is not faster if few of them are wanted, or if a row has one
+        // field.
         if !clear || order.len() * 2 < width || width == 1 {
             return None;
         }
@@ -79,8 +87,8 @@ impl FastPath {
         Some(Self { delimiter: dialect.delimiter, width, empty_is_nan, order })
     }
 
-    /// Appends the numbers of the row that starts at `start`. `None` if the row is for the scanner; the
-    /// bytes that were appended have no meaning then.
+    /// Appends the numbers of the row that starts at `start`. `None` if the row is for the scanner;
+    /// the bytes that were appended have no meaning then.
     #[inline(always)]
     pub(crate) fn row(&self, bytes: &[u8], start: usize, numbers: &mut Vec<u8>) -> Option<ReadRow> {
         let from = numbers.len();
@@ -103,9 +111,9 @@ impl FastPath {
         Some(ReadRow { end: trim_cr(bytes, start, at - 1), next: at })
     }
 
-    /// The next four numbers, and where the field after them starts. `left` is how many numbers the row
-    /// still has. `LAST` says whether this is the last group of the row, which may have fewer than four
-    /// numbers. `LONG` is as for [`parse_f32x4`].
+    /// The next four numbers, and where the field after them starts. `left` is how many numbers the
+    /// row still has. `LAST` says whether this is the last group of the row, which may have fewer
+    /// than four numbers. `LONG` is as for [`parse_f32x4`].
     #[inline(always)]
     fn group<const LAST: bool, const LONG: bool>(
         &self,
@@ -143,7 +151,8 @@ impl FastPath {
         Some((parse_f32x4::<LONG>([a, b, c, d])?, start + line + 1))
     }
 
-    /// Appends the last `left` numbers of a row, some of them long. Returns where the next row starts.
+    /// Appends the last `left` numbers of a row, some of them long. Returns where the next row
+    /// starts.
     #[inline(never)]
     fn rest_of_row(
         &self,
@@ -169,8 +178,8 @@ impl FastPath {
         Some(at)
     }
 
-    /// Appends the next four numbers, or all that are left, in any syntax that Rust accepts. Returns where
-    /// the field after them starts.
+    /// Appends the next four numbers, or all that are left, in any syntax that Rust accepts.
+    /// Returns where the field after them starts.
     #[inline(never)]
     fn any_group(
         &self,

@@ -11,7 +11,8 @@ pub(crate) struct Layout {
     pub(crate) names: Vec<String>,
     /// Where the number of columns comes from, for messages: "the header has".
     pub(crate) source: String,
-    /// The columns that are emitted, in the order of the fields. With `emit = "dense"`, those of `x`.
+    /// The columns that are emitted, in the order of the fields. With `emit = "dense"`, those of
+    /// `x`.
     pub(crate) picks: Vec<Pick>,
     /// The column of the field `y`.
     pub(crate) label: Option<usize>,

@@ -1,32 +1,34 @@
-//! The `csv` decoder: rows of delimited text, as fields, as typed columns, as one tensor of float32 or as
-//! they are written. It follows RFC 4180, and accepts what real files have besides.
+//! The `csv` decoder: rows of delimited text, as fields, as typed columns, as one tensor of float32
+//! or as they are written. It follows RFC 4180, and accepts what real files have besides.
 //!
-//! **Rows.** A row ends at LF or CR LF (with `lone_cr` also at CR); the last row needs no line end. A
-//! quote opens a quoted field only at the start of a field. In a quoted field delimiters and line ends
-//! are text, and two quotes mean one. Blank lines and comment lines are no rows. A byte order mark at the
-//! start of an object is skipped. NUL, and bytes that are not UTF-8, are valid except in columns of type
-//! utf8. Numbers may have blanks around them. Columns count from 0, lines from 1.
+//! **Rows.** A row ends at LF or CR LF (with `lone_cr` also at CR); the last row needs no line end.
+//! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
+//! ends are text, and two quotes mean one. Blank lines and comment lines are no rows. A byte order
+//! mark at the start of an object is skipped. NUL, and bytes that are not UTF-8, are valid except
+//! in columns of type utf8. Numbers may have blanks around them. Columns count from 0, lines from
+//! 1.
 //!
-//! **Header.** There is no header unless `header = true`, as SageMaker has it for `text/csv`. A header
-//! that is read as a record is noticed at once; a record that is read as a header is lost silently.
+//! **Header.** There is no header unless `header = true`, as SageMaker has it for `text/csv`. A
+//! header that is read as a record is noticed at once; a record that is read as a header is lost
+//! silently.
 //!
-//! **Schema.** With `names` or `emit = "row"` the fields are known at `open`; else the first row tells
-//! them. An empty field of a number type is absent; with `emit = "dense"` it is an error or NaN, by the
-//! option `empty`. Empty bytes and text are empty values.
+//! **Schema.** With `names` or `emit = "row"` the fields are known at `open`; else the first row
+//! tells them. An empty field of a number type is absent; with `emit = "dense"` it is an error or
+//! NaN, by the option `empty`. Empty bytes and text are empty values.
 //!
 //! **As in Python's `csv`**, text after a closing quote is appended (`"a"b` is `ab`), a quote in an
 //! unquoted field is text, and escapes work inside and outside quotes. `docs/decoders.md` lists the
-//! differences; `tests/decoder/differences.rs` gives the reasons. A CR at the end of the input is a line
-//! end, as in Python, because an LF may have been cut off.
+//! differences; `tests/decoder/differences.rs` gives the reasons. A CR at the end of the input is a
+//! line end, as in Python, because an LF may have been cut off.
 //!
 //! # The files, for the next person
 //!
-//! Three readers give the same rows, at different speeds. `dialect.rs` is the reference: a state machine,
-//! one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not understand to
-//! the reference. `fast_path.rs` reads rows of plain numbers without a list of fields, four numbers at a
-//! time (`parse_f32x4.rs`), and leaves all other rows to the scanner. Both use `simd.rs`. What to do with
-//! a row is in `emit.rs` and `dense.rs`. If you change the format, change `dialect.rs` first; the tests
-//! compare the others with it and with Python.
+//! Three readers give the same rows, at different speeds. `dialect.rs` is the reference: a state
+//! machine, one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not
+//! understand to the reference. `fast_path.rs` reads rows of plain numbers without a list of
+//! fields, four numbers at a time (`parse_f32x4.rs`), and leaves all other rows to the scanner.
+//! Both use `simd.rs`. What to do with a row is in `emit.rs` and `dense.rs`. If you change the
+//! format, change `dialect.rs` first; the tests compare the others with it and with Python.
 
 mod chunk;
 mod dense;

@@ -2,15 +2,16 @@
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** A number is not read byte by byte. Its bytes are put into a vector register, one shuffle
-//! (`swizzle`) moves each digit to its decimal place, and a few multiplications add up the digits of four
-//! numbers at once. Then each number is divided by a power of ten, which also has its sign. What differs
-//! from number to number (length, sign, place of the dot) selects a row in a table of 512 shuffles and
-//! divisors. Nothing is branched on: one mispredicted branch costs as much as ten numbers.
+//! **The idea.** A number is not read byte by byte. Its bytes are put into a vector register, one
+//! shuffle (`swizzle`) moves each digit to its decimal place, and a few multiplications add up the
+//! digits of four numbers at once. Then each number is divided by a power of ten, which also has
+//! its sign. What differs from number to number (length, sign, place of the dot) selects a row in a
+//! table of 512 shuffles and divisors. Nothing is branched on: one mispredicted branch costs as
+//! much as ten numbers.
 //!
-//! **The window.** A number ends at byte 14 of a window of 16 bytes, and byte 15 is the delimiter. Bytes
-//! before the number belong to the fields before it; no shuffle uses them. The key of the table is made
-//! in [`NumberText::new`].
+//! **The window.** A number ends at byte 14 of a window of 16 bytes, and byte 15 is the delimiter.
+//! Bytes before the number belong to the fields before it; no shuffle uses them. The key of the
+//! table is made in [`NumberText::new`].
 //!
 //! ```text
 //! window   7 , 2 . 5 , - 1 2 . 3 4 5 6 7 ,     the number -12.34567: 9 bytes, negative, dot = 6
@@ -19,20 +20,25 @@
 //! ```
 //!
 //! **Invariants.**
-//! - A number that is returned is the nearest float32. At most 15 digits and a power of ten up to 1e13
-//!   are exact as f64, so one division gives the nearest f64 (Clinger's fast path). Rounding that to f32
-//!   is wrong only if the f64 is exactly half between two floats: such a number is refused. All numbers
-//!   but 0 are at least 1e-13, so no subnormals occur.
-//! - A text that is not a decimal is refused. Every byte that a shuffle selects must be a digit; for a
-//!   text without digits the table selects the delimiter, which must therefore not be one.
+//! - A number that is returned is the nearest float32. At most 15 digits and a power of ten up to
+//!   1e13 are exact as f64, so one division gives the nearest f64 (Clinger's fast path). Rounding
+//!   that to f32 is wrong only if the f64 is exactly half between two floats: such a number is
+//!   refused. All numbers but 0 are at least 1e-13, so no subnormals occur.
+//! - A text that is not a decimal is refused. Every byte that a shuffle selects must be a digit;
+//!   for a text without digits the table selects the delimiter, which must therefore not be one.
 //! - If one number is refused, so are all four. The caller reads them in another way.
 //!
-//! **Changing it.** There are two implementations: `vector` for WebAssembly, and `scalar` for tests and
-//! other machines. The tests below run `scalar`; the end-to-end tests and `make bench` run `vector`. Both
-//! use the same table, which the tests compare with Rust's `parse`, for edge cases and random texts after
-//! different preceding bytes. If you change `vector`, look at the compiled code: LLVM may take a vector
-//! apart, and then the speed is gone. `cargo run --release -p pipemill-csv --example speed dense` measures
-//! `scalar`; `pipemill plugin bench` measures `vector`.
+//! **Changing it.** There are two implementations: `vector` for WebAssembly, and `scalar` for tests
+//! and other machines. The tests below run `scalar`; the end-to-end tests and `make bench` run
+//! `vector`. Both use the same table, which the tests compare with Rust's `parse`, for edge cases
+//! and random texts after different preceding bytes. If you change `vector`, look at the compiled
+//! code: LLVM may take a vector apart, and then the speed is gone. The first command measures
+//! `scalar`, the second one `vector`:
+//!
+//! ```text
+//! cargo run --release -p pipemill-csv --example speed dense
+//! pipemill plugin bench csv -o emit=dense --data FILE
+//! ```
 
 use crate::simd::Block;
 
@@ -58,13 +64,13 @@ struct DigitLayout {
 }
 
 impl<'a> NumberText<'a> {
-    /// A text of `length` bytes, at most [`MAX_LENGTH`], that starts with the byte `first`. The text need
-    /// not be a number: [`parse_f32x4`] checks that.
+    /// A text of `length` bytes, at most [`MAX_LENGTH`], that starts with the byte `first`. The
+    /// text need not be a number: [`parse_f32x4`] checks that.
     #[inline(always)]
     pub(crate) fn new(window: &'a [u8; 16], length: usize, first: u8) -> Self {
-        // The low four bits of the leading zeros are the number of bytes after the last dot, with the
-        // delimiter. Bit 4 is set, because the mask uses 16 of 32 bits. Bit 0 of the mask is always set:
-        // without a dot the number is 15, which the table takes for no dot.
+        // The low four bits of the leading zeros are the number of bytes after the last dot, with
+        // the delimiter. Bit 4 is set, because the mask uses 16 of 32 bits. Bit 0 of the mask is
+        // always set: without a dot the number is 15, which the table takes for no dot.
         let dots = Block::<1>::load(window).eq(b'.') as u32 | 1;
         // XOR with SIGN clears bit 4 for positive numbers.
         let key = dots.leading_zeros() as usize ^ usize::from(SIGN[usize::from(first)]);
@@ -72,15 +78,16 @@ impl<'a> NumberText<'a> {
     }
 }
 
-/// By the first byte of a text: what to XOR its key with, so that bit 4 is set only for negative numbers.
+/// By the first byte of a text: what to XOR its key with, so that bit 4 is set only for negative
+/// numbers.
 static SIGN: [u8; 256] = {
     let mut all = [16; 256];
     all[b'-' as usize] = 0;
     all
 };
 
-/// The layouts by their keys: length (4 bits), negative (1 bit), number of bytes after the dot with the
-/// delimiter (4 bits).
+/// The layouts by their keys: length (4 bits), negative (1 bit), number of bytes after the dot with
+/// the delimiter (4 bits).
 static LAYOUTS: [DigitLayout; 512] = {
     let mut all = [DigitLayout { offsets: [0; 16], divisor: [0; 16] }; 512];
     let mut key: usize = 0;
@@ -115,8 +122,8 @@ const ZERO: u8 = 0x80;
 /// The offset of the delimiter in the window.
 const DELIMITER: u8 = 15;
 
-/// The offsets of the digits of a text with `unsigned` bytes after its sign. `dot` is the number of bytes
-/// after the dot, with the delimiter; 0 if there is no dot.
+/// The offsets of the digits of a text with `unsigned` bytes after its sign. `dot` is the number of
+/// bytes after the dot, with the delimiter; 0 if there is no dot.
 const fn offsets(unsigned: usize, dot: usize) -> [u8; 16] {
     let digits = unsigned - (dot > 0) as usize;
     let mut offsets = [ZERO; 16];
@@ -133,8 +140,8 @@ const fn offsets(unsigned: usize, dot: usize) -> [u8; 16] {
     offsets
 }
 
-/// The four numbers as float32, little-endian, each the nearest one. `None` if one of them is refused:
-/// it is no such decimal, or its f64 is exactly half between two floats.
+/// The four numbers as float32, little-endian, each the nearest one. `None` if one of them is
+/// refused: it is no such decimal, or its f64 is exactly half between two floats.
 ///
 /// Without `LONG`, numbers of more than eight digits are refused, too; that is faster.
 #[inline(always)]
@@ -168,17 +175,18 @@ mod vector {
             return None;
         }
         let (ab, cd) = (f32x4_demote_f64x2_zero(ab), f32x4_demote_f64x2_zero(cd));
-        // `refused` is zero here, but the compiler does not know it. With a constant shuffle instead, it
-        // would take the vectors apart and round the numbers one by one.
+        // `refused` is zero here, but the compiler does not know it. With a constant shuffle
+        // instead, it would take the vectors apart and round the numbers one by one.
         let upper = v128_or(u8x16(Z, Z, Z, Z, Z, Z, Z, Z, 0, 1, 2, 3, 4, 5, 6, 7), refused);
         Some(store(v128_or(ab, u8x16_swizzle(cd, upper))))
     }
 
-    /// Numbers of up to eight digits: a mask that is nonzero if one is refused, and the numbers without
-    /// their dots.
+    /// Numbers of up to eight digits: a mask that is nonzero if one is refused, and the numbers
+    /// without their dots.
     #[inline(always)]
     fn sum_short([a, b, c, d]: [v128; 4]) -> (v128, [v128; 2]) {
-        // `ab` and `cd` have the last eight digits of two numbers. The first eight digits must be zeros.
+        // `ab` and `cd` have the last eight digits of two numbers. The first eight digits must be
+        // zeros.
         let (ab, cd) = (i64x2_shuffle::<1, 3>(a, b), i64x2_shuffle::<1, 3>(c, d));
         let first = v128_or(i64x2_shuffle::<0, 2>(a, b), i64x2_shuffle::<0, 2>(c, d));
         let whole = eights(quads(ab), quads(cd));
@@ -222,8 +230,8 @@ mod vector {
         i32x4_dot_i16x8(quads, i16x8(10_000, 1, 10_000, 1, 10_000, 1, 10_000, 1))
     }
 
-    /// The number that each sixteen digits make, from the numbers of eight digits. It is exact, because
-    /// at most fifteen digits are not leading zeros.
+    /// The number that each sixteen digits make, from the numbers of eight digits. It is exact,
+    /// because at most fifteen digits are not leading zeros.
     #[inline(always)]
     fn joined(eights: v128) -> v128 {
         let first = f64x2_convert_low_i32x4(i32x4_shuffle::<0, 2, 0, 2>(eights, eights));

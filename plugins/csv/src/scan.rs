@@ -2,34 +2,43 @@
 //!
 //! # Advice for the next person
 //!
-//! **The idea** is that of simdjson. For each block of 64 bytes the vector instructions in `simd.rs` give
-//! one `u64` for each byte that has a meaning: bit i is set if byte i is a delimiter, a line end or a
-//! quote. The prefix XOR of the quotes has a bit set for each byte inside quotes. The delimiters and line
-//! ends outside quotes are the ends of fields; the loop in [`Scanner::emit_ends`] goes from one set bit
-//! to the next, so its cost depends on the number of fields, not of bytes.
+//! **The idea** is that of simdjson. For each block of 64 bytes the vector instructions in
+//! `simd.rs` give one `u64` for each byte that has a meaning: bit i is set if byte i is a
+//! delimiter, a line end or a quote. The prefix XOR of the quotes has a bit set for each byte
+//! inside quotes. The delimiters and line ends outside quotes are the ends of fields; the loop in
+//! [`Scanner::emit_ends`] goes from one set bit to the next, so its cost depends on the number of
+//! fields, not of bytes.
 //!
-//! **Doubled quotes.** To the prefix XOR, two quotes that mean one are a closing quote and an opening
-//! quote. That is right for finding ends. Only the second of them is remembered ([`BlockMasks::doubled`]),
-//! because a field that has one is raw.
+//! **Doubled quotes.** To the prefix XOR, two quotes that mean one are a closing quote and an
+//! opening quote. That is right for finding ends. Only the second of them is remembered
+//! ([`BlockMasks::doubled`]), because a field that has one is raw.
 //!
-//! **What the scanner leaves to others.** It takes a quote for one that opens or closes a field, or for
-//! one of two. If a quote opens in the middle of a field, or text follows a closing quote, that view is
-//! wrong, and so is every bit after it. The scanner then returns [`StopReason::Fallback`] with the start
-//! of the row, and [`scan`] lets the reference reader in `dialect.rs` read that one row. The same happens
-//! for a row that starts like a comment. A dialect with an escape is never scanned.
+//! **What the scanner leaves to others.** It takes a quote for one that opens or closes a field, or
+//! for one of two. If a quote opens in the middle of a field, or text follows a closing quote, that
+//! view is wrong, and so is every bit after it. The scanner then returns [`StopReason::Fallback`]
+//! with the start of the row, and [`scan`] lets the reference reader in `dialect.rs` read that one
+//! row. The same happens for a row that starts like a comment. A dialect with an escape is never
+//! scanned.
 //!
 //! **Invariants.**
-//! - All state of [`Scanner`] is about the bytes before the block, so a block can be read on its own.
-//! - A row is given to the sink only when its line end was seen. Fields of a row that is left to the
-//!   reference reader are taken back by [`RowSink::discard_row`].
-//! - The scanner and the reference reader must agree on every input. Prefer a fallback to a special case:
-//!   a rare row costs little.
-//! - No branch may depend on which fields are quoted: nobody can predict that. See [`Scanner::cell`].
+//! - All state of [`Scanner`] is about the bytes before the block, so a block can be read on its
+//!   own.
+//! - A row is given to the sink only when its line end was seen. Fields of a row that is left to
+//!   the reference reader are taken back by [`RowSink::discard_row`].
+//! - The scanner and the reference reader must agree on every input. Prefer a fallback to a special
+//!   case: a rare row costs little.
+//! - No branch may depend on which fields are quoted: nobody can predict that. See
+//!   [`Scanner::cell`].
 //!
-//! **Changing it.** `scanner_and_reference_agree` in `tests/decoder/splits.rs` compares both readers on
-//! random input; to force the reference reader, it sets an escape byte that never comes. The tests in
-//! `python.rs` and `crate_csv.rs` compare the result with two other readers. Measure with
-//! `cargo run --release -p pipemill-csv --example speed`, and in WebAssembly with `make bench`.
+//! **Changing it.** `scanner_and_reference_agree` in `tests/decoder/splits.rs` compares both
+//! readers on random input; to force the reference reader, it sets an escape byte that never comes.
+//! The tests in `python.rs` and `crate_csv.rs` compare the result with two other readers. Measure
+//! outside the sandbox with the first command, and inside with the second:
+//!
+//! ```text
+//! cargo run --release -p pipemill-csv --example speed
+//! pipemill plugin bench csv --data FILE
+//! ```
 
 use std::ops::{ControlFlow, Range};
 
@@ -49,8 +58,8 @@ pub(crate) trait RowSink {
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError>;
     /// Removes the fields of the row that was not ended: they will come again.
     fn discard_row(&mut self);
-    /// Emits the rows from `start` on as long as the sink has a faster way to read them. Returns where it
-    /// stopped, which is the start of a row.
+    /// Emits the rows from `start` on as long as the sink has a faster way to read them. Returns
+    /// where it stopped, which is the start of a row.
     fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> usize {
         let _ = counted;
         start
@@ -62,8 +71,9 @@ pub(crate) trait RowSink {
     }
 }
 
-/// Gives the rows that lie whole in the chunk, from `start` on, to the sink. At the end of the input the
-/// last row needs no line end. Returns where it stopped: at the start of a row, or at the end.
+/// Gives the rows that lie whole in the chunk, from `start` on, to the sink. At the end of the
+/// input the last row needs no line end. Returns where it stopped: at the start of a row, or at the
+/// end.
 pub(crate) fn scan<R: RowSink>(
     chunk: &Chunk,
     start: usize,
@@ -173,8 +183,8 @@ struct Scanner<'a> {
 
 /// The masks of one block: bit i is for byte i.
 struct BlockMasks {
-    /// The ends to handle: delimiters and line ends outside quotes, up to the first quote that the scanner
-    /// does not understand. If the sink wants no fields, only line ends.
+    /// The ends to handle: delimiters and line ends outside quotes, up to the first quote that the
+    /// scanner does not understand. If the sink wants no fields, only line ends.
     ends: u64,
     /// All line ends, in quotes or not.
     lines: u64,
@@ -192,8 +202,8 @@ impl Scanner<'_> {
         comment.is_some() && self.chunk.bytes.get(self.row).copied() == comment
     }
 
-    /// Gives the fields and rows that end in the block at `base` to the sink. Breaks if a row is for
-    /// someone else.
+    /// Gives the fields and rows that end in the block at `base` to the sink. Breaks if a row is
+    /// for someone else.
     #[inline(always)]
     fn block<R: RowSink>(
         &mut self,
@@ -311,8 +321,8 @@ impl Scanner<'_> {
         BlockMasks { ends, lines, quotes, doubled, fallback: not_allowed != 0 }
     }
 
-    /// The current field, which ends at `end`. `doubled` is the mask of second quotes before `end` in the
-    /// block at `base`. `None` if the field is for the reference reader.
+    /// The current field, which ends at `end`. `doubled` is the mask of second quotes before `end`
+    /// in the block at `base`. `None` if the field is for the reference reader.
     #[inline(always)]
     fn cell(&self, end: usize, doubled: u64, base: usize) -> Option<Cell> {
         let (start, bytes) = (self.field, self.chunk.bytes);

@@ -7,8 +7,8 @@ use pipemill_parsing::field_spec::{
 };
 use pipemill_plugin::{Field, Options, Records, Scalar};
 
-/// The option `fields`. It has only types of which any bytes are a valid value, so that no byte must be
-/// checked.
+/// The option `fields`. It has only types of which any bytes are a valid value, so that no byte
+/// must be checked.
 const FIELDS: SpecOption = SpecOption {
     name: "fields",
     example: "label:int32,x:float32[28,28],image:bytes[784]",

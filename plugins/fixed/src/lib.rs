@@ -1,10 +1,12 @@
-//! Records of a fixed size, after an optional header that is skipped. A record has one field `data`, or
-//! the fields of the option `fields`. The decoder does not look at the bytes; numbers are little-endian.
+//! Records of a fixed size, after an optional header that is skipped. A record has one field
+//! `data`, or the fields of the option `fields`. The decoder does not look at the bytes; numbers
+//! are little-endian.
 //!
-//! **State between calls.** The only state is how many bytes of the header are left. After the header
-//! only whole records are consumed, so every chunk starts at the start of a record.
+//! **State between calls.** The only state is how many bytes of the header are left. After the
+//! header only whole records are consumed, so every chunk starts at the start of a record.
 //!
-//! **Errors.** Any byte is valid, so the only error is an input that ends inside the header or a record.
+//! **Errors.** Any byte is valid, so the only error is an input that ends inside the header or a
+//! record.
 
 mod layout;
 
@@ -82,9 +84,9 @@ impl Decoder for Fixed {
 }
 
 impl Fixed {
-    /// Skips the header as far as it is in the chunk, whose length is `held`, except for the last byte.
-    /// The last byte is kept so that an input that ends inside the header has its error at that byte,
-    /// however the input was split.
+    /// Skips the header as far as it is in the chunk, whose length is `held`, except for the last
+    /// byte. The last byte is kept so that an input that ends inside the header has its error at
+    /// that byte, however the input was split.
     fn skip_header(&mut self, held: usize, end: bool) -> Result<Progress, DecodeError> {
         if end && held > 0 {
             let message = format!(

@@ -1,5 +1,5 @@
-//! Emits a JSON value as a field of a record: as a span of the chunk if its bytes need no change, else as
-//! bytes that are made.
+//! Emits a JSON value as a field of a record: as a span of the chunk if its bytes need no change,
+//! else as bytes that are made.
 
 use std::ops::Range;
 
@@ -149,8 +149,8 @@ impl WantedField {
     }
 }
 
-/// Where the number at `at` ends, and whether it is written as an integer. If the end is `at`, there is
-/// no number.
+/// Where the number at `at` ends, and whether it is written as an integer. If the end is `at`,
+/// there is no number.
 #[inline(always)]
 fn number_end(chunk: &[u8], at: usize) -> (usize, bool) {
     let (mut end, mut integer) = (at, true);

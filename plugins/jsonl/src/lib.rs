@@ -1,12 +1,13 @@
-//! JSON Lines: one JSON text per line. A record is the whole line, in one field `line`, or the values that
-//! the option `fields` selects by JSON pointer.
+//! JSON Lines: one JSON text per line. A record is the whole line, in one field `line`, or the
+//! values that the option `fields` selects by JSON pointer.
 //!
-//! A line ends at LF. A CR before the LF, or at the end of the input, belongs to the line end. The last
-//! line needs no LF. Blank lines are skipped, and so is a byte order mark at the start of an object.
+//! A line ends at LF. A CR before the LF, or at the end of the input, belongs to the line end. The
+//! last line needs no LF. Blank lines are skipped, and so is a byte order mark at the start of an
+//! object.
 //!
-//! Each line is parsed once, unless `validate` is off. It must be JSON as RFC 8259 defines it, in UTF-8,
-//! with arrays and objects at most 128 deep. If an object has a key twice, the last one counts. Escaped
-//! surrogates must come in pairs.
+//! Each line is parsed once, unless `validate` is off. It must be JSON as RFC 8259 defines it, in
+//! UTF-8, with arrays and objects at most 128 deep. If an object has a key twice, the last one
+//! counts. Escaped surrogates must come in pairs.
 
 mod convert;
 mod errors;
@@ -148,8 +149,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Calls `take` with each whole line that is not blank, and with the start of the next line. Returns
-    /// where the first line starts that is not whole.
+    /// Calls `take` with each whole line that is not blank, and with the start of the next line.
+    /// Returns where the first line starts that is not whole.
     #[inline(always)]
     fn each(
         &self,

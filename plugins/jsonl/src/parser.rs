@@ -1,8 +1,8 @@
-//! Parses a JSON text in one pass, as strictly as RFC 8259, and notes where the wanted values are. It
-//! converts no value: [`crate::convert`] does that.
+//! Parses a JSON text in one pass, as strictly as RFC 8259, and notes where the wanted values are.
+//! It converts no value: [`crate::convert`] does that.
 //!
-//! If an object has a key twice, the last one counts, as in Python's `json`: the values that were found
-//! under the earlier one are removed.
+//! If an object has a key twice, the last one counts, as in Python's `json`: the values that were
+//! found under the earlier one are removed.
 
 use std::ops::Range;
 

@@ -2,8 +2,9 @@
 
 use crate::parser::SyntaxError;
 
-/// Checks the string whose opening quote is at `start`: it must be UTF-8 without control characters, with
-/// valid escapes. Returns the place after the closing quote, and whether there are escapes.
+/// Checks the string whose opening quote is at `start`: it must be UTF-8 without control
+/// characters, with valid escapes. Returns the place after the closing quote, and whether there are
+/// escapes.
 #[inline(always)]
 pub(crate) fn check_string(text: &[u8], start: usize) -> Result<(usize, bool), SyntaxError> {
     let (mut at, mut escaped, mut high) = (start + 1, false, 0);
@@ -48,8 +49,8 @@ pub(crate) fn check_string(text: &[u8], start: usize) -> Result<(usize, bool), S
 /// 1 in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Nonzero if one of the eight bytes is a quote, a backslash or a control character. The lowest set bit
-/// is in the first such byte; higher bits can be wrong.
+/// Nonzero if one of the eight bytes is a quote, a backslash or a control character. The lowest set
+/// bit is in the first such byte; higher bits can be wrong.
 #[inline(always)]
 fn stop_mask(word: u64) -> u64 {
     let quote = word ^ (ONES * b'"' as u64);
@@ -98,8 +99,8 @@ fn hex_digits(text: &[u8], at: usize) -> Result<u32, SyntaxError> {
     code.ok_or(SyntaxError { at, expected: "four hexadecimal digits after `\\u`" })
 }
 
-/// Appends the value of a string, without its escapes. `text` is the bytes between the quotes, which
-/// [`check_string`] accepted.
+/// Appends the value of a string, without its escapes. `text` is the bytes between the quotes,
+/// which [`check_string`] accepted.
 pub(crate) fn unescape(text: &[u8], to: &mut Vec<u8>) {
     let mut rest = 0;
     while let Some(ahead) = memchr::memchr(b'\\', &text[rest..]) {

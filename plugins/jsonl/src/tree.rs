@@ -115,8 +115,8 @@ fn array_index(key: &str) -> Option<u64> {
     (plain && key.bytes().all(|byte| byte.is_ascii_digit())).then(|| key.parse().ok())?
 }
 
-/// The keys of a pointer: `/a/b` has two, the empty pointer has none. `~1` is a slash, `~0` a tilde.
-/// `None` if the pointer is not valid.
+/// The keys of a pointer: `/a/b` has two, the empty pointer has none. `~1` is a slash, `~0` a
+/// tilde. `None` if the pointer is not valid.
 pub(crate) fn pointer_keys(pointer: &str) -> Option<Vec<String>> {
     if pointer.is_empty() {
         return Some(Vec::new());

@@ -33,8 +33,8 @@ pub(crate) fn shorter_than_itself(
     DecodeError::fatal(at, message)
 }
 
-/// The record at `at` is larger than `max_record`. Its length may be damaged, so it does not tell where
-/// the next record starts.
+/// The record at `at` is larger than `max_record`. Its length may be damaged, so it does not tell
+/// where the next record starts.
 #[cold]
 pub(crate) fn too_large(rules: &Rules, length: u64, at: usize) -> DecodeError {
     let message = format!(

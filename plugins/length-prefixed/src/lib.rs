@@ -1,6 +1,6 @@
-//! Records after their lengths: one field `data` per record. The decoder does not look at the bytes of a
-//! record. The length is an integer of 2, 4 or 8 bytes in either byte order, or a varint, as in
-//! protobuf's delimited messages.
+//! Records after their lengths: one field `data` per record. The decoder does not look at the bytes
+//! of a record. The length is an integer of 2, 4 or 8 bytes in either byte order, or a varint, as
+//! in protobuf's delimited messages.
 //!
 //! **Errors.** Nothing but the length frames a record. So a damaged length is noticed only if it is
 //! larger than `max_record`, and nothing marks the next record: every error ends the object.
@@ -20,8 +20,8 @@ pub struct LengthPrefixed {
     rules: Rules,
 }
 
-/// The loop over the records of a chunk. Each kind of prefix has its own: that is a third faster than one
-/// loop for all.
+/// The loop over the records of a chunk. Each kind of prefix has its own: that is a third faster
+/// than one loop for all.
 type EmitRecords = fn(&Rules, &[u8], &mut Records) -> Result<Progress, DecodeError>;
 
 /// The lengths that are valid.

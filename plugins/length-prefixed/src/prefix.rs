@@ -20,8 +20,8 @@ pub(crate) trait Prefix {
 pub(crate) struct LittleEndian<const N: usize>;
 /// An integer of N bytes, big-endian.
 pub(crate) struct BigEndian<const N: usize>;
-/// Protobuf's varint: seven bits a byte, the lowest first; the top bit says that more bytes follow. It
-/// has at most ten bytes, and may have more than its value needs.
+/// Protobuf's varint: seven bits a byte, the lowest first; the top bit says that more bytes follow.
+/// It has at most ten bytes, and may have more than its value needs.
 pub(crate) struct Varint;
 
 impl<const N: usize> Prefix for LittleEndian<N> {

@@ -1,8 +1,8 @@
-//! Lines of text: one field `line` per record. The decoder does not look at the bytes of a line; with
-//! `utf8` it checks that they are UTF-8.
+//! Lines of text: one field `line` per record. The decoder does not look at the bytes of a line;
+//! with `utf8` it checks that they are UTF-8.
 //!
-//! A line ends at LF. A CR before that LF belongs to the line end, unless `strip_cr` is off. The last
-//! line needs no LF; a CR at the end of the input then belongs to the line.
+//! A line ends at LF. A CR before that LF belongs to the line end, unless `strip_cr` is off. The
+//! last line needs no LF; a CR at the end of the input then belongs to the line.
 
 mod rules;
 

@@ -16,8 +16,8 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Emits the lines of the chunk that end with LF. Returns where the last line starts, which has no LF
-    /// yet. The chunk is valid UTF-8 up to `valid`.
+    /// Emits the lines of the chunk that end with LF. Returns where the last line starts, which has
+    /// no LF yet. The chunk is valid UTF-8 up to `valid`.
     pub(crate) fn ended_lines(
         self,
         chunk: &[u8],
@@ -76,8 +76,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Offset of the first byte in a whole line that is not UTF-8; the length of the chunk if there is
-    /// none.
+    /// Offset of the first byte in a whole line that is not UTF-8; the length of the chunk if there
+    /// is none.
     pub(crate) fn valid_until(self, chunk: &[u8], end: bool) -> usize {
         if !self.utf8 {
             return chunk.len();

@@ -1,9 +1,9 @@
-//! Finds newlines 64 bytes at a time, for the decoders whose records are lines. The decoder defines what
-//! a line is.
+//! Finds newlines 64 bytes at a time, for the decoders whose records are lines. The decoder defines
+//! what a line is.
 //!
-//! For lines of 10 to 100 bytes this costs a fraction of a search from each line to the next. Offsets
-//! are written eight at a time, even if fewer newlines are left: the inner loop then has a fixed length
-//! and the processor rarely mispredicts a branch.
+//! For lines of 10 to 100 bytes this costs a fraction of a search from each line to the next.
+//! Offsets are written eight at a time, even if fewer newlines are left: the inner loop then has a
+//! fixed length and the processor rarely mispredicts a branch.
 
 /// Most bytes that [`Newlines::find`] takes at once: the offsets then stay in the L1 cache.
 pub const PIECE: usize = 2048;
@@ -90,8 +90,8 @@ fn newline_mask(block: &[u8; BLOCK]) -> u64 {
 #[inline(always)]
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 fn newline_mask(block: &[u8; BLOCK]) -> u64 {
-    // In a form that the compiler vectorizes. First, each LF becomes one bit: bit i for byte i of its
-    // group of eight. Then the multiplication adds the bytes of a group in the top byte.
+    // In a form that the compiler vectorizes. First, each LF becomes one bit: bit i for byte i of
+    // its group of eight. Then the multiplication adds the bytes of a group in the top byte.
     let mut bits = [0u8; BLOCK];
     for (index, (bit, byte)) in bits.iter_mut().zip(block).enumerate() {
         *bit = if *byte == b'\n' { 1 << (index % 8) } else { 0 };

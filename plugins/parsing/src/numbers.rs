@@ -1,21 +1,27 @@
-//! Parses numbers, for the decoders of text. The result is always the nearest value of the type. The
-//! syntax is that of Rust's `parse`; a format with a stricter syntax checks it first.
+//! Parses numbers, for the decoders of text. The result is always the nearest value of the type.
+//! The syntax is that of Rust's `parse`; a format with a stricter syntax checks it first.
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** Most numbers in files are short plain decimals, as `-12.345`. [`plain`] reads one from
-//! the 16 bytes that end where it ends, with arithmetic on two `u64`s (SWAR) and two table lookups: clear
-//! the bytes before the number, find the dot, close its gap, convert eight digits at a time, divide by a
-//! power of ten. Everything else is left to Rust's `parse`.
+//! **The idea.** Most numbers in files are short plain decimals, as `-12.345`. [`plain`] reads one
+//! from the 16 bytes that end where it ends, with arithmetic on two `u64`s (SWAR) and two table
+//! lookups: clear the bytes before the number, find the dot, close its gap, convert eight digits at
+//! a time, divide by a power of ten. Everything else is left to Rust's `parse`.
 //!
-//! **Invariants.** `plain` may return `None` for any text, but a value that it returns is the nearest
-//! one. That holds because the digits (at most 2^53) and the power of ten (at most 10^15) are exact as
-//! `f64`, and one division of exact numbers rounds once. Sign, length and place of the dot differ from
-//! number to number, so no branch may depend on them: one mispredicted branch costs as much as the rest.
+//! **Invariants.** `plain` may return `None` for any text, but a value that it returns is the
+//! nearest one. That holds because the digits (at most 2^53) and the power of ten (at most 10^15)
+//! are exact as `f64`, and one division of exact numbers rounds once. Sign, length and place of the
+//! dot differ from number to number, so no branch may depend on them: one mispredicted branch costs
+//! as much as the rest.
 //!
-//! **Changing it.** The tests compare every result with Rust's `parse`, for edge cases, random decimals,
-//! values half between two floats and random text, after different preceding bytes. Measure with
-//! `cargo run --release -p pipemill-csv --example speed float32` and with the `jsonl` decoder's example.
+//! **Changing it.** The tests compare every result with Rust's `parse`, for edge cases, random
+//! decimals, values half between two floats and random text, after different preceding bytes.
+//! Measure with:
+//!
+//! ```text
+//! cargo run --release -p pipemill-csv --example speed float32
+//! cargo run --release -p pipemill-jsonl --example jsonl-speed
+//! ```
 
 /// A number that a field can hold.
 pub trait Number: Sized {
@@ -23,8 +29,8 @@ pub trait Number: Sized {
     const NAME: &'static str;
     /// Parses all of `text`. `None` if it is not a number, or an integer that does not fit.
     fn parse(text: &[u8]) -> Option<Self>;
-    /// Parses `bytes[start..end]`, without the blanks around the number. The bytes before `start` are not
-    /// part of the number, but if there are any, `f32` and `f64` are parsed faster.
+    /// Parses `bytes[start..end]`, without the blanks around the number. The bytes before `start`
+    /// are not part of the number, but if there are any, `f32` and `f64` are parsed faster.
     #[inline]
     fn read(bytes: &[u8], start: usize, end: usize) -> Option<Self> {
         Self::parse(trimmed(&bytes[start..end]))
@@ -33,7 +39,8 @@ pub trait Number: Sized {
 
 macro_rules! parse_with_rust {
     ($number:ty) => {
-        // Rust accepts a sign, refuses an integer that does not fit, and rounds a float to the nearest.
+        // Rust accepts a sign, refuses an integer that does not fit, and rounds a float to the
+        // nearest.
         fn parse(text: &[u8]) -> Option<Self> {
             str::from_utf8(text).ok()?.parse().ok()
         }
@@ -67,10 +74,10 @@ impl Number for f32 {
     #[inline(always)]
     fn read(bytes: &[u8], start: usize, end: usize) -> Option<Self> {
         match plain(bytes, start, end) {
-            // Rounding twice, to `f64` and then to `f32`, is wrong only if the `f64` is exactly half
-            // between two `f32`s: only there can the first rounding have moved the value onto the middle
-            // from one side. Subnormals have no part in this: the smallest value of `plain` except 0 is
-            // 1e-15.
+            // Rounding twice, to `f64` and then to `f32`, is wrong only if the `f64` is exactly
+            // half between two `f32`s: only there can the first rounding have moved the value onto
+            // the middle from one side. Subnormals have no part in this: the smallest value of
+            // `plain` except 0 is 1e-15.
             Some(value) if value.to_bits() & 0x1fff_ffff != 0x1000_0000 => Some(value as f32),
             _ => Self::parse(trimmed(&bytes[start..end])),
         }
@@ -90,9 +97,9 @@ pub fn trimmed(text: &[u8]) -> &[u8] {
 const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// Parses a decimal without an exponent, of at most 16 bytes (digits and dot), whose digits are at most
-/// 2^53: then one division of two exact numbers gives the nearest value (Clinger's fast path). `None`
-/// for any other text, and if `end` is less than 16.
+/// Parses a decimal without an exponent, of at most 16 bytes (digits and dot), whose digits are at
+/// most 2^53: then one division of two exact numbers gives the nearest value (Clinger's fast path).
+/// `None` for any other text, and if `end` is less than 16.
 #[inline(always)]
 fn plain(bytes: &[u8], start: usize, end: usize) -> Option<f64> {
     let window: &[u8; 16] = bytes.get(end.checked_sub(16)?..end)?.first_chunk()?;
@@ -126,8 +133,8 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 /// A dot in each byte, XORed with `ZEROS`.
 const DOTS: u64 = 0x1e1e_1e1e_1e1e_1e1e;
 
-/// Masks of the bytes before the dot, by the place of the dot in 16 bytes; 16 means no dot. Each mask is
-/// the low and the high `u64`.
+/// Masks of the bytes before the dot, by the place of the dot in 16 bytes; 16 means no dot. Each
+/// mask is the low and the high `u64`.
 const BELOW: [(u64, u64); 17] = masks(true);
 /// Masks of the bytes after the dot, likewise.
 const ABOVE: [(u64, u64); 17] = masks(false);
@@ -178,8 +185,8 @@ fn not_digits(word: u64) -> u64 {
     (word.wrapping_add(0x7676_7676_7676_7676) | word) & 0x8080_8080_8080_8080
 }
 
-/// The number that eight digits make, the first one in the lowest byte. If a byte is no digit, the result
-/// has no meaning.
+/// The number that eight digits make, the first one in the lowest byte. If a byte is no digit, the
+/// result has no meaning.
 #[inline(always)]
 fn eight(word: u64) -> u64 {
     let pairs = word.wrapping_mul(10).wrapping_add(word >> 8);

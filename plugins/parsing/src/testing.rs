@@ -1,5 +1,5 @@
-//! Writers of the formats, for the tests and examples of the decoders. They follow the definition of a
-//! format, can also write what is not valid, and are not fast.
+//! Writers of the formats, for the tests and examples of the decoders. They follow the definition
+//! of a format, can also write what is not valid, and are not fast.
 
 use pipemill_plugin::testing::crc32c;
 

@@ -1,5 +1,5 @@
-//! Tests the reader against a simple model of the wire format: what was written is read, in one piece or
-//! several, and no input makes the reader panic or read beyond the message.
+//! Tests the reader against a simple model of the wire format: what was written is read, in one
+//! piece or several, and no input makes the reader panic or read beyond the message.
 
 use pipemill_parsing::protobuf::{
     MessageMap, MessageReader, Pieces, WireField, WireType, add_varints, append_varints,
@@ -132,7 +132,8 @@ proptest! {
         prop_assert_eq!(payload, b"before".iter().copied().chain(wanted).collect::<Vec<_>>());
     }
 
-    /// Several maps in a row, with keys in any order, keys that come twice, and keys that are not wanted.
+    /// Several maps in a row, with keys in any order, keys that come twice, and keys that are not
+    /// wanted.
     #[test]
     fn maps(maps in prop::collection::vec(prop::collection::vec((0usize..8, 0u8..9), 0..20), 1..5)) {
         let keys = ["b", "", "a", "abc", "ab"];

@@ -1,5 +1,5 @@
-//! The messages for a record that is refused: what was expected, what was found, and what to write in
-//! the options.
+//! The messages for a record that is refused: what was expected, what was found, and what to write
+//! in the options.
 
 use pipemill_parsing::field_spec::{display_type, type_name};
 use pipemill_parsing::protobuf::{MessageReader, WireError, read_map_entry};
@@ -16,8 +16,8 @@ use crate::tensor::Tensor;
 pub(crate) enum Refused {
     /// It is not a valid message. `at` counts from the start of the record.
     Invalid { at: usize, joined: bool, error: WireError },
-    /// It does not have the fields that the options or the first record require. The text is the error
-    /// message.
+    /// It does not have the fields that the options or the first record require. The text is the
+    /// error message.
     Mismatch(String),
 }
 

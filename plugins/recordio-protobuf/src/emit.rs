@@ -1,9 +1,9 @@
 //! Emits the fields of a record that was parsed.
 //!
-//! A tensor of float32 in one piece at a multiple of 4 bytes is emitted as a span of the chunk. That is
-//! the usual case: RecordIO aligns records to 4 bytes, SageMaker's writer aligns the tensors in them, and
-//! numpy can read them in place. Other numbers are copied: float64 is aligned only by chance, and int32
-//! is encoded as varints.
+//! A tensor of float32 in one piece at a multiple of 4 bytes is emitted as a span of the chunk.
+//! That is the usual case: RecordIO aligns records to 4 bytes, SageMaker's writer aligns the
+//! tensors in them, and numpy can read them in place. Other numbers are copied: float64 is aligned
+//! only by chance, and int32 is encoded as varints.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -24,7 +24,8 @@ pub(crate) struct RecordBytes<'a> {
     pub(crate) bytes: &'a [u8],
     /// Where the record starts in `bytes`.
     pub(crate) base: usize,
-    /// Whether `bytes` are the chunk, so that fields can be spans of it. Else they are joined parts.
+    /// Whether `bytes` are the chunk, so that fields can be spans of it. Else they are joined
+    /// parts.
     pub(crate) in_chunk: bool,
 }
 
@@ -81,7 +82,8 @@ fn emit_range(range: Range<usize>, source: &RecordBytes, out: &mut Records) {
     }
 }
 
-/// The elements of a tensor, little-endian. They are borrowed if the input has them so, in one piece.
+/// The elements of a tensor, little-endian. They are borrowed if the input has them so, in one
+/// piece.
 fn values<'a>(
     tensor: &Tensor,
     scalar: Scalar,
@@ -169,8 +171,8 @@ impl ColumnEmitter<'_> {
         }
     }
 
-    /// Whether the shape that the tensor names fits its number of elements, and is the same as `shape`. A
-    /// named shape of one dimension is the same as any.
+    /// Whether the shape that the tensor names fits its number of elements, and is the same as
+    /// `shape`. A named shape of one dimension is the same as any.
     fn has_shape(&self, shape: &[u32]) -> bool {
         let named = &self.tensor.shape;
         let same = named.len() == shape.len()

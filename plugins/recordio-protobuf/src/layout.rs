@@ -81,7 +81,8 @@ fn known_form(column: &Column) -> Option<ColumnForm> {
     Some(if scalar == Scalar::Bytes { ColumnForm::Bytes } else { ColumnForm::Dense(scalar, shape) })
 }
 
-/// The form of a column that has this tensor in the first record; `None` if the tensor does not give it.
+/// The form of a column that has this tensor in the first record; `None` if the tensor does not
+/// give it.
 fn learned_form(column: &Column, tensor: &Tensor, dense: bool) -> Option<ColumnForm> {
     let scalar = match tensor.scalar {
         Some(Scalar::Bytes) => return Some(ColumnForm::Bytes),

@@ -1,9 +1,10 @@
-//! The training data of SageMaker's built-in algorithms: RecordIO whose records are protobuf messages of
-//! type `aialgs.data.Record`. Tensors become fields of numbers, with a type and a shape. The framing and
-//! the wire format are in `pipemill_parsing`.
+//! The training data of SageMaker's built-in algorithms: RecordIO whose records are protobuf
+//! messages of type `aialgs.data.Record`. Tensors become fields of numbers, with a type and a
+//! shape. The framing and the wire format are in `pipemill_parsing`.
 //!
-//! Types and shapes that the options do not name are learned from the first valid record. They hold for
-//! the rest of the object: a record of another type or shape is an error, because a schema never changes.
+//! Types and shapes that the options do not name are learned from the first valid record. They hold
+//! for the rest of the object: a record of another type or shape is an error, because a schema
+//! never changes.
 
 mod describe;
 mod emit;

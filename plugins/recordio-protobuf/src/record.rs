@@ -11,8 +11,8 @@ use crate::settings::Settings;
 use crate::template_cache::TemplateCache;
 use crate::tensor::Tensor;
 
-/// The record that was parsed last. One value serves all records, so that its memory is reused. Ranges
-/// count in the bytes that the record was parsed from.
+/// The record that was parsed last. One value serves all records, so that its memory is reused.
+/// Ranges count in the bytes that the record was parsed from.
 #[derive(Debug)]
 pub(crate) struct Record {
     features: MessageMap,
@@ -59,8 +59,8 @@ impl Record {
         Ok(())
     }
 
-    /// Moves all ranges from the record before to this one, which matches the template. Returns false if
-    /// the record must be parsed nevertheless; some ranges are wrong then.
+    /// Moves all ranges from the record before to this one, which matches the template. Returns
+    /// false if the record must be parsed nevertheless; some ranges are wrong then.
     #[inline]
     fn move_to(&mut self, bytes: &[u8], payload: &Range<usize>) -> bool {
         let (from, to) = (self.payload.start, payload.start);
@@ -76,8 +76,8 @@ impl Record {
         true
     }
 
-    /// Puts the ranges of all values into `holes`, counted from the start of the record. Returns false if
-    /// the record can't be a template.
+    /// Puts the ranges of all values into `holes`, counted from the start of the record. Returns
+    /// false if the record can't be a template.
     fn find_holes(&mut self) -> bool {
         self.holes.clear();
         for tensor in self.tensors.iter().filter(|tensor| tensor.scalar.is_some()) {

@@ -1,9 +1,9 @@
 //! Parses the value of a feature or a label: a tensor of numbers, dense or sparse, or bytes.
 //!
-//! `Value{oneof: Float32Tensor 2, Float64Tensor 3, Int32Tensor 7, Bytes 9}`, a tensor
-//! `{repeated values: 1, repeated uint64 keys: 2, repeated uint64 shape: 3}`, `Bytes{repeated bytes
-//! value: 1, string content_type: 2}`. Floats are little-endian, as numpy reads them; int32, keys and
-//! shape are varints.
+//! `Value{oneof: Float32Tensor 2, Float64Tensor 3, Int32Tensor 7, Bytes 9}`, a tensor `{repeated
+//! values: 1, repeated uint64 keys: 2, repeated uint64 shape: 3}`, `Bytes{repeated bytes value: 1,
+//! string content_type: 2}`. Floats are little-endian, as numpy reads them; int32, keys and shape
+//! are varints.
 
 use std::ops::Range;
 
@@ -61,8 +61,8 @@ impl Tensor {
         }
     }
 
-    /// Moves the values to the next record, which matches the template: `moved` gives their new range.
-    /// Returns false if the tensor must be parsed nevertheless.
+    /// Moves the values to the next record, which matches the template: `moved` gives their new
+    /// range. Returns false if the tensor must be parsed nevertheless.
     #[inline(always)]
     pub(crate) fn move_by(
         &mut self,
@@ -71,8 +71,8 @@ impl Tensor {
     ) -> bool {
         let Some(range) = self.values.single() else { return false };
         self.values = moved(&range).into();
-        // The bytes of a varint tell where it ends, so the new bytes may hold another number of varints,
-        // or end inside one.
+        // The bytes of a varint tell where it ends, so the new bytes may hold another number of
+        // varints, or end inside one.
         self.scalar != Some(Scalar::Int32)
             || is_whole(&bytes[moved(&range)]) && count_varints(bytes, &self.values) == self.count
     }
@@ -118,8 +118,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// The number of elements that the shape gives, with the zeros of a sparse tensor; `None` without a
-    /// shape.
+    /// The number of elements that the shape gives, with the zeros of a sparse tensor; `None`
+    /// without a shape.
     pub(crate) fn size(&self) -> Option<u64> {
         let size = || self.shape.iter().fold(1u64, |all, size| all.saturating_mul(*size));
         (!self.shape.is_empty()).then(size)

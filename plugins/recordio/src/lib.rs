@@ -1,5 +1,5 @@
-//! RecordIO of MXNet and dmlc: one field `data` per record. The decoder does not look at the payload
-//! (images, protobuf). The framing is in `pipemill_parsing::framing::recordio`.
+//! RecordIO of MXNet and dmlc: one field `data` per record. The decoder does not look at the
+//! payload (images, protobuf). The framing is in `pipemill_parsing::framing::recordio`.
 
 use pipemill_parsing::framing::recordio::{Framing, NextRecord};
 use pipemill_plugin::{

@@ -4,9 +4,9 @@ use crate::{OptionSpec, Options, Records};
 
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
-/// **The rule.** However the input is split into chunks, the records and the errors are the same. Keep
-/// no part of a record between calls: leave its bytes unconsumed. They are shown again, followed by more
-/// bytes.
+/// **The rule.** However the input is split into chunks, the records and the errors are the same.
+/// Keep no part of a record between calls: leave its bytes unconsumed. They are shown again,
+/// followed by more bytes.
 pub trait Decoder: Sized + 'static {
     /// The options that the operator may set. The host refuses others before it opens a stream.
     fn options() -> Vec<OptionSpec> {
@@ -19,17 +19,20 @@ pub trait Decoder: Sized + 'static {
     /// A text for the operator: what is wrong and what would be right.
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String>;
 
-    /// The fields of every record. Called once, after `open`. Return `None` if only the input tells the
-    /// fields, as the header of a file does: then call [`Records::set_schema`] before the first record.
+    /// The fields of every record. Called once, after `open`. Return `None` if only the input tells
+    /// the fields, as the header of a file does: then call [`Records::set_schema`] before the first
+    /// record.
     fn schema(&self) -> Option<Vec<Field>>;
 
-    /// Emits the records that lie whole in `chunk` into `out`, and returns how many bytes are done with.
+    /// Emits the records that lie whole in `chunk` into `out`, and returns how many bytes are done
+    /// with.
     ///
-    /// With `end`, no byte follows `chunk`. The host then reports unconsumed bytes as an input that ends
-    /// inside a record.
+    /// With `end`, no byte follows `chunk`. The host then reports unconsumed bytes as an input that
+    /// ends inside a record.
     ///
     /// # Errors
-    /// The bytes at [`DecodeError::offset`] are not a valid record. Records emitted before stay good.
+    /// The bytes at [`DecodeError::offset`] are not a valid record. Records emitted before stay
+    /// good.
     fn decode(
         &mut self,
         chunk: &[u8],
@@ -37,9 +40,9 @@ pub trait Decoder: Sized + 'static {
         out: &mut Records,
     ) -> Result<Progress, DecodeError>;
 
-    /// Looks for the next record after an error with [`Resume::Scan`]. `chunk` starts at the place that
-    /// the error named. It is called again with the bytes after the consumed ones, until it finds the
-    /// start of a record or the input ends.
+    /// Looks for the next record after an error with [`Resume::Scan`]. `chunk` starts at the place
+    /// that the error named. It is called again with the bytes after the consumed ones, until it
+    /// finds the start of a record or the input ends.
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         let _ = end;
         Resync { consumed: chunk.len(), found: false }
@@ -51,8 +54,9 @@ pub trait Decoder: Sized + 'static {
 pub struct Progress {
     /// Bytes of the chunk that are done with. They are not shown again.
     pub consumed: usize,
-    /// The least number of bytes, counted from the first unconsumed one, with which the next call can
-    /// get further. 0 if that is not known; 1 asks for a call at once with the bytes that are left.
+    /// The least number of bytes, counted from the first unconsumed one, with which the next call
+    /// can get further. 0 if that is not known; 1 asks for a call at once with the bytes that are
+    /// left.
     pub need: usize,
 }
 
@@ -72,19 +76,20 @@ impl DecodeError {
     pub fn fatal(offset: usize, message: impl Into<String>) -> Self {
         Self { offset, message: message.into(), resume: Resume::None }
     }
-    /// An error after which the next record starts at `resume`, counted from the start of the chunk.
+    /// An error after which the next record starts at `resume`, counted from the start of the
+    /// chunk.
     pub fn skippable(offset: usize, message: impl Into<String>, resume: u64) -> Self {
         Self { offset, message: message.into(), resume: Resume::At(resume) }
     }
-    /// An error after which [`Decoder::resync`] must find the next record. The search starts at `from`,
-    /// counted from the start of the chunk.
+    /// An error after which [`Decoder::resync`] must find the next record. The search starts at
+    /// `from`, counted from the start of the chunk.
     pub fn searchable(offset: usize, message: impl Into<String>, from: u64) -> Self {
         Self { offset, message: message.into(), resume: Resume::Scan(from) }
     }
 }
 
-/// Where decoding can go on after an error. Places count from the start of the chunk and may be after
-/// its end.
+/// Where decoding can go on after an error. Places count from the start of the chunk and may be
+/// after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// The next record starts at this place.
@@ -143,8 +148,8 @@ pub struct Field {
     pub name: String,
     /// Type of an element.
     pub scalar: Scalar,
-    /// Size of each dimension; empty for a single element. A size of 0 means any: it follows from the
-    /// length of each value.
+    /// Size of each dimension; empty for a single element. A size of 0 means any: it follows from
+    /// the length of each value.
     pub shape: Vec<u32>,
 }
 

@@ -51,8 +51,8 @@ pub mod bindings {
     });
 }
 
-/// Makes a [`Decoder`] the decoder of this plugin. It has an effect only for WebAssembly, so that the
-/// same crate can be a library for tests.
+/// Makes a [`Decoder`] the decoder of this plugin. It has an effect only for WebAssembly, so that
+/// the same crate can be a library for tests.
 #[macro_export]
 macro_rules! export {
     ($decoder:ty) => {

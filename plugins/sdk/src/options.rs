@@ -1,4 +1,5 @@
-//! The options of a decoder: the decoder declares them, the operator sets them, the host checks them.
+//! The options of a decoder: the decoder declares them, the operator sets them, the host checks
+//! them.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The records that a decoder emits. They are gathered here and passed to the host a few thousand at a
-//! time, because one call from the sandbox to the host costs as much as framing ten records.
+//! The records that a decoder emits. They are gathered here and passed to the host a few thousand
+//! at a time, because one call from the sandbox to the host costs as much as framing ten records.
 
 use std::ops::Range;
 
@@ -27,8 +27,8 @@ pub trait Host {
     }
     /// Takes records. `emit` in the interface (`decoder.wit`) explains spans, payload and starts.
     fn emit(&mut self, spans: &[u64], payload: &[u8], starts: &[u32]);
-    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if all
-    /// are as expected.
+    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if
+    /// all are as expected.
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize>;
     /// Writes a line to the host's log, for the operator.
     fn log(&mut self, level: Level, message: &str);
@@ -51,8 +51,8 @@ pub fn pack(range: Range<usize>) -> u64 {
 /// The records that a decoder emits.
 ///
 /// A record of one field is one call: [`span`](Self::span) if its bytes are a part of the chunk, or
-/// [`bytes`](Self::bytes) if the decoder made them. A record of several fields is one call of `field…`
-/// or [`absent`](Self::absent) for each field, in the order of the schema, then
+/// [`bytes`](Self::bytes) if the decoder made them. A record of several fields is one call of
+/// `field…` or [`absent`](Self::absent) for each field, in the order of the schema, then
 /// [`end_record`](Self::end_record).
 pub struct Records {
     host: Box<dyn Host>,
@@ -84,8 +84,8 @@ impl Records {
         }
     }
 
-    /// Sets the fields of every record, once, before the first record. Only for a decoder that learns
-    /// them from its input: see [`Decoder::schema`](crate::Decoder::schema).
+    /// Sets the fields of every record, once, before the first record. Only for a decoder that
+    /// learns them from its input: see [`Decoder::schema`](crate::Decoder::schema).
     ///
     /// # Panics
     /// If the schema was set before.
@@ -130,8 +130,8 @@ impl Records {
         self.field_made(|payload| payload.extend_from_slice(field));
     }
 
-    /// Adds the next field of the record: the bytes that `make` appends to its argument. `make` must not
-    /// change the bytes before them. Returns the result of `make`.
+    /// Adds the next field of the record: the bytes that `make` appends to its argument. `make`
+    /// must not change the bytes before them. Returns the result of `make`.
     #[inline]
     pub fn field_made<T>(&mut self, make: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let from = self.payload.len();
@@ -192,8 +192,9 @@ impl Records {
         self.record_payload = 0;
     }
 
-    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if all
-    /// are as expected. Check many spans in one call: the host computes fast, but each call costs time.
+    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if
+    /// all are as expected. Check many spans in one call: the host computes fast, but each call
+    /// costs time.
     pub fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         self.host.check_crc32c(spans, expected)
     }

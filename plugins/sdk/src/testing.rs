@@ -1,5 +1,5 @@
-//! A small native host for tests: it decodes an input that is split as you choose. The [`Outcome`] must
-//! be the same for every split; [`assert_any_split`] checks that.
+//! A small native host for tests: it decodes an input that is split as you choose. The [`Outcome`]
+//! must be the same for every split; [`assert_any_split`] checks that.
 
 mod speed;
 
@@ -22,8 +22,9 @@ pub struct Outcome {
     pub records: Vec<Record>,
     /// Where each record starts in the input.
     pub starts: Vec<u64>,
-    /// The errors, in order: offset of the bad record, bytes skipped (up to the next record or the end
-    /// of the input), message. Without skipping there is at most one error, with 0 bytes skipped.
+    /// The errors, in order: offset of the bad record, bytes skipped (up to the next record or the
+    /// end of the input), message. Without skipping there is at most one error, with 0 bytes
+    /// skipped.
     pub errors: Vec<(u64, u64, String)>,
     /// The schema, if the decoder set one.
     pub schema: Option<Vec<Field>>,
@@ -89,7 +90,8 @@ pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
     decode_split::<D>(setup, input, &[])
 }
 
-/// Decodes the input. It arrives in pieces of these sizes in bytes; the last piece is all that is left.
+/// Decodes the input. It arrives in pieces of these sizes in bytes; the last piece is all that is
+/// left.
 ///
 /// # Panics
 /// If the decoder breaks the contract, or refuses the setup.
@@ -118,8 +120,8 @@ pub fn assert_any_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]
     whole
 }
 
-/// Asserts that the input gives the same outcome as a whole, byte by byte and for every split in two, and
-/// returns that outcome. For inputs of up to some thousand bytes.
+/// Asserts that the input gives the same outcome as a whole, byte by byte and for every split in
+/// two, and returns that outcome. For inputs of up to some thousand bytes.
 ///
 /// # Panics
 /// As [`assert_any_split`].
@@ -301,7 +303,8 @@ impl<'a, D: Decoder> Run<'a, D> {
         result
     }
 
-    /// Lets pieces arrive up to `place` or the end of the input. Returns the place that was reached.
+    /// Lets pieces arrive up to `place` or the end of the input. Returns the place that was
+    /// reached.
     fn show_up_to(&mut self, place: usize) -> usize {
         let place = place.min(self.input.len());
         while self.shown < place {

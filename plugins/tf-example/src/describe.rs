@@ -1,5 +1,5 @@
-//! The messages for a record that does not have the features that the operator named: what was found,
-//! and what to write in the option.
+//! The messages for a record that does not have the features that the operator named: what was
+//! found, and what to write in the option.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Reads one `tf.train.Example` and emits its wanted features as the fields of a record.
 //!
-//! `Example{features: 1}`, `Features{map<string, Feature> feature: 1}`, `Feature{oneof: bytes_list 1,
-//! float_list 2, int64_list 3}`, each list `{repeated value: 1}`. Bytes are spans of the chunk. Numbers
-//! are copied: TFRecord does not align floats, and int64 is encoded as varints.
+//! `Example{features: 1}`, `Features{map<string, Feature> feature: 1}`, `Feature{oneof: bytes_list
+//! 1, float_list 2, int64_list 3}`, each list `{repeated value: 1}`. Bytes are spans of the chunk.
+//! Numbers are copied: TFRecord does not align floats, and int64 is encoded as varints.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! `tf.train.Example`s in TFRecord files: the features that the operator names become fields, each with
-//! its type and shape. The framing and the wire format are in `pipemill_parsing`.
+//! `tf.train.Example`s in TFRecord files: the features that the operator names become fields, each
+//! with its type and shape. The framing and the wire format are in `pipemill_parsing`.
 
 mod describe;
 mod features;
@@ -11,8 +11,8 @@ use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
 
-/// Records that one call of the host checks. More would be slow for a file with many bad records, because
-/// after each error a batch is checked again. Fewer would make the calls cost too much.
+/// Records that one call of the host checks. More would be slow for a file with many bad records,
+/// because after each error a batch is checked again. Fewer would make the calls cost too much.
 const BATCH: usize = 128;
 
 /// The `tf-example` decoder.

@@ -6,8 +6,8 @@ use crate::header::{BLOCK, HeaderError};
 use crate::member::MemberError;
 use crate::sample::{Sample, SampleError};
 
-/// The archive is damaged or not supported: at `start`, or after the first members of the sample with
-/// this key, which started there.
+/// The archive is damaged or not supported: at `start`, or after the first members of the sample
+/// with this key, which started there.
 #[cold]
 pub(crate) fn damaged(start: usize, key: Option<&[u8]>, error: MemberError) -> DecodeError {
     let (at, what) = match error {
@@ -73,8 +73,9 @@ fn header(error: HeaderError) -> String {
     }
 }
 
-/// The sample at `start` has at least `size` bytes, with its headers and the entries between its members.
-/// The search for the next sample starts at `data`, after the headers of the last member that was read.
+/// The sample at `start` has at least `size` bytes, with its headers and the entries between its
+/// members. The search for the next sample starts at `data`, after the headers of the last member
+/// that was read.
 #[cold]
 pub(crate) fn too_large(start: usize, key: &[u8], size: u64, max: u64, data: usize) -> DecodeError {
     let message = format!(

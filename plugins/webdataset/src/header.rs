@@ -1,7 +1,8 @@
-//! Reads one tar header: a block of 512 bytes. Headers that extend the next one (pax records, long names)
-//! are combined in [`crate::member`].
+//! Reads one tar header: a block of 512 bytes. Headers that extend the next one (pax records, long
+//! names) are combined in [`crate::member`].
 //!
-//! Follows POSIX ustar, and `tar(5)` of libarchive for the differences of GNU tar and older writers.
+//! Follows POSIX ustar, and `tar(5)` of libarchive for the differences of GNU tar and older
+//! writers.
 
 /// Size of a block in bytes. A header is one block; data is padded with zeros to whole blocks.
 pub(crate) const BLOCK: usize = 512;
@@ -74,8 +75,8 @@ impl Header {
         let size = number(&block[SIZE..SIZE + 12]).ok_or(HeaderError::Size)?;
         let name = length(&block[..NAME]);
         let entry_type = match block[TYPE] {
-            // Old writers store a directory as a file whose name ends with a slash. Such a name has no
-            // extension, so the file is skipped anyway.
+            // Old writers store a directory as a file whose name ends with a slash. Such a name has
+            // no extension, so the file is skipped anyway.
             0 | b'0' | b'7' => EntryType::File,
             b'1'..=b'6' => EntryType::NoData,
             b'x' | b'X' => EntryType::Pax,
@@ -117,8 +118,9 @@ fn length(field: &[u8]) -> usize {
     field.iter().position(|byte| *byte == 0).unwrap_or(field.len())
 }
 
-/// Parses a number: octal digits with blanks around them, up to a NUL or the end of the field. If the top
-/// bit is set, it is big-endian binary, as GNU tar writes large numbers. A field without digits is 0.
+/// Parses a number: octal digits with blanks around them, up to a NUL or the end of the field. If
+/// the top bit is set, it is big-endian binary, as GNU tar writes large numbers. A field without
+/// digits is 0.
 pub(crate) fn number(field: &[u8]) -> Option<u64> {
     if let [first @ 0x80..=0xff, rest @ ..] = field {
         // A negative number starts with 0xff. Read like this it is so large that it is refused.

@@ -1,10 +1,11 @@
-//! Splits the path of a member into the key of its sample and its extension, by the rules of webdataset's
-//! `base_plus_ext` and `tar_file_iterator`.
+//! Splits the path of a member into the key of its sample and its extension, by the rules of
+//! webdataset's `base_plus_ext` and `tar_file_iterator`.
 
-/// Offset of the dot between key and extension: the first dot of the file name. `None` for a member that
-/// belongs to no sample.
+/// Offset of the dot between key and extension: the first dot of the file name. `None` for a member
+/// that belongs to no sample.
 ///
-/// If the file name starts with a dot, its folder is the key, unless the name of the folder has a dot.
+/// If the file name starts with a dot, its folder is the key, unless the name of the folder has a
+/// dot.
 pub(crate) fn dot(path: &[u8]) -> Option<usize> {
     let name = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
     let dot = name + memchr::memchr(b'.', &path[name..])?;
@@ -24,7 +25,8 @@ fn is_meta(path: &[u8]) -> bool {
     first.len() >= 4 && first.starts_with(b"__") && first.ends_with(b"__")
 }
 
-/// Whether an extension is the wanted one, which is in lower case. Upper and lower case are the same.
+/// Whether an extension is the wanted one, which is in lower case. Upper and lower case are the
+/// same.
 pub(crate) fn is_same(found: &[u8], wanted: &str) -> bool {
     if found.is_ascii() {
         return found.eq_ignore_ascii_case(wanted.as_bytes());

@@ -1,18 +1,19 @@
-//! WebDataset: tar archives in which consecutive files with one key (the path up to the first dot of the
-//! file name) make up a sample. Fields are the members that the option `fields` names by their
-//! extensions, and the key. All fields are spans of the chunk.
+//! WebDataset: tar archives in which consecutive files with one key (the path up to the first dot
+//! of the file name) make up a sample. Fields are the members that the option `fields` names by
+//! their extensions, and the key. All fields are spans of the chunk.
 //!
-//! The tar formats are those of POSIX, GNU and older writers, with long names and large sizes. The rules
-//! for keys are webdataset's own: see `key`. Directories, links and other entries that are no files are
-//! skipped, and so are files without an extension and files that webdataset treats as metadata.
+//! The tar formats are those of POSIX, GNU and older writers, with long names and large sizes. The
+//! rules for keys are webdataset's own: see `key`. Directories, links and other entries that are no
+//! files are skipped, and so are files without an extension and files that webdataset treats as
+//! metadata.
 //!
-//! **Alignment.** Headers are at multiples of 512 bytes. Consumed bytes, the places where decoding goes
-//! on after an error and the bytes that a search skips are always whole blocks. So every chunk starts
-//! with a block, and no state is needed to know where blocks start.
+//! **Alignment.** Headers are at multiples of 512 bytes. Consumed bytes, the places where decoding
+//! goes on after an error and the bytes that a search skips are always whole blocks. So every chunk
+//! starts with a block, and no state is needed to know where blocks start.
 //!
-//! **Reading twice.** A sample ends at another key or at the end mark, so the whole sample and the header
-//! after it must be in the chunk. Until then the sample is shown again; only its headers are read again.
-//! `need` is exact, so this happens at most once per member.
+//! **Reading twice.** A sample ends at another key or at the end mark, so the whole sample and the
+//! header after it must be in the chunk. Until then the sample is shown again; only its headers are
+//! read again. `need` is exact, so this happens at most once per member.
 
 mod errors;
 mod header;
@@ -114,11 +115,11 @@ enum NextStep {
 }
 
 impl WebDataset {
-    /// Skips what is left of a member that belongs to no sample. Returns where it ends, or the progress
-    /// if its end is not in the chunk.
+    /// Skips what is left of a member that belongs to no sample. Returns where it ends, or the
+    /// progress if its end is not in the chunk.
     ///
-    /// Its last block is skipped only if the block after it is in the chunk. So an input that ends there
-    /// without the end mark of an archive has unconsumed bytes, and the host reports it.
+    /// Its last block is skipped only if the block after it is in the chunk. So an input that ends
+    /// there without the end mark of an archive has unconsumed bytes, and the host reports it.
     fn skip(&mut self, chunk: &[u8], at: usize) -> Result<usize, Progress> {
         let held = chunk.len() - at;
         let block = BLOCK as u64;
@@ -135,8 +136,8 @@ impl WebDataset {
         Err(Progress { consumed: at + step, need })
     }
 
-    /// Emits the sample that starts at `start`, if it is whole. If the member there belongs to no sample,
-    /// sets `to_skip` instead.
+    /// Emits the sample that starts at `start`, if it is whole. If the member there belongs to no
+    /// sample, sets `to_skip` instead.
     fn sample(
         &mut self,
         chunk: &[u8],
@@ -197,8 +198,8 @@ impl WebDataset {
         }
     }
 
-    /// The member or the end mark at `at`. The end mark of an archive is two blocks of zeros, or one at
-    /// the end of the input. After an end mark any number of zero blocks may follow.
+    /// The member or the end mark at `at`. The end mark of an archive is two blocks of zeros, or
+    /// one at the end of the input. After an end mark any number of zero blocks may follow.
     fn next_member(&self, chunk: &[u8], at: usize, end: bool) -> Result<NextMember, MemberError> {
         match read_member(chunk, at)? {
             NextMember::Zeros if !self.at_end => match read_member(chunk, at + BLOCK) {
@@ -212,8 +213,8 @@ impl WebDataset {
         }
     }
 
-    /// The role of a member in the sample that started at `start`. If no sample is open, the member may
-    /// start one.
+    /// The role of a member in the sample that started at `start`. If no sample is open, the member
+    /// may start one.
     fn role(&mut self, chunk: &[u8], start: usize, member: &Member, is_open: bool) -> MemberRole {
         let Some(path) = member.path(chunk, &mut self.joined) else { return MemberRole::None };
         let Some(dot) = key::dot(path) else { return MemberRole::None };

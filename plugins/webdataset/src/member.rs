@@ -1,13 +1,13 @@
-//! Reads one member of the archive: its header, and the headers before it that give it a longer name or
-//! size. Pax records for all members count as a member that is skipped; they must not set a path or a
-//! size, or mark sparse files.
+//! Reads one member of the archive: its header, and the headers before it that give it a longer
+//! name or size. Pax records for all members count as a member that is skipped; they must not set a
+//! path or a size, or mark sparse files.
 
 use std::ops::Range;
 
 use crate::header::{BLOCK, EntryType, Header, HeaderError, PREFIX, is_zero};
 
-/// Largest size, in bytes, of the extra headers of one member. Real ones are smaller, even with a long
-/// name and all attributes of the file. Larger ones come from damage.
+/// Largest size, in bytes, of the extra headers of one member. Real ones are smaller, even with a
+/// long name and all attributes of the file. Larger ones come from damage.
 const MAX_EXTRA_HEADERS: u64 = 256 << 10;
 
 /// The result of [`read_member`].
@@ -47,8 +47,8 @@ impl Member {
         })
     }
 
-    /// The range in the chunk of a part of the path, given by its range in the path. `None` if the part
-    /// is not in one piece.
+    /// The range in the chunk of a part of the path, given by its range in the path. `None` if the
+    /// part is not in one piece.
     pub(crate) fn range_of(&self, part: Range<usize>) -> Option<Range<usize>> {
         let (piece, skipped) = match self.path.as_ref()? {
             MemberPath::Whole(range) => (range, 0),
@@ -178,8 +178,8 @@ impl ExtraHeaders {
         Ok(Member { path, data: at + BLOCK, size })
     }
 
-    /// Reads pax records, `length key=value\n` each. `text` is at `at` in the chunk. `None` if they are
-    /// not valid.
+    /// Reads pax records, `length key=value\n` each. `text` is at `at` in the chunk. `None` if they
+    /// are not valid.
     fn read_pax(&mut self, text: &[u8], at: usize) -> Option<()> {
         let mut from = 0;
         while from < text.len() {

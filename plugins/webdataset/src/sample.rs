@@ -1,4 +1,5 @@
-//! Gathers the members of a sample (consecutive members with one key), checks them and emits the record.
+//! Gathers the members of a sample (consecutive members with one key), checks them and emits the
+//! record.
 
 use std::ops::Range;
 

@@ -1,10 +1,11 @@
 //! Searches for the next sample after an error, block by block.
 //!
-//! After damage nobody knows which members are missing, nor to which sample they belonged. The first
-//! member that is found may belong to a sample that has lost members, so that sample is skipped. The
-//! search ends at the first member with another key.
+//! After damage nobody knows which members are missing, nor to which sample they belonged. The
+//! first member that is found may belong to a sample that has lost members, so that sample is
+//! skipped. The search ends at the first member with another key.
 //!
-//! A block of zeros has no meaning for the search: it can be data of a member whose header is damaged.
+//! A block of zeros has no meaning for the search: it can be data of a member whose header is
+//! damaged.
 
 use pipemill_plugin::Resync;
 
@@ -24,8 +25,8 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Starts a search after an error. `key` is the key of the sample to skip, if it is known; `to_skip`
-    /// is how many bytes are left of the current member.
+    /// Starts a search after an error. `key` is the key of the sample to skip, if it is known;
+    /// `to_skip` is how many bytes are left of the current member.
     pub(crate) fn begin(&mut self, key: Option<&[u8]>, to_skip: u64) {
         self.key = key.map(<[u8]>::to_vec);
         self.to_skip = to_skip;

@@ -25,7 +25,8 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct WantedMember {
     name: String,
-    /// The extensions that the member may have, in lower case. The first one that the sample has is used.
+    /// The extensions that the member may have, in lower case. The first one that the sample has is
+    /// used.
     pub(crate) extensions: Vec<String>,
     /// Whether the member must be UTF-8.
     pub(crate) utf8: bool,

@@ -1,5 +1,5 @@
-//! Comparison with the `csv` crate, with options that make both the same: that crate ends rows at every
-//! CR, and closes an open quote at the end of the input.
+//! Comparison with the `csv` crate, with options that make both the same: that crate ends rows at
+//! every CR, and closes an open quote at the end of the input.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, decode_whole};

@@ -1,5 +1,5 @@
-//! Rows of numbers as one tensor. The fast path, the scanner and the reference reader agree, with all kinds
-//! of fields between plain rows, and each number is the one that Rust reads.
+//! Rows of numbers as one tensor. The fast path, the scanner and the reference reader agree, with
+//! all kinds of fields between plain rows, and each number is the one that Rust reads.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_whole};

@@ -1,8 +1,8 @@
-//! The intended differences from Python's `csv`, with their reasons. `docs/decoders.md` lists them, too.
+//! The intended differences from Python's `csv`, with their reasons. `docs/decoders.md` lists them,
+//! too.
 
 use pipemill_csv::Csv;
-use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
-use pipemill_plugin::{Decoder, Options, StreamInfo};
+use pipemill_plugin::testing::{Outcome, Setup, decode_whole, open};
 use serde_json::{Value, json};
 
 use crate::python::{PythonResult, Rows, python, rows};
@@ -35,8 +35,8 @@ fn escape_at_the_end() {
     assert_eq!((outcome.records.len(), outcome.errors.len()), (0, 1));
 }
 
-/// After an escaped line end, strict Python reports a last row without a line end as cut. But nothing is
-/// missing, and other last rows need no line end, either.
+/// After an escaped line end, strict Python reports a last row without a line end as cut. But
+/// nothing is missing, and other last rows need no line end, either.
 #[test]
 fn escaped_line_end_in_the_last_row() {
     let (outcome, python) = both(&[("escape", "\\")], json!({"escapechar": "\\"}), "a\\\nb");
@@ -45,8 +45,8 @@ fn escaped_line_end_in_the_last_row() {
     assert_eq!((rows(&outcome), outcome.errors), (python.rows, vec![]));
 }
 
-/// Files with CR line ends are rare, and a CR in a text must not split a row. With `lone_cr` the decoder
-/// does the same as Python.
+/// Files with CR line ends are rare, and a CR in a text must not split a row. With `lone_cr` the
+/// decoder does the same as Python.
 #[test]
 fn cr_alone() {
     let (outcome, python) = both(&[], json!({}), "a\rb\n\"c\"\rd\n");
@@ -76,7 +76,8 @@ fn byte_order_mark() {
     assert_eq!(rows(&outcome), table(&[&["a"], &["ï»¿b"]]));
 }
 
-/// Fields have names and batches have columns. A row with another number of fields is usually damaged.
+/// Fields have names and batches have columns. A row with another number of fields is usually
+/// damaged.
 #[test]
 fn ragged() {
     let (outcome, python) = both(&[], json!({}), "a,b\nc\n");
@@ -86,8 +87,8 @@ fn ragged() {
     assert_eq!(outcome.records[1], [Some(b"c".to_vec()), None]);
 }
 
-/// `strict=True` refuses it. Else Python reads it as a part of the field, and so does the decoder: real
-/// files have it, and nothing is lost.
+/// `strict=True` refuses it. Else Python reads it as a part of the field, and so does the decoder:
+/// real files have it, and nothing is lost.
 #[test]
 fn text_after_a_closing_quote() {
     let (outcome, python) = both(&[], json!({}), "\"a\"b,\"c\" \n");
@@ -120,20 +121,18 @@ fn comments() {
     assert_eq!(rows(&outcome), python.rows);
 }
 
-/// Python accepts any character as delimiter or quote. The decoder reads bytes, so it accepts only ASCII.
+/// Python accepts any character as delimiter or quote. The decoder reads bytes, so it accepts only
+/// ASCII.
 #[test]
 fn delimiters_that_are_no_ascii() {
     let python = python(&[json!({"delimiter": "§"})], &[(0, "a§b\n".as_bytes().to_vec())]);
     assert_eq!(python[0].rows, table(&[&["a", "b"]]));
-    let given = [("delimiter".to_owned(), "§".to_owned())];
-    let options = Options::new(&Csv::options(), &given).expect("a string");
-    let info =
-        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
-    assert!(Csv::open(&options, &info).expect_err("refused").contains("one byte of ASCII"));
+    let error = open::<Csv>(&Setup::new(&[("delimiter", "§")])).expect_err("not ASCII");
+    assert!(error.contains("one byte of ASCII"), "{error}");
 }
 
-/// Python's `skipinitialspace=True` drops blanks before fields. The decoder has no such option: blanks are
-/// text, except around numbers.
+/// Python's `skipinitialspace=True` drops blanks before fields. The decoder has no such option:
+/// blanks are text, except around numbers.
 #[test]
 fn blanks_before_fields() {
     let (outcome, python) = both(&[], json!({"skipinitialspace": true}), "a, b, \"c\"\n");

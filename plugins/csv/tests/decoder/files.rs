@@ -1,5 +1,5 @@
-//! Nasty files for a dialect, the same in each run: random sequences of bytes with a meaning, and tables
-//! with some errors.
+//! Nasty files for a dialect, the same in each run: random sequences of bytes with a meaning, and
+//! tables with some errors.
 
 /// The bytes with a meaning; `None` if the dialect has no such byte.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +33,8 @@ impl Random {
 const BOM: &[u8] = b"\xef\xbb\xbf";
 const LINE_ENDS: [&[u8]; 6] = [b"\n", b"\n", b"\n", b"\r\n", b"\r\n", b"\r"];
 
-/// Texts of fields: ASCII, UTF-8, Latin-1, UTF-16, empty, with NULs and blanks, longer than a block of the
-/// scanner, and numbers.
+/// Texts of fields: ASCII, UTF-8, Latin-1, UTF-16, empty, with NULs and blanks, longer than a block
+/// of the scanner, and numbers.
 const WORDS: [&[u8]; 16] = [
     b"a",
     b"",

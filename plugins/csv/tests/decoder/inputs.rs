@@ -43,8 +43,8 @@ pub fn table() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
     })
 }
 
-/// Writes a table. `coins` decides what a writer may choose: quotes that are not needed, CR LF instead of
-/// LF, blank lines between rows, no line end after the last row.
+/// Writes a table. `coins` decides what a writer may choose: quotes that are not needed, CR LF
+/// instead of LF, blank lines between rows, no line end after the last row.
 pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
     let mut coins = coins.iter().copied().cycle();
     let mut coin = || coins.next().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Tests of the csv decoder through its public interface: any split, comparison with two other readers,
-//! files by other writers, and the text of every message.
+//! Tests of the csv decoder through its public interface: any split, comparison with two other
+//! readers, files by other writers, and the text of every message.
 
 mod crate_csv;
 mod dense;

@@ -86,7 +86,8 @@ fn rows_that_are_too_long() {
     let found = bad(&[], 8, "12345678\r\n123456789\r\n1\n");
     assert_eq!(found, [(10, 11, message.to_owned())]);
     let found = bad(&[], 8, "12345678\n\"2345\n789\nabc\"\n1\n");
-    // Decoding goes on after the first line end after 8 bytes, though it is in quotes: `abc"` is a row.
+    // Decoding goes on after the first line end after 8 bytes, though it is in quotes: `abc"` is a
+    // row.
     assert_eq!(found, [(9, 10, message.to_owned())]);
 }
 

@@ -1,15 +1,10 @@
 //! Options that are refused, and the messages.
 
 use pipemill_csv::Csv;
-use pipemill_plugin::{Decoder, Options, StreamInfo};
+use pipemill_plugin::testing::{Setup, open};
 
 fn refused(given: &[(&str, &str)]) -> String {
-    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let info =
-        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
-    Options::new(&Csv::options(), &given)
-        .and_then(|options| Csv::open(&options, &info))
-        .expect_err("can't be")
+    open::<Csv>(&Setup::new(given)).expect_err("the options are not valid")
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Comparison with CPython's `csv`: ten thousand nasty files, field by field. `differences.rs` has the
-//! differences that are intended.
+//! Comparison with CPython's `csv`: ten thousand nasty files, field by field. `differences.rs` has
+//! the differences that are intended.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,8 +26,8 @@ pub struct PythonResult {
     pub strict_error: Option<String>,
 }
 
-/// What Python reads in each text. A case is the index of a dialect of `read.py`, and the text. One process
-/// reads all cases.
+/// What Python reads in each text. A case is the index of a dialect of `read.py`, and the text. One
+/// process reads all cases.
 pub fn python(dialects: &[Value], cases: &[(usize, Vec<u8>)]) -> Vec<PythonResult> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/decoder/read.py");
     let program = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -68,8 +68,8 @@ pub fn rows(outcome: &Outcome) -> Rows {
     outcome.records.iter().map(|row| row.iter().flatten().map(latin1).collect()).collect()
 }
 
-/// Dialects: our options, the arguments of Python's reader, and the bytes with a meaning (delimiter, quote,
-/// escape, comment; a blank means none).
+/// Dialects: our options, the arguments of Python's reader, and the bytes with a meaning
+/// (delimiter, quote, escape, comment; a blank means none).
 const DIALECTS: [(&str, &str, &str); 11] = [
     ("", "{}", ",\"  "),
     ("lone_cr=false", r#"{"by_lf": true}"#, ",\"  "),

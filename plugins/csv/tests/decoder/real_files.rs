@@ -1,5 +1,5 @@
-//! Files that pandas, PyArrow and CPython wrote. The decoder must read the same as the library that wrote
-//! the file: see `fixtures/make.py`.
+//! Files that pandas, PyArrow and CPython wrote. The decoder must read the same as the library that
+//! wrote the file: see `fixtures/make.py`.
 
 use std::path::Path;
 

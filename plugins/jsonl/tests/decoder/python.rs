@@ -1,11 +1,11 @@
-//! A file that CPython's `json` wrote, and what it reads in it: see `fixtures/make.py`.
+//! A file that CPython's `json` wrote. The decoder must read the same: see `fixtures/make.py`.
 
 use pipemill_jsonl::Jsonl;
 use pipemill_plugin::testing::{Setup, assert_any_split};
 use serde_json::{Value, json};
 
 #[test]
-fn the_same() {
+fn same_as_python() {
     let file = include_bytes!("../fixtures/nasty.jsonl");
     let expected = include_str!("../fixtures/nasty.expected.json");
     let expected: Vec<Value> = serde_json::from_str(expected).expect("the fixture is JSON");

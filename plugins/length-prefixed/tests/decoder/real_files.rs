@@ -1,4 +1,4 @@
-//! Files that writers of such formats made: see `fixtures/make.py`.
+//! Tests with files by other writers of such formats: see `fixtures/make.py`.
 
 use pipemill_length_prefixed::LengthPrefixed;
 use pipemill_plugin::testing::{Setup, assert_any_split};

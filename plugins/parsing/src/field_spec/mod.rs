@@ -1,5 +1,6 @@
-//! Parses field specs, as in `id=/meta/id:int64, vec=/embedding:float32[128]?`: an option's list of the
-//! fields that a record has. Each decoder defines what a selector means (`/meta/id` is a JSON pointer).
+//! Parses field specs, as in `id=/meta/id:int64, vec=/embedding:float32[128]?`: an option's list of
+//! the fields that a record has. Each decoder defines what a selector means (`/meta/id` is a JSON
+//! pointer).
 //!
 //! `docs/decoders.md` describes the syntax for operators.
 
@@ -42,8 +43,8 @@ pub struct FieldSpec {
 pub struct FieldType {
     /// Type of one element.
     pub scalar: Scalar,
-    /// The sizes in brackets. At most one of them is 0, which means any size. Without brackets it is
-    /// empty: one element. Empty brackets give `[0]`.
+    /// The sizes in brackets. At most one of them is 0, which means any size. Without brackets it
+    /// is empty: one element. Empty brackets give `[0]`.
     pub shape: Vec<u32>,
 }
 
@@ -51,8 +52,8 @@ impl SpecOption<'_> {
     /// Parses the value of the option.
     ///
     /// # Errors
-    /// A text for the operator. It names the option and the spec that is not valid, or the selector that
-    /// two specs have.
+    /// A text for the operator. It names the option and the spec that is not valid, or the selector
+    /// that two specs have.
     pub fn parse(&self, text: &str) -> Result<Vec<FieldSpec>, String> {
         let mut specs: Vec<FieldSpec> = Vec::new();
         for word in split(text) {
@@ -80,8 +81,8 @@ impl SpecOption<'_> {
         })
     }
 
-    /// Checks that all field names differ. `fields` are pairs of a name and a selector; `others` are the
-    /// names of fields that do not come from this option.
+    /// Checks that all field names differ. `fields` are pairs of a name and a selector; `others`
+    /// are the names of fields that do not come from this option.
     ///
     /// # Errors
     /// A text for the operator that names the option and the field.

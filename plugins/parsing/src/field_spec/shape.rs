@@ -7,7 +7,8 @@ use super::types::type_name;
 /// Largest number of elements that a shape may have.
 const MAX_ELEMENTS: u64 = 1 << 30;
 
-/// Parses the value of an option that is a shape: sizes from 1 with commas between them, as in `28,28`.
+/// Parses the value of an option that is a shape: sizes from 1 with commas between them, as in
+/// `28,28`.
 ///
 /// # Errors
 /// A text for the operator that names the option.
@@ -17,8 +18,8 @@ pub fn parse_sizes(option: &str, text: &str) -> Result<Vec<u32>, String> {
     })
 }
 
-/// Parses the text between the brackets of a field spec. One size may be 0, which means any size; an
-/// empty text is `[0]`.
+/// Parses the text between the brackets of a field spec. One size may be 0, which means any size;
+/// an empty text is `[0]`.
 ///
 /// # Errors
 /// A text that says what was expected.

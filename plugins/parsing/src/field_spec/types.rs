@@ -24,7 +24,8 @@ pub fn type_name(scalar: Scalar) -> &'static str {
     SCALARS.iter().find(|(_, known)| *known == scalar).map_or("", |(name, _)| *name)
 }
 
-/// The names of these types with commas between them, and with `last` ("and" or "or") before the last.
+/// The names of these types with commas between them, and with `last` ("and" or "or") before the
+/// last.
 pub fn join_type_names(types: &[Scalar], last: &str) -> String {
     let names = SCALARS.iter().filter(|(_, scalar)| types.contains(scalar)).map(|(name, _)| *name);
     let names: Vec<_> = names.collect();

@@ -19,8 +19,8 @@ pub struct MessageMap {
     values: Vec<Value>,
     /// The value of the entry that is being read.
     value: Pieces,
-    /// For each entry of the previous map, the index of its key: a guess for the next map, because the
-    /// records of a file nearly always have their keys in the same order.
+    /// For each entry of the previous map, the index of its key: a guess for the next map, because
+    /// the records of a file nearly always have their keys in the same order.
     previous_order: Vec<usize>,
     /// Entries of this map so far.
     entries: usize,

@@ -3,7 +3,8 @@
 use super::reader::{WireErrorKind, varint};
 use super::{Pieces, WireError, WireField, WireType};
 
-/// Adds the numbers in one field to a list: one number of `width` bytes (4 or 8), or many packed ones.
+/// Adds the numbers in one field to a list: one number of `width` bytes (4 or 8), or many packed
+/// ones.
 ///
 /// # Errors
 /// The field has another wire type, or its length is no multiple of `width`.
@@ -73,8 +74,8 @@ pub fn each_varint(
     Ok(())
 }
 
-/// Appends each number of a list made by [`add_varints`] to `payload`, as the bytes that `number` makes
-/// of it. `count` is the number of varints in the list.
+/// Appends each number of a list made by [`add_varints`] to `payload`, as the bytes that `number`
+/// makes of it. `count` is the number of varints in the list.
 ///
 /// # Errors
 /// A varint has more than 64 bits.
@@ -97,10 +98,11 @@ pub fn append_varints<const WIDTH: usize>(
     })
 }
 
-/// Calls `take` with each varint that is whole in these eight bytes. Returns how many bytes they have.
+/// Calls `take` with each varint that is whole in these eight bytes. Returns how many bytes they
+/// have.
 ///
-/// This has no branch on the length of a varint, which no processor can predict where small and large
-/// numbers are mixed. It also finds where a varint starts without decoding the one before it.
+/// This has no branch on the length of a varint, which no processor can predict where small and
+/// large numbers are mixed. It also finds where a varint starts without decoding the one before it.
 #[inline(always)]
 fn each_short_varint(word: u64, take: &mut impl FnMut(u64)) -> usize {
     let mut ends = !word & 0x8080_8080_8080_8080;
@@ -108,8 +110,8 @@ fn each_short_varint(word: u64, take: &mut impl FnMut(u64)) -> usize {
     while ends != 0 {
         let end = ends.trailing_zeros() + 1;
         let one = word >> from & u64::MAX >> (64 - (end - from)) & 0x7f7f_7f7f_7f7f_7f7f;
-        // Every eighth bit is a gap. The gaps are closed between bytes, then between pairs of bytes,
-        // then between fours.
+        // Every eighth bit is a gap. The gaps are closed between bytes, then between pairs of
+        // bytes, then between fours.
         let one = one & 0x007f_007f_007f_007f | (one & 0x7f00_7f00_7f00_7f00) >> 1;
         let one = one & 0x0000_3fff_0000_3fff | (one & 0x3fff_0000_3fff_0000) >> 2;
         take(one & 0x0000_0000_0fff_ffff | (one & 0x0fff_ffff_0000_0000) >> 4);

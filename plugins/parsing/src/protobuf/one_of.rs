@@ -12,8 +12,8 @@ pub struct OneOf {
 }
 
 impl OneOf {
-    /// Reads a message that consists of a oneof with these cases. If several cases come, the last one
-    /// counts; if the same case comes again, its messages are merged.
+    /// Reads a message that consists of a oneof with these cases. If several cases come, the last
+    /// one counts; if the same case comes again, its messages are merged.
     ///
     /// # Errors
     /// The message is not valid, or a case is no message.

@@ -1,7 +1,8 @@
 //! Bytes that may be in several pieces, though nearly always they are in one.
 //!
-//! Protobuf merges a message that comes twice, and a list of numbers may come in several runs. Reading
-//! the pieces one after the other gives the same result as merging them, so no byte is moved.
+//! Protobuf merges a message that comes twice, and a list of numbers may come in several runs.
+//! Reading the pieces one after the other gives the same result as merging them, so no byte is
+//! moved.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Measures the speed of a decoder outside the sandbox, for examples that print it. Inside the sandbox it
-//! is somewhat slower, and a channel does more than decode.
+//! Measures the speed of a decoder outside the sandbox, for examples that print it. Inside the
+//! sandbox it is somewhat slower, and a channel does more than decode.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -19,8 +19,9 @@ pub fn print_speed<D: Decoder>(what: &str, options: &[(&str, &str)], object: &[u
     print_speed_with::<D>(what, options, object, crc32c);
 }
 
-/// Like [`print_speed`], for a decoder that asks the host for checksums. Pass a `crc32c` that uses the
-/// machine's CRC instructions, because the default is so slow that only its speed would be measured.
+/// Like [`print_speed`], for a decoder that asks the host for checksums. Pass a `crc32c` that uses
+/// the machine's CRC instructions, because the default is so slow that only its speed would be
+/// measured.
 ///
 /// # Panics
 /// As [`print_speed`].
@@ -52,8 +53,8 @@ pub fn print_speed_with<D: Decoder>(
     });
 }
 
-/// Prints the speed, in GB/s, with which `pass` processes `bytes` bytes. The fastest pass counts, because
-/// the others were slowed down by something else on the machine.
+/// Prints the speed, in GB/s, with which `pass` processes `bytes` bytes. The fastest pass counts,
+/// because the others were slowed down by something else on the machine.
 pub fn print_passes(what: &str, bytes: usize, mut pass: impl FnMut()) {
     let (start, mut best) = (Instant::now(), Duration::MAX);
     while start.elapsed() < MEASURE_FOR {

@@ -1,9 +1,9 @@
 //! The RecordIO framing of MXNet and dmlc, one record at a time.
 //!
-//! Follows `recordio.h` of dmlc-core. A part is `magic · cflag << 29 | length · payload · padding to a
-//! multiple of 4`, all little-endian. A record in one part (cflag 0) is a span of the chunk. The parts
-//! of a longer record (cflag 1, then any number of 2, then 3) are joined. The option `multipart` says
-//! whether the magic is put back between them.
+//! Follows `recordio.h` of dmlc-core. A part is `magic · cflag << 29 | length · payload · padding
+//! to a multiple of 4`, all little-endian. A record in one part (cflag 0) is a span of the chunk.
+//! The parts of a longer record (cflag 1, then any number of 2, then 3) are joined. The option
+//! `multipart` says whether the magic is put back between them.
 
 mod parts;
 
@@ -64,8 +64,8 @@ impl Framing {
         Self { parts: PartReader { magic_between }, max_record: info.max_record }
     }
 
-    /// The fast path for one record: the payload of the record at `at`, if the record has one part, is
-    /// valid and lies whole in the chunk. Nearly every record of nearly every file does.
+    /// The fast path for one record: the payload of the record at `at`, if the record has one part,
+    /// is valid and lies whole in the chunk. Nearly every record of nearly every file does.
     /// [`next_start`](Self::next_start) says where the next record starts.
     #[inline(always)]
     pub fn plain(&self, chunk: &[u8], at: usize) -> Option<Range<usize>> {
@@ -76,7 +76,8 @@ impl Framing {
     fn plain_within(&self, chunk: &[u8], at: usize, max: u64) -> Option<Range<usize>> {
         const MAGIC_WORD: u64 = u32::from_le_bytes(MAGIC) as u64;
         let header = chunk[at..].first_chunk::<HEADER>()?;
-        // One comparison checks magic and cflag: with cflag 0, all bits above the magic are the length.
+        // One comparison checks magic and cflag: with cflag 0, all bits above the magic are the
+        // length.
         let word = u64::from_le_bytes(*header);
         let length = (word >> 32) as usize;
         let payload = at + HEADER;
@@ -125,8 +126,8 @@ impl Framing {
         self.parts.join(record, payload);
     }
 
-    /// Looks for the next header of a record after damage. `chunk` starts at a multiple of 4 bytes from
-    /// the last good header, and so does every header, because parts are padded.
+    /// Looks for the next header of a record after damage. `chunk` starts at a multiple of 4 bytes
+    /// from the last good header, and so does every header, because parts are padded.
     pub fn resync(chunk: &[u8], end: bool) -> Resync {
         let mut at = 0;
         while let Some(header) = chunk.get(at..at + HEADER) {

@@ -1,5 +1,5 @@
-//! The slow path: reads one record part by part, with every check that the format allows. The fast path
-//! for records in one part is in `mod.rs`.
+//! The slow path: reads one record part by part, with every check that the format allows. The fast
+//! path for records in one part is in `mod.rs`.
 
 use pipemill_plugin::DecodeError;
 
@@ -20,8 +20,8 @@ pub(super) fn padded(length: usize) -> usize {
 pub enum RecordError {
     /// The record is larger than allowed.
     TooLarge {
-        /// Bytes of the record; if it has several parts, bytes of the parts up to the one that is too
-        /// much.
+        /// Bytes of the record; if it has several parts, bytes of the parts up to the one that is
+        /// too much.
         size: u64,
         /// Whether the record has one part: then the next record starts at `end`.
         whole: bool,
@@ -33,8 +33,8 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// The error of a decoder whose records are RecordIO's. The record starts at `start` of the chunk;
-    /// at most `max` bytes are allowed.
+    /// The error of a decoder whose records are RecordIO's. The record starts at `start` of the
+    /// chunk; at most `max` bytes are allowed.
     #[cold]
     pub fn into_decode_error(self, start: usize, max: u64) -> DecodeError {
         let (size, whole, end) = match self {
@@ -76,8 +76,8 @@ struct PartHeader {
 }
 
 impl PartReader {
-    /// Reads the headers of the record at `start`, up to the end of the record, the end of the chunk or
-    /// the first error.
+    /// Reads the headers of the record at `start`, up to the end of the record, the end of the
+    /// chunk or the first error.
     pub(super) fn read_record(
         &self,
         chunk: &[u8],
@@ -128,8 +128,8 @@ impl PartReader {
         }
     }
 
-    /// Refuses a part before another one whose length is not a multiple of 4. dmlc's writer splits only
-    /// at a magic that is at a multiple of 4 bytes.
+    /// Refuses a part before another one whose length is not a multiple of 4. dmlc's writer splits
+    /// only at a magic that is at a multiple of 4 bytes.
     fn check_alignment(
         &self,
         part: &PartHeader,
@@ -150,8 +150,8 @@ impl PartReader {
     }
 }
 
-/// The header of the part at `at`; `None` if the chunk ends before the header does. The error is the
-/// bytes that were found instead of the magic.
+/// The header of the part at `at`; `None` if the chunk ends before the header does. The error is
+/// the bytes that were found instead of the magic.
 fn header(record: &[u8], at: usize) -> Result<Option<PartHeader>, [u8; 4]> {
     let Some(rest) = record.get(at..) else { return Ok(None) };
     match rest.first_chunk() {

@@ -1,5 +1,5 @@
-//! TensorFlow's masked CRC-32C. The host checks the checksums, fast; the code here computes only the
-//! checksum of a bad record, for its message.
+//! TensorFlow's masked CRC-32C. The host checks the checksums, fast; the code here computes only
+//! the checksum of a bad record, for its message.
 
 /// Removes the mask: `masked = rotate_right(crc, 15) + 0xa282ead8`.
 #[inline(always)]

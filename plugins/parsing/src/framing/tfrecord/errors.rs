@@ -3,7 +3,8 @@
 use super::{FOOTER, HEADER, crc, word};
 use pipemill_plugin::DecodeError;
 
-/// The length at `start` does not match its checksum. Nothing then tells where the next record starts.
+/// The length at `start` does not match its checksum. Nothing then tells where the next record
+/// starts.
 pub(super) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
     let bytes = &chunk[start..start + 8];
     let (found, stored) = (crc::masked(bytes), word(chunk, start + 8));
@@ -27,8 +28,8 @@ pub(super) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> Decode
     DecodeError::skippable(start, message, (end + FOOTER) as u64)
 }
 
-/// The record at `start` is larger than `max_record`. Decoding can go on after it only if its length was
-/// `verified`.
+/// The record at `start` is larger than `max_record`. Decoding can go on after it only if its
+/// length was `verified`.
 pub(super) fn too_large(start: usize, length: u64, max: u64, verified: bool) -> DecodeError {
     let message = format!(
         "record of {length} bytes is larger than max_record ({max} bytes); raise max_record if \

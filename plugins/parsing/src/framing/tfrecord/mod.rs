@@ -1,11 +1,11 @@
 //! The TFRecord framing of TensorFlow, many records at a time.
 //!
-//! Follows `record_writer.cc`: `u64 length · u32 masked CRC-32C of the length · payload · u32 masked
-//! CRC-32C of the payload`, all little-endian.
+//! Follows `record_writer.cc`: `u64 length · u32 masked CRC-32C of the length · payload · u32
+//! masked CRC-32C of the payload`, all little-endian.
 //!
-//! The host computes the checksums, of many records in one call. So a batch has two steps: first the
-//! unverified lengths are followed from record to record, then the checksums of all of them are checked.
-//! Only records before the first bad checksum are emitted.
+//! The host computes the checksums, of many records in one call. So a batch has two steps: first
+//! the unverified lengths are followed from record to record, then the checksums of all of them are
+//! checked. Only records before the first bad checksum are emitted.
 
 mod crc;
 mod errors;
@@ -53,8 +53,8 @@ impl Framing {
         OptionSpec::bool("verify", true, "check the checksums of lengths and payloads")
     }
 
-    /// The framing of a new stream. `batch` is the number of records that one call of the host checks.
-    /// After a record that is refused, up to `batch` records are checked a second time.
+    /// The framing of a new stream. `batch` is the number of records that one call of the host
+    /// checks. After a record that is refused, up to `batch` records are checked a second time.
     pub fn open(options: &Options, info: &StreamInfo, batch: usize) -> Self {
         Self {
             verify: options.is_on("verify"),
@@ -65,8 +65,8 @@ impl Framing {
         }
     }
 
-    /// Calls `emit` for each record that lies whole in the chunk, with the start of the record and the
-    /// range of its payload.
+    /// Calls `emit` for each record that lies whole in the chunk, with the start of the record and
+    /// the range of its payload.
     ///
     /// # Errors
     /// The first error, of the framing or of `emit`.
@@ -96,8 +96,8 @@ impl Framing {
         }
     }
 
-    /// Follows the lengths from `at` on and gathers the spans to check. The length of a last record that
-    /// is cut or too large is gathered too, because `need` and the error depend on it.
+    /// Follows the lengths from `at` on and gathers the spans to check. The length of a last record
+    /// that is cut or too large is gathered too, because `need` and the error depend on it.
     fn gather_batch(&mut self, chunk: &[u8], mut at: usize) -> StopReason {
         self.spans.clear();
         self.expected.clear();
@@ -167,8 +167,8 @@ impl Framing {
         }
     }
 
-    /// Payload length of the record at `at` and the length's masked checksum, if the record lies whole
-    /// in the chunk and is not too large.
+    /// Payload length of the record at `at` and the length's masked checksum, if the record lies
+    /// whole in the chunk and is not too large.
     #[inline(always)]
     fn header(&self, chunk: &[u8], at: usize) -> Result<(usize, u32), StopReason> {
         let left = chunk.len() - at;
