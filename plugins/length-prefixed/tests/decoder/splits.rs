@@ -1,4 +1,4 @@
-//! Whatever the split and whatever the bytes: what was written, or what a plain model says.
+//! Every split of any input gives what was written, or what a simple model gives.
 
 use pipemill_length_prefixed::LengthPrefixed;
 use pipemill_plugin::testing::{Record, Setup, assert_any_split};
@@ -22,7 +22,7 @@ fn pieces() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(piece, 0..60)
 }
 
-/// Records with their starts, and where the first error is, by the definition of the format.
+/// The model: records with their starts, and the offset of the first error.
 fn model(kind: Kind, bytes: &[u8], max: u64) -> (Vec<Record>, Vec<u64>, Option<u64>) {
     let (mut records, mut starts, mut at) = (Vec::new(), Vec::new(), 0);
     let number = |bytes: &[u8]| bytes.iter().fold(0u128, |above, byte| above << 8 | *byte as u128);
@@ -56,7 +56,7 @@ fn model(kind: Kind, bytes: &[u8], max: u64) -> (Vec<Record>, Vec<u64>, Option<u
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out(kind in kind(), payloads in payloads(), pieces in pieces()) {
+    fn written_records_are_read(kind in kind(), payloads in payloads(), pieces in pieces()) {
         let file: Vec<u8> = payloads.iter().flat_map(|payload| kind.record(payload)).collect();
         let outcome = assert_any_split::<LengthPrefixed>(&Setup::new(&kind.options()), &file, &pieces);
         prop_assert_eq!(outcome.errors, []);
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn as_the_model_says(
+    fn any_bytes_give_what_the_model_gives(
         kind in kind(),
         payloads in payloads(),
         noise in prop::collection::vec(prop_oneof![2 => any::<u8>(), 1 => 0u8..4, 1 => Just(0xff)], 0..40),
