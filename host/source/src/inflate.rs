@@ -37,7 +37,8 @@ impl Compression {
     /// Wraps an input so that its inflated bytes are read. `Auto` inflates according to `name`.
     pub(super) fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
         let kind = self.resolve(name);
-        let compressed = Compressed { input, timeout: None, stopped: false, failed: None, count: 0 };
+        let compressed =
+            Compressed { input, timeout: None, stopped: false, failed: None, count: 0 };
         let compressed = BufReader::with_capacity(BUFFER_SIZE, compressed);
         let name = name.to_owned();
         match kind {

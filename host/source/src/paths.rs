@@ -28,17 +28,7 @@ impl Paths {
     /// and prefix by itself, not to all names together.
     pub fn new(names: Vec<String>, reading: Reading, access: Access, stop: Stop) -> Self {
         let s3 = LazyS3Runtime::new(None);
-        Self {
-            names,
-            next: 0,
-            epoch: 0,
-            nested: None,
-            reading,
-            s3,
-            access,
-            stop,
-            total_size: None,
-        }
+        Self { names, next: 0, epoch: 0, nested: None, reading, s3, access, stop, total_size: None }
     }
 
     /// The source of a folder or of an address in S3; `None` for other names, which are one object each.
@@ -55,8 +45,7 @@ impl Paths {
             // The byte counts of several names are not summed up: the total stays unknown.
             let total_size = self.total_size.clone().filter(|_| self.names.len() == 1);
             let (stop, total_size) = (self.stop.clone(), total_size.unwrap_or_default());
-            let objects =
-                s3::Objects::with_total_size(s3, settings, self.epoch, stop, total_size);
+            let objects = s3::Objects::with_total_size(s3, settings, self.epoch, stop, total_size);
             return Ok(Some(Box::new(objects)));
         }
         if Path::new(name).is_dir() {

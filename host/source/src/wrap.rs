@@ -30,9 +30,12 @@ impl Wrapped {
     /// `size` is the input's length in bytes, if it is known.
     pub(super) fn new(name: String, input: Box<dyn Input>, size: Option<u64>) -> Self {
         let state = match size {
-            Some(size) if size <= MAX_PAYLOAD => {
-                WrapState::Sending { ready: header(size), sent: 0, left: size, padding: padding(size) }
-            }
+            Some(size) if size <= MAX_PAYLOAD => WrapState::Sending {
+                ready: header(size),
+                sent: 0,
+                left: size,
+                padding: padding(size),
+            },
             Some(_) | None => WrapState::Buffering(Vec::new()),
         };
         Self { name, input, state }
