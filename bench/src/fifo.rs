@@ -11,8 +11,7 @@ use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use pipemill_source::Stop;
-use pipemill_source::{Compression, Fifos};
+use pipemill_source::{Compression, FifoSettings, Fifos, Stop};
 
 use crate::data::{self, Format};
 use crate::host::Mill;
@@ -60,20 +59,18 @@ fn fifo(place: &Place) -> Result<(tempfile::TempDir, PathBuf)> {
 fn through_host(place: &Place, mill: &Mill, input: &Arc<Vec<u8>>) -> Result<f64> {
     let (dir, path) = fifo(place)?;
     let writer = write(&path, input.clone());
-    let source = Fifos {
+    let settings = FifoSettings {
         dir: dir.path().to_owned(),
         channel: "bench".into(),
-        epoch: 0,
-        until: Some(1),
+        first_epoch: 0,
+        end_epoch: Some(1),
         open_timeout: None,
         idle_timeout: None,
         pipe_size: PIPE,
         compression: Compression::None,
-        stop: Stop::new()?,
         epoch_file: None,
-        given: false,
-        begun: false,
     };
+    let source = Fifos::new(settings, Stop::new()?);
     let seconds = mill.run(&place.dir, Box::new(source))?.seconds;
     writer.join().ok().context("the writer panicked")??;
     Ok(seconds)

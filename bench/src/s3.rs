@@ -12,7 +12,8 @@ use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Rclone, S3Server, S3s};
 use pipemill_source::Stop;
 use pipemill_source::s3::{
-    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Selection, Settings, default_budget,
+    Access, CONNECTION_RATE, DEFAULT_CONCURRENCY, Objects, S3Runtime, Selection, Settings,
+    default_budget,
 };
 
 use crate::data::{self, Format};
@@ -121,7 +122,7 @@ fn settings(endpoint: &str, prefix: &str) -> Settings {
 
 /// Reads all objects with the prefix, through the sandbox into a ring.
 fn ours(place: &Place, mill: &Mill, settings: Settings) -> Result<Ran> {
-    let s3 = S3::start(default_budget())?;
+    let s3 = S3Runtime::start(default_budget())?;
     let began = Instant::now();
     let source = Objects::new(s3, settings, 0, Stop::new()?);
     let ran = mill.run(&place.dir, Box::new(source))?;
@@ -135,7 +136,7 @@ fn plain(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Re
         let size = size(&keys);
         let (ours, bare) = in_turns(
             || Ok(ours(place, mill, settings(endpoint, prefix))?.seconds),
-            || discard::all(endpoint, BUCKET, &keys, CONCURRENCY),
+            || discard::all(endpoint, BUCKET, &keys, DEFAULT_CONCURRENCY),
         )?;
         let name = format!("S3 ({}), {name}, to the ring", target.name);
         report.rate(name, size / ours, "GB/s", "bare ranged GETs", size / bare, target.bar);
@@ -145,7 +146,7 @@ fn plain(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Re
 
 /// Measures with the latency and the rate per connection of the real S3.
 fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
-    let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
+    let plan = Plan { latency: LATENCY, throttle: Some(CONNECTION_RATE), ..Plan::default() };
     let proxy = Proxy::start(&target.endpoint, plan)?;
     for (name, prefix) in [("1 GiB", "one/"), ("64 x 16 MiB", "many/")] {
         let keys = keys(place, prefix)?;
@@ -159,7 +160,7 @@ fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) ->
             firsts.push(ran.first);
             limits.push(discard::all(&proxy.endpoint(), BUCKET, &keys, CONNECTIONS)?);
         }
-        let line = CONNECTIONS as f64 * PER_CONNECTION as f64 / 1e9;
+        let line = CONNECTIONS as f64 * CONNECTION_RATE as f64 / 1e9;
         let limit = (size / median(limits)).min(line);
         let title = format!("S3, 30 ms, {CONNECTIONS} x 90 MB/s, {name}");
         let baseline = "bare GETs, or all connections";
@@ -173,7 +174,7 @@ fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) ->
 fn many_small(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
     let proxy = Proxy::start(&target.endpoint, Plan { latency: LATENCY, ..Plan::default() })?;
     let ran = ours(place, mill, settings(&proxy.endpoint(), "small/"))?;
-    let ideal = CONCURRENCY as f64 / LATENCY.as_secs_f64();
+    let ideal = DEFAULT_CONCURRENCY as f64 / LATENCY.as_secs_f64();
     let name = "S3, 30 ms, 10,000 objects of 10 KiB";
     report.rate(
         name,
@@ -240,7 +241,7 @@ fn wall(command: &mut Command) -> Result<f64> {
 }
 
 fn peers(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
-    let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
+    let plan = Plan { latency: LATENCY, throttle: Some(CONNECTION_RATE), ..Plan::default() };
     let proxy = Proxy::start(&target.endpoint, plan)?;
     // The first round only compiles Python's modules and warms caches.
     for (how, endpoint) in [("", target.endpoint.clone()), (", 30 ms, 90 MB/s", proxy.endpoint())] {

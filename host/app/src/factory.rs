@@ -2,22 +2,22 @@
 
 use std::io;
 
-use pipemill_source::s3::{self, LazyS3};
-use pipemill_source::{Fifos, Files, Source, Stop, stdin};
+use pipemill_source::s3::{self, LazyS3Runtime};
+use pipemill_source::{FifoSettings, Fifos, Files, Source, Stop, stdin};
 
 use crate::config;
 
 /// Opens the sources of a configuration's channels, and starts what several of them share when the first one
 /// needs it.
 pub struct Sources {
-    s3: LazyS3,
+    s3: LazyS3Runtime,
     stop: Stop,
 }
 
 impl Sources {
     /// `s3_budget`: see [`config::Config::s3_budget`].
     pub fn new(s3_budget: Option<u64>, stop: Stop) -> Self {
-        Self { s3: LazyS3::new(s3_budget), stop }
+        Self { s3: LazyS3Runtime::new(s3_budget), stop }
     }
 
     /// The source of the channel with this name. One in S3 begins to fetch.
@@ -37,20 +37,20 @@ impl Sources {
                 pipe_size,
                 compression,
                 epoch_file,
-            } => Box::new(Fifos {
-                dir,
-                channel: channel.to_owned(),
-                epoch: first_epoch,
-                until: epochs.map(|epochs| first_epoch.saturating_add(epochs)),
-                open_timeout,
-                idle_timeout,
-                pipe_size,
-                compression,
-                stop,
-                epoch_file,
-                given: false,
-                begun: false,
-            }),
+            } => {
+                let settings = FifoSettings {
+                    dir,
+                    channel: channel.to_owned(),
+                    first_epoch,
+                    end_epoch: epochs.map(|epochs| first_epoch.saturating_add(epochs)),
+                    open_timeout,
+                    idle_timeout,
+                    pipe_size,
+                    compression,
+                    epoch_file,
+                };
+                Box::new(Fifos::new(settings, stop))
+            }
             From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, 0, stop)),
             From::S3(settings) => {
                 let settings = s3::Settings { channel: Some(channel.to_owned()), ..*settings };

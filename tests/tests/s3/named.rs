@@ -62,7 +62,7 @@ fn a_name_is_one_object_or_else_a_prefix() {
     let names = |name: &str| {
         let address = format!("s3://{BUCKET}/{name}").parse().unwrap();
         let settings = settings(&bucket.server.endpoint(), "");
-        let (came, end) = read(&Settings { what: Selection::Named(address), ..settings });
+        let (came, end) = read(&Settings { selection: Selection::Named(address), ..settings });
         end.map(|_| came.into_iter().map(|came| came.name).collect::<Vec<_>>())
     };
     assert_eq!(names("part").unwrap(), ["part"]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_source::Stop;
-use pipemill_source::s3::{Access, Objects, S3, Selection, Settings};
+use pipemill_source::s3::{Access, Objects, S3Runtime, Selection, Settings};
 use pipemill_source::{Object, ReadOutcome, Reading, Source, SourceError, SourceEvent};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::place::Place;
@@ -59,7 +59,7 @@ pub fn settings(endpoint: &str, prefix: &str) -> Settings {
 pub fn objects(endpoint: &str, keys: &[&str]) -> Settings {
     let address = |key: &&str| format!("s3://{BUCKET}/{key}").parse().expect("it is an address");
     Settings {
-        what: Selection::Objects(keys.iter().map(address).collect()),
+        selection: Selection::Objects(keys.iter().map(address).collect()),
         ..settings(endpoint, "")
     }
 }
@@ -83,8 +83,8 @@ pub struct Came {
 }
 
 /// Starts what fetches.
-pub fn s3() -> Arc<S3> {
-    S3::start(BUDGET).expect("there are threads")
+pub fn s3() -> Arc<S3Runtime> {
+    S3Runtime::start(BUDGET).expect("there are threads")
 }
 
 /// A source to be read.

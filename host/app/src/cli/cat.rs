@@ -140,7 +140,7 @@ fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
     let stats = Arc::new(ChannelStats::default());
     // Where the records go to the same terminal, they are what there is to see.
     let shown = (is_watched() && !stdout().is_terminal()).then(|| {
-        let (total, stats) = (channel.source.total(), stats.clone());
+        let (total, stats) = (channel.source.total_size(), stats.clone());
         Progress::of(vec![Shown {
             name: None,
             total,

@@ -95,7 +95,7 @@ fn run(args: &Args) -> Result<(), ExitCode> {
 
 fn progress(channels: &mut [Channel]) -> Progress {
     let shown = |channel: &mut Channel| {
-        let (total, fed) = (channel.source.total(), channel.fed.clone());
+        let (total, fed) = (channel.source.total_size(), channel.fed.clone());
         let look = Box::new(move || fed.look());
         Shown { name: Some(channel.name.clone()), total, look }
     };
@@ -105,7 +105,7 @@ fn progress(channels: &mut [Channel]) -> Progress {
 /// The channel that the command line describes.
 fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
     s3::check_addresses(&args.from)?;
-    for name in args.from.iter().filter(|name| !Address::is_meant_by(name)) {
+    for name in args.from.iter().filter(|name| !Address::is_s3_url(name)) {
         // Now, so that a wrong path is an error at once and not when a reader comes.
         std::fs::metadata(name).map_err(|error| {
             exit::because(exit::MISSING, format!("{name}: can't open it: {error}; check the path"))

@@ -8,8 +8,8 @@ use super::order::OrderArgs;
 use super::{config, exit, s3};
 use crate::config::Source;
 use pipemill_source::Stop;
-use pipemill_source::s3::{LazyS3, Listed, Selection, Settings, listing};
-use pipemill_source::{Pattern, Reading, SourceError, size};
+use pipemill_source::s3::{LazyS3Runtime, ListedObject, Selection, Settings, list_objects};
+use pipemill_source::{Pattern, Reading, SourceError, file_size};
 
 /// List the objects that a channel would read, in its order, with their sizes in bytes.
 ///
@@ -41,7 +41,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Err(code) => return code,
     };
     let mut lines = Lines { count: 0, size: 0, out: io::BufWriter::new(io::stdout().lock()) };
-    let mut s3 = LazyS3::new(None);
+    let mut s3 = LazyS3Runtime::new(None);
     for source in sources {
         if let Err(error) = list(source, args.epoch, &mut s3, &mut lines) {
             // Lines before the error are as good as any.
@@ -95,7 +95,7 @@ struct Lines<W> {
 
 impl<W: Write> Lines<W> {
     /// False if nobody reads them any more.
-    fn add(&mut self, listed: &Listed) -> bool {
+    fn add(&mut self, listed: &ListedObject) -> bool {
         self.count += 1;
         self.size += listed.size;
         writeln!(self.out, "{}\t{}", listed.size, listed.name).is_ok()
@@ -105,7 +105,7 @@ impl<W: Write> Lines<W> {
 fn list<W: Write>(
     source: Source,
     epoch: u32,
-    s3: &mut LazyS3,
+    s3: &mut LazyS3Runtime,
     lines: &mut Lines<W>,
 ) -> Result<(), SourceError> {
     let system = |error| SourceError::io("S3", "can't start", &error);
@@ -113,7 +113,7 @@ fn list<W: Write>(
         Source::S3(settings) => {
             let s3 = s3.get().map_err(system)?;
             let stop = Stop::new().map_err(system)?;
-            listing(&s3, &settings, epoch, &stop, |listed| lines.add(&listed))
+            list_objects(&s3, &settings, epoch, &stop, |listed| lines.add(&listed))
         }
         Source::Files { pattern, reading } => files(&pattern, &reading, epoch, lines),
         Source::Fifo { dir, .. } => {
@@ -136,8 +136,8 @@ fn files<W: Write>(
 ) -> Result<(), SourceError> {
     for path in reading.share(pattern.list()?, epoch)? {
         let name = path.to_string_lossy().into_owned();
-        let size = size(&path)?;
-        if !lines.add(&Listed { name, size }) {
+        let size = file_size(&path)?;
+        if !lines.add(&ListedObject { name, size }) {
             break;
         }
     }

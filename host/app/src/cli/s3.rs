@@ -67,7 +67,7 @@ pub(super) fn in_words_of_the_command(error: &str) -> String {
 pub(super) fn check_addresses(names: &[String]) -> Result<(), ExitCode> {
     names
         .iter()
-        .filter(|name| Address::is_meant_by(name))
+        .filter(|name| Address::is_s3_url(name))
         .try_for_each(|name| address(name).map(drop))
 }
 

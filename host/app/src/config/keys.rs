@@ -151,9 +151,9 @@ pub(super) static ANONYMOUS: Flag = Flag { name: "anonymous" };
 pub(super) static REQUESTER_PAYS: Flag = Flag { name: "requester_pays" };
 pub(super) static ALLOW_EMPTY: Flag = Flag { name: "allow_empty" };
 pub(super) static PART_SIZE: Number<u64> =
-    Number::new("part_size", Unit::Size, (64 * KIB, GIB), s3::PART);
+    Number::new("part_size", Unit::Size, (64 * KIB, GIB), s3::DEFAULT_PART_SIZE);
 pub(super) static CONCURRENCY: Number<u64> =
-    Number::new("concurrency", Unit::Count, (1, 512), s3::CONCURRENCY as u64);
+    Number::new("concurrency", Unit::Count, (1, 512), s3::DEFAULT_CONCURRENCY as u64);
 pub(super) static TARGET_RATE: Number<&str> =
     Number::new("target_rate", Unit::Size, (MIB, 100 * GIB), "none: see `concurrency`");
 pub(super) static STALL_TIMEOUT: Number<u64> =

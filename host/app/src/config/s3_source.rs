@@ -6,7 +6,7 @@ use super::document::Read;
 use super::key::Free;
 use super::keys::*;
 use super::read::Reader;
-use super::s3::{Access, Address, PER_CONNECTION, Selection, Settings, check_endpoint};
+use super::s3::{Access, Address, CONNECTION_RATE, Selection, Settings, check_endpoint};
 use super::{Reading, Source};
 
 /// Fewer connections than this don't fill any line.
@@ -81,7 +81,7 @@ pub(super) fn read(reader: &Reader, what: Read<Selection>, reading: Read<Reading
     let allow_empty = reader.flag(&ALLOW_EMPTY);
     Ok(Source::S3(Box::new(Settings {
         channel: None,
-        what: what?,
+        selection: what?,
         access: access?,
         reading: reading?,
         part_size: part?,
@@ -129,7 +129,7 @@ fn concurrency(reader: &Reader) -> Read<usize> {
         return Err(reader.fault(TARGET_RATE.name, message, "keep one of them".to_owned()));
     }
     let concurrency = match rate? {
-        Some(rate) => rate.div_ceil(PER_CONNECTION).max(LEAST_CONNECTIONS).min(CONCURRENCY.max),
+        Some(rate) => rate.div_ceil(CONNECTION_RATE).max(LEAST_CONNECTIONS).min(CONCURRENCY.max),
         None => fixed?,
     };
     Ok(concurrency as usize)

@@ -146,7 +146,7 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
     let all = |addresses: &[s3::Address]| {
         list(addresses.iter().map(|address| quote(&address.to_string())).collect())
     };
-    let mut pairs = match &settings.what {
+    let mut pairs = match &settings.selection {
         s3::Selection::Prefixes(addresses) => vec![(S3.name, all(addresses))],
         s3::Selection::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
         // Of the command line only; the nearest that a file can say.

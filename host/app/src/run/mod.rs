@@ -203,7 +203,8 @@ fn terminal(config: &Config) -> Terminal {
 
 fn progress(lines: &mut [PreparedChannel]) -> Progress {
     let shown = |line: &mut PreparedChannel| {
-        let (total, channel_handle) = (line.channel.source.total(), line.channel_handle.clone());
+        let (total, channel_handle) =
+            (line.channel.source.total_size(), line.channel_handle.clone());
         let name = Some(channel_handle.name.clone());
         let is_running =
             |channel_handle: &ChannelHandle| matches!(channel_handle.state(), State::Running);

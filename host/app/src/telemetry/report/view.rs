@@ -73,7 +73,7 @@ impl View {
             Source::Files { pattern: Pattern::Folder(folder), .. } => {
                 format!("files in {}", folder.display())
             }
-            Source::S3(settings) => match &settings.what {
+            Source::S3(settings) => match &settings.selection {
                 s3::Selection::Prefixes(addresses) | s3::Selection::Objects(addresses) => {
                     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 }
