@@ -98,7 +98,7 @@ fn pass(
         let to = input.len().min(at + want);
         let end = to == input.len();
         let answer = stream.decode(&bytes, at..to, end)?;
-        records += stream.emitted().records as u64;
+        records += stream.decoded().records as u64;
         match answer {
             DecodeOutcome::Bad { offset, message, .. } => {
                 let message = format!("at byte offset {}: {message}", at + offset);
