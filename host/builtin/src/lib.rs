@@ -1,7 +1,9 @@
-//! The decoders that come with the binary. Their sources are in `plugins/`; the build script compiles them.
+//! The built-in decoders as WebAssembly modules. Their sources are in `plugins/`; the build script
+//! compiles them.
 
 use pipemill_decode::Builtin;
 
+/// The decoder of this name, from the files that the build script wrote.
 macro_rules! builtin {
     ($name:literal, $about:literal) => {
         Builtin {
