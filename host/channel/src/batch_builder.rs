@@ -9,19 +9,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_decode::DecodedRecords;
+use pipemill_decode::{Bytes, DecodedRecords};
 use pipemill_types::{ErrorKind, Fault, Field};
 
 use super::cut::{CutPoint, Fill, is_cut};
 use super::{Batch, Sink, StopReason};
 
-/// Payloads start at multiples of this many bytes: a cache line, and the alignment that Arrow
-/// prefers.
+/// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
+/// and the alignment that Arrow prefers.
 const ALIGN: usize = 64;
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
 const MIN_READ: usize = 4 << 10;
-
-type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// The chunk and the batch of a channel, and the sink that batches go to.
 pub(super) struct BatchBuilder<'s, S: Sink> {
@@ -30,13 +28,14 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     schema: Option<Arc<[Field]>>,
     /// The batch's memory. It is cloned only for the time of a call of the decoder.
     memory: Option<Arc<S::Memory>>,
-    /// The memory was made for a record that does not fit into others. It leaves as soon as it
-    /// holds a record.
+    /// The memory is a dedicated buffer, for a record that fits into no other memory. The batch
+    /// leaves as soon as it holds a record.
     dedicated: bool,
-    /// Holds the chunk while copying.
+    /// The private buffer. It holds the chunk while copying.
     input: Arc<Vec<u8>>,
+    /// Where the chunk lies: in the batch's memory, or else in `input`.
     in_place: bool,
-    /// The next read begins copying, or goes on with it.
+    /// Where the next bytes are to be read: into `input`, or else into the batch's memory.
     prefers_copying: bool,
     /// Where the chunk starts, in the batch's memory or in `input`.
     at: usize,
@@ -47,7 +46,7 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     position: u64,
     /// Records of the object so far.
     records: u64,
-    /// Records that a byte of this object has given so far, on average.
+    /// Records per byte of this object so far, on average.
     density: f64,
     /// Batches granted so far, of all objects.
     granted: u64,

@@ -35,6 +35,7 @@ pub use call_profiler::CallProfiler;
 pub use decoded_records::{DecodedRecords, IN_PAYLOAD};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};
+pub use host_state::Bytes;
 pub use interface::{INTERFACE, INTERFACE_VERSION};
 pub use limits::Limits;
 pub use load::{PluginError, is_loadable, precompile, wrap};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipemill_decode::{CallProfiler, DecodeOutcome, Stream};
+use pipemill_decode::{Bytes, CallProfiler, DecodeOutcome, Stream};
 use pipemill_types::{ErrorKind, Fault, StreamInfo};
 
 use super::decode_run::PluginUnderTest;
@@ -94,7 +94,7 @@ fn pass(
     if let Some(profiler) = profiler {
         stream.profile(profiler.clone());
     }
-    let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = input.clone();
+    let bytes: Bytes = input.clone();
     let (mut at, mut want, mut records) = (0, CHUNK_BYTES, 0);
     loop {
         let to = input.len().min(at + want);
