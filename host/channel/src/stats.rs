@@ -1,13 +1,14 @@
-//! What a channel has done so far and what it is doing. Its thread counts, once a chunk; any thread may read. Nothing is
-//! locked or allocated on the way of a byte.
+//! Counters of a channel: what it has done so far, and what it is doing. The channel's thread
+//! counts once per chunk; any thread may read. Nothing is locked or allocated per record.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::stage_timer::{Stage, StageTimer};
 use pipemill_types::ErrorKind;
+
+use super::stage_timer::{Stage, StageTimer};
 
 /// What a channel did, and how long each stage took, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct StatsSnapshot {
     pub source: Duration,
     /// Time spent decoding.
     pub decoder: Duration,
-    /// Time spent handing batches over, and waiting for memory that consumers hold.
+    /// Time spent handing batches over, waiting for memory that consumers hold included.
     pub consumer: Duration,
 }
 
@@ -72,7 +73,8 @@ pub struct EpochStats {
     pub totals: StatsSnapshot,
 }
 
-/// Upper bounds of the buckets of the histogram of the decoder's call times. Longer calls count in one more bucket.
+/// Upper bounds, inclusive, of the buckets in the histogram of the decoder's call times. Longer
+/// calls count in one more bucket.
 pub const DECODE_BUCKETS: [Duration; 9] = {
     let micros = [16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
     let mut bounds = [Duration::ZERO; 9];
@@ -87,8 +89,8 @@ pub const DECODE_BUCKETS: [Duration; 9] = {
 /// Epochs whose statistics are kept; older ones are dropped.
 const MAX_EPOCHS: usize = 1000;
 
-/// The statistics of a channel. Only the channel's thread writes. Orders are relaxed, because each number stands for
-/// itself.
+/// The statistics of a channel. Only the channel's thread writes. Orders are relaxed, because each
+/// number stands for itself.
 #[derive(Default)]
 pub struct ChannelStats {
     pub(super) timer: StageTimer,
@@ -162,7 +164,8 @@ impl ChannelStats {
         self.current().epochs.iter().copied().collect()
     }
 
-    /// Number of the decoder's calls in each bucket of [`DECODE_BUCKETS`], and last of those that took longer.
+    /// Number of the decoder's calls in each bucket of [`DECODE_BUCKETS`]. The last number counts
+    /// the calls that took longer.
     pub fn calls(&self) -> [u64; DECODE_BUCKETS.len() + 1] {
         std::array::from_fn(|bucket| self.calls[bucket].load(Ordering::Relaxed))
     }

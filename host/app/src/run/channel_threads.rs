@@ -12,7 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use pipemill_ring::host::Ring;
 
 use super::PreparedChannel;
-use crate::ring_sink::{RingSink, report};
+use crate::ring_sink::{RingSink, error_report};
 use crate::telemetry::State;
 use pipemill_channel::Failure;
 use pipemill_source::Stop;
@@ -145,7 +145,7 @@ fn serve(line: PreparedChannel, notifier: &Notifier, stop: &Stop, tell: &AtomicB
     match channel_handle.state() {
         State::Failed(failure) => {
             log_with(Level::Error, failure, format_args!("{failure}"));
-            ring.fail(report(failure));
+            ring.fail(error_report(failure));
             notifier.tell(WorkerEvent::Failed(ring, Box::new(failure.clone())));
         }
         // A source that was stopped while it waited looks as if it was at its end.

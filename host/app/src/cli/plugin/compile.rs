@@ -43,7 +43,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
             .map_err(|error| exit::because(exit::DATA, error))?;
         if plugin.is_precompiled() {
             println!("{name}: comes compiled with pipemill");
-        } else if cache.has(engine, plugin.digest()) {
+        } else if engine.is_cached(&cache, plugin.digest()) {
             println!("{name}: compiled, in {}", cache.folder().display());
         } else {
             let folder = cache.folder().display();

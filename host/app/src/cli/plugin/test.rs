@@ -6,9 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{Meant, exit, read};
-use crate::plugin_tools::{
-    Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property, try_out,
-};
+use crate::plugin_tools::{Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property};
 use pipemill_decode::{Engine, Limits};
 
 /// Test a plugin: whatever the pieces its input comes in, wherever it is cut off, however it is damaged.
@@ -75,7 +73,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         let trial = ConformanceTest {
             seed: args.seed,
             cases: args.cases,
-            patience: args.time,
+            time_limit: args.time,
             strict_end: args.strict_end,
         };
         let mut tell = |what: &str, how: String| {
@@ -84,7 +82,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
             let _ = std::io::stdout().flush();
         };
         // The file that comes first is the one that is expected to give something.
-        if let Err(finding) = try_out(&subject, &input, expected.take(), &trial, &mut tell) {
+        if let Err(finding) = trial.run(&subject, &input, expected.take(), &mut tell) {
             return Ok(report(args, path, &finding));
         }
     }
