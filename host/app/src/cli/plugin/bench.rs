@@ -1,4 +1,4 @@
-//! `pipemill plugin bench`: how fast a plugin is.
+//! `pipemill plugin bench`: measures how fast a plugin decodes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use pipemill_decode::Engine;
 
-use super::{Meant, exit, read};
+use super::{PluginArgs, exit, read};
 use crate::plugin_tools::{self, Timing};
 
 /// Measure how fast a plugin decodes, and where the time goes.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    meant: Meant,
-    /// A file of its format, of some megabytes at least; not compressed
+    plugin: PluginArgs,
+    /// A file in the plugin's format, not compressed, of at least some megabytes
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     /// How long to measure
@@ -24,11 +24,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
-    let subject = args.meant.load(engine)?;
+    let plugin = args.plugin.load(engine)?;
     let input = Arc::new(read(&args.data)?);
-    let timing = plugin_tools::time(&subject, &input, args.time)
+    let timing = plugin_tools::time(&plugin, &input, args.time)
         .map_err(|fault| exit::because(exit::DATA, format!("{}: {fault}", args.data.display())))?;
-    print(&args.meant.plugin, &timing);
+    print(&args.plugin.name, &timing);
     Ok(ExitCode::SUCCESS)
 }
 
