@@ -92,8 +92,8 @@ pub fn prepare(stop: Stop) -> io::Result<Fifos> {
     Ok(fifos)
 }
 
-/// Feeds all channels, epoch after epoch, until all sources have ended or one channel has failed. The
-/// FIFOs are made in the folder `to`.
+/// Feeds all channels, epoch after epoch, until all sources have ended or one channel has failed.
+/// The FIFOs are made in the folder `to`.
 ///
 /// # Errors
 /// The first error of a channel. It ends all channels.
@@ -119,8 +119,8 @@ fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> Fe
     move |error| FeedError::Io { path: path.to_owned(), doing, error }
 }
 
-/// Feeds one channel to the end of its source. The FIFO of an epoch is made after the end of the epoch
-/// before. Opening it waits for a reader: only then the first object is read.
+/// Feeds one channel to the end of its source. The FIFO of an epoch is made after the end of the
+/// epoch before. Opening it waits for a reader: only then the first object is read.
 fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedError> {
     let Channel { name, mut source, progress } = channel;
     let mut buffer = vec![0; BUFFER_SIZE];

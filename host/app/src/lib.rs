@@ -1,8 +1,8 @@
 //! The application around the decoding: command line, configuration, `pipemill run`, telemetry.
 //!
-//! The bytes go through the other crates: `pipemill_source` reads them, `pipemill_channel` passes them to
-//! a decoder of `pipemill_decode`, and `pipemill_ring` is the shared memory that a training process
-//! reads.
+//! The bytes go through the other crates: `pipemill_source` reads them, `pipemill_channel` passes
+//! them to a decoder of `pipemill_decode`, and `pipemill_ring` is the shared memory that a training
+//! process reads.
 
 pub mod cli;
 pub mod config;

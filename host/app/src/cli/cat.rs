@@ -16,6 +16,7 @@ use pipemill_source::{Compression, Paths, Reading, Stop};
 
 use super::print::{Output, Printer};
 use super::{engine, exit, load, s3};
+use crate::config::parse_size;
 use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
@@ -43,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1000, value_name = "N")]
     max_errors: u64,
     /// Largest record, with its unit
-    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
     max_record: u64,
     /// How the input is compressed
     #[arg(long, value_enum, default_value = "auto")]

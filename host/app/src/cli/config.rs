@@ -22,7 +22,8 @@ pub(super) struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Print all faults of a configuration, each with its line and a remedy; exits with 64 if there are any
+    /// Print all faults of a configuration, each with its line and a remedy; exits with 64 if there
+    /// are any
     Check {
         /// The configuration
         file: PathBuf,

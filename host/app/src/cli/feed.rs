@@ -1,4 +1,5 @@
-//! `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode agent does.
+//! `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode agent
+//! does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,12 @@ use crate::feed::{self, Channel, FeedError};
 use crate::sagemaker::{InputChannel, InputMode, input_data_config};
 use crate::telemetry::progress::{Progress, Shown, is_watched};
 
-/// Feed files or objects in S3 through FIFOs, one for each epoch, as SageMaker's Pipe-mode agent does.
+/// Feed files or objects in S3 through FIFOs, one for each epoch, as SageMaker's Pipe-mode agent
+/// does.
 ///
-/// For each epoch N of a channel: removes the FIFO of the epoch before, makes DIR/NAME_N, waits for a
-/// reader and writes the objects one after the other. If the reader closes the FIFO early, the next
-/// epoch begins.
+/// For each epoch N of a channel: removes the FIFO of the epoch before, makes DIR/NAME_N, waits for
+/// a reader and writes the objects one after the other. If the reader closes the FIFO early, the
+/// next epoch begins.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The channel's sources: files, folders, `s3://bucket/key`, `s3://bucket/prefix`
@@ -31,7 +33,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     /// The channel's name
-    #[arg(long, value_name = "NAME", required_unless_present = "config", value_parser = channel_name)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "config",
+        value_parser = channel_name
+    )]
     channel: Option<String>,
     /// Number of epochs; without it, feed until stopped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -197,7 +204,8 @@ fn apply_channel(
     reading.wrap |= channel.wrapped;
     if channel.sharded && reading.order.shard.is_none() {
         return Err(format!(
-            "channel `{name}` is ShardedByS3Key: give its source `shard = {{ index = N, count = N }}`"
+            "channel `{name}` is ShardedByS3Key: give its source \
+             `shard = {{ index = N, count = N }}`"
         ));
     }
     Ok(())

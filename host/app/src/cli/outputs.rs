@@ -45,8 +45,8 @@ impl RunOutputs {
         }
     }
 
-    /// Starts to watch the channels, before they run. Returns an observer for each channel, in their
-    /// order, or none at all if no output needs observers.
+    /// Starts to watch the channels, before they run. Returns an observer for each channel, in
+    /// their order, or none at all if no output needs observers.
     pub(super) fn watch(&mut self, channels: &[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>> {
         if let Some(report) = &mut self.report {
             report.watch(channels);

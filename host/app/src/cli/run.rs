@@ -28,16 +28,17 @@ const CONFIG: &str = "PIPEMILL_CONFIG";
 /// written to /opt/ml/output/failure. The word `train`, with which SageMaker starts a container, is
 /// accepted.
 ///
-/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). Signals are passed on to
-/// it. When it has ended, the processes that it started are ended and waited for: so this can be
+/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). Signals are passed on
+/// to it. When it has ended, the processes that it started are ended and waited for: so this can be
 /// process 1 of a container.
 ///
-/// Exits with the command's code; with 64 if the configuration is wrong; if the command succeeded but a
-/// channel failed, with 65, or 66 if an input does not exist; with 126 or 127 if the command can't be
-/// started.
+/// Exits with the command's code; with 64 if the configuration is wrong; if the command succeeded
+/// but a channel failed, with 65, or 66 if an input does not exist; with 126 or 127 if the command
+/// can't be started.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The configuration [default: the environment variable PIPEMILL_CONFIG]; on SageMaker it may be left out
+    /// The configuration [default: the environment variable PIPEMILL_CONFIG]; on SageMaker it may
+    /// be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]

@@ -1,8 +1,8 @@
 //! The configuration file: [`parse`] reads TOML and finds all faults at once; [`show`] writes TOML.
 //!
-//! Each file uses only files that stand before it in this list: `values`, `vars` (texts),
-//! `key`, `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data),
-//! `document`, `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `show`.
+//! Each file uses only files that stand before it in this list: `values`, `vars` (texts), `key`,
+//! `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data), `document`,
+//! `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `show`.
 
 mod document;
 mod fault;

@@ -42,7 +42,8 @@ const DECODERS: [(&str, &str); 12] = [
 ];
 
 fn decoder(channel: &InputChannel) -> Result<&'static str, String> {
-    // In Pipe mode the platform wraps each object, whatever its type; in the other modes it does not.
+    // In Pipe mode the platform wraps each object, whatever its type; in the other modes it does
+    // not.
     if channel.wrapped && channel.mode == InputMode::Pipe {
         return Ok("recordio");
     }

@@ -39,7 +39,8 @@ impl Platform {
     /// Reads the files of the job with this folder. A file may be missing.
     ///
     /// # Errors
-    /// A file can't be read or is not as documented; the error names the file and says what is wrong.
+    /// A file can't be read or is not as documented; the error names the file and says what is
+    /// wrong.
     pub fn read(base: PathBuf) -> Result<Self, String> {
         let folder = base.join(CONFIG);
         let channels = read(&folder.join("inputdataconfig.json"), input_data_config)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pipemill_decode::Engine;
 
 use super::{PluginArgs, exit, read};
+use crate::config::parse_duration;
 use crate::plugin_tools::{self, Timing};
 
 /// Measure how fast a plugin decodes, and where the time goes.
@@ -19,7 +20,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     /// How long to measure
-    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = crate::config::parse_duration)]
+    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = parse_duration)]
     time: Duration,
 }
 
@@ -40,7 +41,8 @@ fn print(name: &str, timing: &Timing) {
     println!("{name}: {} bytes, {} records", timing.bytes, timing.records);
     println!("  {rate:.2} GB/s, {per_record:.0} ns a record (median of {} passes)", timing.passes);
     println!(
-        "  {:.0} % in the plugin, {:.0} % in the host's checks, {:.0} % at the boundary between them",
+        "  {:.0} % in the plugin, {:.0} % in the host's checks, \
+         {:.0} % at the boundary between them",
         timing.guest * 100.0,
         timing.host * 100.0,
         timing.boundary * 100.0

@@ -21,7 +21,8 @@ pub(super) struct Args {
     /// Compile all plugins of a configuration
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Compile the built-in decoders into this folder, from which the next build of pipemill embeds them
+    /// Compile the built-in decoders into this folder, from which the next build of pipemill embeds
+    /// them
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plugins", "config"])]
     builtin: Option<PathBuf>,
 }
@@ -55,8 +56,8 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes each built-in decoder with its machine code, in the form that `host/builtin/build.rs` reads.
-/// Files that are up to date stay as they are.
+/// Writes each built-in decoder with its machine code, in the form that `host/builtin/build.rs`
+/// reads. Files that are up to date stay as they are.
 fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let failed = |path: &Path, why: io::Error| {
         exit::because(exit::SYSTEM, format!("{} can't be written: {why}", path.display()))

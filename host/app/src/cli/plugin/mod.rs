@@ -19,6 +19,7 @@ use pipemill_decode::{Builtins, Engine, Limits, Plugin};
 
 use super::cat::key_value;
 use super::{engine, exit, load};
+use crate::config::parse_size;
 use crate::plugin_tools::PluginUnderTest;
 
 /// Make, build, inspect, test, measure and compile plugins.
@@ -68,7 +69,7 @@ struct PluginArgs {
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
     /// Largest record, with its unit
-    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
     max_record: u64,
 }
 

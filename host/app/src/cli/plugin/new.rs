@@ -15,8 +15,8 @@ pub(super) struct Args {
     /// The language to write it in
     #[arg(long, value_name = "LANGUAGE")]
     lang: Language,
-    /// With Rust: use the crate `pipemill-plugin` from this folder, or this version from the registry,
-    /// instead of a copy in the new folder
+    /// With Rust: use the crate `pipemill-plugin` from this folder, or this version from the
+    /// registry, instead of a copy in the new folder
     #[arg(long, value_name = "PATH|VERSION")]
     sdk: Option<String>,
 }

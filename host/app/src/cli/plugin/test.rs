@@ -1,4 +1,5 @@
-//! `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass, on a plugin.
+//! `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass, on a
+//! plugin.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,15 @@ use std::time::Duration;
 use pipemill_decode::{Engine, Limits};
 
 use super::{PluginArgs, exit, read};
+use crate::config::parse_duration;
 use crate::plugin_tools::{
     Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property, try_out,
 };
 
 /// Test a plugin with its input in pieces of any size, cut off at any place, and damaged.
 ///
-/// Exits with 65 at the first test that fails, and prints a command that repeats this failure with the
-/// smallest input that was found.
+/// Exits with 65 at the first test that fails, and prints a command that repeats this failure with
+/// the smallest input that was found.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -23,7 +25,8 @@ pub(super) struct Args {
     /// A file in the plugin's format, not compressed; small files are tested more thoroughly
     #[arg(long, value_name = "FILE", required_unless_present = "hex")]
     data: Vec<PathBuf>,
-    /// The records of the (first) file, as `pipemill cat` prints them; missing keys are not compared
+    /// The records of the (first) file, as `pipemill cat` prints them; missing keys are not
+    /// compared
     #[arg(long, value_name = "FILE", requires = "data")]
     expect: Option<PathBuf>,
     /// Number of random cases of each kind
@@ -33,7 +36,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
     /// Time limit for each kind of cases of a file, and for the search for a smaller input
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = crate::config::parse_duration)]
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_duration)]
     time: Duration,
     /// Also fail if the end of the input cuts the last record short without an error
     #[arg(long)]

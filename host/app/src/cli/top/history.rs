@@ -44,7 +44,8 @@ impl History {
         self.answers.back().map(|(_, status)| status)
     }
 
-    /// The channel's rates over the last seconds. With one answer only: since the start of the host.
+    /// The channel's rates over the last seconds. With one answer only: since the start of the
+    /// host.
     pub(super) fn rates(&self, channel: &str) -> Rates {
         let Some((now, last)) = self.answers.back() else { return Rates::default() };
         let old_enough = |(at, _): &&(Instant, Status)| *now - *at >= RATE_WINDOW;

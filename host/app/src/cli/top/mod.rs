@@ -19,13 +19,15 @@ use crate::run;
 use crate::telemetry::status::Status;
 use history::History;
 
-/// Show the status of a running host: channels, rates, slots, consumers, and each channel's bottleneck.
+/// Show the status of a running host: channels, rates, slots, consumers, and each channel's
+/// bottleneck.
 ///
-/// Requests the status over the host's socket and shows it on a live screen: the arrow keys select a
-/// channel, `q` ends. If standard output is not a terminal, it prints a table once.
+/// Requests the status over the host's socket and shows it on a live screen: the arrow keys select
+/// a channel, `q` ends. If standard output is not a terminal, it prints a table once.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else the host's default]
+    /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else the host's
+    /// default]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Time between two requests to the host, from 100ms to 60s

@@ -329,7 +329,9 @@ fn mangled() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_gives_a_configuration_or_faults_with_a_place(text in prop_oneof![any::<String>(), random_pieces(), mangled()]) {
+    fn any_text_gives_a_configuration_or_faults_with_a_place(
+        text in prop_oneof![any::<String>(), random_pieces(), mangled()]
+    ) {
         if let Err(faults) = parse_bare(&text) {
             prop_assert!(!faults.is_empty());
             for fault in faults {
@@ -366,7 +368,9 @@ proptest! {
     }
 
     #[test]
-    fn variables_are_replaced_by_their_values_or_defaults(pieces in vec(("[^$]*", "[a-z]{0,3}", "[^$}]{0,3}"), 0..5)) {
+    fn variables_are_replaced_by_their_values_or_defaults(
+        pieces in vec(("[^$]*", "[a-z]{0,3}", "[^$}]{0,3}"), 0..5)
+    ) {
         // A variable is set if its name sorts before "m". Its value is its name twice.
         let env = |name: &str| (name < "m").then(|| name.repeat(2));
         let mut text = String::new();
