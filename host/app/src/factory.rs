@@ -1,4 +1,4 @@
-//! From a channel's configuration to its source.
+//! Makes a channel's source from its configuration.
 
 use std::io;
 
@@ -7,28 +7,28 @@ use pipemill_source::{FifoSettings, Fifos, Files, Source, Stop, stdin};
 
 use crate::config;
 
-/// Opens the sources of a configuration's channels, and starts what several of them share when the first one
-/// needs it.
+/// Opens the sources of a configuration's channels. The S3 client, which several sources share, is
+/// started when the first source needs it.
 pub struct Sources {
     s3: LazyS3Runtime,
     stop: Stop,
 }
 
 impl Sources {
-    /// `s3_budget`: see [`config::Config::s3_budget`].
+    /// `s3_budget` in bytes: see [`config::Config::s3_budget`]. `stop` stops all sources.
     pub fn new(s3_budget: Option<u64>, stop: Stop) -> Self {
         Self { s3: LazyS3Runtime::new(s3_budget), stop }
     }
 
-    /// The source of the channel with this name. One in S3 begins to fetch.
+    /// Opens the source of the channel with this name. A source in S3 begins to fetch.
     ///
     /// # Errors
-    /// This machine has no thread or file descriptor left.
+    /// A thread or a file descriptor can't be made.
     pub fn open(&mut self, channel: &str, source: config::Source) -> io::Result<Box<dyn Source>> {
-        use config::Source as From;
+        use config::Source as SourceConfig;
         let stop = self.stop.clone();
         Ok(match source {
-            From::Fifo {
+            SourceConfig::Fifo {
                 dir,
                 epochs,
                 first_epoch,
@@ -51,12 +51,14 @@ impl Sources {
                 };
                 Box::new(Fifos::new(settings, stop))
             }
-            From::Files { pattern, reading } => Box::new(Files::new(pattern, reading, 0, stop)),
-            From::S3(settings) => {
+            SourceConfig::Files { pattern, reading } => {
+                Box::new(Files::new(pattern, reading, 0, stop))
+            }
+            SourceConfig::S3(settings) => {
                 let settings = s3::Settings { channel: Some(channel.to_owned()), ..*settings };
                 Box::new(s3::Objects::new(self.s3.get()?, settings, 0, stop))
             }
-            From::Stdin { compression } => Box::new(stdin(compression, stop)),
+            SourceConfig::Stdin { compression } => Box::new(stdin(compression, stop)),
         })
     }
 }

@@ -20,21 +20,6 @@ use super::store::begin_call;
 
 pub use super::interface::wit::exports::pipemill::decoder::decoder::Resume;
 
-impl From<types::Field> for Field {
-    fn from(field: types::Field) -> Self {
-        let scalar = match field.scalar {
-            types::Scalar::Bytes => Scalar::Bytes,
-            types::Scalar::Utf8 => Scalar::Utf8,
-            types::Scalar::Boolean => Scalar::Boolean,
-            types::Scalar::Int32 => Scalar::Int32,
-            types::Scalar::Int64 => Scalar::Int64,
-            types::Scalar::Float32 => Scalar::Float32,
-            types::Scalar::Float64 => Scalar::Float64,
-        };
-        Self { name: field.name, scalar, shape: field.shape }
-    }
-}
-
 /// The checked result of a call of `decode`. Positions are bytes from the start of the chunk.
 #[derive(Debug, Clone)]
 pub enum DecodeOutcome {
