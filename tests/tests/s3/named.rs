@@ -144,7 +144,7 @@ fn shares_of_equal_size() {
     let what = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
     let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
     let order = Order { shuffle: None, shard };
-    let settings = Settings { selection, ..reading(&plain, Reading { order, ..Reading::default() }) };
+    let settings = Settings { selection: what, ..reading(&plain, Reading { order, ..Reading::default() }) };
     let (_, end) = read(&settings);
     let error = end.unwrap_err();
     assert!(error.message.contains("does not tell the sizes") && error.remedy.contains("balance"));
@@ -161,7 +161,7 @@ fn manifests() {
             "{\"n\": 1, \"x-ref\": \"s3://bucket/data/1\"}\n\n{\"n\": \"z\", \"x-ref\": \"s3://bucket/data/2\"}\n",
         ),
     ]);
-    let what = |what| Settings { selection, ..settings(&bucket.server.endpoint(), "") };
+    let what = |what| Settings { selection: what, ..settings(&bucket.server.endpoint(), "") };
     let (came, end) = read(&what(Selection::Manifest("s3://bucket/m.manifest".parse().unwrap())));
     assert_eq!(end.ok(), Some(1));
     let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
@@ -196,7 +196,7 @@ fn an_object_of_a_line_that_is_not_there() {
     let bucket = Bucket::with([("lines", r#"{"x-ref": "s3://bucket/gone"}"#)]);
     let manifest = "s3://bucket/lines".parse().unwrap();
     let what = Selection::Augmented { manifest, attributes: vec!["x-ref".to_owned()] };
-    let (_, end) = read(&Settings { selection, ..settings(&bucket.server.endpoint(), "") });
+    let (_, end) = read(&Settings { selection: what, ..settings(&bucket.server.endpoint(), "") });
     let error = end.unwrap_err();
     assert_eq!(error.object.as_deref(), Some("s3://bucket/lines line 1"));
     assert!(
