@@ -149,7 +149,7 @@ fn s3() -> impl Strategy<Value = Source> {
             let concurrency = concurrency as usize;
             Source::S3(Box::new(s3::Settings {
                 channel: None,
-                what,
+                selection: what,
                 access,
                 reading,
                 part_size,
