@@ -34,7 +34,7 @@ fn config(place: &Place) -> String {
     let folder = place.folder();
     format!(
         "[[channel]]\nname = 'train'\ndecoder = 'tfrecord'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n\
-         max_record = '8MiB'\n[channel.ring]\nslots = 16\nslot = '4MiB'\n"
+         max_record = '8MiB'\n[channel.ring]\nslots = 16\nslot_size = '4MiB'\n"
     )
 }
 

@@ -163,7 +163,7 @@ fn run_shows_its_channels_where_no_command_has_the_terminal() {
     lines(&place);
     let config = format!(
         "[[channel]]\nname = 'train'\ndecoder = 'lines'\nsource = {{ file = {:?} }}\n\
-         [channel.ring]\nslots = 4\nslot = '64KiB'\n",
+         [channel.ring]\nslots = 4\nslot_size = '64KiB'\n",
         place.path("data.txt")
     );
     let seen = Seen::start(host::command(&pipemill!(), &place, &config).stdout(Stdio::null()));

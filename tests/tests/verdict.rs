@@ -84,7 +84,7 @@ fn write(fifo: PathBuf, bytes: &[u8], gate: Option<Gate>) {
 fn start(place: &Place, source: &Source, decoder: &str) -> Process {
     let config = format!(
         "[[channel]]\nname = \"train\"\nsource = {}\ndecoder = {decoder}\n\
-         [channel.ring]\nslots = 4\nslot = \"64KiB\"\n",
+         [channel.ring]\nslots = 4\nslot_size = \"64KiB\"\n",
         source.toml
     );
     Process::start_unread(&mut host::command(&pipemill!(), place, &config))

@@ -40,7 +40,7 @@ fn numbered(place: &Place, records: usize, top: &str) -> String {
     let file = place.write("train.txt", lines.join("\n"));
     format!(
         "{top}\n[[channel]]\nname = 'train'\ndecoder = 'lines'\n\
-         source = {{ file = {file:?}, epochs = 3 }}\n[channel.ring]\nslots = 8\nslot = '64KiB'\n"
+         source = {{ file = {file:?}, epochs = 3 }}\n[channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
     )
 }
 

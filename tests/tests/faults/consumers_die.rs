@@ -121,7 +121,7 @@ fn a_hundred_deaths_lose_nothing() {
     let config = format!(
         "[[channel]]\nname = 'train'\ndecoder = 'lines'\n\
          source = {{ fifo = {folder:?}, epochs = {EPOCHS} }}\n\
-         [channel.ring]\nslots = 8\nslot = '64KiB'\n"
+         [channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
     );
     let host = Host::start(&pipemill!(), &place, &config);
     // Only to see that it is up.

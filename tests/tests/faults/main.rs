@@ -24,6 +24,6 @@ fn lines(place: &Place, name: &str, records: &[Vec<u8>], rest: &str) -> String {
     let file = place.write(&format!("{name}.txt"), records.join(&b'\n'));
     format!(
         "[[channel]]\nname = '{name}'\ndecoder = 'lines'\nsource = {{ file = {file:?}, epochs = 3 }}\n\
-         {rest}\n[channel.ring]\nslots = 8\nslot = '64KiB'\n"
+         {rest}\n[channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
     )
 }

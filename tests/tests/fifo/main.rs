@@ -18,7 +18,7 @@ fn channel(place: &Place, name: &str, decoder: &str, more: &str) -> String {
     let folder = place.folder();
     format!(
         "[[channel]]\nname = '{name}'\ndecoder = '{decoder}'\nsource = {{ fifo = {folder:?}{more} }}\n\
-         [channel.ring]\nslots = 8\nslot = '64KiB'\n"
+         [channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
     )
 }
 
