@@ -5,7 +5,7 @@ use pipemill_source::s3::{self, Addressing, OnChange};
 use pipemill_source::{Balance, Compression};
 use pipemill_types::Mode;
 
-use super::key::{Choice, Flag, FreeForm, Key, KeyGroup, Number, Table, Unit, free_form};
+use super::key::{Choice, Flag, FreeForm, KeyGroup, Number, Table, Unit, free_form};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
