@@ -144,7 +144,8 @@ fn shares_of_equal_size() {
     let what = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
     let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
     let order = Order { shuffle: None, shard };
-    let settings = Settings { selection: what, ..reading(&plain, Reading { order, ..Reading::default() }) };
+    let settings =
+        Settings { selection: what, ..reading(&plain, Reading { order, ..Reading::default() }) };
     let (_, end) = read(&settings);
     let error = end.unwrap_err();
     assert!(error.message.contains("does not tell the sizes") && error.remedy.contains("balance"));
