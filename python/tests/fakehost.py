@@ -24,7 +24,7 @@ OWN = 0xFFFFFFFF
 ABSENT = 0xFFFFFFFF
 SEALS = 1 | 2 | 4 | 0x10  # SEAL, SHRINK, GROW, FUTURE_WRITE
 BYTES = [("x", "bytes", [])]
-PATIENCE = 10.0
+PATIENCE = 120.0
 
 
 @dataclass

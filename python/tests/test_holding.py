@@ -15,7 +15,7 @@ import threading
 from typing import Any
 
 import pytest
-from fakehost import FakeHost, Peer, Rows
+from fakehost import PATIENCE, FakeHost, Peer, Rows
 
 import pipemill
 
@@ -134,7 +134,7 @@ def test_closing_waits_for_views_and_not_for_batches(path: str) -> None:
     with FakeHost(path, script):
         with pipemill.connect("train", path) as stream:
             batch = next(stream)
-        assert hung_up.wait(20), "a batch alone does not keep the connection"
+        assert hung_up.wait(PATIENCE), "a batch alone does not keep the connection"
         with pytest.raises(pipemill.ClosedError):
             _ = batch.payload
         with pytest.raises(pipemill.ClosedError, match="the stream is closed"):
@@ -146,7 +146,7 @@ def test_closing_waits_for_views_and_not_for_batches(path: str) -> None:
             view = next(stream).payload
         assert not hung_up.is_set() and bytes(view) == text(0)
         del view
-        assert hung_up.wait(20)
+        assert hung_up.wait(PATIENCE)
 
 
 def test_a_stream_that_is_dropped_hangs_up_after_its_last_batch(path: str) -> None:
@@ -164,7 +164,7 @@ def test_a_stream_that_is_dropped_hangs_up_after_its_last_batch(path: str) -> No
         assert not hung_up.is_set() and bytes(batch.records()[0]) == text(0)
         del batch
         gc.collect()
-        assert hung_up.wait(20)
+        assert hung_up.wait(PATIENCE)
 
 
 def test_a_fork_must_connect_again(path: str) -> None:
@@ -215,7 +215,7 @@ def test_a_forked_child_does_not_keep_the_connection(path: str) -> None:
 
     with FakeHost(path, script):
         with subprocess.Popen([sys.executable, "-c", program, path], stdin=subprocess.PIPE):
-            assert hung_up.wait(20)
+            assert hung_up.wait(PATIENCE)
 
 
 def test_a_stream_can_not_be_pickled(path: str) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from fakehost import PATIENCE
 
 import pipemill
 
@@ -30,7 +31,7 @@ def serving(path: str, *options: object) -> Iterator[subprocess.Popen[bytes]]:
     try:
         assert host.stdout is not None and host.stdout.readline() == b"ready\n"
         yield host
-        assert host.wait(20) in (0, -signal.SIGKILL)
+        assert host.wait(PATIENCE) in (0, -signal.SIGKILL)
     finally:
         host.kill()
         host.wait()
