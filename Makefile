@@ -39,7 +39,7 @@ test-python: wasm venv
 	    $(PY) -m pytest -q -p no:cacheprovider python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server \
-	    $(PY) -m pytest -q -rs -p no:cacheprovider tests/e2e
+	    $(PY) -m pytest -q -rs -p no:cacheprovider tests --ignore tests/container
 
 test-examples: wasm compilers venv $(DIGITS)
 	cargo build --workspace --bin pipemill
@@ -52,7 +52,7 @@ test-examples: wasm compilers venv $(DIGITS)
 test-containers: podman wasm $(VENV)/containers-ready
 	@$(call static,debug,,$(TARGET)/containers)
 	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) \
-	    $(PY) -m pytest -q -rs -p no:cacheprovider tests/containers
+	    $(PY) -m pytest -q -rs -p no:cacheprovider tests/container
 
 static: wasm ## target/static/pipemill, which runs on any Linux
 	@$(call static,release,--release,$(OUT))
@@ -135,12 +135,12 @@ $(VENV)/ready: python/pyproject.toml python/requirements-test.txt
 	@printf %s "$(CURDIR)" >$@
 
 # S3 servers other than the one that the tests build.
-$(VENV)/s3-ready: tests/s3/requirements.txt | venv
-	$(PY) -m pip install -q --disable-pip-version-check -r tests/s3/requirements.txt
+$(VENV)/s3-ready: tests/support/s3/requirements.txt | venv
+	$(PY) -m pip install -q --disable-pip-version-check -r tests/support/s3/requirements.txt
 	@touch $@
 
-$(VENV)/containers-ready: tests/containers/requirements.txt | venv
-	$(PY) -m pip install -q --disable-pip-version-check -r tests/containers/requirements.txt
+$(VENV)/containers-ready: tests/container/requirements.txt | venv
+	$(PY) -m pip install -q --disable-pip-version-check -r tests/container/requirements.txt
 	@touch $@
 
 $(BENCH_VENV)/ready: bench/requirements.txt

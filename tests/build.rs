@@ -9,7 +9,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
-    for watched in ["tests/bad-plugins", "plugins/sdk", "wit"] {
+    for watched in ["tests/support/bad-plugins", "plugins/sdk", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
     // Beside the built-in decoders, which share most of what has to be compiled.
