@@ -99,7 +99,7 @@ fn channels_need_no_configuration() {
 }
 
 #[test]
-fn the_platforms_word_is_not_handed_on() {
+fn the_word_train_is_not_handed_on_to_the_command() {
     let job = Job::new(PIPE);
     let words = |args: &[&str]| job.run(args).with_code(0).text();
     assert_eq!(words(&["run", "--", "echo", "a", "train"]), "a\n");
@@ -238,7 +238,7 @@ fn each_machine_reads_its_share() {
     share(channel, &[("RANK", "x"), ("WORLD_SIZE", "3")])
         .with_code(64)
         .says(&["RANK is \"x\", not a number"]);
-    share(channel, &[]).with_code(64).says(&["nobody tells which of the machines this is"]);
+    share(channel, &[]).with_code(64).says(&["the number of this machine is not known"]);
     let both = channel.replace("shuffle = { seed = 1 }", "shard = { index = 0, count = 2 }");
     share(&both, &[]).with_code(64).says(&["keep one of them"]);
     let table = format!("[rank]\nindex = 2\ncount = 2\n{channel}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, LOG_FORMAT, finish};
-use pipemill_tests::{consumer, host, inputs, pipemill};
+use pipemill_tests::{consumer, host, inputs, left_out, pipemill};
 use serde_json::{Value, json};
 
 /// Standard error, each line of which is an object.
@@ -73,7 +73,7 @@ fn a_run_that_fails_says_where() {
     let object = place.text("bad.txt");
     has(failure, &json!({"object": object, "decoder": "lines", "kind": "decode"}));
     let end = line(&said, "channel `bad` failed");
-    has(end, &json!({"level": "info", "channel": "bad", "records": 2, "bad_places": 0}));
+    has(end, &json!({"level": "info", "channel": "bad", "records": 2, "decode_errors": 0}));
     assert!(end["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{end}");
 }
 
@@ -84,9 +84,9 @@ fn places_that_are_passed_over_are_told() {
     let mut command = host::command(&pipemill!(), &place, &config);
     command.args(["--", consumer!(), "bad"]);
     let said = lines(&unsaid(command).with_code(0));
-    let passed = line(&said, "passed over 3001 bytes");
+    let passed = line(&said, "skipped 3001 bytes");
     has(passed, &json!({"level": "warn", "channel": "bad", "offset": 18, "length": 3001}));
-    has(line(&said, "channel `bad` ended"), &json!({"bad_places": 1}));
+    has(line(&said, "channel `bad` ended"), &json!({"decode_errors": 1}));
 }
 
 /// What ends a run before anything was started goes the same way.
@@ -138,7 +138,7 @@ fn one_shot_commands_write_text_unless_asked() {
 }
 
 #[test]
-fn what_is_asked_for_counts() {
+fn the_variables_for_format_and_level_count() {
     let place = Place::new();
     let start = |format: &str, level: &str| {
         let mut command = host::command(&pipemill!(), &place, &failing(&place, ""));
@@ -157,10 +157,10 @@ fn what_is_asked_for_counts() {
 
 /// `script` makes a terminal.
 #[test]
-fn on_a_terminal_it_is_text() {
+fn the_log_on_a_terminal_is_text() {
     let mut probe = Command::new("script");
     if finish(probe.args(["-qec", "true", "/dev/null"])).code != Some(0) {
-        println!("left out: on_a_terminal_it_is_text needs script");
+        left_out("the_log_on_a_terminal_is_text", "script");
         return;
     }
     let place = Place::new();
