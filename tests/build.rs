@@ -9,11 +9,10 @@ const TARGET: &str = "wasm32-unknown-unknown";
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
-    for watched in ["tests/bad-plugins", "plugins/sdk", "wit"] {
+    for watched in ["tests/support/bad-plugins", "plugins/sdk", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
-    // Beside the built-in decoders, which share most of what has to be compiled.
-    let target = out.ancestors().nth(4).expect("cargo's own layout").join("plugins");
+    let target = out.join("target");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&root).args(["build", "--profile", "plugin", "--target", TARGET]);
     cargo.args(["-p", "bad-plugin"]).arg("--target-dir").arg(&target);

@@ -1,0 +1,122 @@
+//! Configurations: all that is wrong is said at once, and what they name is found.
+
+use pipemill_tests::consumer;
+use pipemill_tests::host::Host;
+use pipemill_tests::pipemill;
+use pipemill_tests::place::Place;
+
+use super::{command, run};
+
+const FAULTY: &str = r#"
+sokcet = "x"
+
+[[channel]]
+name = "a b"
+source = { file = "x", fifo = "y" }
+decoder = "tfrecord"
+
+[[channel]]
+name = "b"
+source = { file = "x" }
+decoder = "csv"
+max_record = "10KB"
+[channel.ring]
+slots = 2
+"#;
+
+#[test]
+fn all_faults_of_a_file_are_said_at_once() {
+    let place = Place::new();
+    place.write("p.toml", FAULTY);
+    let ended = run(&place, &["config", "check", "p.toml"]).with_code(64);
+    let lines: Vec<_> = ended.stderr.lines().filter(|line| line.contains("p.toml:")).collect();
+    for says in [
+        &["p.toml:2:", "sokcet", "did you mean `socket`"][..],
+        &["p.toml:5:", "name"],
+        &["p.toml:6:", "source"],
+        &["p.toml:13:", "max_record", "10KB"],
+        &["p.toml:15:", "ring.slots", "4 to 4096", "2"],
+    ] {
+        let found = lines.iter().any(|line| says.iter().all(|word| line.contains(word)));
+        assert!(found, "expected a line with {says:?} in {lines:#?}");
+    }
+    // `run` says the same and starts nothing.
+    let same = run(&place, &["run", "--config", "p.toml", "--", "touch", "started"]).with_code(64);
+    assert_eq!(same.stderr, ended.stderr);
+    assert!(!place.path("started").exists());
+}
+
+#[test]
+fn unknown_decoders_and_options_are_named() {
+    let place = Place::new();
+    let channel = |name: &str, decoder: &str, options: &str| {
+        format!(
+            "[[channel]]\nname = '{name}'\nsource = {{ file = 'x' }}\ndecoder = '{decoder}'\noptions = {options}\n"
+        )
+    };
+    let config = [
+        channel("a", "tfrecords", "{}"),
+        channel("b", "tfrecord", "{ verfy = true, other = 1 }"),
+        channel("c", "tfrecord", "{ verify = 'maybe' }"),
+        channel("d", "./mine.wasm", "{}"),
+        channel("e", "csv", "{ emit = 'rows' }"),
+    ];
+    place.write("p.toml", config.concat());
+    let says = [
+        "p.toml:4:11: channel `a`",
+        "no built-in decoder of that name",
+        "p.toml:10:21: channel `b`: decoder `tfrecord` has no option `verfy`; did you mean `verify`?",
+        "has no option `other`",
+        "p.toml:15:22: channel `c`",
+        "maybe",
+        "p.toml:19:11: channel `d`: decoder `./mine.wasm`: its file can't be read",
+        "p.toml:25:20: channel `e`",
+        "rows",
+    ];
+    run(&place, &["config", "check", "p.toml"]).with_code(64).says(&says);
+    run(&place, &["run", "--config", "p.toml", "--", "true"]).with_code(64).says(&says);
+}
+
+#[test]
+fn what_config_show_prints_is_a_configuration() {
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "[[channel]]\nname = 'a${N:-1}'\nsource = { glob = '${DATA}/*.gz', epochs = 2 }\ndecoder = 'lines'\n",
+    );
+    let shown = pipemill_tests::process::finish(
+        command(&place, &["config", "show", "p.toml"]).env("DATA", "/d"),
+    );
+    let shown = shown.with_code(0).text();
+    for part in ["name = \"a1\"", "/d/*.gz", "slots = 16", "max_record = \"64MiB\""] {
+        assert!(shown.contains(part), "expected {part} in {shown}");
+    }
+    place.write("q.toml", &shown);
+    run(&place, &["config", "check", "q.toml"]).with_code(0);
+    assert_eq!(run(&place, &["config", "show", "q.toml"]).with_code(0).text(), shown);
+}
+
+#[test]
+fn a_missing_file_and_one_that_is_no_toml_are_told() {
+    let place = Place::new();
+    place.write("p.toml", "[[channel]\nname = ");
+    run(&place, &["config", "check", "p.toml"]).with_code(64).says(&["p.toml:1:"]);
+    run(&place, &["config", "check", "q.toml"]).with_code(64).says(&["q.toml", "can't be read"]);
+}
+
+#[test]
+fn a_glob_takes_its_files_by_name_in_every_epoch() {
+    let place = Place::new();
+    for (name, text) in [("b.txt", "b"), ("a.txt", "a"), ("c.dat", "c"), ("sub/d.txt", "d")] {
+        place.write(&format!("data/{name}"), text);
+    }
+    let config = format!(
+        "[[channel]]\nname = 'g'\nsource = {{ glob = '{}/**/*.txt', epochs = 2 }}\ndecoder = 'lines'\n",
+        place.text("data")
+    );
+    let host = Host::start(&pipemill!(), &place, &config);
+    let read = consumer::read(&mut host.connect("g"));
+    assert_eq!(read.epochs.iter().map(|end| end.records).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(read.well(), [b"a", b"b", b"d", b"a", b"b", b"d"]);
+    host.wait().with_code(0);
+}

@@ -1,0 +1,126 @@
+//! The messages that a person meets most, word for word, in `golden/`. `PIPEMILL_GOLDEN=write` writes
+//! them anew: look at the difference before you commit it.
+
+use std::path::Path;
+
+use pipemill_tests::BAD_PLUGIN;
+use pipemill_tests::inputs::{gzip, recordio, tfrecord};
+use pipemill_tests::place::Place;
+
+use super::run;
+
+/// Checks what a command says against the file of that name.
+fn golden(place: &Place, name: &str, args: &[&str]) {
+    let ended = run(place, args);
+    let code = ended.code.unwrap_or(-1);
+    let said = format!("$ pipemill {}\n{}exit code {code}\n", args.join(" "), ended.stderr);
+    let said = said.replace(place.folder().to_str().expect("UTF-8"), "<folder>");
+    let said = without_lines(&said.replace(pipemill_tests::BAD_PLUGIN, "<plugin>"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/golden").join(format!("{name}.txt"));
+    if std::env::var_os("PIPEMILL_GOLDEN").is_some_and(|value| value == "write") {
+        std::fs::write(&file, &said).expect("the golden file can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(said == expected, "cli/golden/{name}.txt: expected\n{expected}\nfound\n{said}");
+}
+
+/// Where in its source a plugin panicked says nothing about the message.
+fn without_lines(said: &str) -> String {
+    let mut parts = said.split("misdeeds.rs:");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str("misdeeds.rs:<line>");
+        text.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':'));
+    }
+    text
+}
+
+#[test]
+fn messages_about_bad_input() {
+    let place = Place::new();
+    let payloads: Vec<_> = (0..20u8).map(|n| vec![n; 30]).collect();
+    let records = tfrecord(&payloads);
+    let mut damaged = records.clone();
+    damaged[5 * 46 + 20] ^= 1;
+    place.write("damaged.tfrecord", &damaged);
+    place.write("cut.tfrecord", &records[..100]);
+    place.write("other.tfrecord", recordio(&payloads));
+    place.write("other.rec", &records);
+    place.write("table.csv", "a,b\n1,2\n3\n");
+    place.write("open.csv", "a,b\n1,\"2\n3,4\n");
+    place.write("words.csv", "1,2\n1,two\n");
+    let compressed = gzip(&records);
+    place.write("cut.gz", &compressed[..compressed.len() / 2]);
+    golden(&place, "tfrecord-damaged", &["cat", "-d", "tfrecord", "damaged.tfrecord"]);
+    golden(&place, "tfrecord-cut", &["cat", "-d", "tfrecord", "cut.tfrecord"]);
+    golden(&place, "tfrecord-other", &["cat", "-d", "tfrecord", "other.tfrecord"]);
+    golden(&place, "recordio-other", &["cat", "-d", "recordio", "other.rec"]);
+    golden(&place, "csv-short-row", &["cat", "-d", "csv", "table.csv"]);
+    golden(&place, "csv-open-quote", &["cat", "-d", "csv", "open.csv"]);
+    golden(&place, "csv-no-number", &["cat", "-d", "csv", "-o", "types=int64", "words.csv"]);
+    golden(&place, "lines-too-long", &["cat", "-d", "lines", "--max-record", "2B", "table.csv"]);
+    golden(&place, "gzip-cut", &["cat", "-d", "tfrecord", "cut.gz"]);
+    golden(&place, "skipped", &["cat", "-d", "tfrecord", "--on-error", "skip", "damaged.tfrecord"]);
+}
+
+/// A decoder that fails says where in it that was, in its author's own words.
+#[test]
+fn messages_about_bad_plugins() {
+    let place = Place::new();
+    place.write("data", "0123456789abcdef0123456789");
+    for misdeed in ["panic", "deep-recursion", "alloc", "span-outside", "bad-need", "refuse"] {
+        let option = format!("do={misdeed}");
+        let args = ["cat", "-d", BAD_PLUGIN, "-o", &option, "--max-record", "1MiB", "data"];
+        golden(&place, &format!("plugin-{misdeed}"), &args);
+    }
+    place.write("text.wasm", "no wasm at all");
+    golden(&place, "plugin-no-wasm", &["cat", "-d", "./text.wasm", "data"]);
+    place.write("other.wasm", other_version());
+    golden(&place, "plugin-other-version", &["cat", "-d", "./other.wasm", "data"]);
+    place.write("wasi.wasm", wasi());
+    golden(&place, "plugin-wasi", &["cat", "-d", "./wasi.wasm", "data"]);
+}
+
+/// Made for an interface of the future.
+fn other_version() -> Vec<u8> {
+    let text = r#"(component
+        (import "pipemill:decoder/host@0.9.0" (instance (export "log" (func)))))"#;
+    wat::parse_str(text).expect("a component")
+}
+
+/// Built for WASI instead of nothing.
+fn wasi() -> Vec<u8> {
+    let text = r#"(component
+        (import "wasi:filesystem/preopens@0.2.0" (instance (export "get-directories" (func))))
+        (import "wasi:clocks/wall-clock@0.2.0" (instance (export "now" (func)))))"#;
+    wat::parse_str(text).expect("a component")
+}
+
+#[test]
+fn messages_about_what_is_not_there() {
+    let place = Place::new();
+    place.make_folder("empty");
+    golden(&place, "no-file", &["cat", "-d", "lines", "nothing.txt"]);
+    golden(&place, "empty-folder", &["cat", "-d", "lines", "empty"]);
+    golden(&place, "no-decoder", &["cat", "-d", "tfrecords", "x"]);
+    golden(&place, "no-plugin", &["cat", "-d", "./mine.wasm", "x"]);
+}
+
+#[test]
+fn messages_about_command_lines() {
+    let place = Place::new();
+    place.write("x", "x");
+    golden(&place, "option-unknown", &["cat", "-d", "csv", "-o", "headers=true", "x"]);
+    golden(&place, "option-value", &["cat", "-d", "csv", "-o", "header=yes", "x"]);
+    golden(&place, "option-form", &["cat", "-d", "csv", "-o", "header", "x"]);
+    golden(&place, "option-refused", &["cat", "-d", "csv", "-o", "types=int128", "x"]);
+    golden(&place, "size", &["cat", "-d", "csv", "--max-record", "10MB", "x"]);
+    golden(
+        &place,
+        "quarantine-without-file",
+        &["cat", "-d", "csv", "--on-error", "quarantine", "x"],
+    );
+    golden(&place, "no-source", &["cat", "-d", "csv"]);
+    golden(&place, "config-missing", &["run", "--config", "none.toml"]);
+}

@@ -1,0 +1,188 @@
+//! SIGTERM and SIGINT at each moment of a run: what was handed out can be used up, the exit code tells, and
+//! nothing is left.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use pipemill_tests::place::Place;
+use pipemill_tests::process::Process;
+use pipemill_tests::{consumer, pipemill, until};
+
+use super::{has_no_zombie, line, nothing_is_left, numbered, start};
+
+const BOTH: [Signal; 2] = [SIGTERM, SIGINT];
+
+/// A script that reads the channel, whatever it is sent, with a pause of so many milliseconds in each batch.
+fn reads(pause: u32) -> String {
+    format!("trap '' TERM INT; exec {} train {pause} > said", consumer!())
+}
+
+fn said(place: &Place) -> String {
+    std::fs::read_to_string(place.path("said")).unwrap_or_default()
+}
+
+/// Whether a process has the signals of a run blocked, which is the first thing that it does.
+fn is_up(process: &Process) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid()));
+    let status = status.unwrap_or_default();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let mask = u64::from_str_radix(blocked.unwrap_or("0").trim(), 16).expect("hexadecimal digits");
+    mask & 1 << (SIGTERM as u32 - 1) != 0
+}
+
+/// The configuration is a FIFO: the host is up, and not ready, for as long as nothing is written.
+#[test]
+fn a_signal_before_the_host_is_ready_starts_no_command() {
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
+        for command in [&["--", "touch", "started"][..], &[]] {
+            let place = Place::new();
+            place.make_folder("run");
+            let config =
+                numbered(&place, 100, &format!("socket = {:?}", place.path("run/host.sock")));
+            let fifo = place.fifo("fifo.toml");
+            let mut host = Command::new(pipemill!());
+            host.args(["run", "--config", "fifo.toml"]).args(command).stdin(Stdio::null());
+            let process = Process::start(host.current_dir(place.folder()));
+            until("the host has taken the signals", || is_up(&process));
+            process.signal(signal);
+            let mut fifo = std::fs::File::options().write(true).open(&fifo).expect("it is read");
+            fifo.write_all(config.as_bytes()).expect("it is read");
+            drop(fifo);
+            process.wait().with_code(128 + signal as i32).says(&["before anything was started"]);
+            assert!(!place.path("started").exists());
+            nothing_is_left(&place);
+        }
+    }
+}
+
+/// Each batch that was begun was ACKed, they follow each other, and each epoch has what was ACKed of it.
+fn check(said: &str) -> u64 {
+    let (mut expected, mut of_epoch, mut all) = ((0, 0), 0, 0);
+    let mut about = None;
+    for line in said.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        match words[0] {
+            "about" => {
+                assert_eq!((number(2), number(3)), expected, "records are missing: {said}");
+                about = Some((number(1), number(4)));
+            }
+            "acked" => {
+                let (batch, records) = about.take().expect("it was begun");
+                assert_eq!(batch, number(1));
+                expected.1 += records;
+                of_epoch += records;
+                all += records;
+            }
+            "epoch" => {
+                assert_eq!(number(2), of_epoch, "{said}");
+                expected = (expected.0 + 1, 0);
+                of_epoch = 0;
+            }
+            "connected" | "end" => {}
+            _ => panic!("the consumer says {line:?}"),
+        }
+    }
+    assert!(about.is_none(), "{said}");
+    assert_eq!(said.lines().last(), Some("end"));
+    all
+}
+
+#[test]
+fn a_signal_while_it_streams_lets_what_was_granted_be_read() {
+    for signal in BOTH {
+        let place = Place::new();
+        // More than the ring has room for, and than is read in half a minute.
+        let records = 50_000;
+        let process = start(&place, &numbered(&place, records, ""), &reads(100));
+        until("a batch is ACKed", || said(&place).contains("acked"));
+        process.signal(signal);
+        process.wait().with_code(0).says(&["channel `train` stopped"]);
+        let read = check(&said(&place));
+        assert!(read > 0 && read < 3 * records as u64, "{read} records");
+        nothing_is_left(&place);
+    }
+}
+
+#[test]
+fn a_signal_after_all_was_granted_takes_nothing_away() {
+    for signal in BOTH {
+        let place = Place::new();
+        let process = start(&place, &numbered(&place, 100, ""), &reads(50));
+        // The last one: all has been read.
+        until("the third epoch begins", || said(&place).contains("about 2 "));
+        process.signal(signal);
+        process.wait().with_code(0);
+        assert_eq!(check(&said(&place)), 300);
+        nothing_is_left(&place);
+    }
+}
+
+#[test]
+fn a_command_without_a_handler_is_ended_by_the_signal() {
+    for signal in BOTH {
+        let place = Place::new();
+        let script = format!("exec {} train 100 > said", consumer!());
+        let process = start(&place, &numbered(&place, 50_000, ""), &script);
+        until("a batch is ACKed", || said(&place).contains("acked"));
+        process.signal(signal);
+        process.wait().with_code(128 + signal as i32);
+        nothing_is_left(&place);
+    }
+}
+
+/// Ignores all that asks it to end.
+const STUBBORN: &str = "trap '' TERM INT; echo > ready; while :; do sleep 0.02; done";
+
+#[test]
+fn a_command_that_ignores_the_signal_is_killed_after_stop_timeout() {
+    for signal in BOTH {
+        let place = Place::new();
+        let config = numbered(&place, 100, "stop_timeout = '100ms'");
+        let process = start(&place, &config, STUBBORN);
+        line(&place.path("ready"));
+        has_no_zombie(process.pid());
+        process.signal(signal);
+        process.wait().with_code(137).says(&["the command has 100ms to end", "killing it"]);
+        nothing_is_left(&place);
+    }
+}
+
+#[test]
+fn a_second_signal_kills_the_command_at_once() {
+    for (first, second) in [(SIGTERM, SIGTERM), (SIGINT, SIGTERM), (SIGTERM, SIGINT)] {
+        let place = Place::new();
+        let config = numbered(&place, 50_000, "stop_timeout = '24h'");
+        let mut process = start(&place, &config, STUBBORN);
+        line(&place.path("ready"));
+        process.signal(first);
+        // What comes within a moment counts once: some send each signal twice.
+        until("it ends", || {
+            process.signal(second);
+            !process.runs()
+        });
+        process.wait().with_code(137).says(&["killing it"]);
+        nothing_is_left(&place);
+    }
+}
+
+/// The command is dead, a child of it is not.
+#[test]
+fn a_signal_after_the_commands_end_leaves_its_exit_code() {
+    for signal in BOTH {
+        let place = Place::new();
+        let child = "trap '' TERM INT; echo $PPID > ready; while :; do sleep 0.02; done";
+        let script = format!("sh -c '{child}' & while [ ! -s ready ]; do sleep 0.02; done; exit 4");
+        let mut process = start(&place, &numbered(&place, 100, "stop_timeout = '24h'"), &script);
+        let command = super::pid(Path::new(&place.text("ready")));
+        until("the command is waited for", || super::state(command).is_none());
+        until("it ends", || {
+            process.signal(signal);
+            !process.runs()
+        });
+        process.wait().with_code(4);
+        nothing_is_left(&place);
+    }
+}

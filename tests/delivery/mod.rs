@@ -1,0 +1,28 @@
+//! What happens when somebody dies, stops, or is where he should not be: consumers, the host, the
+//! command beside it, a second host, another user.
+
+mod consumers_die;
+mod host_dies;
+mod several;
+mod socket;
+
+use pipemill_tests::place::Place;
+
+/// Records that start with their number, eight digits, and are about `size` bytes long.
+pub fn numbered(count: usize, size: usize) -> Vec<Vec<u8>> {
+    let record = |number: usize| {
+        let mut record = format!("{number:08}").into_bytes();
+        record.resize(record.len() + number % 7 + size, b'a' + (number % 26) as u8);
+        record
+    };
+    (0..count).map(record).collect()
+}
+
+/// A channel of the smallest slots that reads a file of lines.
+pub fn lines(place: &Place, name: &str, records: &[Vec<u8>], rest: &str) -> String {
+    let file = place.write(&format!("{name}.txt"), records.join(&b'\n'));
+    format!(
+        "[[channel]]\nname = '{name}'\ndecoder = 'lines'\nsource = {{ file = {file:?}, epochs = 3 }}\n\
+         {rest}\n[channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
+    )
+}

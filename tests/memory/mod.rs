@@ -1,0 +1,144 @@
+//! A gibibyte through a ring of 64 MiB: what the host keeps for itself stays the same from the first
+//! part to the last, and a machine whose /dev/shm is small will do.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use nix::unistd::Pid;
+use pipemill_ring::reader::{Event, Reader};
+use pipemill_tests::host::{self, Host};
+use pipemill_tests::place::Place;
+use pipemill_tests::process::{Process, finish};
+use pipemill_tests::{consumer, inputs, left_out, pipemill};
+
+const MIB: u64 = 1 << 20;
+/// The host's own memory, the ring left out: code, plugins, a decoder's sandbox.
+const MOST: u64 = 100 * MIB;
+/// From here on it may not grow any more.
+const SETTLED: u64 = 128 * MIB;
+/// What malloc may still give or take.
+const PLAY: u64 = 8 * MIB;
+
+/// Bytes to stream.
+fn size() -> u64 {
+    let gib =
+        std::env::var("PIPEMILL_TEST_GIB").map_or(1, |gib| gib.parse().expect("a number of GiB"));
+    gib << 30
+}
+
+fn config(place: &Place) -> String {
+    let folder = place.folder();
+    format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'tfrecord'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n\
+         max_record = '8MiB'\n[channel.ring]\nslots = 16\nslot_size = '4MiB'\n"
+    )
+}
+
+/// Writes `size` bytes or a little more: small records of all sizes, then one of `largest` bytes, and
+/// so on. Gives their number.
+fn write(fifo: &Path, size: u64, largest: usize) -> JoinHandle<u64> {
+    let fifo = fifo.to_owned();
+    let mut sizes: Vec<usize> = (0..3_000).map(|n| n * 37 % 20_000).collect();
+    sizes.extend([300_000, 1 << 20, largest]);
+    let payloads: Vec<_> = sizes.iter().map(|size| vec![b'r'; *size]).collect();
+    let block = inputs::tfrecord(&payloads);
+    thread::spawn(move || {
+        let mut pipe = File::options().write(true).open(fifo).expect("a FIFO");
+        let blocks = size.div_ceil(block.len() as u64);
+        (0..blocks).for_each(|_| pipe.write_all(&block).expect("the host reads it"));
+        blocks * payloads.len() as u64
+    })
+}
+
+/// Bytes of a process that are its own and no shared memory.
+fn own_memory(pid: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("Linux says it");
+    let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+    kib.expect("a number of kB") << 10
+}
+
+/// Reads all. Gives the records, and the host's own memory at the start, when it should have settled,
+/// and the most behind that.
+fn read(reader: &mut Reader, pid: Pid) -> (u64, u64, u64) {
+    let (mut records, mut bytes, mut settled, mut most) = (0, 0, 0, 0);
+    loop {
+        match reader.next().expect("the host is well") {
+            Event::Batch(batch) => {
+                records += batch.records() as u64;
+                bytes += batch.payload().len() as u64;
+                if bytes < SETTLED {
+                    settled = own_memory(pid).max(settled);
+                } else if batch.number() % 8 == 0 {
+                    most = own_memory(pid).max(most);
+                }
+            }
+            Event::EpochEnd(_) => {}
+            Event::StreamEnd => return (records, settled, most),
+        }
+    }
+}
+
+#[test]
+fn the_hosts_own_memory_stays_flat() {
+    let place = Place::new();
+    // The largest need memory of their own, beside the ring.
+    let writer = write(&place.fifo("train_0"), size(), 5 << 20);
+    let host = Host::start(&pipemill!(), &place, &config(&place));
+    let mut reader = host.connect("train");
+    let started = Instant::now();
+    let (records, settled, most) = read(&mut reader, host.process.pid());
+    println!(
+        "{} MiB in {:?}; own memory of the host: {} MiB, then {} MiB",
+        size() / MIB,
+        started.elapsed(),
+        settled / MIB,
+        most / MIB
+    );
+    assert_eq!(records, writer.join().expect("writing does not panic"));
+    host.wait().with_code(0);
+    assert!(settled < MOST, "{settled} bytes");
+    assert!(most < settled + PLAY, "grew from {settled} to {most} bytes");
+}
+
+/// The ring's memory is no file in /dev/shm: not even a small one is needed.
+#[test]
+fn a_ring_larger_than_dev_shm_works() {
+    let small = "mount -t tmpfs -o size=64m none /dev/shm && exec \"$@\"";
+    let mut probe = Command::new("unshare");
+    if finish(probe.args(["-m", "sh", "-c", small, "sh", "true"])).code != Some(0) {
+        left_out("a_ring_larger_than_dev_shm_works", "to be allowed to unshare and mount");
+        return;
+    }
+    let place = Place::new();
+    let writer = write(&place.fifo("train_0"), 160 * MIB, 2 << 20);
+    // More than would fit there.
+    let config = config(&place).replace("slots = 16", "slots = 32");
+    let host = host::command(&pipemill!(), &place, &config);
+    let mut inside = Command::new("unshare");
+    inside.args(["-m", "sh", "-c", small, "sh"]).arg(host.get_program()).args(host.get_args());
+    let process = Process::start(&mut inside);
+    let mut reader = consumer::connect(&place.path("run/host.sock"), "train", Some(30));
+    // As many as the ring has at once, so that all of it is in use.
+    let mut held = Vec::new();
+    let mut records = 0;
+    loop {
+        match reader.next().expect("the host is well") {
+            Event::Batch(batch) => {
+                records += batch.records() as u64;
+                held.push(batch);
+                if held.len() == 24 {
+                    held.clear();
+                }
+            }
+            Event::EpochEnd(_) => {}
+            Event::StreamEnd => break,
+        }
+    }
+    assert_eq!(records, writer.join().expect("writing does not panic"));
+    process.wait().with_code(0);
+}

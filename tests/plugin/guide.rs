@@ -1,0 +1,110 @@
+//! docs/write-a-decoder.md: its code is complete and does what the guide says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use pipemill_tests::place::Place;
+use pipemill_tests::process::{Process, finish};
+
+use super::new::{Python, has_clang, wants_python};
+use super::plugin;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// The files of a project: blocks with `file=PATH project=NAME` behind their language.
+fn files(project: &str) -> BTreeMap<String, String> {
+    let guide =
+        fs::read_to_string(Path::new(ROOT).join("docs/write-a-decoder.md")).expect("the guide");
+    let mut files = BTreeMap::new();
+    // What is between fences comes second, fourth …
+    for block in guide.split("```").skip(1).step_by(2) {
+        let (info, text) = block.split_once('\n').expect("an info string has a line");
+        let word = |key: &str| info.split(' ').find_map(|word| word.strip_prefix(key));
+        if word("project=") == Some(project) {
+            files.insert(word("file=").expect(info).to_owned(), text.to_owned());
+        }
+    }
+    assert!(!files.is_empty(), "the guide has no {project}");
+    files
+}
+
+/// Makes the project as the guide says, and builds it.
+fn make(place: &Place, project: &str, language: &str) {
+    plugin(place, &["new", project, "--lang", language]).with_code(0);
+    for (file, text) in files(project) {
+        place.write(&format!("{project}/{file}"), text);
+    }
+    plugin(place, &["build", project]).with_code(0);
+}
+
+#[test]
+fn the_guides_npy_decoder_in_rust_works() {
+    let place = Place::new();
+    make(&place, "npy", "rust");
+    let fixtures = Path::new(ROOT).join("tests/plugin/fixtures/npy");
+    let script = fs::read_to_string(fixtures.join("make.py")).expect("how they were made");
+    assert_eq!(files("npy")["make.py"], script);
+    fs::copy(fixtures.join("arrays.npy"), place.path("npy/data/arrays.npy")).expect("a file");
+    let (data, expected) = ("npy/data/arrays.npy", "npy/data/arrays.jsonl");
+    let args = ["test", "npy/npy.wasm", "--data", data, "--expect", expected, "--strict-end"];
+    let tested = plugin(&place, &args).with_code(0).text();
+    assert!(tested.contains("records as expected: 3 compared"), "{tested}");
+    let mut cargo = Command::new("cargo");
+    let native = finish(
+        cargo
+            .arg("test")
+            .current_dir(place.path("npy"))
+            .env("CARGO_TARGET_DIR", place.path("target")),
+    )
+    .with_code(0)
+    .text();
+    assert!(native.contains("2 passed"), "{native}");
+}
+
+#[test]
+fn the_guides_quads_in_c_work() {
+    if has_clang("the_guides_quads_in_c_work") {
+        quads(&Place::new(), "quads-c", "c");
+    }
+}
+
+#[test]
+fn the_guides_quads_in_python_work() {
+    if wants_python("the_guides_quads_in_python_work", Python::All) {
+        quads(&Place::new(), "quads-py", "python");
+    }
+}
+
+fn quads(place: &Place, project: &str, language: &str) {
+    make(place, project, language);
+    place.write("data", b"\x07\0\0\0Ada\0\0\0\0\0\xff\xff\xff\x7fGrace\0\0\0");
+    place.write("bad", b"\x07\0\0\0Ada\0\0\0\0\0\x01\0\0\x80Grace\0\0\0");
+    place.write(
+        "expected",
+        "{\"fields\":{\"id\":7,\"name\":{\"base64\":\"QWRhAAAAAAA=\"}}}\n{\"offset\":12}\n",
+    );
+    let file = format!("{project}/{project}.wasm");
+    let test = ["test", &file, "--data", "data", "--expect", "expected", "--cases", "50"];
+    plugin(place, &test).with_code(0);
+    let cat = |data: &str, max: &str| {
+        let mut cat = Command::new(pipemill_tests::pipemill!());
+        cat.current_dir(place.folder()).args(["cat", "-d", &file, "--max-record", max, data]);
+        Process::start(cat.env("PIPEMILL_CACHE", place.path("cache"))).wait().with_code(65)
+    };
+    cat("bad", "1KiB").says(&["byte offset 12", "expected an id below 2^31, found 80000001"]);
+    if language == "python" {
+        // What goes wrong in the decoder itself is told with its place.
+        place.write("data", [&[0; 24][..], b"\xff\xff\xff\x7f_bug_\0\0\0"].concat());
+        let source = &files(project)["decoder.py"];
+        let source = source.replace("out.end_record(at)", "out.end_record(at // (at < 24))");
+        place.write(&format!("{project}/decoder.py"), &source);
+        plugin(place, &["build", project]).with_code(0);
+        let line =
+            source.lines().position(|line| line.contains("at < 24")).expect("just put there");
+        let place = format!("decoder.py:{}, in decode", line + 1);
+        cat("data", "1KiB").says(&["ZeroDivisionError", &place]);
+    }
+    cat("data", "8B").says(&["records have 12 bytes; raise max_record"]);
+}

@@ -1,0 +1,31 @@
+//! What the command does for authors of plugins: make, build, look through, test, time and compile.
+
+mod cache;
+mod conformance;
+mod guide;
+mod inspect;
+mod new;
+
+use std::process::Command;
+use std::time::Duration;
+
+use pipemill_tests::pipemill;
+use pipemill_tests::place::Place;
+use pipemill_tests::process::{Ended, Process};
+
+/// Runs `pipemill plugin …` in the test's folder, with a cache of its own.
+fn plugin(place: &Place, args: &[&str]) -> Ended {
+    run(place, &[&["plugin"], args].concat())
+}
+
+/// Compiling an interpreter takes minutes on a slow machine.
+const COMPILING: Duration = Duration::from_secs(900);
+
+fn run(place: &Place, args: &[&str]) -> Ended {
+    let mut command = Command::new(pipemill!());
+    command.current_dir(place.folder()).args(args).stdin(std::process::Stdio::null());
+    command.env("PIPEMILL_CACHE", place.path("cache")).env("PIPEMILL_LOG", "debug");
+    // What these tests build is theirs alone.
+    command.env("CARGO_TARGET_DIR", place.path("target"));
+    Process::start(&mut command).wait_for(COMPILING)
+}

@@ -1,0 +1,347 @@
+//! `plugin new` and `plugin build`: from nothing to a plugin that passes, in each language; and what is
+//! said where that fails.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use pipemill_tests::inputs::gzip;
+use pipemill_tests::place::Place;
+use pipemill_tests::process::{Ended, Process};
+use pipemill_tests::{left_out, pipemill};
+
+use super::{plugin, run};
+
+/// Makes a project, builds it, tests it, decodes with it: what a newcomer types.
+fn from_nothing(place: &Place, language: &str) {
+    let next = plugin(place, &["new", "mine", "--lang", language]).with_code(0).text();
+    assert!(next.contains("    pipemill plugin build mine\n"), "{next}");
+    let test = next.lines().find(|line| line.contains("plugin test")).expect("how to test it");
+    let built = plugin(place, &["build", "mine"]).with_code(0).text();
+    assert!(built.contains("mine/mine.wasm: a decoder for pipemill:decoder@0.1.0"), "{built}");
+    let words: Vec<_> = test.split_whitespace().skip(2).collect();
+    let tested = plugin(place, &[&words[..], &["--cases", "100"]].concat()).with_code(0).text();
+    assert!(tested.contains("records as expected: 4 compared"), "{tested}");
+    assert!(tested.contains("no failure on damaged input"), "{tested}");
+    let args = ["cat", "-d", "mine/mine.wasm", "-o", "text=true", "mine/data/greetings.pstr"];
+    let printed = run(place, &args).with_code(0).text();
+    let expected =
+        fs::read_to_string(place.path("mine/data/greetings.jsonl")).expect("its records");
+    assert_eq!(printed, expected.replace("data/", "mine/data/"));
+}
+
+/// Whether clang and its linker are there; if not, says that a test is left out.
+pub fn has_clang(test: &str) -> bool {
+    let answer = Command::new("clang").arg("--print-prog-name=wasm-ld").output();
+    let has = answer.is_ok_and(|answer| answer.stdout.contains(&b'/'));
+    if !has {
+        left_out(test, "clang and lld");
+    }
+    has
+}
+
+/// How many tests build plugins in Python, which takes minutes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Python {
+    None,
+    Once,
+    All,
+}
+
+/// Whether as many are wanted; if not, says that a test is left out.
+pub fn wants_python(test: &str, least: Python) -> bool {
+    let wanted = match std::env::var("PIPEMILL_TEST_PYTHON_PLUGINS").as_deref() {
+        Err(_) | Ok("") => Python::None,
+        Ok("once") => Python::Once,
+        Ok(_) => Python::All,
+    };
+    if wanted < least {
+        left_out(test, "PIPEMILL_TEST_PYTHON_PLUGINS=1, and componentize-py on PATH");
+    }
+    wanted >= least
+}
+
+/// What was compiled in a run before need not be compiled again.
+fn keep_cache(place: &Place) {
+    if let Some(kept) = std::env::var_os("PIPEMILL_TEST_KEPT") {
+        let cache = Path::new(&kept).join("plugin-cache");
+        fs::create_dir_all(&cache).expect("it may be written to");
+        fs::set_permissions(&cache, Permissions::from_mode(0o700)).expect("it is ours");
+        symlink(cache, place.path("cache")).expect("it is not there yet");
+    }
+}
+
+#[test]
+fn a_new_project_in_rust_works() {
+    from_nothing(&Place::new(), "rust");
+}
+
+#[test]
+fn a_new_project_in_c_works() {
+    if has_clang("a_new_project_in_c_works") {
+        from_nothing(&Place::new(), "c");
+    }
+}
+
+#[test]
+fn a_new_project_in_python_works() {
+    if wants_python("a_new_project_in_python_works", Python::Once) {
+        let place = Place::new();
+        keep_cache(&place);
+        from_nothing(&place, "python");
+    }
+}
+
+/// Strings on both sides of each limit that UTF-8 has.
+fn text_at_its_limits() -> Vec<u8> {
+    let mut input = b"PSTR".to_vec();
+    for first in
+        [0x7f, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf4, 0xf5]
+    {
+        for second in [0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0] {
+            for (third, fourth) in
+                [(0x7f, 0x80), (0x80, 0x7f), (0xbf, 0xbf), (0xbf, 0xc0), (b'a', b'b')]
+            {
+                for length in 1..=4 {
+                    input.extend([length, 0]);
+                    input.extend(&[first, second, third, fourth][..usize::from(length)]);
+                }
+            }
+        }
+    }
+    input
+}
+
+/// What is wrong with an input, as the decoders in different languages put it.
+#[test]
+fn the_templates_of_all_languages_say_the_same_of_bad_input() {
+    let place = Place::new();
+    let mut languages = vec!["rust"];
+    languages.extend(
+        has_clang("the_templates_of_all_languages_say_the_same_of_bad_input").then_some("c"),
+    );
+    languages.extend(
+        wants_python("the_templates_of_all_languages_say_the_same_of_bad_input", Python::All)
+            .then_some("python"),
+    );
+    let long = [b"PSTR\xff\xff".as_slice(), &[b'x'; 65_535]].concat();
+    let text = text_at_its_limits();
+    let inputs: [&[u8]; 10] = [
+        b"",
+        b"PST",
+        b"PSTX",
+        b"PSTR\x05\0Hell",
+        b"PSTR\x01\0a\x02\0\xc3\x28\x01\0b\x03\0\xe3\x81",
+        b"PSTR\x04\0\xf0\x9f\x98\x80\x04\0\xf4\x90\x80\x80\x03\0\xed\xa0\x80\x02\0\xc0\x80",
+        b"PSTR\x0b\0long enough\x0d\0 to be eight\xff\x02\0\xc2\x7f",
+        b"PSTR\x00",
+        &long,
+        &text,
+    ];
+    let mut said: Vec<Vec<_>> = Vec::new();
+    for language in languages {
+        plugin(&place, &["new", language, "--lang", language]).with_code(0);
+        plugin(&place, &["build", language, "--out", "it.wasm"]).with_code(0);
+        let of = |input: &&[u8]| {
+            place.write("data", input);
+            let args = ["cat", "-d", "./it.wasm", "-o", "text=true", "--max-record", "60KiB"];
+            let strict = run(&place, &[&args[..], &["data"]].concat());
+            let skips = [
+                "--on-error",
+                "quarantine",
+                "--quarantine",
+                "bad",
+                "--max-errors",
+                "99999",
+                "data",
+            ];
+            let skipped = run(&place, &[&args[..], &skips].concat());
+            let bad = fs::read_to_string(place.path("bad")).unwrap_or_default();
+            let _ = fs::remove_file(place.path("bad"));
+            let errors = |ended: &Ended| {
+                let lines =
+                    ended.stderr.lines().filter(|line| line.starts_with("pipemill: channel"));
+                lines.map(str::to_owned).collect::<Vec<_>>()
+            };
+            (strict.text(), errors(&strict), skipped.text(), bad)
+        };
+        said.push(inputs.iter().map(of).collect());
+    }
+    for other in &said[1..] {
+        assert_eq!(*other, said[0]);
+    }
+    let (_, _, good, bad) = said[0].last().expect("one an input");
+    assert!(good.lines().count() > 100 && bad.lines().count() > 1_000, "{good}{bad}");
+    let all = format!("{said:?}");
+    for words in
+        ["expected the magic", "expected UTF-8, which ends at byte", "larger than max_record"]
+    {
+        assert!(all.contains(words), "{words:?} in {all}");
+    }
+}
+
+/// What a call of C took is given back: the limit is 134 MiB, the input 160.
+#[test]
+fn a_decoder_in_c_gives_its_memory_back() {
+    if !has_clang("a_decoder_in_c_gives_its_memory_back") {
+        return;
+    }
+    let place = Place::new();
+    plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
+    // Errors are made on the way, and fields that are copied.
+    let source = fs::read_to_string(place.path("mine/src/decoder.c")).expect("it is there");
+    let source = source.replace(
+        "pm_span(place, start, start + length);",
+        "pm_field_copy(pm_format(\"%.*s\", (int)length, (const char *)at + start), length);\n\
+         pm_end_record(place);",
+    );
+    assert!(source.contains("pm_field_copy"));
+    place.write("mine/src/decoder.c", source);
+    plugin(&place, &["build", "mine"]).with_code(0);
+    let record = [&[0, 4][..], &[b'x'; 1024]].concat();
+    let count = (160 << 20) / record.len();
+    place.write("data.gz", gzip(&[b"PSTR".as_slice(), &record.repeat(count)].concat()));
+    let args =
+        ["cat", "-d", "mine/mine.wasm", "--max-record", "1MiB", "--output", "count", "data.gz"];
+    let counted = run(&place, &args).with_code(0).text();
+    assert_eq!(counted, format!("records={count} bytes={}\n", count * 1024));
+}
+
+/// All of pipemill.h that the template has no use for.
+#[test]
+fn a_decoder_in_c_can_use_all_of_the_header() {
+    if !has_clang("a_decoder_in_c_can_use_all_of_the_header") {
+        return;
+    }
+    let place = Place::new();
+    plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
+    place.write("mine/src/decoder.c", include_str!("fixtures/c/decoder.c"));
+    plugin(&place, &["build", "mine"]).with_code(0);
+    let record = |text: &[u8]| {
+        let crc = crc32c::crc32c(text).to_le_bytes();
+        [b"R", &crc[..], &[text.len() as u8], text].concat()
+    };
+    place.write("data", [record(b"ab"), record(b""), record(&[7; 255])].concat());
+    place.write(
+        "expected",
+        "{\"fields\":{\"text\":{\"base64\":\"YWI=\"},\"loud\":[97,98]}}\n{}\n{}\n",
+    );
+    let file = "mine/mine.wasm";
+    let test = ["test", file, "--data", "data", "--expect", "expected", "--cases", "200"];
+    plugin(&place, &test).with_code(0);
+    // More fields than spans are gathered, more bytes than payload is.
+    let wide =
+        ["test", file, "--data", "data", "-o", "wide=5000", "-o", "times=70", "--time", "500ms"];
+    plugin(&place, &wide).with_code(0);
+    let mut damaged = [record(b"ab"), b"rubbish".to_vec(), record(b"cd"), record(b"ef")].concat();
+    damaged[6] ^= 1;
+    place.write("data", damaged);
+    let args =
+        ["cat", "-d", file, "--on-error", "skip", "--output", "raw", "-o", "say=hello", "data"];
+    let passed_over = run(&place, &args).with_code(0).says(&["wrong checksum", "says: hello"]);
+    assert_eq!(passed_over.stdout, b"cdc\0\0\0d\0\0\0efe\0\0\0f\0\0\0");
+    run(&place, &["cat", "-d", file, "-o", "say=bye", "data"])
+        .with_code(65)
+        .says(&["bye cat, 7% c -12 00034 00ab"]);
+}
+
+#[test]
+fn folders_and_names_that_can_not_be_used_are_refused() {
+    let place = Place::new();
+    place.write("full/data", "");
+    place.make_folder("empty");
+    plugin(&place, &["new", "empty", "--lang", "c"]).with_code(0);
+    for (args, says) in [
+        (["full", "c"], "full is there, and not empty; take another name"),
+        (["empty", "rust"], "empty is there, and not empty"),
+        (["full/data", "c"], "full/data is there, but no folder"),
+        (["Mine", "c"], "lower-case letters, digits, `-` and `_`"),
+        (["..", "c"], "can't be called \"..\""),
+        (["match", "rust"], "`match-format` will do"),
+    ] {
+        plugin(&place, &["new", args[0], "--lang", args[1]]).with_code(64).says(&[says]);
+    }
+    let no_sdk = ["new", "mine", "--lang", "rust", "--sdk", "nowhere"];
+    plugin(&place, &no_sdk).with_code(64).says(&["there is no crate in nowhere"]);
+    let no_rust = ["new", "mine", "--lang", "c", "--sdk", "0.1"];
+    plugin(&place, &no_rust).with_code(64).says(&["--sdk is for Rust"]);
+    assert!(!place.path("mine").exists());
+}
+
+#[test]
+fn a_folder_without_project_or_compiler_is_told() {
+    let place = Place::new();
+    place.make_folder("empty");
+    plugin(&place, &["build", "nowhere"]).with_code(66).says(&["nowhere can't be opened"]);
+    let none = plugin(&place, &["build", "empty"]).with_code(65);
+    none.says(&["neither Cargo.toml (Rust)", "pipemill plugin new NAME"]);
+    for (language, remedies) in [
+        ("rust", ["`rustc` is not on PATH", "https://rustup.rs"]),
+        ("c", ["`clang` is not on PATH", "apt-get install clang lld"]),
+        ("python", ["`componentize-py` is not on PATH", ".venv/bin/pip install"]),
+    ] {
+        plugin(&place, &["new", language, "--lang", language]).with_code(0);
+        let mut build = Command::new(pipemill!());
+        build.current_dir(place.folder()).args(["plugin", "build", language]).env("PATH", "");
+        Process::start(&mut build).wait().with_code(71).says(&remedies);
+    }
+}
+
+/// Changes a project's file and builds it.
+fn build_changed(place: &Place, file: &str, from: &str, to: &str) -> Ended {
+    let folder = file.split('/').next().expect("a path");
+    let text = fs::read_to_string(place.path(file)).expect(file);
+    assert!(text.contains(from), "{file}");
+    place.write(file, text.replace(from, to));
+    let built = plugin(place, &["build", folder]);
+    place.write(file, text);
+    let made = place.path(&format!("{folder}/{folder}.wasm")).exists();
+    assert_eq!(made, built.code == Some(0), "{built:#?}");
+    built
+}
+
+#[test]
+fn what_a_compiler_refuses_is_shown() {
+    let place = Place::new();
+    plugin(&place, &["new", "r", "--lang", "rust"]).with_code(0);
+    let refused = build_changed(&place, "r/src/lib.rs", "magic_seen: false", "magic_seen: 0");
+    refused.with_code(65).says(&["error[E0308]", "src/lib.rs:", "cargo has refused it, see above"]);
+    let unnamed = build_changed(&place, "r/src/lib.rs", "pipemill_plugin::export!(Strings);", "");
+    unnamed.with_code(65).says(&["exports no `pipemill:decoder/decoder@0.1.0`"]);
+    let library = build_changed(&place, "r/Cargo.toml", "\"cdylib\", ", "");
+    library.with_code(65).says(&["needs `crate-type = [\"cdylib\", \"rlib\"]`"]);
+    if !has_clang("what_a_compiler_refuses_is_shown") {
+        return;
+    }
+    plugin(&place, &["new", "c", "--lang", "c"]).with_code(0);
+    let refused =
+        build_changed(&place, "c/src/decoder.c", "max_record = info", "max_recort = info");
+    refused
+        .with_code(65)
+        .says(&["use of undeclared identifier 'max_recort'", "clang has refused it"]);
+    let forgotten =
+        build_changed(&place, "c/src/decoder.c", "pm_resynced pm_resync", "pm_resynced other");
+    forgotten.with_code(65).says(&["undefined symbol: pm_resync", "clang has refused it"]);
+    let export = build_changed(&place, "c/src/pipemill.c", "EXPORT(DECODER \"#options\")", "");
+    export.with_code(65).says(&["what was compiled is not a decoder", "function `options`"]);
+}
+
+#[test]
+fn a_plugin_with_a_wrong_declaration_is_not_written() {
+    if !has_clang("a_plugin_with_a_wrong_declaration_is_not_written") {
+        return;
+    }
+    let place = Place::new();
+    plugin(&place, &["new", "c", "--lang", "c"]).with_code(0);
+    let wrong = build_changed(&place, "c/src/decoder.c", "\"bool\"", "\"boolean\"").with_code(65);
+    assert!(wrong.text().contains("wrong: option `text`: its kind is \"boolean\""), "{wrong:?}");
+    let unknown =
+        build_changed(&place, "c/src/decoder.c", "pm_is_on(\"text\")", "pm_is_on(\"txet\")");
+    // With other options it may start, so this is a note.
+    let told = unknown.with_code(0).text();
+    assert!(
+        told.contains("note: ") && told.contains("does not declare the option `txet`"),
+        "{told}"
+    );
+}

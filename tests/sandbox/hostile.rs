@@ -1,0 +1,161 @@
+//! Plugins that mean harm: whatever they do or are, the host answers with an error, and does not hang.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pipemill_decode::{Engine, Limits, Plugin, Stream};
+use pipemill_tests::PATIENCE;
+use pipemill_tests::tiny::tiny;
+use pipemill_types::{Fault, StreamInfo};
+
+fn limits() -> Limits {
+    Limits { memory: 32 << 20, call_timeout: Duration::from_millis(200), output: 1 << 20 }
+}
+
+/// Decodes two chunks; answers how many records there were.
+fn decode(plugin: &Plugin) -> Result<usize, Fault> {
+    let info = StreamInfo {
+        channel: "hostile".to_owned(),
+        epoch: 0,
+        object: "input".to_owned(),
+        max_record: 1 << 20,
+        offsets: false,
+    };
+    let mut stream = Stream::open(plugin, &[], &info, &limits())?;
+    let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(vec![b'x'; 100_000]);
+    let mut chunk = |range: Range<usize>, end| {
+        stream.decode(&bytes, range, end).map(|_| stream.decoded().records)
+    };
+    Ok(chunk(0..60_000, false)? + chunk(60_000..100_000, true)?)
+}
+
+fn load(engine: &Engine, wasm: &[u8]) -> Result<Plugin, String> {
+    Plugin::compile(engine, "hostile", wasm).map_err(|error| error.to_string())
+}
+
+/// Memory of this process that is in use, in bytes.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it says");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("KiB") << 10
+}
+
+#[test]
+fn the_tiny_decoder_is_a_good_one() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    let plugin = load(&engine, &tiny("", "")).expect("it fits");
+    assert_eq!(decode(&plugin), Ok(2));
+}
+
+#[test]
+fn hand_written_attacks_end_in_an_error() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    let spin = "(loop $again (br $again))";
+    let grow_memory =
+        "(loop $again (br_if $again (i32.ne (i32.const -1) (memory.grow (i32.const 16)))))
+        unreachable";
+    let grow_table = "(loop $again (br_if $again (i32.ne (i32.const -1)
+            (table.grow $table (ref.null func) (i32.const 1000)))))
+        unreachable";
+    let cases = [
+        (
+            "emits a list behind its memory",
+            "(call $emit (i32.const 0x7fffff00) (i32.const 0x0fffffff)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))",
+        ),
+        (
+            "emits a payload behind its memory",
+            "(call $emit (i32.const 256) (i32.const 1)
+            (i32.const 4096) (i32.const -1) (i32.const 0) (i32.const 0))",
+        ),
+        (
+            "emits spans at an odd address",
+            "(call $emit (i32.const 257) (i32.const 1)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))",
+        ),
+        (
+            "logs text that is none",
+            "(i32.store (i32.const 512) (i32.const -1))
+            (call $log (i32.const 1) (i32.const 512) (i32.const 4))",
+        ),
+        ("logs at a level that is none", "(call $log (i32.const 77) (i32.const 32) (i32.const 5))"),
+        ("declares a billion fields", "(call $set_schema (i32.const 0) (i32.const 0x3fffffff))"),
+        ("grows its memory for ever", grow_memory),
+        ("grows its table for ever", grow_table),
+        ("makes resources for ever", "(loop $again (drop (call $new (i32.const 1))) (br $again))"),
+        ("spins", spin),
+        ("divides by zero", "(drop (i32.div_u (i32.const 1) (i32.const 0)))"),
+        ("goes where it should not", "(drop (i32.load (i32.const -4)))"),
+    ];
+    for (what, instructions) in cases {
+        let (before, began) = (memory(), Instant::now());
+        let plugin = load(&engine, &tiny("", instructions)).expect(what);
+        let fault = decode(&plugin).expect_err(what);
+        assert!(!fault.message.is_empty() && !fault.remedy.is_empty(), "{what}: {fault:?}");
+        assert!(began.elapsed() < PATIENCE, "{what}: {:?}", began.elapsed());
+        let grown = memory().saturating_sub(before);
+        assert!(grown < 300 << 20, "{what}: the host grew by {} MiB", grown >> 20);
+    }
+    // Before it is even asked for its options.
+    for (what, instructions) in [("spins", spin), ("grows", grow_memory), ("grows", grow_table)] {
+        let refused = load(&engine, &tiny(instructions, "")).err();
+        assert!(refused.is_some_and(|why| why.contains("when asked for its options")), "{what}");
+    }
+    assert_eq!(decode(&load(&engine, &tiny("", "")).expect("it fits")), Ok(2), "and all is well");
+}
+
+/// How many mutants.
+const MUTANTS: usize = 10_000;
+
+/// Binaries with bytes changed at random: nearly all are refused; those that are not run and end.
+#[test]
+fn mutants_are_refused_or_run() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    let sound = tiny("", "");
+    let mut rng = fastrand::Rng::with_seed(48);
+    let (mut refused, mut ran) = (0, 0);
+    for number in 0..MUTANTS {
+        let mut wasm = sound.clone();
+        for _ in 0..rng.usize(1..=3) {
+            let at = rng.usize(8..wasm.len());
+            match rng.u8(0..5) {
+                0 => wasm[at] ^= 1 << rng.u8(0..8),
+                1 => wasm[at] = rng.u8(..),
+                2 => wasm.insert(at, rng.u8(..)),
+                3 => drop(wasm.remove(at)),
+                _ => wasm.truncate(at),
+            }
+            if wasm.len() < 16 {
+                break;
+            }
+        }
+        let began = Instant::now();
+        match load(&engine, &wasm) {
+            Err(why) => {
+                assert!(why.starts_with("decoder `hostile`: "), "mutant {number}: {why}");
+                refused += 1;
+            }
+            Ok(plugin) => {
+                // An answer of either kind will do.
+                let _ = decode(&plugin);
+                ran += 1;
+            }
+        }
+        assert!(began.elapsed() < PATIENCE, "mutant {number}: {:?}", began.elapsed());
+    }
+    println!("{refused} mutants were refused, {ran} ran");
+    assert!(refused > 0 && ran > 0, "{refused} refused, {ran} ran: not much of a corpus");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_even_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("large.wasm");
+    let file = std::fs::File::create(&path).expect("it can be made");
+    file.set_len(100 << 20).expect("it can be that long");
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    let name = path.to_str().expect("UTF-8");
+    let why = Plugin::load(&engine, name, None).err().expect("refused").to_string();
+    assert!(why.contains("104857600 bytes; plugins may have 67108864"), "{why}");
+}

@@ -1,0 +1,354 @@
+//! A decoder may do what it likes: it ends its own stream, with an error that says what it did and what
+//! to do about it, and neither the host nor another channel.
+
+use std::fs::File;
+use std::io::Write;
+use std::process::Command;
+use std::time::Duration;
+
+use pipemill_ring::protocol::ErrorKind;
+use pipemill_tests::host::Host;
+use pipemill_tests::place::Place;
+use pipemill_tests::process::{Process, finish};
+use pipemill_tests::{BAD_PLUGIN, consumer, pipemill, until};
+
+/// The input of the bad channels.
+const INPUT: &[u8] = b"0123456789abcdef";
+
+/// What is to be expected of a misdeed.
+struct Case {
+    misdeed: &'static str,
+    kind: ErrorKind,
+    /// What was emitted before counts.
+    records: Vec<Vec<u8>>,
+    says: &'static [&'static str],
+}
+
+const AUTHOR: &str = "this is a bug in the decoder; tell its author";
+/// The CPU time that a call may use where it matters.
+const TIME: Duration = Duration::from_millis(300);
+/// What is said of a decoder that spins.
+const SPUN: &str = "used more than 300ms of CPU time in one call";
+
+fn case(misdeed: &'static str, kind: ErrorKind, says: &'static [&'static str]) -> Case {
+    Case { misdeed, kind, records: Vec::new(), says }
+}
+
+fn plugin(misdeed: &'static str, says: &'static [&'static str]) -> Case {
+    case(misdeed, ErrorKind::Plugin, says)
+}
+
+/// The first bytes of the input, each a record.
+fn bytes(count: usize) -> Vec<Vec<u8>> {
+    INPUT[..count].iter().map(|byte| vec![*byte]).collect()
+}
+
+fn cases() -> Vec<Case> {
+    use ErrorKind::{Decode, Host, Limit};
+    vec![
+        // What it uses.
+        case("spin", Limit, &[SPUN, "raise `limits.call_timeout`", "spin"]),
+        case("spin-at-open", Limit, &[SPUN, "raise `limits.call_timeout`"]),
+        case("alloc", Limit, &["bytes of memory; its limit is 33554432", "raise `limits.memory`"]),
+        Case {
+            records: vec![vec![7; 60_000]; 17],
+            ..case(
+                "emit-forever",
+                Limit,
+                &["more than 1048576 bytes in one call", "raise `limits.output`"],
+            )
+        },
+        plugin("emit-nothings", &["emitted more than 16 records from a chunk of 16 bytes", AUTHOR]),
+        // How it fails.
+        plugin("panic", &["I was told to panic", "and on the next line", AUTHOR]),
+        plugin("trap-at-open", &["I fell over the doorstep", AUTHOR]),
+        plugin("deep-recursion", &["overflow", "recurse", AUTHOR]),
+        plugin("refuse", &["refuses to start: no, ", "I won't", "`options`"]),
+        Case {
+            records: bytes(3),
+            ..plugin("emit-then-trap", &["byte offset 3, record 3", "three were enough"])
+        },
+        // What it says of its records.
+        plugin(
+            "span-outside",
+            &["record 1 of the call has a span at 15, 2 bytes long, outside", AUTHOR],
+        ),
+        plugin(
+            "span-far-outside",
+            &["a span at 2147483647, 4294967295 bytes long, outside its chunk", AUTHOR],
+        ),
+        plugin(
+            "span-overlap",
+            &["record 1 of the call starts at 2, before the end", "at 3", AUTHOR],
+        ),
+        plugin(
+            "payload-outside",
+            &["a span at 1, 3 bytes long, outside its payload of 3 bytes", AUTHOR],
+        ),
+        plugin("crc-outside", &["the checksum of a span at 16, outside its chunk", AUTHOR]),
+        plugin("crc-uneven", &["asked for 1 checksums but expects 2", AUTHOR]),
+        // What it says of its progress.
+        case("stay", Decode, &["ends inside a record, 16 bytes after its start"]),
+        plugin("bad-need", &["asks for 1 bytes and was shown 16, but got no further", AUTHOR]),
+        case(
+            "endless-need",
+            Limit,
+            &["larger than `max_record` = 65536 bytes", "raise `max_record`"],
+        ),
+        plugin("consume-too-much", &["consumed 17 bytes of a chunk of 16", AUTHOR]),
+        Case {
+            records: bytes(16),
+            ..plugin("consume-too-little", &["ends at 16, but consumed only 15 bytes", AUTHOR])
+        },
+        Case {
+            records: vec![b"x".to_vec()],
+            ..plugin("emit-and-stay", &["emitted records but consumed nothing", AUTHOR])
+        },
+        // What it says of its schema.
+        plugin("twice-schema", &["declared its schema twice", AUTHOR]),
+        plugin("no-schema", &["emitted records before it declared its schema", AUTHOR]),
+        plugin("empty-schema", &["declared 0 fields; 1 to 65536 are possible", AUTHOR]),
+        plugin("huge-schema", &["declared 70000 fields; 1 to 65536 are possible", AUTHOR]),
+        plugin("same-names-schema", &["declared the field `a` twice", AUTHOR]),
+        plugin("pair-schema", &["emitted 1 spans for records of 2 fields", AUTHOR]),
+        case(
+            "wordy-schema",
+            Host,
+            &["the description of the 1 fields takes 100", "65536", "ask for fewer fields"],
+        ),
+        plugin(
+            "short-number-schema",
+            &["record 0 of the call has 1 bytes in field 0; its type and shape want 4", AUTHOR],
+        ),
+        plugin("emit-at-open", &["emitted records", AUTHOR]),
+        // What it says of errors.
+        plugin(
+            "error-behind-chunk",
+            &["reports an error at 17, beyond its chunk of 16 bytes", AUTHOR],
+        ),
+        plugin("error-goes-back", &["wants to go on at 0, not after its error at 15", AUTHOR]),
+        case(
+            "control-characters",
+            Decode,
+            &["byte offset 0, record 0", "alert", "second", "see `on_error`"],
+        ),
+        case("long-message", Decode, &["lalala", "…"]),
+    ]
+}
+
+/// A channel that is as it should be, and reads a FIFO.
+fn good(place: &Place) -> String {
+    let folder = place.folder();
+    format!(
+        "[[channel]]\nname = 'good'\ndecoder = 'lines'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n"
+    )
+}
+
+fn channel(name: &str, misdeed: &str, source: &str, on_error: &str) -> String {
+    // What ends by itself is far from its limit on a slow machine, too.
+    let time = if misdeed.contains("spin") { TIME } else { Duration::from_secs(60) };
+    channel_with_time(name, misdeed, source, on_error, time)
+}
+
+fn channel_with_time(
+    name: &str,
+    misdeed: &str,
+    source: &str,
+    on_error: &str,
+    time: Duration,
+) -> String {
+    format!(
+        r#"
+[[channel]]
+name = "{name}"
+source = {source}
+decoder = "{BAD_PLUGIN}"
+options = {{ do = "{misdeed}" }}
+on_error = "{on_error}"
+max_record = "64KiB"
+[channel.ring]
+slots = 4
+slot_size = "64KiB"
+[channel.limits]
+memory = "32MiB"
+call_timeout = "{time:?}"
+output = "1MiB"
+"#
+    )
+}
+
+/// All of them beside each other in one host, and beside a good channel that is half read before and
+/// goes on behind them.
+#[test]
+fn every_misdeed_ends_its_own_stream() {
+    let place = Place::new();
+    let input = place.write("input", INPUT);
+    let fifo = place.fifo("good_0");
+    let mut config = good(&place);
+    for case in cases() {
+        config += &channel(case.misdeed, case.misdeed, &format!("{{ file = {input:?} }}"), "fail");
+    }
+    let host = Host::start(&pipemill!(), &place, &config);
+    let mut good = host.connect("good");
+    let mut writer = File::options().write(true).open(&fifo).expect("the host reads it");
+    writer.write_all(b"before\n").expect("the host reads it");
+
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let read = host.read(case.misdeed);
+        if let Err(what) = check(&case, &read) {
+            wrong.push(format!("{}: {what}", case.misdeed));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    writer.write_all(b"behind\n").expect("the host still reads it");
+    drop(writer);
+    let records = consumer::read(&mut good).well();
+    assert_eq!(records, [b"before", b"behind"]);
+    let ended = host.wait().with_code(65);
+    assert!(!ended.stderr.chars().any(|c| c.is_control() && c != '\n'), "{:?}", ended.stderr);
+}
+
+fn check(case: &Case, read: &consumer::Read) -> Result<(), String> {
+    let report = match &read.error {
+        Some(pipemill_ring::reader::ReaderError::Failed(report)) => report,
+        other => {
+            return Err(format!(
+                "expected a failure, found {other:?} and {} records",
+                read.records.len()
+            ));
+        }
+    };
+    let message = &report.message;
+    if report.kind != case.kind {
+        return Err(format!("expected kind {:?}, found {:?}: {message}", case.kind, report.kind));
+    }
+    if let Some(missing) = case.says.iter().find(|word| !message.contains(**word)) {
+        return Err(format!("expected {missing:?} in {message}"));
+    }
+    for part in [&format!("channel `{}`", case.misdeed), "epoch 0", "bad_plugin.wasm"] {
+        if !message.contains(part) {
+            return Err(format!("expected {part:?} in {message}"));
+        }
+    }
+    if message.chars().any(char::is_control) || message.len() > 4_000 {
+        return Err(format!("not fit for a terminal: {message:?}"));
+    }
+    if read.records != case.records {
+        let (expected, found) = (case.records.len(), read.records.len());
+        return Err(format!("expected {expected} records before it, found {found} or others"));
+    }
+    Ok(())
+}
+
+/// With `skip`, a decoder that died takes the rest of its object with it: one bad place an object.
+#[test]
+fn with_skip_a_dead_decoder_goes_on_with_the_next_object() {
+    let place = Place::new();
+    place.write("input/a", INPUT);
+    place.write("input/b", INPUT);
+    let source = format!("{{ folder = {:?} }}", place.path("input"));
+    let mut config = String::new();
+    let misdeeds = ["emit-then-trap", "spin", "alloc", "resync-too-much", "resync-spins"];
+    // Keeps the host up until all are connected.
+    config += &good(&place);
+    for misdeed in misdeeds {
+        config += &channel(misdeed, misdeed, &source, "skip");
+    }
+    let host = Host::start(&pipemill!(), &place, &config);
+    let readers = misdeeds.map(|misdeed| host.connect(misdeed));
+    let [trapped, spun, hoarded, lost, searched] =
+        readers.map(|mut reader| consumer::read(&mut reader));
+    assert_eq!(trapped.well(), [bytes(3), bytes(3)].concat());
+    assert!(spun.well().is_empty());
+    assert!(hoarded.well().is_empty());
+    assert!(lost.report().message.contains("searched 16 of 15 bytes"), "{lost:?}");
+    assert!(searched.report().message.contains(SPUN), "{searched:?}");
+    drop(File::options().write(true).open(place.fifo("good_0")).expect("the host reads it"));
+    let ended = host.wait().with_code(65);
+    for misdeed in ["emit-then-trap", "spin", "alloc"] {
+        let passed = |line: &&str| {
+            line.contains("warn: passed over") && line.contains(&format!("`{misdeed}`, epoch"))
+        };
+        let lines: Vec<_> = ended.stderr.lines().filter(passed).collect();
+        assert_eq!(lines.len(), 2, "{misdeed}: one for each object: {lines:#?}");
+    }
+}
+
+/// The operator's log is not the decoder's.
+#[test]
+fn a_flood_of_log_lines_is_cut_off() {
+    let place = Place::new();
+    let input = place.write("input", INPUT);
+    let config = channel("flood", "log-flood", &format!("{{ file = {input:?} }}"), "fail");
+    let host = Host::start(&pipemill!(), &place, &config);
+    assert_eq!(host.read("flood").well().len(), INPUT.len());
+    let ended = host.wait().with_code(0).says(&["has logged 200 lines; the rest is left out"]);
+    let flood = ended.stderr.lines().filter(|line| line.contains("flood") && line.contains("xxx"));
+    let lengths: Vec<_> = flood.map(str::len).collect();
+    assert_eq!(lengths.len(), 200);
+    assert!(lengths.iter().all(|length| *length < 1_200), "{lengths:?}");
+}
+
+/// A call that waits uses no CPU time, and may take longer than its limit. Here it waits in `log` until
+/// the test reads the log.
+#[test]
+fn a_call_that_waits_is_not_ended_by_its_time_limit() {
+    let place = Place::new();
+    let input = place.write("input", INPUT);
+    let source = format!("{{ file = {input:?} }}");
+    let config = channel_with_time("flood", "log-flood", &source, "fail", TIME);
+    let mut command = pipemill_tests::host::command(&pipemill!(), &place, &config);
+    let mut host = Process::start_unread(&mut command);
+    until("nothing more fits in the pipe of the log", || host.stderr_is_full());
+    // At least this long, by the wall clock.
+    std::thread::sleep(3 * TIME);
+    host.read_stderr();
+    let read = consumer::read(&mut consumer::connect(&place.path("run/host.sock"), "flood", None));
+    assert_eq!(read.well().len(), INPUT.len());
+    host.wait().with_code(0).says(&["has logged 200 lines; the rest is left out"]);
+}
+
+/// What is no decoder for this host is refused before anything starts, by every command.
+#[test]
+fn a_file_that_is_no_decoder_is_refused() {
+    let place = Place::new();
+    let wasi = r#"(component (import "wasi:cli/environment@0.2.0" (instance
+        (export "get-environment" (func (result (list (tuple string string))))))))"#;
+    let core_wasi = r#"(module (import "wasi_snapshot_preview1" "fd_write"
+        (func (param i32 i32 i32 i32) (result i32))))"#;
+    let newer = r#"(component (import "pipemill:decoder/host@0.2.0" (instance)))"#;
+    let cases = [
+        (
+            "wasi",
+            component(wasi),
+            &["requires `wasi:cli/environment@0.2.0`", "no files, clock"][..],
+        ),
+        (
+            "newer",
+            component(newer),
+            &["was made for `pipemill:decoder/host@0.2.0`", "0.1.0: rebuild"],
+        ),
+        ("none", component("(component)"), &["exports no `pipemill:decoder/decoder@0.1.0`"]),
+        ("core", component("(module)"), &["exports no `pipemill:decoder/decoder@0.1.0`"]),
+        ("core-wasi", component(core_wasi), &["wasi_snapshot_preview1", "wasm32-unknown-unknown"]),
+        ("text", b"#!/bin/sh".to_vec(), &["text.wasm", "not WebAssembly", "found 23 21 2f 62"]),
+        ("empty", Vec::new(), &["empty.wasm", "not WebAssembly", "found nothing"]),
+    ];
+    for (name, wasm, says) in cases {
+        let plugin = place.write(&format!("{name}.wasm"), wasm);
+        let config = channel("x", "nothing", "{ stdin = true }", "fail");
+        let config = config.replace(BAD_PLUGIN, plugin.to_str().expect("UTF-8"));
+        let mut run = pipemill_tests::host::command(&pipemill!(), &place, &config);
+        finish(&mut run).with_code(64).says(says).says(&["channel `x`", "pipemill.toml:6:"]);
+        let mut cat = Command::new(pipemill!());
+        finish(cat.arg("cat").arg("--decoder").arg(&plugin).arg("-")).with_code(64).says(says);
+        let mut plugins = Command::new(pipemill!());
+        finish(plugins.args(["plugin", "list"]).arg(&plugin)).with_code(64).says(says);
+    }
+}
+
+fn component(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("the text is right")
+}

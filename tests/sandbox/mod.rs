@@ -1,0 +1,3 @@
+//! What a decoder can do, and can't. `hostile.rs` is a program of its own.
+
+mod misdeeds;

@@ -1,0 +1,95 @@
+//! An object that becomes another one while it is read.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pipemill_s3_test::proxy::{Plan, Request};
+use pipemill_s3_test::servers::S3s;
+use pipemill_source::s3::OnChange;
+
+use crate::reading::{BUCKET, Bucket, bytes, objects, read, settings};
+
+/// Does something before the n-th GET of the object is passed on.
+fn before_get(number: usize, act: impl Fn() + Send + Sync + 'static) -> Plan {
+    let count = AtomicUsize::new(0);
+    Plan::default().hook(move |request: &Request| {
+        let is_get = request.method == "GET" && request.target.contains("/one");
+        if is_get && count.fetch_add(1, Ordering::SeqCst) == number {
+            act();
+        }
+        None
+    })
+}
+
+fn replace(server: &S3s, bytes: Vec<u8>) -> impl Fn() + Send + Sync + 'static {
+    let path = server.file(BUCKET, "one");
+    move || {
+        // Another file under the same name, as a server has it.
+        let next = path.with_extension("next");
+        fs::write(&next, &bytes).unwrap();
+        fs::rename(&next, &path).unwrap();
+    }
+}
+
+#[test]
+fn an_object_that_changes_while_it_is_read_is_an_error() {
+    for (from, size) in [(0, 100_000), (2, 100_000), (2, 99_999), (0, 10)] {
+        let bucket = Bucket::with([("one", bytes(1, 100_000))]);
+        let proxy = bucket.proxy(before_get(from, replace(&bucket.server, bytes(2, size))));
+        let mut settings = settings(&proxy.endpoint(), "one");
+        settings.concurrency = 1;
+        let (came, end) = read(&settings);
+        let error = end.unwrap_err();
+        assert!(error.message.contains("changed while it was read"), "{error}");
+        assert!(error.remedy.contains("fixed version"), "{}", error.remedy);
+        // What came before is of the old one.
+        let came = came.concat_bytes();
+        assert!(bytes(1, 100_000).starts_with(&came), "bytes of two states were mixed");
+    }
+}
+
+#[test]
+fn a_changed_object_is_read_again_if_nothing_of_it_was_given() {
+    let new = bytes(2, 50_000);
+    let bucket = Bucket::with([("one", bytes(1, 100_000)), ("two", b"2".to_vec())]);
+    let proxy = bucket.proxy(before_get(0, replace(&bucket.server, new.clone())));
+    let mut settings = settings(&proxy.endpoint(), "");
+    settings.on_change = OnChange::RestartObject;
+    let (came, end) = read(&settings);
+    assert_eq!(end.ok(), Some(1));
+    assert!(came.len() == 2 && came[0].bytes == new && came[1].bytes == b"2");
+}
+
+#[test]
+fn a_changed_object_is_not_read_again_later() {
+    let bucket = Bucket::with([("one", bytes(1, 100_000))]);
+    let proxy = bucket.proxy(before_get(2, replace(&bucket.server, bytes(2, 100_000))));
+    let mut settings = objects(&proxy.endpoint(), &["one"]);
+    settings.on_change = OnChange::RestartObject;
+    settings.concurrency = 1;
+    let (came, end) = read(&settings);
+    assert!(end.unwrap_err().message.contains("changed while it was read"));
+    assert!(bytes(1, 100_000).starts_with(&came.concat_bytes()));
+}
+
+#[test]
+fn an_object_that_is_deleted_while_it_is_read_is_missing() {
+    let bucket = Bucket::with([("one", bytes(1, 100_000))]);
+    let path = bucket.server.file(BUCKET, "one");
+    let proxy = bucket.proxy(before_get(1, move || fs::remove_file(&path).unwrap()));
+    let mut settings = settings(&proxy.endpoint(), "one");
+    settings.concurrency = 1;
+    let (_, end) = read(&settings);
+    let error = end.unwrap_err();
+    assert!(error.missing && error.message.contains("404 NoSuchKey"), "{error}");
+}
+
+trait Concat {
+    fn concat_bytes(&self) -> Vec<u8>;
+}
+
+impl Concat for Vec<crate::reading::Came> {
+    fn concat_bytes(&self) -> Vec<u8> {
+        self.iter().flat_map(|came| came.bytes.iter().copied()).collect()
+    }
+}

@@ -1,0 +1,13 @@
+//! S3 as a source, against real servers, behind a proxy that makes them slow or lets them fail.
+
+mod changes;
+mod command;
+mod credentials;
+mod faults;
+mod feed;
+mod many;
+mod other_servers;
+mod pauses;
+mod reading;
+mod selection;
+mod stops;

@@ -1,0 +1,88 @@
+//! Servers with ways of their own: rclone gives the checksum of the whole with each range, moto closes each
+//! connection and keeps checksums. Left out where they are not installed.
+
+use pipemill_s3_test::client;
+use pipemill_s3_test::servers::{Moto, Rclone, S3Server};
+use pipemill_tests::place::Place;
+
+use crate::reading::{BUCKET, bytes, objects, read, settings};
+
+#[test]
+fn objects_of_rclone_are_read() {
+    let place = Place::new();
+    let Some(server) = Rclone::start_open(&place.make_folder("s3")) else { return };
+    let object = bytes(1, 100_000);
+    server.put(BUCKET, "one", &object);
+    server.put(BUCKET, "empty", b"");
+    let (came, end) = read(&settings(&server.endpoint(), ""));
+    assert_eq!(end.ok(), Some(1));
+    assert!(came.len() == 2 && came[0].bytes.is_empty() && came[1].bytes == object);
+    let (came, end) = read(&objects(&server.endpoint(), &["one", "empty"]));
+    assert!(end.is_ok() && came[0].bytes == object);
+}
+
+/// Puts an object with more headers, as a client of moto may.
+fn put(server: &Moto, key: &str, headers: &[(&str, &str)], bytes: &[u8]) {
+    let target = client::target(BUCKET, key);
+    // To be read without credentials.
+    let headers = &[headers, &[("x-amz-acl", "public-read")]].concat();
+    let answer = client::request(&server.endpoint(), "PUT", &target, headers, bytes).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn checksums_that_moto_keeps_are_compared() {
+    let Some(server) = Moto::start() else { return };
+    server.make_bucket(BUCKET);
+    let object = bytes(1, 100_000);
+    let sum = |bytes: &[u8]| {
+        use base64::Engine;
+        base64::engine::general_purpose::STANDARD.encode(crc32(bytes).to_be_bytes())
+    };
+    let right = sum(&object);
+    let wrong = sum(b"something else");
+    put(
+        &server,
+        "right",
+        &[("x-amz-checksum-crc32", &right), ("x-amz-sdk-checksum-algorithm", "CRC32")],
+        &object,
+    );
+    let (came, end) = read(&objects(&server.endpoint(), &["right"]));
+    assert!(end.is_ok() && came[0].bytes == object, "{end:?}");
+    put(
+        &server,
+        "wrong",
+        &[("x-amz-checksum-crc32", &wrong), ("x-amz-sdk-checksum-algorithm", "CRC32")],
+        &object,
+    );
+    let (_, end) = read(&objects(&server.endpoint(), &["wrong"]));
+    let error = end.unwrap_err();
+    assert!(error.message.contains("the server keeps CRC32"), "{error}");
+}
+
+#[test]
+fn the_encoding_that_moto_tells_is_used() {
+    let Some(server) = Moto::start() else { return };
+    server.make_bucket(BUCKET);
+    let text = b"some text ".repeat(10_000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &text).unwrap();
+    put(&server, "gzipped", &[("content-encoding", "gzip")], &gzip.finish().unwrap());
+    put(&server, "other", &[("content-encoding", "br")], &text);
+    let (came, end) = read(&objects(&server.endpoint(), &["gzipped"]));
+    assert!(end.is_ok() && came[0].bytes == text, "{end:?}");
+    let (_, end) = read(&objects(&server.endpoint(), &["other"]));
+    let error = end.unwrap_err();
+    assert!(error.message.contains("Content-Encoding is `br`"), "{error}");
+    assert!(error.remedy.contains("compression = \"none\""));
+}
+
+/// As zlib has it, a bit at a time.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, byte: &u8| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
+        })
+    };
+    !bytes.iter().fold(u32::MAX, step)
+}

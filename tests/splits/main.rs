@@ -1,0 +1,350 @@
+//! Any split, same records: through the host, with the real plugins, in all kinds of pieces and into
+//! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
+//! decoder's native core says.
+
+mod host;
+mod inputs;
+mod mix;
+mod native;
+mod regressions;
+mod sink;
+mod source;
+
+use host::{Bad, Bytes, Job, Way};
+use pipemill_plugin::Decoder;
+use pipemill_tests::BAD_PLUGIN;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::Config;
+
+fn config() -> Config {
+    // Minimal cases that were found stand in `regressions`.
+    Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    let piece = prop_oneof![
+        1 => Just(0usize),
+        4 => 1usize..20,
+        4 => 1usize..400,
+        2 => 1usize..9_000,
+        1 => 1usize..200_000,
+    ];
+    let pieces = prop_oneof![
+        1 => Just(Vec::new()),
+        8 => prop::collection::vec(piece, 0..120),
+        // All of a small input byte by byte.
+        1 => Just(vec![1; 3_000]),
+    ];
+    let slot = prop_oneof![
+        2 => 1usize..1_000,
+        4 => 1_000usize..9_000,
+        4 => 9_000usize..70_000,
+        1 => 70_000usize..700_000,
+    ];
+    (pieces, slot, any::<bool>(), any::<bool>()).prop_map(|(pieces, slot, index_inside, hungry)| {
+        Way { pieces, slot, index_inside, hungry, ..Way::straight() }
+    })
+}
+
+type Options = Vec<(&'static str, String)>;
+
+fn job(
+    decoder: &'static str,
+    options: impl Strategy<Value = Options> + 'static,
+    file: impl Strategy<Value = Vec<u8>> + 'static,
+) -> impl Strategy<Value = Job> {
+    let file =
+        (file, inputs::damages()).prop_map(|(file, damages)| Bytes(inputs::damage(file, &damages)));
+    let on_error = prop_oneof![Just(Bad::Fail), Just(Bad::Skip), Just(Bad::Quarantine)];
+    let max_record = prop_oneof![3 => Just(64u64 << 20), 1 => 1u64..3_000];
+    let max_errors = prop_oneof![6 => Just(1_000_000u64), 1 => 0u64..4];
+    let objects = prop::collection::vec(file, 1..3);
+    (options, objects, on_error, max_record, max_errors).prop_map(
+        move |(options, objects, on_error, max_record, max_errors)| Job {
+            decoder,
+            options,
+            objects,
+            on_error,
+            max_record,
+            max_errors,
+        },
+    )
+}
+
+/// The property itself.
+fn same<D: Decoder>(job: &Job, way: &Way) -> Result<(), TestCaseError> {
+    let whole = host::run(job, &Way::straight());
+    let split = host::run(job, way);
+    if let Some(difference) = whole.difference(&split) {
+        return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
+    }
+    native::compare::<D>(job, &whole)
+}
+
+fn flag(name: &'static str) -> impl Strategy<Value = Options> {
+    any::<bool>().prop_map(move |on| vec![(name, on.to_string())])
+}
+
+fn fixed(options: &[(&'static str, &str)]) -> Just<Options> {
+    Just(options.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn tfrecord(job in job("tfrecord", flag("verify"), inputs::tfrecord()), way in way()) {
+        same::<pipemill_tfrecord::TfRecord>(&job, &way)?;
+    }
+
+    #[test]
+    fn recordio(
+        job in job(
+            "recordio",
+            prop_oneof![fixed(&[("multipart", "dmlc")]), fixed(&[("multipart", "concat")])],
+            inputs::recordio(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_recordio::RecordIo>(&job, &way)?;
+    }
+
+    #[test]
+    fn recordio_protobuf(
+        job in job(
+            "recordio-protobuf",
+            prop_oneof![
+                fixed(&[]),
+                fixed(&[("features", "values, image")]),
+                fixed(&[("features", "image:bytes, values:float32[]"), ("uid", "true")]),
+                fixed(&[("label", "values:int32"), ("features", "")]),
+            ],
+            inputs::recordio_protobuf(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_recordio_protobuf::RecordIoProtobuf>(&job, &way)?;
+    }
+
+    #[test]
+    fn augmented_manifest(
+        job in job(
+            "augmented-manifest",
+            prop_oneof![
+                fixed(&[("attributes", "image-ref")]),
+                fixed(&[("attributes", "image-ref,label"), ("multipart", "concat")]),
+                fixed(&[("attributes", "a,b,c,d,e")]),
+            ],
+            inputs::recordio(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_augmented_manifest::AugmentedManifest>(&job, &way)?;
+    }
+
+    #[test]
+    fn tf_example(
+        job in job(
+            "tf-example",
+            prop_oneof![
+                fixed(&[("features", "image:bytes, ids:int64[]?")]),
+                fixed(&[("features", "weight:float32, ids:int64[]"), ("verify", "false")]),
+                fixed(&[("features", "weight:float32")]),
+            ],
+            inputs::tf_example(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_tf_example::TfExample>(&job, &way)?;
+    }
+
+    #[test]
+    fn lines(
+        job in job(
+            "lines",
+            (flag("strip_cr"), flag("skip_blank"), flag("utf8")).prop_map(|(a, b, c)| [a, b, c].concat()),
+            inputs::lines(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_lines::Lines>(&job, &way)?;
+    }
+
+    #[test]
+    fn fixed_size(
+        job in job(
+            "fixed",
+            prop_oneof![
+                fixed(&[("size", "1")]),
+                fixed(&[("size", "700"), ("header", "10000")]),
+                fixed(&[("type", "float32"), ("shape", "2,3"), ("header", "5")]),
+                fixed(&[("fields", "a:int32,b:bytes[5]")]),
+            ],
+            inputs::fixed(),
+        )
+        // Records that can't be are refused before anything is read.
+        .prop_map(|job| Job { max_record: job.max_record.max(700), ..job }),
+        way in way(),
+    ) {
+        same::<pipemill_fixed::Fixed>(&job, &way)?;
+    }
+
+    #[test]
+    fn jsonl(
+        job in job(
+            "jsonl",
+            prop_oneof![
+                fixed(&[]),
+                fixed(&[("validate", "false")]),
+                fixed(&[("fields", "/a:bytes,/b:bytes?")]),
+                fixed(&[("fields", "/a:utf8?")]),
+                fixed(&[("fields", "/b:float32")]),
+                fixed(&[("fields", "v=/a:int32[]?,first=/b/0:int64?")]),
+            ],
+            inputs::jsonl(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_jsonl::Jsonl>(&job, &way)?;
+    }
+
+    #[test]
+    fn length_prefixed(
+        job in job("length-prefixed", fixed(&[("prefix", "u32le")]), inputs::length_prefixed()),
+        way in way(),
+    ) {
+        same::<pipemill_length_prefixed::LengthPrefixed>(&job, &way)?;
+    }
+
+    #[test]
+    fn delimited(
+        job in job("length-prefixed", fixed(&[("prefix", "varint")]), inputs::delimited()),
+        way in way(),
+    ) {
+        same::<pipemill_length_prefixed::LengthPrefixed>(&job, &way)?;
+    }
+
+    #[test]
+    fn webdataset(
+        job in job(
+            "webdataset",
+            prop_oneof![
+                fixed(&[("fields", "a,b?")]),
+                fixed(&[("fields", "b"), ("key", "false")]),
+                fixed(&[("fields", "x=b;a")]),
+            ],
+            inputs::webdataset(),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_webdataset::WebDataset>(&job, &way)?;
+    }
+
+    #[test]
+    fn csv_text(
+        job in job(
+            "csv",
+            prop_oneof![
+                fixed(&[]),
+                fixed(&[("emit", "row")]),
+                fixed(&[("columns", "2,0")]),
+                fixed(&[("header", "true"), ("drop_repeated_header", "true")]),
+                fixed(&[("flexible", "true"), ("names", "a,b,c")]),
+                fixed(&[("types", "f1:int64"), ("names", "f0,f1,f2")]),
+            ],
+            inputs::csv(3, false),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+
+    #[test]
+    fn csv_numbers(
+        job in job(
+            "csv",
+            prop_oneof![
+                fixed(&[("types", "float32")]),
+                fixed(&[("types", "bytes,f0:float64,f3:int32")]),
+            ],
+            inputs::csv(4, true),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+
+    #[test]
+    fn csv_dense(
+        job in job(
+            "csv",
+            prop_oneof![
+                fixed(&[("emit", "dense")]),
+                fixed(&[("emit", "dense"), ("empty", "nan")]),
+                fixed(&[("emit", "dense"), ("label", "f0"), ("empty", "nan")]),
+            ],
+            inputs::csv(9, true),
+        ),
+        way in way(),
+    ) {
+        same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+
+    #[test]
+    fn all_kinds_of_fields(
+        objects in prop::collection::vec(mix::objects(), 1..3),
+        way in way(),
+    ) {
+        let job = Job {
+            decoder: BAD_PLUGIN,
+            options: vec![("do", "mix-schema".to_owned())],
+            objects: objects.iter().map(|object| Bytes(object.bytes())).collect(),
+            on_error: Bad::Fail,
+            max_record: 64 << 20,
+            max_errors: 0,
+        };
+        let split = host::run(&job, &way);
+        mix::check(&objects, &split)?;
+        if let Some(difference) = host::run(&job, &Way::straight()).difference(&split) {
+            return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
+        }
+    }
+
+    /// An epoch that is left early gives a part of its records, and those in order.
+    #[test]
+    fn an_epoch_that_is_left_early_gives_a_part_in_order(
+        job in job("recordio", fixed(&[("multipart", "dmlc")]), inputs::recordio()),
+        way in way(),
+        after in 0usize..6,
+    ) {
+        let whole = host::run(&job, &way);
+        let left = host::run(&job, &Way { leaves_after: Some(after), ..way });
+        prop_assert!(whole.records.starts_with(&left.records));
+        if left.epochs == [(0, true)] {
+            prop_assert_eq!(left.end, host::End::Ended);
+        } else {
+            prop_assert_eq!(whole.difference(&left), None);
+        }
+    }
+
+    /// What lies whole before the place where reading fails is delivered, however it came.
+    #[test]
+    fn a_source_that_fails_gives_all_records_before_it(
+        job in job("lines", fixed(&[]), inputs::lines()),
+        way in way(),
+        at in any::<Index>(),
+    ) {
+        let at = at.index(job.objects[0].0.len() + 1);
+        let job = Job { max_record: 64 << 20, on_error: Bad::Fail, ..job };
+        let whole = host::run(&job, &Way { fails_at: Some(at), ..Way::straight() });
+        let split = host::run(&job, &Way { fails_at: Some(at), ..way });
+        prop_assert_eq!(whole.difference(&split), None);
+        let ended = job.objects[0].0[..at].iter().filter(|byte| **byte == b'\n').count();
+        prop_assert_eq!(split.records.len(), ended);
+        let host::End::Failed { offset, kind, message, .. } = split.end else {
+            return Err(TestCaseError::fail("reading failed, but not the channel"));
+        };
+        prop_assert_eq!((offset, kind, message.as_str()), (Some(at as u64), "source", "the disk is gone"));
+    }
+}

@@ -1,0 +1,76 @@
+//! A decoder of a few hundred bytes, written by hand in WebAssembly's text form: to each chunk one
+//! record. It can be told to do what no compiler would let it do, and it compiles in no time.
+
+use wit_component::{ComponentEncoder, StringEncoding};
+use wit_parser::Resolve;
+
+/// The interface.
+const WIT: &str = include_str!("../../../wit/0.1/decoder.wit");
+
+/// The tiny decoder as a component. `at_start` is done when it is instantiated, `at_decode` at the start
+/// of each call of `decode` (its parameters: `$self`, `$chunk`, `$size`, `$end`); both are instructions in
+/// the text form.
+///
+/// # Panics
+/// If they are not.
+pub fn tiny(at_start: &str, at_decode: &str) -> Vec<u8> {
+    let mut module = wat::parse_str(text(at_start, at_decode)).expect("instructions");
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("decoder.wit", WIT).expect("the interface parses");
+    let world = resolve.select_world(&[package], None).expect("its one world");
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("the world can be embedded");
+    let encoder = ComponentEncoder::default().validate(true).module(&module);
+    encoder.and_then(|mut encoder| encoder.encode()).expect("it fits the world")
+}
+
+fn text(at_start: &str, at_decode: &str) -> String {
+    const EXPORT: &str = "pipemill:decoder/decoder@0.1.0";
+    format!(
+        r#"(module
+            (import "pipemill:decoder/host@0.1.0" "log" (func $log (param i32 i32 i32)))
+            (import "pipemill:decoder/host@0.1.0" "set-schema" (func $set_schema (param i32 i32)))
+            (import "pipemill:decoder/host@0.1.0" "emit"
+                (func $emit (param i32 i32 i32 i32 i32 i32)))
+            (import "[export]{EXPORT}" "[resource-new]stream"
+                (func $new (param i32) (result i32)))
+            (memory (export "memory") 64)
+            (table $table 1 funcref)
+            (global $top (mut i32) (i32.const 4096))
+            ;; One field: its name at 32; bytes, no shape. The answers of calls go to 128, a span to 256.
+            (data (i32.const 0) "\20\00\00\00\05\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00")
+            (data (i32.const 32) "chunk")
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                (global.get $top)
+                (global.set $top (i32.and
+                    (i32.add (i32.add (global.get $top) (local.get 3)) (i32.const 7))
+                    (i32.const -8))))
+            (func (export "{EXPORT}#options") (result i32)
+                (i64.store (i32.const 128) (i64.const 0))
+                (i32.const 128))
+            (func (export "{EXPORT}#[static]stream.open")
+                (param i32 i32 i32 i32 i32 i32 i32 i64 i32) (result i32)
+                (call $set_schema (i32.const 0) (i32.const 1))
+                (i32.store8 (i32.const 128) (i32.const 0))
+                (i32.store (i32.const 132) (call $new (i32.const 1)))
+                (i32.const 128))
+            (func (export "{EXPORT}#[method]stream.decode")
+                (param $self i32) (param $chunk i32) (param $size i32) (param $end i32) (result i32)
+                {at_decode}
+                (i64.store (i32.const 256) (i64.extend_i32_u (local.get $size)))
+                (if (local.get $size) (then (call $emit
+                    (i32.const 256) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))))
+                (global.set $top (i32.const 4096))
+                (i32.store8 (i32.const 128) (i32.const 0))
+                (i32.store (i32.const 136) (local.get $size))
+                (i32.store (i32.const 140) (i32.const 1))
+                (i32.const 128))
+            (func (export "{EXPORT}#[method]stream.resync")
+                (param i32 i32 i32 i32) (result i32)
+                (i32.store (i32.const 128) (local.get 2))
+                (i32.store8 (i32.const 132) (i32.const 0))
+                (i32.const 128))
+            (func $start {at_start})
+            (start $start))"#
+    )
+}
