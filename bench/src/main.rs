@@ -5,6 +5,8 @@
 //! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `operate`). Without arguments,
 //! all run.
 
+#![forbid(unsafe_code)]
+
 mod data;
 mod decode;
 mod fifo;

@@ -1,6 +1,8 @@
 //! The built-in decoders as WebAssembly modules. Their sources are in `plugins/`; the build script
 //! compiles them.
 
+#![forbid(unsafe_code)]
+
 use pipemill_decode::Builtin;
 
 /// The decoder of this name, from the files that the build script wrote.

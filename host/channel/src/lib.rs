@@ -6,6 +6,8 @@
 //! to bytes that can't be decoded. `monitor` counts what the channel does in its `stats` and tells
 //! the channel's observers.
 
+#![forbid(unsafe_code)]
+
 mod batch;
 mod batch_builder;
 mod channel;

@@ -1,6 +1,8 @@
 //! Sources of bytes: FIFOs, files, S3, standard input. Each source delivers objects in order, and of
 //! each object its bytes and its end.
 
+#![forbid(unsafe_code)]
+
 mod chain;
 pub mod container;
 mod epoch_file;

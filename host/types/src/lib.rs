@@ -1,6 +1,8 @@
 //! Types that all crates of pipemill share: the fields of a record, positions in the input, faults.
 //! This crate does no input or output and knows no sandbox.
 
+#![forbid(unsafe_code)]
+
 mod column;
 mod fault;
 mod field;
