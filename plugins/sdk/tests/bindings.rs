@@ -39,5 +39,9 @@ fn the_bindings_are_those_of_the_interface() {
         std::fs::write(&path, &generated).expect("the file can be written");
     }
     let found = std::fs::read_to_string(&path).expect("the file can be read");
-    assert!(found == generated, "{} is out of date: run this test with PIPEMILL_UPDATE=1", path.display());
+    assert!(
+        found == generated,
+        "{} is out of date: run this test with PIPEMILL_UPDATE=1",
+        path.display()
+    );
 }

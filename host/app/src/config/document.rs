@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 
 use toml::de::DeTable;
 
-use super::fault::{Fault, Place};
+use super::fault::{Fault, TextPosition};
 use super::presets::{Presets, Rank};
 use super::values::Invalid;
 use super::vars;
@@ -105,7 +105,7 @@ impl<'a> Document<'a> {
     }
 
     /// The line and column of a byte offset.
-    pub(super) fn place(&self, at: usize) -> Place {
+    pub(super) fn place(&self, at: usize) -> TextPosition {
         self.lines.place(at)
     }
 
@@ -140,10 +140,10 @@ impl<'a> LineIndex<'a> {
     }
 
     /// The place of a byte offset. An offset after the end of the text counts as the end.
-    fn place(&self, at: usize) -> Place {
+    fn place(&self, at: usize) -> TextPosition {
         let at = self.text.floor_char_boundary(at);
         let line = self.starts.partition_point(|start| *start <= at);
         let column = self.text[self.starts[line - 1]..at].chars().count() + 1;
-        Place { line, column }
+        TextPosition { line, column }
     }
 }

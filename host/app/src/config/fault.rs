@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-/// A place in the configuration file. `Place::default()`, with two zeros, means "no place".
+/// A place in the configuration file. `TextPosition::default()`, with two zeros, means "no place".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -19,7 +19,7 @@ pub struct Fault {
     /// The file's name, as it was given to `parse`.
     pub file: String,
     /// Where the wrong value stands. For a missing key: the place of its table.
-    pub place: Place,
+    pub place: TextPosition,
     /// The channel's name, if the channel has a valid one.
     pub channel: Option<String>,
     /// The path of the value: `channel[1].ring.slots`. Empty for the file as a whole.

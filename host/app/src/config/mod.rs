@@ -23,7 +23,7 @@ mod vars;
 
 pub use pipemill_source::{Pattern, s3};
 
-pub use fault::{Fault, Place};
+pub use fault::{Fault, TextPosition};
 pub use model::{Channel, Config, DecoderRef, Listen, Ring, Source, fifo_source};
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use presets::{Preset, Presets, Rank};

@@ -9,7 +9,7 @@ use pipemill_decode::{Digest, Limits};
 use pipemill_source::{Compression, Pattern, Reading, s3};
 use pipemill_types::Mode;
 
-use super::fault::Place;
+use super::fault::TextPosition;
 use super::keys;
 
 /// The whole configuration of one host process.
@@ -53,13 +53,13 @@ pub struct Channel {
     /// The decoder that cuts the bytes into records.
     pub decoder: DecoderRef,
     /// The place of `decoder` in the file.
-    pub decoder_place: Place,
+    pub decoder_place: TextPosition,
     /// The digest that the decoder's file must have.
     pub sha256: Option<Digest>,
     /// The decoder's options as text, in the order of the file.
     pub options: Vec<(String, String)>,
     /// The place of each of `options` in the file, in the same order.
-    pub option_places: Vec<Place>,
+    pub option_places: Vec<TextPosition>,
     /// What happens at a decode error. Default: `Fail`.
     pub on_error: OnError,
     /// The channel fails after more decode errors than this. 1 or more, default 1000; 0 with
@@ -85,7 +85,7 @@ impl Channel {
             name: name.to_owned(),
             source,
             decoder,
-            decoder_place: Place::default(),
+            decoder_place: TextPosition::default(),
             sha256: None,
             options: Vec::new(),
             option_places: Vec::new(),

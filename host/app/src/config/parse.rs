@@ -11,7 +11,7 @@ use pipemill_decode::{Digest, Limits};
 use pipemill_types::Mode;
 
 use super::document::{Document, Purpose, ReadResult, Reported};
-use super::fault::{Fault, Place};
+use super::fault::{Fault, TextPosition};
 use super::key::Key;
 use super::keys::*;
 use super::model::{Channel, Config, DecoderRef, Listen, Ring, Source};
@@ -180,8 +180,8 @@ fn channels<'a>(
 /// What only one channel may have: its name, and standard input.
 #[derive(Default)]
 struct Taken {
-    names: Vec<(String, Place)>,
-    stdin: Option<Place>,
+    names: Vec<(String, TextPosition)>,
+    stdin: Option<TextPosition>,
 }
 
 /// Whether this is a valid name for a channel: 1 to 64 of `A-Z a-z 0-9 . _ -`.
@@ -270,7 +270,7 @@ fn sha256(reader: &Reader) -> ReadResult<Option<Digest>> {
 }
 
 /// The decoder's options as text, and the place of each.
-type Options = (Vec<(String, String)>, Vec<Place>);
+type Options = (Vec<(String, String)>, Vec<TextPosition>);
 
 fn options(reader: &Reader) -> ReadResult<Options> {
     let table = reader.table(&OPTIONS, "write options = { name = \"value\" }")?;

@@ -9,7 +9,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 use pipemill_types::nearest;
 
 use super::document::{Document, Purpose, ReadResult, Reported};
-use super::fault::Place;
+use super::fault::TextPosition;
 use super::key::{Choice, Flag, FreeForm, Key, Number, Table, Unit};
 use super::keys::{FOREVER, RENAMED, TABLES};
 use super::presets::{Preset, Rank};
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The place of the key's value. For a missing key: the place of the table.
-    pub(super) fn place(&self, name: &str) -> Place {
+    pub(super) fn place(&self, name: &str) -> TextPosition {
         self.doc.place(self.offset(name))
     }
 

@@ -86,7 +86,7 @@ pub fn load(
     channel: &config::Channel,
     engine: &Engine,
 ) -> Result<Plugin, Vec<Fault>> {
-    let fault = |place: config::Place, message: String| Fault {
+    let fault = |place: config::TextPosition, message: String| Fault {
         file: config.file.clone(),
         place,
         channel: Some(channel.name.clone()),

@@ -66,7 +66,7 @@ fn only_one_channel_can_read_standard_input() {
 fn a_fault_has_its_place_and_path_as_fields() {
     let faults = parse_bare("[[channel]]\nname = 'a'\nsource.stdin = true\n").unwrap_err();
     let [fault] = &faults[..] else { panic!("{faults:?}") };
-    assert_eq!(fault.place, Place { line: 1, column: 1 });
+    assert_eq!(fault.place, TextPosition { line: 1, column: 1 });
     assert_eq!(fault.path, "channel[0].decoder");
     assert_eq!(fault.channel.as_deref(), Some("a"));
     assert_eq!(fault.message, "missing");

@@ -285,7 +285,7 @@ fn without_places(mut config: Config) -> Config {
     config.file.clear();
     for channel in &mut config.channels {
         assert_eq!(channel.options.len(), channel.option_places.len());
-        channel.decoder_place = Place::default();
+        channel.decoder_place = TextPosition::default();
         channel.option_places.clear();
     }
     config
@@ -335,7 +335,7 @@ proptest! {
         if let Err(faults) = parse_bare(&text) {
             prop_assert!(!faults.is_empty());
             for fault in faults {
-                let Place { line, column } = fault.place;
+                let TextPosition { line, column } = fault.place;
                 let length = text.split('\n').nth(line - 1).map(|line| line.chars().count());
                 prop_assert!(length.is_some_and(|length| column <= length + 1), "{}", fault);
                 prop_assert_eq!(fault.to_string().lines().count(), 1);

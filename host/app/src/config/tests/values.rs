@@ -137,7 +137,7 @@ fn a_short_file_has_the_documented_defaults() {
         pipe_size: 1 << 20,
         compression: Compression::Auto,
     };
-    let place = Place { line: 4, column: 11 };
+    let place = TextPosition { line: 4, column: 11 };
     let decoder = DecoderRef::Name("lines".to_owned());
     let channel = Channel { decoder_place: place, ..Channel::new("a", source, decoder) };
     let config = Config {
