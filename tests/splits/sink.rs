@@ -99,7 +99,7 @@ impl Sink for Collector {
         Ok(Memory { bytes: vec![DIRT; self.slot], large: false })
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
         Ok(Memory { bytes: vec![DIRT; payload], large: true })
     }
 

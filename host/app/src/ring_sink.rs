@@ -68,7 +68,7 @@ impl Sink for RingSink {
         self.ring.acquire().map_err(|error| self.stop_reason(error))
     }
 
-    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
+    fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
         // Room for the index of one record. If there are more records, the writer grows at the
         // grant.
         let size = payload + index_room(payload, MAX_NAME_BYTES, fields, 1);

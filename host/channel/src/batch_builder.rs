@@ -276,7 +276,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     fn replace_by_dedicated(&mut self, payload: usize) -> Result<(), StopReason> {
         let fields = self.batch.columns.len().max(1);
         self.memory = None;
-        self.memory = Some(Arc::new(self.sink.large_memory(payload, fields)?));
+        self.memory = Some(Arc::new(self.sink.dedicated_memory(payload, fields)?));
         self.dedicated = true;
         Ok(())
     }

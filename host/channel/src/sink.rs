@@ -45,7 +45,11 @@ pub trait Sink {
     ///
     /// # Errors
     /// As [`memory`](Self::memory).
-    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Self::Memory, StopReason>;
+    fn dedicated_memory(
+        &mut self,
+        payload: usize,
+        fields: usize,
+    ) -> Result<Self::Memory, StopReason>;
 
     /// Bytes that the payload of a batch may take of this memory, if the batch has `records`
     /// records of `fields` fields.

@@ -128,7 +128,7 @@ impl Sink for Printer {
         Ok(self.spare.take().unwrap_or_else(|| vec![0; BATCH_MEMORY]))
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; payload])
     }
 

@@ -141,7 +141,7 @@ impl Sink for RecordCollector {
         Ok(vec![0; BATCH_BYTES])
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; payload])
     }
 

@@ -157,7 +157,7 @@ static FAMILIES: [MetricFamily; 17] = [
         },
     ),
     family(
-        "pipemill_large_batches",
+        "pipemill_dedicated_batches",
         MetricKind::Gauge,
         None,
         "Batches in a dedicated buffer, because a record is larger than a slot",

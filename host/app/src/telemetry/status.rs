@@ -120,7 +120,7 @@ pub struct RingStatus {
     pub ready: u32,
     pub granted: u32,
     /// Batches in dedicated buffers.
-    pub large: u32,
+    pub dedicated: u32,
     pub consumers: Vec<ConsumerStatus>,
 }
 
@@ -230,7 +230,7 @@ fn ring(handle: &ChannelHandle) -> RingStatus {
         filling: status.filling,
         ready: status.ready,
         granted: status.granted,
-        large: status.dedicated,
+        dedicated: status.dedicated,
         consumers: status.consumers.iter().map(consumer).collect(),
     }
 }
