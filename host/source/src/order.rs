@@ -29,13 +29,13 @@ impl Order {
             shuffle(&mut items, seed, epoch);
         }
         let mut sharder = Sharder::new(self.shard);
-        let mut share = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
+        let mut selected = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
         for item in items {
             if sharder.takes_next(|| size(&item))? {
-                share.push(item);
+                selected.push(item);
             }
         }
-        Ok(share)
+        Ok(selected)
     }
 }
 
