@@ -1,12 +1,13 @@
-//! Memory limit of the control group (cgroup) of this process, for example of its container, and the
-//! number of processes that the kernel killed because of it.
+//! Memory limit of the control group (cgroup) of this process, for example of its container, and
+//! the number of processes that the kernel killed because of it.
 
 use std::path::Path;
 
 /// Where the control group is mounted in a container.
 const GROUP: &str = "/sys/fs/cgroup";
 
-/// Bytes of memory that all processes of the control group may use together; `None` without a limit.
+/// Bytes of memory that all processes of the control group may use together; `None` without a
+/// limit.
 pub fn memory_limit() -> Option<u64> {
     limit_in(Path::new(GROUP))
 }

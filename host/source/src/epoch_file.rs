@@ -1,5 +1,6 @@
 //! A file with the number of the next epoch, so that a restarted process continues with the right
-//! FIFO. It has the format of SageMaker's own reader: a number in ASCII, read and written under a lock.
+//! FIFO. It has the format of SageMaker's own reader: a number in ASCII, read and written under a
+//! lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -1,5 +1,5 @@
-//! FIFOs as a source: `<dir>/<channel>_<epoch>`, one for each epoch. The program that feeds the channel
-//! creates each of them when it gets there.
+//! FIFOs as a source: `<dir>/<channel>_<epoch>`, one for each epoch. The program that feeds the
+//! channel creates each of them when it gets there.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -164,8 +164,8 @@ impl Fifos {
         let message = format!(
             "did not appear within {waited:?}, the time that `open_timeout` allows; {found}"
         );
-        let remedy = "see whether the channel is in Pipe mode and its writer runs, set `epochs` if there \
-                      are no more, or raise `open_timeout`";
+        let remedy = "see whether the channel is in Pipe mode and its writer runs, set `epochs` \
+                      if there are no more, or raise `open_timeout`";
         SourceError { missing: true, ..SourceError::new(name, message, remedy) }
     }
 }

@@ -55,8 +55,8 @@ impl Compression {
     }
 }
 
-/// The input of a decompressor. A read without result is `WouldBlock`: decompressors return this error
-/// unchanged and can be called again.
+/// The input of a decompressor. A read without result is `WouldBlock`: decompressors return this
+/// error unchanged and can be called again.
 struct Compressed {
     input: Box<dyn Input>,
     timeout: Option<Duration>,

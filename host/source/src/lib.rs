@@ -1,5 +1,5 @@
-//! Sources of bytes: FIFOs, files, S3, standard input. Each source delivers objects in order, and of
-//! each object its bytes and its end.
+//! Sources of bytes: FIFOs, files, S3, standard input. Each source delivers objects in order, and
+//! of each object its bytes and its end.
 
 #![forbid(unsafe_code)]
 

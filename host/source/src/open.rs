@@ -11,7 +11,8 @@ use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 
-/// Pipe size in bytes for FIFOs without a setting: what Linux by default allows an unprivileged process.
+/// Pipe size in bytes for FIFOs without a setting: what Linux by default allows an unprivileged
+/// process.
 const DEFAULT_PIPE_SIZE: usize = 1 << 20;
 
 /// Opens a path; `-` is standard input. A compressed object is inflated while it is read.
@@ -57,8 +58,8 @@ pub(super) fn open_fifo(
     Ok(Pipe::new(path, file, idle_timeout, stop.clone()))
 }
 
-/// Enlarges a pipe to `pipe_size` bytes, or to as much as the kernel allows. A larger pipe needs fewer
-/// switches between writer and reader: 64 KiB gives a third of the speed of 1 MiB.
+/// Enlarges a pipe to `pipe_size` bytes, or to as much as the kernel allows. A larger pipe needs
+/// fewer switches between writer and reader: 64 KiB gives a third of the speed of 1 MiB.
 fn enlarge(path: &str, file: &File, pipe_size: usize) {
     let mut size = pipe_size;
     while size > 64 << 10 {
@@ -111,8 +112,8 @@ pub(super) struct Pipe {
     /// A read of 0 bytes is the end only if there was a writer. `poll` shows that there was one: it
     /// reports a hang-up only then. Also false if the next read must wait for `poll`.
     writer_came: bool,
-    /// The descriptor blocks, and other processes may share it. So it is read only after `poll` reported
-    /// it as readable.
+    /// The descriptor blocks, and other processes may share it. So it is read only after `poll`
+    /// reported it as readable.
     blocking: bool,
 }
 

@@ -14,8 +14,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// The items of the shard in this epoch, in the epoch's order. `size` gives an item's bytes; it is
-    /// called only to balance shards by size.
+    /// The items of the shard in this epoch, in the epoch's order. `size` gives an item's bytes; it
+    /// is called only to balance shards by size.
     ///
     /// # Errors
     /// The first error of `size`.
@@ -29,13 +29,13 @@ impl Order {
             shuffle(&mut items, seed, epoch);
         }
         let mut sharder = Sharder::new(self.shard);
-        let mut share = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
+        let mut selected = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
         for item in items {
             if sharder.takes_next(|| size(&item))? {
-                share.push(item);
+                selected.push(item);
             }
         }
-        Ok(share)
+        Ok(selected)
     }
 }
 
@@ -45,8 +45,8 @@ impl Order {
 fn shuffle<T>(items: &mut [T], seed: u64, epoch: u32) {
     let mut state = seed ^ u64::from(epoch).wrapping_mul(0xD1B5_4A32_D192_ED03);
     for last in (1..items.len()).rev() {
-        // The upper half of the product is at most `last`. Its bias is negligible for any list, and it
-        // needs no division.
+        // The upper half of the product is at most `last`. Its bias is negligible for any list, and
+        // it needs no division.
         let other = (u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64;
         items.swap(last, other as usize);
     }

@@ -7,8 +7,8 @@ use crate::{
     Compression, Files, Object, Pattern, Reading, Source, SourceError, SourceEvent, Stop, TotalSize,
 };
 
-/// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses in
-/// S3, and `-` for standard input. They are read in the order of the names.
+/// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses
+/// in S3, and `-` for standard input. They are read in the order of the names.
 pub struct Paths {
     names: Vec<String>,
     /// Index of the next name in this epoch.
@@ -24,14 +24,15 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// A source of these names. `access` applies to objects in S3. `reading.order` applies to each folder
-    /// and prefix by itself, not to all names together.
+    /// A source of these names. `access` applies to objects in S3. `reading.order` applies to each
+    /// folder and prefix by itself, not to all names together.
     pub fn new(names: Vec<String>, reading: Reading, access: Access, stop: Stop) -> Self {
         let s3 = LazyS3Runtime::new(None);
         Self { names, next: 0, epoch: 0, nested: None, reading, s3, access, stop, total_size: None }
     }
 
-    /// The source of a folder or of an address in S3; `None` for other names, which are one object each.
+    /// The source of a folder or of an address in S3; `None` for other names, which are one object
+    /// each.
     fn nested_source(&mut self, name: &str) -> Result<Option<Box<dyn Source>>, SourceError> {
         if Address::is_s3_url(name) {
             let address = name.parse().map_err(|why| {

@@ -12,7 +12,7 @@ pub struct Reading {
     pub epochs: u32,
     /// How the objects are compressed.
     pub compression: Compression,
-    /// Order of the objects, and the share of them that this machine reads.
+    /// Order of the objects, and the shard that this machine reads.
     pub order: Order,
     /// Whether each object is wrapped as one RecordIO record.
     pub wrap: bool,

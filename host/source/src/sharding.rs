@@ -1,5 +1,5 @@
-//! Divides an epoch's objects among shards. Each machine computes the division by itself: the same list
-//! in the same order gives the same result everywhere. The list itself is not stored.
+//! Divides an epoch's objects among shards. Each machine computes the division by itself: the same
+//! list in the same order gives the same result everywhere. The list itself is not stored.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,8 +21,8 @@ pub enum Balance {
     /// Objects: a shard has every `count`-th object, beginning with number `index`.
     #[default]
     Count,
-    /// Stored bytes: each object goes to the shard that has the fewest bytes so far. So no shard has
-    /// more than the mean plus the largest object.
+    /// Stored bytes: each object goes to the shard that has the fewest bytes so far. So no shard
+    /// has more than the mean plus the largest object.
     Size,
 }
 
@@ -55,8 +55,9 @@ pub(super) enum Sharder {
     Size { index: u32, loads: BinaryHeap<Reverse<Load>> },
 }
 
-/// A shard's bytes so far, its objects so far, and its number. The shard with the least tuple gets the
-/// next object. The number of objects is in it so that empty objects are spread over all shards.
+/// A shard's bytes so far, its objects so far, and its number. The shard with the least tuple gets
+/// the next object. The number of objects is in it so that empty objects are spread over all
+/// shards.
 type Load = (u64, u64, u32);
 
 impl Sharder {

@@ -1,4 +1,5 @@
-//! The interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes of one object.
+//! The interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes of one
+//! object.
 
 use std::time::Duration;
 

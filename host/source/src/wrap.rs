@@ -7,8 +7,8 @@ use crate::{Input, ReadOutcome, SourceError};
 
 /// First word of every record, little-endian.
 const MAGIC: u32 = 0xced7_230a;
-/// Largest payload of a record in bytes: its length has 29 bits. The 3 bits above them are 0 in a record
-/// that is not split.
+/// Largest payload of a record in bytes: its length has 29 bits. The 3 bits above them are 0 in a
+/// record that is not split.
 const MAX_PAYLOAD: u64 = (1 << 29) - 1;
 
 /// An object as one RecordIO record.
@@ -21,8 +21,8 @@ pub(super) struct Wrapped {
 enum WrapState {
     /// The length is not known before the end, so all bytes are read before the header is written.
     Buffering(Vec<u8>),
-    /// Delivers `ready`, of which `sent` bytes are delivered already, then `left` bytes of the input,
-    /// then `padding` zeros.
+    /// Delivers `ready`, of which `sent` bytes are delivered already, then `left` bytes of the
+    /// input, then `padding` zeros.
     Sending { ready: Vec<u8>, sent: usize, left: u64, padding: usize },
 }
 

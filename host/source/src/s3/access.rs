@@ -1,5 +1,5 @@
-//! Access to a bucket: region, endpoint, credentials. Makes the SDK's client. Its retries and timeouts
-//! are disabled: `fetch` has its own, which continue in the middle of a body.
+//! Access to a bucket: region, endpoint, credentials. Makes the SDK's client. Its retries and
+//! timeouts are disabled: `fetch` has its own, which continue in the middle of a body.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use aws_sdk_s3::config::{ProvideCredentials, ResponseChecksumValidation, SharedH
 use super::error::causes;
 use super::http::Clients;
 
-/// Region, endpoint and credentials. The SDK finds what is not set: in `AWS_…` variables, in `~/.aws`, or
-/// from the machine's metadata service.
+/// Region, endpoint and credentials. The SDK finds what is not set: in `AWS_…` variables, in
+/// `~/.aws`, or from the machine's metadata service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Access {
     /// Region of the bucket.
@@ -72,7 +72,8 @@ impl Access {
         let mut config = aws_sdk_s3::config::Builder::from(&sdk)
             .http_client(clients.s3)
             .force_path_style(path_style)
-            // The response to a range may have the checksum of the whole object. `checksum` handles it.
+            // The response to a range may have the checksum of the whole object. `checksum` handles
+            // it.
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
         if self.anonymous {
             config = config.allow_no_auth();
@@ -113,9 +114,9 @@ impl Access {
         Ok(sdk)
     }
 
-    /// The SDK's chain of region providers, with one change: if an endpoint is set, the last link is a
-    /// fixed region. Other servers than Amazon's ignore the region, and the metadata service, the SDK's
-    /// last link, would only time out.
+    /// The SDK's chain of region providers, with one change: if an endpoint is set, the last link
+    /// is a fixed region. Other servers than Amazon's ignore the region, and the metadata service,
+    /// the SDK's last link, would only time out.
     async fn find_region(&self, provider: &ProviderConfig) -> Option<Region> {
         let mut profile = ProfileFileRegionProvider::builder().configure(provider);
         if let Some(name) = &self.profile {
@@ -143,8 +144,8 @@ impl Access {
 /// Checks the URL of a server.
 ///
 /// # Errors
-/// What is wrong, in words that follow the setting's name. It does not quote the URL, which may contain
-/// a password.
+/// What is wrong, in words that follow the setting's name. It does not quote the URL, which may
+/// contain a password.
 pub fn check_endpoint(url: &str) -> Result<(), &'static str> {
     let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let host = rest.and_then(|rest| rest.split('/').next()).filter(|host| !host.is_empty());
@@ -162,8 +163,8 @@ fn endpoint_variable() -> Option<String> {
     variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"))
 }
 
-/// Loads the credentials before the first request. Only here the error says what each link of the chain
-/// lacks.
+/// Loads the credentials before the first request. Only here the error says what each link of the
+/// chain lacks.
 async fn check_credentials(sdk: &SdkConfig) -> Result<(), String> {
     let provider = sdk.credentials_provider().ok_or("there is no source of credentials")?;
     match provider.provide_credentials().await {

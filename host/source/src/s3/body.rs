@@ -172,8 +172,8 @@ impl Body {
         self.reader.wait(timeout, |cx| self.parts.poll_recv(cx))
     }
 
-    /// Waits for the first frame, with which the target's encoding is known. Returns `None` if it has
-    /// arrived, else the outcome of a read.
+    /// Waits for the first frame, with which the target's encoding is known. Returns `None` if it
+    /// has arrived, else the outcome of a read.
     pub(super) fn wait_for_first_frame(
         &mut self,
         timeout: Option<Duration>,
@@ -185,8 +185,8 @@ impl Body {
         }
     }
 
-    /// Starts again with the new object if the settings allow it, the object has changed, and none of
-    /// its bytes was read. Otherwise returns the error.
+    /// Starts again with the new object if the settings allow it, the object has changed, and none
+    /// of its bytes was read. Otherwise returns the error.
     fn restart_or_fail(&mut self, error: RequestError) -> Result<(), SourceError> {
         let planner = &self.reader.planner;
         let address = &self.target.address;

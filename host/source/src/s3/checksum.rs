@@ -32,8 +32,8 @@ pub(super) struct ChecksumHeaders<'a> {
 }
 
 impl Checksum {
-    /// The checksum that is fastest to compute. Composite checksums of multipart uploads, which have the
-    /// form `value-parts`, are ignored: they are not checksums of the object's bytes.
+    /// The checksum that is fastest to compute. Composite checksums of multipart uploads, which
+    /// have the form `value-parts`, are ignored: they are not checksums of the object's bytes.
     pub(super) fn from_headers(headers: &ChecksumHeaders) -> Option<Self> {
         let all = [
             (Algorithm::Crc64Nvme, headers.crc64nvme, 8),

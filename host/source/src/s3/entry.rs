@@ -1,5 +1,5 @@
-//! Entries of an epoch's list: what the decoder reads as one object, before all is known of it. The
-//! list's end is shuffling and sharding.
+//! Entries of an epoch's list, before sizes and states of their objects are known. [`EntryList`]
+//! shuffles and shards them.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Fetches a range of one object. After an error it continues at the next missing byte, and it accepts
-//! only bytes of the same state of the object.
+//! Fetches a range of one object. After an error it continues at the next missing byte, and it
+//! accepts only bytes of the same state of the object.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,7 +57,8 @@ impl Fetch {
         }
     }
 
-    /// Sends one request for the bytes from `offset` to `end`, and advances `offset` as they arrive.
+    /// Sends one request for the bytes from `offset` to `end`, and advances `offset` as they
+    /// arrive.
     async fn try_range(
         &self,
         offset: &mut u64,
@@ -160,12 +161,12 @@ impl Fetch {
     }
 }
 
-/// Makes a [`RequestError`] of an SDK error and of the request's description, which is formatted only
-/// if there is an error.
+/// Makes a [`RequestError`] of an SDK error and of the request's description, which is formatted
+/// only if there is an error.
 type DescribeError = Box<dyn FnOnce(&str) -> RequestError + Send>;
 
-/// Requests the stored checksum. The SDK's own option is not used: it also verifies, and compares the
-/// checksum of the whole object with the bytes of a range.
+/// Requests the stored checksum. The SDK's own option is not used: it also verifies, and compares
+/// the checksum of the whole object with the bytes of a range.
 fn request_checksum(request: &mut HttpRequest) {
     request.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
 }

@@ -1,5 +1,6 @@
-//! The HTTP/1.1 clients, over rustls. They use the proxy that the environment names, if any. They trust
-//! the system's certificates, or those in `AWS_CA_BUNDLE` if it is set, as other tools for AWS do.
+//! The HTTP/1.1 clients, over rustls. They use the proxy that the environment names, if any. They
+//! trust the system's certificates, or those in `AWS_CA_BUNDLE` if it is set, as other tools for
+//! AWS do.
 
 use std::net::IpAddr;
 
@@ -84,8 +85,8 @@ impl HttpConnector for ByHost<SharedHttpConnector> {
     }
 }
 
-/// Whether a URL is on this machine, or on a link-local service of AWS such as the metadata service. A
-/// proxy can't reach these, and must not see the credentials in their responses.
+/// Whether a URL is on this machine, or on a link-local service of AWS such as the metadata
+/// service. A proxy can't reach these, and must not see the credentials in their responses.
 fn is_local(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?']).next().unwrap_or(rest);

@@ -18,8 +18,8 @@ pub struct ListedObject {
     pub size: u64,
 }
 
-/// Calls `visit` with each object that a channel would read in an epoch, in the epoch's order. Returns
-/// early if `visit` returns false or a stop is requested.
+/// Calls `visit` with each object that a channel would read in an epoch, in the epoch's order.
+/// Returns early if `visit` returns false or a stop is requested.
 ///
 /// # Errors
 /// The objects can't be listed, or an object in a manifest can't be found.

@@ -1,5 +1,5 @@
-//! Parses manifests, which are objects that list other objects, in the two formats of Amazon SageMaker:
-//! `ManifestFile` and `AugmentedManifestFile`.
+//! Parses manifests, which are objects that list other objects, in the two formats of Amazon
+//! SageMaker: `ManifestFile` and `AugmentedManifestFile`.
 
 use std::collections::HashMap;
 
@@ -56,7 +56,8 @@ pub(super) fn objects(text: &[u8], manifest: &Address) -> Result<Vec<Address>, S
     elements.enumerate().map(address).collect()
 }
 
-/// The entries of an augmented manifest: for each line the values of these attributes, in their order.
+/// The entries of an augmented manifest: for each line the values of these attributes, in their
+/// order.
 pub(super) fn lines<'a>(
     text: &'a Bytes,
     manifest: &'a Address,

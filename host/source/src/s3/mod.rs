@@ -7,8 +7,8 @@
 //! source. `access` and `http` make the SDK's client, which `runtime` shares among channels.
 //! `error` and `retry` classify errors and repeat requests, `checksum` verifies the bytes.
 //!
-//! Requests run on threads of their own. The channel's thread copies bytes from the responses' bodies
-//! into its slot: this is the only copy. Dropping a source aborts its requests.
+//! Requests run on threads of their own. The channel's thread copies bytes from the responses'
+//! bodies into its slot: this is the only copy. Dropping a source aborts its requests.
 
 mod access;
 mod address;

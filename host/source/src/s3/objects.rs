@@ -103,7 +103,8 @@ fn start_prefetch(reader: &Reader, epoch: u32) -> (mpsc::Receiver<PrefetchEvent>
 impl Source for Objects {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         if std::mem::take(&mut self.skip_epoch) {
-            // Requests of the skipped objects are aborted when their task and their parts are dropped.
+            // Requests of the skipped objects are aborted when their task and their parts are
+            // dropped.
             (self.events, self._prefetch) = start_prefetch(&self.reader, self.epoch + 1);
             return Ok(SourceEvent::EpochEnd(self.epoch));
         }
@@ -201,8 +202,8 @@ impl Input for ByContentEncoding {
     }
 }
 
-/// The compression that a `Content-Encoding` names; `None` if it is not supported. `aws-chunked` is not
-/// a compression: some clients leave it in after an upload.
+/// The compression that a `Content-Encoding` names; `None` if it is not supported. `aws-chunked` is
+/// not a compression: some clients leave it in after an upload.
 fn compression(encoding: &str) -> Option<Compression> {
     let mut kind = Compression::None;
     for word in encoding.split(',').map(|word| word.trim().to_ascii_lowercase()) {

@@ -1,5 +1,5 @@
-//! The plan of an epoch: its objects in order, each with its size and state. It is made ahead of the
-//! requests. Only a list that is shuffled is ever in memory as a whole.
+//! The plan of an epoch: its objects in order, each with its size and state. It is made ahead of
+//! the requests. Only a list that is shuffled is ever in memory as a whole.
 
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ impl Plan {
         }
     }
 
-    /// Checks that the tasks ended normally. After a panic the end of their channel would look like the
-    /// end of the list.
+    /// Checks that the tasks ended normally. After a panic the end of their channel would look like
+    /// the end of the list.
     async fn check_tasks(&mut self) -> Result<(), SourceError> {
         for mut task in std::mem::take(&mut self.tasks) {
             (&mut task.0).await.map_err(|error| task_failed(&error))?;

@@ -1,5 +1,5 @@
-//! Starts requests in the order in which their bytes will be read, object by object and epoch by epoch,
-//! as far ahead of the reader as the [`ReadWindow`](super::window::ReadWindow) allows.
+//! Starts requests in the order in which their bytes will be read, object by object and epoch by
+//! epoch, as far ahead of the reader as the [`ReadWindow`](super::window::ReadWindow) allows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::target::Target;
 use super::window::{RequestPermit, Reservation};
 use crate::SourceError;
 
-/// Objects that may wait for their reader. This bounds objects without bytes, which take no room in the
-/// window.
+/// Objects that may wait for their reader. This bounds objects without bytes, which take no room in
+/// the window.
 pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 
 /// What the prefetch task sends to the channel's thread, in order.

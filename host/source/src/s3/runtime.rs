@@ -18,8 +18,8 @@ use super::window::Budget;
 use crate::SourceError;
 use crate::container::memory_limit;
 
-/// Default budget in bytes of what all channels together have fetched and not read: a quarter of this
-/// process's memory limit, at most 256 MiB, because more does not increase throughput.
+/// Default budget in bytes of what all channels together have fetched and not read: a quarter of
+/// this process's memory limit, at most 256 MiB, because more does not increase throughput.
 pub fn default_budget() -> u64 {
     const MAX_BUDGET: u64 = 256 << 20;
     memory_limit().map_or(MAX_BUDGET, |limit| (limit / 4).min(MAX_BUDGET))
@@ -29,14 +29,14 @@ pub fn default_budget() -> u64 {
 pub struct S3Runtime {
     runtime: Option<Runtime>,
     pub(super) budget: Arc<Budget>,
-    /// One client for each kind of access, so that credentials are loaded once. The lock is held only
-    /// for the lookup.
+    /// One client for each kind of access, so that credentials are loaded once. The lock is held
+    /// only for the lookup.
     clients: Mutex<HashMap<Access, Arc<OnceCell<Client>>>>,
 }
 
 impl S3Runtime {
-    /// Starts the threads. `budget` is the number of bytes that all channels together may have fetched
-    /// and not read.
+    /// Starts the threads. `budget` is the number of bytes that all channels together may have
+    /// fetched and not read.
     ///
     /// # Errors
     /// The process can't create a thread or a file descriptor.

@@ -7,11 +7,11 @@ use super::access::Access;
 use super::address::Address;
 use crate::Reading;
 
-/// Default of [`Settings::part_size`] in bytes: small enough for a fast start, large enough to use the
-/// full bandwidth of a connection.
+/// Default of [`Settings::part_size`] in bytes: small enough for a fast start, large enough to use
+/// the full bandwidth of a connection.
 pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
-/// Default of [`Settings::concurrency`]. At [`CONNECTION_RATE`] this is 1.8 GB/s, which is more than
-/// most decoders need.
+/// Default of [`Settings::concurrency`]. At [`CONNECTION_RATE`] this is 1.8 GB/s, which is more
+/// than most decoders need.
 pub const DEFAULT_CONCURRENCY: usize = 20;
 /// Bytes per second that S3 delivers over one connection.
 pub const CONNECTION_RATE: u64 = 90_000_000;
@@ -102,7 +102,7 @@ pub enum OnChange {
     /// The channel ends with an error.
     #[default]
     Fail,
-    /// The new object is read instead, if none of the old one's bytes has been decoded. Otherwise the
-    /// same as `Fail`.
+    /// The new object is read instead, if none of the old one's bytes has been decoded. Otherwise
+    /// the same as `Fail`.
     RestartObject,
 }

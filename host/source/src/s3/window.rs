@@ -1,14 +1,14 @@
 //! Backpressure: the [`ReadWindow`] limits how far a channel's requests run ahead of its reader, in
 //! requests at the same time and in bytes that are requested or fetched but not read yet.
 //!
-//! The window grows only if the reader had to wait and if the window, not the number of requests, held
-//! requests back. A growth is kept only if it shortens the wait per byte: where a few requests use the
-//! full bandwidth, a larger window would only use more memory. It never exceeds the channel's share of
-//! the budget. The number of requests is halved if the server asks for fewer, and grows again one by
-//! one.
+//! The window grows only if the reader had to wait and if the window, not the number of requests,
+//! held requests back. A growth is kept only if it shortens the wait per byte: where a few requests
+//! use the full bandwidth, a larger window would only use more memory. It never exceeds the
+//! channel's share of the budget. The number of requests is halved if the server asks for fewer,
+//! and grows again one by one.
 //!
-//! One lock guards the state. It is held for a few instructions, once for each part and once for each
-//! frame of a body, and no other lock is taken meanwhile.
+//! One lock guards the state. It is held for a few instructions, once for each part and once for
+//! each frame of a body, and no other lock is taken meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,8 +76,8 @@ struct WindowState {
 enum Growth {
     /// No growth is under test. The next one is possible after this number of bytes is read.
     PossibleAfter(u64),
-    /// Growth under test: keep it if the wait per byte, in seconds, is at most `wait`, else go back to
-    /// a window of `back` bytes.
+    /// Growth under test: keep it if the wait per byte, in seconds, is at most `wait`, else go back
+    /// to a window of `back` bytes.
     UnderTest { wait: f64, back: u64 },
 }
 
@@ -177,9 +177,9 @@ impl ReadWindow {
 }
 
 impl WindowState {
-    /// Grows the window or ends a test of a growth, once a whole window has been read since the last
-    /// change. It grows by at most `idle` bytes, which is what the idle requests could fetch, and to at
-    /// most `max_size` bytes. Returns whether the window is larger now.
+    /// Grows the window, or ends the test of a growth. Does nothing before enough bytes are read
+    /// since the last change. The window grows by at most `idle` bytes, which is what the idle
+    /// requests could fetch, and to at most `max_size` bytes. Returns whether it is larger now.
     fn adjust_size(&mut self, idle: u64, max_size: u64) -> bool {
         let bytes_before_change = match self.growth {
             Growth::PossibleAfter(bytes) => bytes,
@@ -214,8 +214,8 @@ impl Drop for ReadWindow {
     }
 }
 
-/// Bytes of a window that are reserved for one part. They are released as they are read, and the rest
-/// when this is dropped.
+/// Bytes of a window that are reserved for one part. They are released as they are read, and the
+/// rest when this is dropped.
 pub(super) struct Reservation {
     window: Arc<ReadWindow>,
     bytes: u64,
