@@ -104,12 +104,13 @@ pub struct ChannelStats {
     calls: [AtomicU64; DECODE_BUCKETS.len() + 1],
     call_nanos: AtomicU64,
     decoder_memory: AtomicU64,
-    current: Mutex<Current>,
+    history: Mutex<EpochHistory>,
 }
 
-/// What changes with each object or epoch.
+/// The current object and the epochs that have ended. It changes only with an object or epoch.
 #[derive(Default)]
-struct Current {
+struct EpochHistory {
+    /// Name of the object that began last.
     object: Option<String>,
     epochs: VecDeque<EpochStats>,
     /// The sum of all epochs that have ended.
@@ -135,8 +136,8 @@ impl ChannelStats {
     /// Counts and times of the current epoch so far.
     pub fn this_epoch(&self) -> StatsSnapshot {
         // Read under the lock: the sum of the ended epochs can't grow meanwhile.
-        let current = self.current();
-        self.snapshot().since(&current.ended)
+        let history = self.history();
+        self.snapshot().since(&history.ended)
     }
 
     /// Decode errors that were skipped, by kind.
@@ -156,12 +157,12 @@ impl ChannelStats {
 
     /// Name of the object that began last.
     pub fn object(&self) -> Option<String> {
-        self.current().object.clone()
+        self.history().object.clone()
     }
 
     /// The epochs that have ended, in order; only the last 1,000 of them.
     pub fn epochs(&self) -> Vec<EpochStats> {
-        self.current().epochs.iter().copied().collect()
+        self.history().epochs.iter().copied().collect()
     }
 
     /// Number of the decoder's calls in each bucket of [`DECODE_BUCKETS`]. The last number counts
@@ -206,24 +207,24 @@ impl ChannelStats {
     pub(super) fn begin_object(&self, epoch: u32, name: &str) {
         self.epoch.store(epoch, Ordering::Relaxed);
         self.objects.fetch_add(1, Ordering::Relaxed);
-        self.current().object = Some(name.to_owned());
+        self.history().object = Some(name.to_owned());
     }
 
     pub(super) fn end_epoch(&self, number: u32, early: bool) -> EpochStats {
         let snapshot = self.snapshot();
-        let mut current = self.current();
-        let epoch = EpochStats { number, early, totals: snapshot.since(&current.ended) };
-        current.ended = snapshot;
-        if current.epochs.len() == MAX_EPOCHS {
-            current.epochs.pop_front();
+        let mut history = self.history();
+        let epoch = EpochStats { number, early, totals: snapshot.since(&history.ended) };
+        history.ended = snapshot;
+        if history.epochs.len() == MAX_EPOCHS {
+            history.epochs.pop_front();
         }
-        current.epochs.push_back(epoch);
+        history.epochs.push_back(epoch);
         self.epoch.store(number + 1, Ordering::Relaxed);
         epoch
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
+    fn history(&self) -> MutexGuard<'_, EpochHistory> {
         // A panic can't leave it half changed.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,8 +16,8 @@ use super::interface::wit::pipemill::decoder::types;
 use super::limits::{Limiter, Limits};
 use super::printable::printable;
 
-/// Bytes that decoder and host read during a call. They are shared, so the host's checks read its
-/// own copy and not the guest's.
+/// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
+/// read its own copy and not the guest's.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Messages that a decoder may log in a stream. The rest is dropped after a notice.

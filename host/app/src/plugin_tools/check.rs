@@ -69,9 +69,9 @@ impl Case {
 
     fn check_pieces(&self, tested: &PluginUnderTest, pieces: &[usize]) -> Result<(), String> {
         for skip in [false, true] {
-            let whole = tested.read(&self.input, &[], skip);
+            let whole = tested.decode(&self.input, &[], skip);
             self.check_run(&whole)?;
-            let split = tested.read(&self.input, pieces, skip);
+            let split = tested.decode(&self.input, pieces, skip);
             self.check_run(&split)?;
             if let Some(difference) = difference(&whole, &split) {
                 let skipping = if skip { ", decode errors skipped" } else { "" };
@@ -86,16 +86,15 @@ impl Case {
 
     fn check_cut(&self, tested: &PluginUnderTest, at: usize) -> Result<CaseOutcome, String> {
         let at = at.min(self.input.len());
-        let whole = tested.read(&self.input, &[], false);
-        let part = tested.read(&self.input[..at].into(), &[], false);
+        let whole = tested.decode(&self.input, &[], false);
+        let part = tested.decode(&self.input[..at].into(), &[], false);
         self.check_run(&part)?;
         let (whole_count, count) = (whole.records.len(), part.records.len());
         let differs = part.records.iter().zip(&whole.records).position(|(a, b)| a != b);
         let first = differs.or((count > whole_count).then_some(whole_count));
         match first {
             None => Ok(CaseOutcome::Holds),
-            // Only the last record may differ, and only without an error: then the cut has ended
-            // it.
+            // Only the last record may differ, and only without an error: then the cut ended it.
             Some(record) if record + 1 == count && part.errors.is_empty() => {
                 Ok(CaseOutcome::LastRecordShortened)
             }

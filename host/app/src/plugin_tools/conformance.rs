@@ -99,7 +99,7 @@ impl Checks<'_> {
     /// The unchanged input: it has no errors, and gives the expected records.
     fn unchanged(&mut self, expected: Option<&Expected>) -> Result<DecodeRun, Box<Finding>> {
         let finding = |broken| Box::new(Finding { tried: "the data as it is", broken, case: None });
-        let whole = self.tested.read(&self.input, &[], false);
+        let whole = self.tested.decode(&self.input, &[], false);
         if let Some(failure) = whole.errors.first() {
             return Err(finding(failure.to_string()));
         }

@@ -47,7 +47,7 @@ pub struct DecodeRun {
 impl PluginUnderTest {
     /// Decodes `input`. It arrives in pieces of these sizes in bytes, and one more piece with the
     /// rest. With `skip`, decode errors are skipped; else the first one ends the run.
-    pub fn read(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
+    pub fn decode(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
         let errors = Arc::new(Mutex::new(Vec::new()));
         let on_error = if skip { OnError::Skip } else { OnError::Fail };
         let mut channel = Channel {
