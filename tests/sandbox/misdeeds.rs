@@ -269,7 +269,7 @@ fn with_skip_a_dead_decoder_goes_on_with_the_next_object() {
     let ended = host.wait().with_code(65);
     for misdeed in ["emit-then-trap", "spin", "alloc"] {
         let passed = |line: &&str| {
-            line.contains("warn: passed over") && line.contains(&format!("`{misdeed}`, epoch"))
+            line.contains("warn: skipped") && line.contains(&format!("`{misdeed}`, epoch"))
         };
         let lines: Vec<_> = ended.stderr.lines().filter(passed).collect();
         assert_eq!(lines.len(), 2, "{misdeed}: one for each object: {lines:#?}");

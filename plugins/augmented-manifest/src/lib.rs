@@ -27,7 +27,7 @@ impl Decoder for AugmentedManifest {
         let attributes = OptionSpec::string(
             "attributes",
             None,
-            "the channel's AttributeNames, in their order, comma between them",
+            "the channel's AttributeNames, in their order, with commas between them",
         );
         vec![attributes, Framing::option()]
     }

@@ -47,35 +47,36 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "emit",
             &["fields", "row", "dense"],
             "fields",
-            "what a row becomes: a field a column; its bytes as one field `row`; its columns as one \
-             field `x` of float32",
+            "the record of a row: one field per column; its bytes as one field `row`; its columns as \
+             one field `x` of float32",
         ),
         flag("header", false, "the first row names the columns and is no record"),
         flag(
             "drop_repeated_header",
             false,
-            "drop later rows equal to the header, as where objects are concatenated",
+            "drop later rows that are equal to the header, as in concatenated files",
         ),
         text(
             "names",
             None,
-            "names of the columns, comma between them; else the header's, or f0, f1, …",
+            "names of the columns, with commas between them; default: the header's, or f0, f1, …",
         ),
         text(
             "columns",
             None,
-            "the columns to emit, in this order: names or numbers from 0, comma between them; else all",
+            "the columns to emit, in this order: names or numbers from 0, with commas between them; \
+             default: all",
         ),
         text(
             "types",
             Some("bytes"),
-            "bytes, utf8, int32, int64, float32 or float64 for all columns, or as in \
-             \"float32,id:int64\" for one",
+            "bytes, utf8, int32, int64, float32 or float64 for all columns, or for one, as in \
+             \"float32,id:int64\"",
         ),
         text(
             "label",
             None,
-            "with emit = \"dense\": this column becomes the field `y`, apart from `x`",
+            "with emit = \"dense\": this column becomes the field `y` and is not in `x`",
         ),
         choice(
             "empty",
@@ -84,16 +85,12 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "with emit = \"dense\": whether an empty field is an error or NaN",
         ),
         flag("flexible", false, "take rows with fewer or more fields than the first"),
-        text("delimiter", Some(","), "what stands between fields: a byte, or \"tab\""),
-        text(
-            "quote",
-            Some("\""),
-            "what stands around fields that hold delimiters: a byte, or \"none\"",
-        ),
-        flag("double_quote", true, "two quotes in a quoted field stand for one"),
-        text("escape", Some("none"), "what makes the next byte plain text: a byte, or \"none\""),
-        text("comment", Some("none"), "what starts a line that is no row: a byte, or \"none\""),
-        flag("lone_cr", false, "a CR without LF ends a row, too"),
+        text("delimiter", Some(","), "separates fields: a byte, or \"tab\""),
+        text("quote", Some("\""), "encloses fields that contain delimiters: a byte, or \"none\""),
+        flag("double_quote", true, "two quotes in a quoted field mean one"),
+        text("escape", Some("none"), "makes the next byte text: a byte, or \"none\""),
+        text("comment", Some("none"), "starts a line that is no row: a byte, or \"none\""),
+        flag("lone_cr", false, "a CR without LF also ends a row"),
     ]
 }
 

@@ -28,17 +28,17 @@ pipemill_plugin::export!(Fixed);
 impl Decoder for Fixed {
     fn options() -> Vec<OptionSpec> {
         vec![
-            OptionSpec::int("size", None, "bytes of a record; needed where no type tells it"),
-            OptionSpec::int("header", Some("0"), "bytes to pass over at the start of each object"),
+            OptionSpec::int("size", None, "bytes of a record; required if the types don't give it"),
+            OptionSpec::int("header", Some("0"), "bytes to skip at the start of each object"),
             OptionSpec::string(
                 "type",
                 None,
-                "type of the field `data`: bytes, int32, int64, float32 or float64; bytes if not set",
+                "type of the field `data`: bytes, int32, int64, float32 or float64; default: bytes",
             ),
             OptionSpec::string(
                 "shape",
                 None,
-                "how many numbers `data` is made of, as in \"28,28\"; one if not set",
+                "shape of the field `data`, as in \"28,28\"; default: one number",
             ),
             OptionSpec::string(
                 "fields",

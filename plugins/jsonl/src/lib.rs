@@ -58,13 +58,14 @@ impl Decoder for Jsonl {
             OptionSpec::string(
                 "fields",
                 None,
-                "what to take of a line, by JSON pointer: \
-                 \"id=/meta/id:int64,/text:utf8,vec=/emb:float32[128],/tag:utf8?\"; else all, as `line`",
+                "values to take from a line, by JSON pointer: \
+                 \"id=/meta/id:int64,/text:utf8,vec=/emb:float32[128],/tag:utf8?\"; default: the \
+                 whole line, as `line`",
             ),
             OptionSpec::bool(
                 "validate",
                 true,
-                "lines must be JSON; with `fields` they always must",
+                "lines must be JSON; with `fields` they always must be",
             ),
         ]
     }

@@ -55,10 +55,9 @@ impl Decoder for LengthPrefixed {
                 "prefix",
                 &KINDS.map(|(kind, _)| kind),
                 "u32le",
-                "what the length before a record is: its bits and the order of its bytes, or a varint \
-                 as protobuf writes it",
+                "how a length is encoded: its bits and byte order, or a varint, as in protobuf",
             ),
-            OptionSpec::bool("includes_prefix", false, "lengths count their own bytes, too"),
+            OptionSpec::bool("includes_prefix", false, "lengths include their own bytes"),
         ]
     }
 

@@ -26,7 +26,7 @@ impl Decoder for Lines {
     fn options() -> Vec<OptionSpec> {
         vec![
             OptionSpec::bool("strip_cr", true, "take CR LF for the end of a line, as well as LF"),
-            OptionSpec::bool("skip_blank", false, "pass over lines without a byte"),
+            OptionSpec::bool("skip_blank", false, "skip empty lines"),
             OptionSpec::bool("utf8", false, "make the field text: lines must be UTF-8"),
         ]
     }

@@ -56,19 +56,18 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "features",
             Some(DEFAULT_KEY),
             "keys of the features, as in \"values:float32[784], w=weight:float32?\"; types and \
-             shapes that are not said are learned from the first record",
+             shapes that are not given are learned from the first record",
         ),
         OptionSpec::string(
             "label",
             None,
-            "keys of the labels, likewise; else `values`, if the first record has it",
+            "keys of the labels, as for features; default: `values`, if the first record has it",
         ),
         OptionSpec::choice(
             "sparse",
             &["fields", "dense"],
             "fields",
-            "what a sparse tensor becomes: fields of its keys, values and shape; or one field with \
-             its zeros",
+            "the fields of a sparse tensor: its keys, values and shape; or one array with its zeros",
         ),
         OptionSpec::bool("uid", false, "a field `uid`: the record's uid, absent if it has none"),
         OptionSpec::bool(

@@ -60,7 +60,7 @@ impl Decoder for WebDataset {
                 "fields",
                 None,
                 "the members of a sample to emit, by their extensions: \"jpg;png,cls:utf8,json?\"; \
-                 needed",
+                 required",
             ),
             OptionSpec::bool("key", true, "emit the sample's key as the field `__key__`"),
         ]

@@ -71,7 +71,13 @@ fn a_pipe_that_does_not_appear_is_named() {
     let config = format!("fail_grace = '0ms'\n{config}");
     let ended = Host::start(&pipemill!(), &place, &config).wait().with_code(66);
     let object = place.text("train_0");
-    ended.says(&[&object, "did not appear within 300ms", "test_0", "Pipe mode", "raise `wait`"]);
+    ended.says(&[
+        &object,
+        "did not appear within 300ms",
+        "test_0",
+        "Pipe mode",
+        "raise `open_timeout`",
+    ]);
 }
 
 #[test]
@@ -104,7 +110,7 @@ fn a_silent_writer_is_an_error_after_its_timeout() {
     let report = read.report();
     assert_eq!(report.kind, ErrorKind::Source);
     assert!(report.message.contains("no byte came for 200ms"), "{}", report.message);
-    assert!(report.message.contains("raise `idle`"), "{}", report.message);
+    assert!(report.message.contains("raise `idle_timeout`"), "{}", report.message);
     assert_eq!(read.records, [b"something"]);
     drop(reader);
     host.wait().with_code(65);

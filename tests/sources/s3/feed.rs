@@ -109,7 +109,7 @@ fn feed_refuses_mangled_configurations() {
     )
     .says(&["ShardedByS3Key", "shard = { index = N, count = N }"]);
     let fifo = "[[channel]]\nname = \"train\"\nsource = { fifo = \"x\" }\n";
-    feed(fifo, r#"{"train": {"TrainingInputMode": "Pipe"}}"#).says(&["not from a pipe"]);
+    feed(fifo, r#"{"train": {"TrainingInputMode": "Pipe"}}"#).says(&["not from a FIFO"]);
     feed("[[channel]]\nname = \"train\"\n", "{}").says(&["source: missing"]);
 }
 

@@ -54,7 +54,7 @@ impl Framing {
             &["dmlc", "concat"],
             "dmlc",
             "how the parts of a record are joined: with the magic between them (dmlc, MXNet) \
-             or plainly (concat: MLIO, PipeModeDataset)",
+             or without it (concat: MLIO, PipeModeDataset)",
         )
     }
 
