@@ -133,7 +133,7 @@ impl Cache {
 fn file_name(engine: &wasmtime::Engine, digest: &Digest) -> String {
     let mut settings = SettingsHasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut settings);
-    format!("{digest}-{}.code", &hex::encode(&settings.0.finalize())[..16])
+    format!("{digest}-{}.code", &hex::encode(settings.0.finalize())[..16])
 }
 
 /// Hashes with SHA-256, so that the same settings have the same hash in every process.

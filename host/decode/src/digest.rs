@@ -19,7 +19,7 @@ impl Digest {
 /// 64 lower-case hexadecimal digits, as `sha256sum` prints them.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(&self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 

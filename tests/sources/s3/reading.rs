@@ -8,7 +8,7 @@ use pipemill_source::Stop;
 use pipemill_source::s3::{Access, Objects, S3Runtime, Selection, Settings};
 use pipemill_source::{Object, ReadOutcome, Reading, Source, SourceError, SourceEvent};
 use pipemill_tests::PATIENCE;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 /// The bucket of all tests.
 pub const BUCKET: &str = "bucket";
@@ -17,13 +17,13 @@ pub const BUDGET: u64 = 4 << 20;
 
 /// A server with a folder of its own that asks for no signatures.
 pub struct Bucket {
-    pub place: Place,
+    pub place: TestDir,
     pub server: S3s,
 }
 
 impl Bucket {
     pub fn new() -> Self {
-        let place = Place::new();
+        let place = TestDir::new();
         let server = S3s::start_open(&place.make_folder("s3"));
         server.make_bucket(BUCKET);
         Self { place, server }
