@@ -9,7 +9,7 @@ pub struct Builtin {
     pub about: &'static str,
     /// The core module, as WebAssembly.
     pub wasm: &'static [u8],
-    /// Machine code for `wasm`, made by [`precompile`](super::precompile). If it is empty, the
+    /// Machine code for `wasm`, made by [`Precompiler`](super::Precompiler). If it is empty, the
     /// decoder is compiled on first use.
     pub code: &'static [u8],
 }

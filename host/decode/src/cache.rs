@@ -131,9 +131,14 @@ impl Cache {
 
 /// The name of the file for this plugin and an engine of these settings.
 fn file_name(engine: &wasmtime::Engine, digest: &Digest) -> String {
+    format!("{digest}-{}.code", compatibility(engine))
+}
+
+/// A name for all that decides whether code fits an engine: 16 hexadecimal digits.
+pub(super) fn compatibility(engine: &wasmtime::Engine) -> String {
     let mut settings = SettingsHasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut settings);
-    format!("{digest}-{}.code", &hex::encode(settings.0.finalize())[..16])
+    hex::encode(&settings.0.finalize()[..8])
 }
 
 /// Hashes with SHA-256, so that the same settings have the same hash in every process.

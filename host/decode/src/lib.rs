@@ -24,6 +24,7 @@ mod interface;
 mod limits;
 mod load;
 mod plugin;
+mod precompiler;
 mod printable;
 mod settings;
 mod store;
@@ -38,8 +39,9 @@ pub use engine::{Engine, PLUGIN_PATH};
 pub use host_state::Bytes;
 pub use interface::{INTERFACE, INTERFACE_VERSION};
 pub use limits::Limits;
-pub use load::{PluginError, is_loadable, precompile, wrap};
+pub use load::{PluginError, wrap};
 pub use plugin::{OptionSpec, Plugin};
+pub use precompiler::Precompiler;
 pub use printable::printable;
 pub use stream::{DecodeOutcome, Resume, Stream};
 /// Why the engine can't be started.

@@ -14,7 +14,6 @@ use super::digest::Digest;
 use super::engine::Engine;
 use super::plugin::Plugin;
 use super::printable::printable;
-use super::settings::settings;
 
 /// Why a plugin can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -166,13 +165,6 @@ fn load_precompiled(engine: &Engine, builtin: &Builtin) -> Option<Component> {
     loaded.inspect_err(|error| log::debug!("{name} is compiled at start: {error:#}")).ok()
 }
 
-/// Whether this engine can load `code`, which must come from [`precompile`].
-pub fn is_loadable(engine: &Engine, code: &[u8]) -> bool {
-    // SAFETY: the caller says that `precompile` made the code, and it is not run here. The engine
-    // checks that its version, its settings and this processor fit it.
-    unsafe { Component::deserialize(&engine.engine, code) }.is_ok()
-}
-
 /// Loads the component from the cache, or compiles it and writes it to the cache.
 fn cached_or_compiled(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component, String> {
     if let Some(cache) = &engine.cache
@@ -194,7 +186,7 @@ fn cached_or_compiled(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<C
 }
 
 /// The component in a file's bytes. A core module is wrapped.
-fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+pub(super) fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if !wasm.starts_with(MAGIC) {
         let found: Vec<_> = wasm.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         return Err(format!(
@@ -214,42 +206,6 @@ fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
 }
 
 /// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
-#[cfg(target_arch = "x86_64")]
-const X86_64_V3: [&str; 11] = [
-    "has_sse3",
-    "has_ssse3",
-    "has_sse41",
-    "has_sse42",
-    "has_popcnt",
-    "has_avx",
-    "has_avx2",
-    "has_fma",
-    "has_bmi1",
-    "has_bmi2",
-    "has_lzcnt",
-];
-
-/// Compiles a plugin to machine code that can be embedded in a binary. On x86-64 it runs on any
-/// machine with x86-64-v3; on other architectures, on machines with the features of this one.
-///
-/// # Errors
-/// The bytes are no plugin, or can't be compiled.
-pub fn precompile(wasm: &[u8]) -> Result<Vec<u8>, String> {
-    let mut settings = settings();
-    #[cfg(target_arch = "x86_64")]
-    {
-        // With an explicit target, the compiler uses only the features that are enabled explicitly.
-        settings.target("x86_64-unknown-linux-gnu").map_err(|why| format!("{why:#}"))?;
-        for feature in X86_64_V3 {
-            // SAFETY: an engine on a machine without the feature refuses to load the code.
-            unsafe { settings.cranelift_flag_enable(feature) };
-        }
-    }
-    let engine = wasmtime::Engine::new(&settings).map_err(|why| format!("{why:#}"))?;
-    let component = as_component(wasm)?;
-    engine.precompile_component(&component).map_err(|why| format!("{why:#}"))
-}
-
 /// Makes a component of a core module. The module must describe the interface that it implements in
 /// a custom section, as the SDK does.
 ///

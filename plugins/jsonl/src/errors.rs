@@ -6,7 +6,7 @@ use pipemill_parsing::field_spec::{display_type, type_name};
 use pipemill_plugin::{DecodeError, Resume};
 
 use crate::convert::{FieldError, WantedField};
-use crate::parser::SyntaxError;
+use crate::syntax_error::SyntaxError;
 
 /// How many bytes of the input a message shows.
 const MAX_SHOWN: usize = 24;

@@ -13,6 +13,7 @@ mod convert;
 mod errors;
 mod fields;
 mod parser;
+mod syntax_error;
 mod text;
 mod tree;
 

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::syntax_error::SyntaxError;
 use crate::text;
 use crate::tree::{NO_NODE, PointerTree};
 
@@ -43,15 +44,6 @@ impl Value {
     pub(crate) fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
-}
-
-/// The text is not JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SyntaxError {
-    /// Where in the chunk the unexpected bytes start.
-    pub(crate) at: usize,
-    /// What was expected there.
-    pub(crate) expected: &'static str,
 }
 
 type ParseResult<T> = Result<T, SyntaxError>;

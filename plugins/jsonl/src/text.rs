@@ -1,6 +1,6 @@
 //! JSON strings: finding their end, checking them, and removing their escapes.
 
-use crate::parser::SyntaxError;
+use crate::syntax_error::SyntaxError;
 
 /// Checks the string whose opening quote is at `start`: it must be UTF-8 without control
 /// characters, with valid escapes. Returns the place after the closing quote, and whether there are

@@ -5,9 +5,8 @@ use pipemill_parsing::field_spec::{display_type, type_name};
 use pipemill_parsing::protobuf::{MessageReader, WireError, read_map_entry};
 use pipemill_plugin::Scalar;
 
-use crate::emit::RecordBytes;
-use crate::layout::ColumnForm;
-use crate::record::Record;
+use crate::column_form::ColumnForm;
+use crate::record::{Record, RecordBytes};
 use crate::settings::Column;
 use crate::tensor::Tensor;
 

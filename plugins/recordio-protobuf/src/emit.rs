@@ -12,22 +12,12 @@ use pipemill_parsing::field_spec::shape_accepts;
 use pipemill_parsing::protobuf::{append_varints, count_varints, each_varint};
 use pipemill_plugin::{Records, Scalar};
 
+use crate::column_form::ColumnForm;
 use crate::describe::{self, Refused};
-use crate::layout::{ColumnForm, Layout};
-use crate::record::Record;
+use crate::layout::Layout;
+use crate::record::{Record, RecordBytes};
 use crate::settings::{Column, Settings};
 use crate::tensor::Tensor;
-
-/// The bytes that a record was parsed from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RecordBytes<'a> {
-    pub(crate) bytes: &'a [u8],
-    /// Where the record starts in `bytes`.
-    pub(crate) base: usize,
-    /// Whether `bytes` are the chunk, so that fields can be spans of it. Else they are joined
-    /// parts.
-    pub(crate) in_chunk: bool,
-}
 
 /// Emits the fields of a record, but not its end.
 #[inline]

@@ -3,6 +3,7 @@
 use pipemill_parsing::field_spec::FieldType;
 use pipemill_plugin::{Field, Scalar};
 
+use crate::column_form::ColumnForm;
 use crate::describe::{self, Refused};
 use crate::record::Record;
 use crate::settings::{Column, Settings};
@@ -12,19 +13,6 @@ use crate::tensor::Tensor;
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) forms: Vec<ColumnForm>,
-}
-
-/// The fields that a column becomes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ColumnForm {
-    /// No field: the column is only a default, and the first record lacks it.
-    Nothing,
-    /// One field: the one value of bytes.
-    Bytes,
-    /// One field: all elements of a tensor, with this shape.
-    Dense(Scalar, Vec<u32>),
-    /// Three fields: keys, values and shape of a sparse tensor.
-    Sparse(Scalar),
 }
 
 impl Layout {

@@ -6,6 +6,7 @@
 //! for the rest of the object: a record of another type or shape is an error, because a schema
 //! never changes.
 
+mod column_form;
 mod describe;
 mod emit;
 mod layout;
@@ -17,13 +18,13 @@ mod tensor;
 use std::ops::Range;
 
 use describe::Refused;
-use emit::RecordBytes;
 use layout::Layout;
 use pipemill_parsing::framing::recordio::{Framing, NextRecord};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 use record::Record;
+use record::RecordBytes;
 use settings::Settings;
 
 /// The `recordio-protobuf` decoder.

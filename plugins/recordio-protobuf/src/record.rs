@@ -11,6 +11,17 @@ use crate::settings::Settings;
 use crate::template_cache::TemplateCache;
 use crate::tensor::Tensor;
 
+/// The bytes that a record was parsed from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordBytes<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Where the record starts in `bytes`.
+    pub(crate) base: usize,
+    /// Whether `bytes` are the chunk, so that fields can be spans of it. Else they are joined
+    /// parts.
+    pub(crate) in_chunk: bool,
+}
+
 /// The record that was parsed last. One value serves all records, so that its memory is reused.
 /// Ranges count in the bytes that the record was parsed from.
 #[derive(Debug)]

@@ -8,8 +8,6 @@ use log::kv::{Error, Key, Source, Value, VisitSource, VisitValue};
 use serde::Serializer as _;
 use serde::ser::SerializeMap;
 
-use super::log::word;
-
 /// The object on one line, with a newline at its end.
 pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> String {
     let object = || {
@@ -18,7 +16,7 @@ pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> 
         let mut map = serializer.serialize_map(None)?;
         let now = humantime::format_rfc3339_millis(SystemTime::now());
         map.serialize_entry("time", &now.to_string())?;
-        map.serialize_entry("level", word(level))?;
+        map.serialize_entry("level", level_word(level))?;
         map.serialize_entry("message", &message.to_string())?;
         // Fails if a field has no JSON form: then it is left out. All types that are logged have
         // one.
@@ -28,6 +26,17 @@ pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> 
     };
     // Writing text and numbers to memory can't fail.
     object().unwrap_or_default() + "\n"
+}
+
+/// The name of a level, in the log of either form.
+pub(super) fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
 }
 
 /// Writes fields as JSON's own types.

@@ -108,7 +108,7 @@ impl Log for StderrLog {
                 Some(Format::Json) => {
                     json::line(record.level(), record.args(), record.key_values())
                 }
-                _ => format!("pipemill: {}: {}\n", word(record.level()), record.args()),
+                _ => format!("pipemill: {}: {}\n", json::level_word(record.level()), record.args()),
             });
         }
     }
@@ -139,16 +139,6 @@ pub(super) fn tells_people() -> bool {
 pub(super) fn stay_above(bars: MultiProgress) {
     // A process has only one progress display.
     let _ = PROGRESS_BARS.set(bars);
-}
-
-pub(super) fn word(level: Level) -> &'static str {
-    match level {
-        Level::Error => "error",
-        Level::Warn => "warn",
-        Level::Info => "info",
-        Level::Debug => "debug",
-        Level::Trace => "trace",
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
-use pipemill_decode::{CACHE, Cache, Engine, Plugin, is_loadable, precompile};
+use pipemill_decode::{CACHE, Cache, Engine, Plugin, Precompiler};
 
 use super::exit;
 use crate::cli::config;
@@ -63,19 +63,23 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
         exit::because(exit::SYSTEM, format!("{} can't be written: {why}", path.display()))
     };
     fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
+    let compiler = Precompiler::new().map_err(|why| exit::because(exit::SYSTEM, why))?;
+    let version = folder.join("compiler");
+    let is_current = fs::read(&version).is_ok_and(|found| found == compiler.version().as_bytes());
     for builtin in engine.builtins() {
         let source = folder.join(format!("{}.wasm", builtin.name));
         let code = folder.join(format!("{}.code", builtin.name));
-        let is_there = fs::read(&source).is_ok_and(|source| source == builtin.wasm);
-        if is_there && fs::read(&code).is_ok_and(|code| is_loadable(engine, &code)) {
+        if is_current && fs::read(&source).is_ok_and(|source| source == builtin.wasm) {
             continue;
         }
-        let compiled = precompile(builtin.wasm)
+        let compiled = compiler
+            .compile(builtin.wasm)
             .map_err(|why| exit::because(exit::DATA, format!("{}: {why}", builtin.name)))?;
         fs::write(&code, compiled).map_err(|why| failed(&code, why))?;
         // Written last, because the pair is complete when this file exists.
         fs::write(&source, builtin.wasm).map_err(|why| failed(&source, why))?;
         println!("{}: compiled, in {}", builtin.name, folder.display());
     }
+    fs::write(&version, compiler.version()).map_err(|why| failed(&version, why))?;
     Ok(ExitCode::SUCCESS)
 }
