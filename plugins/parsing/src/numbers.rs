@@ -3,7 +3,7 @@
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** Most numbers in files are short plain decimals, as `-12.345`. [`plain`] reads one
+//! **The idea.** Most numbers in files are short plain decimals, as `-12.345`. `plain` reads one
 //! from the 16 bytes that end where it ends, with arithmetic on two `u64`s (SWAR) and two table
 //! lookups: clear the bytes before the number, find the dot, close its gap, convert eight digits at
 //! a time, divide by a power of ten. Everything else is left to Rust's `parse`.
