@@ -42,7 +42,7 @@ fn embeddings() -> Vec<u8> {
 fn main() {
     let text = documents();
     println!("lines of {} bytes", text.len() / text.iter().filter(|byte| **byte == b'\n').count());
-    print_speed::<Jsonl>("line, not looked at", &[("validate", "false")], &text);
+    print_speed::<Jsonl>("line, not checked", &[("validate", "false")], &text);
     print_speed::<Jsonl>("line, validated", &[], &text);
     print_speed::<Jsonl>(
         "three fields",

@@ -6,7 +6,7 @@ use std::ops::Range;
 use pipemill_parsing::numbers::Number;
 use pipemill_plugin::{Field, Records, Scalar};
 
-use crate::parser::{Value, ValueKind};
+use crate::parser::{JsonValue, ValueKind};
 use crate::text::unescape;
 
 /// A field that the operator wants.
@@ -50,7 +50,7 @@ impl WantedField {
     pub(crate) fn emit(
         &self,
         chunk: &[u8],
-        value: Option<Value>,
+        value: Option<JsonValue>,
         out: &mut Records,
     ) -> Result<(), FieldError> {
         let Some(value) = value else { return self.absent(FieldError::Missing, out) };

@@ -7,7 +7,7 @@ use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::convert::WantedField;
 use crate::errors;
-use crate::parser::{Value, parse};
+use crate::parser::{JsonValue, parse};
 use crate::tree::{PointerTree, pointer_keys};
 
 const FIELDS: SpecOption = SpecOption {
@@ -31,7 +31,7 @@ pub(crate) struct Fields {
     wanted: Vec<WantedField>,
     tree: PointerTree,
     /// The value of each node of the tree, in the line that was checked last.
-    found: Vec<Option<Value>>,
+    found: Vec<Option<JsonValue>>,
 }
 
 impl Fields {

@@ -33,13 +33,13 @@ pub(crate) enum ValueKind {
 
 /// A value, and where it is in the chunk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Value {
+pub(crate) struct JsonValue {
     pub(crate) kind: ValueKind,
     start: u32,
     end: u32,
 }
 
-impl Value {
+impl JsonValue {
     /// The bytes of the value.
     pub(crate) fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
@@ -55,7 +55,7 @@ struct Parser<'a> {
     at: usize,
     tree: &'a PointerTree,
     /// The value of each node of the tree.
-    found: &'a mut [Option<Value>],
+    found: &'a mut [Option<JsonValue>],
 }
 
 /// Parses the JSON text in this range of the chunk, and sets `found` for each node of the tree.
@@ -63,7 +63,7 @@ pub(crate) fn parse(
     chunk: &[u8],
     range: Range<usize>,
     tree: &PointerTree,
-    found: &mut [Option<Value>],
+    found: &mut [Option<JsonValue>],
 ) -> ParseResult<()> {
     found.fill(None);
     let mut parser = Parser { text: &chunk[..range.end], at: range.start, tree, found };
@@ -117,7 +117,7 @@ impl Parser<'_> {
             _ => return self.error("a value"),
         };
         if let Some(place) = self.found.get_mut(node) {
-            *place = Some(Value { kind, start: start as u32, end: self.at as u32 });
+            *place = Some(JsonValue { kind, start: start as u32, end: self.at as u32 });
         }
         Ok(())
     }

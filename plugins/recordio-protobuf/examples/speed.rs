@@ -9,7 +9,7 @@ use pipemill_recordio_protobuf::RecordIoProtobuf;
 
 /// The tensors of the features.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum TensorKind {
     Float32,
     Float64,
     Int32,
@@ -22,13 +22,13 @@ fn entry(map: u64, case: u64, tensor: &[u8]) -> Vec<u8> {
 }
 
 /// A chunk of about 4 MiB with records of `size` numbers and a label of float32.
-fn chunk(kind: Kind, size: u64) -> Vec<u8> {
+fn chunk(kind: TensorKind, size: u64) -> Vec<u8> {
     let keys = || field(2, &varints((0..size).map(|n| n * 20)));
     let features = match kind {
-        Kind::Float32 => entry(1, 2, &field(1, &vec![1; size as usize * 4])),
-        Kind::Float64 => entry(1, 3, &field(1, &vec![1; size as usize * 8])),
-        Kind::Int32 => entry(1, 7, &field(1, &varints((0..size).map(|n| n * n % 1000)))),
-        Kind::Sparse => {
+        TensorKind::Float32 => entry(1, 2, &field(1, &vec![1; size as usize * 4])),
+        TensorKind::Float64 => entry(1, 3, &field(1, &vec![1; size as usize * 8])),
+        TensorKind::Int32 => entry(1, 7, &field(1, &varints((0..size).map(|n| n * n % 1000)))),
+        TensorKind::Sparse => {
             let shape = field(3, &varints([size * 20]));
             entry(1, 2, &[field(1, &vec![1; size as usize * 4]), keys(), shape].concat())
         }
@@ -47,7 +47,7 @@ fn main() {
         print_speed::<RecordIoProtobuf>(&path.to_string_lossy(), &[], &file);
         return;
     }
-    for kind in [Kind::Float32, Kind::Float64, Kind::Int32, Kind::Sparse] {
+    for kind in [TensorKind::Float32, TensorKind::Float64, TensorKind::Int32, TensorKind::Sparse] {
         for size in [10, 100, 784, 150_528] {
             let what = format!("{:<8} {size:>6} numbers", format!("{kind:?}"));
             print_speed::<RecordIoProtobuf>(&what, &[], &chunk(kind, size));

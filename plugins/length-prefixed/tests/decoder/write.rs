@@ -5,14 +5,14 @@ use pipemill_parsing::testing::varints;
 /// An encoding of lengths: the value of the option `prefix`, and whether they count their own
 /// bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind {
+pub struct Encoding {
     pub prefix: &'static str,
     pub includes: bool,
 }
 
 pub const PREFIXES: [&str; 7] = ["u16le", "u16be", "u32le", "u32be", "u64le", "u64be", "varint"];
 
-impl Kind {
+impl Encoding {
     pub fn options(self) -> [(&'static str, &'static str); 2] {
         let includes = if self.includes { "true" } else { "false" };
         [("prefix", self.prefix), ("includes_prefix", includes)]

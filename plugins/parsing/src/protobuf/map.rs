@@ -16,7 +16,7 @@ pub struct MessageMap {
     /// The indexes of the keys, sorted by the bytes of the keys.
     sorted: Vec<usize>,
     /// The value of each key.
-    values: Vec<Value>,
+    values: Vec<MapValue>,
     /// The value of the entry that is being read.
     value: Pieces,
     /// For each entry of the previous map, the index of its key: a guess for the next map, because
@@ -27,7 +27,7 @@ pub struct MessageMap {
 }
 
 #[derive(Debug, Default)]
-struct Value {
+struct MapValue {
     found: bool,
     message: Pieces,
 }
@@ -38,7 +38,7 @@ impl MessageMap {
         let keys: Vec<_> = keys.map(|key| key.as_bytes().to_vec()).collect();
         let mut sorted: Vec<_> = (0..keys.len()).collect();
         sorted.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
-        let values = keys.iter().map(|_| Value::default()).collect();
+        let values = keys.iter().map(|_| MapValue::default()).collect();
         let (value, previous_order) = (Pieces::default(), Vec::new());
         Self { keys, sorted, values, value, previous_order, entries: 0 }
     }
