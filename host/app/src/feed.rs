@@ -15,7 +15,7 @@ use nix::unistd::mkfifo;
 use pipemill_source::{Object, ReadOutcome, Source, SourceError, SourceEvent, Stop};
 
 use crate::telemetry::log::above;
-use crate::telemetry::progress::Look;
+use crate::telemetry::progress::ProgressSnapshot;
 
 /// Bytes that are read and written at once: the largest usual capacity of a pipe.
 const BUFFER_SIZE: usize = 1 << 20;
@@ -46,10 +46,10 @@ struct ProgressState {
 
 impl FeedProgress {
     /// A line for the terminal; `None` after the end of the channel.
-    pub fn line(&self) -> Option<Look> {
+    pub fn line(&self) -> Option<ProgressSnapshot> {
         let state = self.lock();
         let at = state.object.clone().unwrap_or_else(|| "waiting for a reader".to_owned());
-        let line = Look { epoch: state.epoch, bytes: state.bytes, records: None, at: Some(at) };
+        let line = ProgressSnapshot { epoch: state.epoch, bytes: state.bytes, records: None, at: Some(at) };
         (!state.has_ended).then_some(line)
     }
 

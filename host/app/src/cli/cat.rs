@@ -17,7 +17,7 @@ use pipemill_source::{Compression, Paths, Reading, Stop};
 use super::print::{Output, Printer};
 use super::{engine, exit, load, s3};
 use crate::config::parse_size;
-use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
+use crate::telemetry::progress::{ProgressSnapshot, Progress, ShownChannel, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
 ///
@@ -143,10 +143,10 @@ fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
     // If the records go to the terminal, no progress is shown: it would disturb them.
     let progress = (is_watched() && !stdout().is_terminal()).then(|| {
         let (total, stats) = (channel.source.total_size(), stats.clone());
-        Progress::of(vec![Shown {
+        Progress::of(vec![ShownChannel {
             name: None,
             total,
-            look: Box::new(move || Some(Look::at(&stats))),
+            snapshot: Box::new(move || Some(ProgressSnapshot::of(&stats))),
         }])
     });
     let outcome = channel.run(&mut printer, &stats);

@@ -16,7 +16,7 @@ use crate::config::{Config, Source};
 use crate::factory::Sources;
 use crate::feed::{self, Channel, FeedError};
 use crate::sagemaker::{InputChannel, InputMode, input_data_config};
-use crate::telemetry::progress::{Progress, Shown, is_watched};
+use crate::telemetry::progress::{Progress, ShownChannel, is_watched};
 
 /// Feed files or objects in S3 through FIFOs, one for each epoch, as SageMaker's Pipe-mode agent
 /// does.
@@ -103,8 +103,8 @@ fn run(args: &Args) -> Result<(), ExitCode> {
 fn progress(channels: &mut [Channel]) -> Progress {
     let shown = |channel: &mut Channel| {
         let (total, progress) = (channel.source.total_size(), channel.progress.clone());
-        let look = Box::new(move || progress.line());
-        Shown { name: Some(channel.name.clone()), total, look }
+        let snapshot = Box::new(move || progress.line());
+        ShownChannel { name: Some(channel.name.clone()), total, snapshot }
     };
     Progress::of(channels.iter_mut().map(shown).collect())
 }

@@ -29,7 +29,7 @@ use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText};
 use pipemill_source::Stop;
 
 use crate::config::{Config, Source};
-use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
+use crate::telemetry::progress::{ProgressSnapshot, Progress, ShownChannel, is_watched};
 use crate::telemetry::status::Status;
 use crate::telemetry::{
     ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer,
@@ -213,8 +213,8 @@ fn progress(channels: &mut [PreparedChannel]) -> Progress {
         let (total, handle) = (prepared.channel.source.total_size(), prepared.handle.clone());
         let name = Some(handle.name.clone());
         let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
-        let look = move || is_running(&handle).then(|| Look::at(&handle.stats));
-        Shown { name, total, look: Box::new(look) }
+        let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of(&handle.stats));
+        ShownChannel { name, total, snapshot: Box::new(snapshot) }
     };
     Progress::of(channels.iter_mut().map(shown).collect())
 }

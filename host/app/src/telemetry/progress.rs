@@ -22,17 +22,17 @@ const KNOWN_SIZE: &str = "{prefix}[{bar:20}] {binary_bytes}/{binary_total_bytes}
                           {binary_bytes_per_sec} eta {eta} {wide_msg}";
 
 /// A channel to show.
-pub struct Shown {
+pub struct ShownChannel {
     /// Its name, if there may be several channels. The line begins with it.
     pub name: Option<String>,
     /// The number of bytes of each epoch, as far as it is known.
     pub total: TotalSize,
     /// How far the channel is; `None` at its end.
-    pub look: Box<dyn Fn() -> Option<Look> + Send>,
+    pub snapshot: Box<dyn Fn() -> Option<ProgressSnapshot> + Send>,
 }
 
 /// How far a channel is.
-pub struct Look {
+pub struct ProgressSnapshot {
     /// Number of the epoch, from 0.
     pub epoch: u32,
     /// Inflated bytes read in this epoch.
@@ -43,9 +43,9 @@ pub struct Look {
     pub at: Option<String>,
 }
 
-impl Look {
+impl ProgressSnapshot {
     /// Takes the values from these statistics.
-    pub fn at(stats: &ChannelStats) -> Self {
+    pub fn of(stats: &ChannelStats) -> Self {
         let totals = stats.this_epoch();
         let (bytes, records) = (totals.bytes, Some(totals.records));
         Self { epoch: stats.epoch(), bytes, records, at: stats.object() }
@@ -67,7 +67,7 @@ pub struct Progress {
 
 impl Progress {
     /// Shows these channels from now on. If the system gives no thread, nothing is shown.
-    pub fn of(channels: Vec<Shown>) -> Self {
+    pub fn of(channels: Vec<ShownChannel>) -> Self {
         let all = MultiProgress::new();
         log::stay_above(all.clone());
         let mut lines: Vec<_> =
@@ -95,7 +95,7 @@ impl Drop for Progress {
 }
 
 struct ProgressLine {
-    shown: Shown,
+    shown: ShownChannel,
     bar: ProgressBar,
     epoch: u32,
     /// Whether its style is `KNOWN_SIZE`.
@@ -103,7 +103,7 @@ struct ProgressLine {
 }
 
 impl ProgressLine {
-    fn new(all: &MultiProgress, shown: Shown) -> Self {
+    fn new(all: &MultiProgress, shown: ShownChannel) -> Self {
         let bar = all.add(ProgressBar::no_length().with_style(style(UNKNOWN_SIZE)));
         let line = Self { shown, bar, epoch: 0, has_size: false };
         line.name();
@@ -117,18 +117,18 @@ impl ProgressLine {
     }
 
     fn draw(&mut self) {
-        let Some(look) = (self.shown.look)() else {
+        let Some(snapshot) = (self.shown.snapshot)() else {
             self.bar.finish_and_clear();
             return;
         };
-        if look.epoch != self.epoch {
-            self.epoch = look.epoch;
+        if snapshot.epoch != self.epoch {
+            self.epoch = snapshot.epoch;
             self.bar.reset();
             self.name();
         }
         // Compressed input can be larger than its total, which counts stored bytes: then it is not
         // shown.
-        let total = self.shown.total.of(look.epoch).filter(|total| *total >= look.bytes.max(1));
+        let total = self.shown.total.of(snapshot.epoch).filter(|total| *total >= snapshot.bytes.max(1));
         if total.is_some() != self.has_size {
             self.has_size = total.is_some();
             self.bar.set_style(style(if self.has_size { KNOWN_SIZE } else { UNKNOWN_SIZE }));
@@ -137,10 +137,10 @@ impl ProgressLine {
             Some(total) => self.bar.set_length(total),
             None => self.bar.unset_length(),
         }
-        let records = look.records.map(|count| format!("{} records", HumanCount(count)));
-        let words: Vec<_> = records.into_iter().chain(look.at).collect();
+        let records = snapshot.records.map(|count| format!("{} records", HumanCount(count)));
+        let words: Vec<_> = records.into_iter().chain(snapshot.at).collect();
         self.bar.set_message(words.join(", "));
-        self.bar.set_position(look.bytes);
+        self.bar.set_position(snapshot.bytes);
         self.bar.tick();
     }
 }
