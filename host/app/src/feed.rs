@@ -49,7 +49,12 @@ impl FeedProgress {
     pub fn line(&self) -> Option<ProgressSnapshot> {
         let state = self.lock();
         let at = state.object.clone().unwrap_or_else(|| "waiting for a reader".to_owned());
-        let line = ProgressSnapshot { epoch: state.epoch, bytes: state.bytes, records: None, at: Some(at) };
+        let line = ProgressSnapshot {
+            epoch: state.epoch,
+            bytes: state.bytes,
+            records: None,
+            at: Some(at),
+        };
         (!state.has_ended).then_some(line)
     }
 

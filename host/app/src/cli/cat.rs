@@ -17,7 +17,7 @@ use pipemill_source::{Compression, Paths, Reading, Stop};
 use super::print::{Output, Printer};
 use super::{engine, exit, load, s3};
 use crate::config::parse_size;
-use crate::telemetry::progress::{ProgressSnapshot, Progress, ShownChannel, is_watched};
+use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
 ///

@@ -29,7 +29,7 @@ use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText};
 use pipemill_source::Stop;
 
 use crate::config::{Config, Source};
-use crate::telemetry::progress::{ProgressSnapshot, Progress, ShownChannel, is_watched};
+use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use crate::telemetry::status::Status;
 use crate::telemetry::{
     ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer,

@@ -128,7 +128,8 @@ impl ProgressLine {
         }
         // Compressed input can be larger than its total, which counts stored bytes: then it is not
         // shown.
-        let total = self.shown.total.of(snapshot.epoch).filter(|total| *total >= snapshot.bytes.max(1));
+        let total =
+            self.shown.total.of(snapshot.epoch).filter(|total| *total >= snapshot.bytes.max(1));
         if total.is_some() != self.has_size {
             self.has_size = total.is_some();
             self.bar.set_style(style(if self.has_size { KNOWN_SIZE } else { UNKNOWN_SIZE }));
