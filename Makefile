@@ -31,20 +31,19 @@ test: test-rust test-python test-examples test-containers ## all tests
 
 # What stays from one run to the next: compiled plugins, images.
 test-rust: wasm compilers $(VENV)/s3-ready
-	@$(call build,debug,--workspace --bin pipemill)
+	@$(call build,debug,$(DEBUG))
 	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_TEST_KEPT=$(TARGET) $(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
 
-# Of the whole workspace, as all other builds: a part of it has other features, and builds anew.
 test-python: wasm venv chromium
-	@$(call build,debug,--workspace --bin pipemill --bin s3-server --example serve_numbers)
+	@$(call build,debug,$(DEBUG))
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container
 
 test-examples: wasm compilers venv $(DIGITS)
-	@$(call build,debug,--workspace --bin pipemill)
+	@$(call build,debug,$(DEBUG))
 	@$(call run-demos,debug)
 	@$(foreach example,rust $(call if-clang,c) $(call if-python-all,python),echo "== decoder-$(example)"; \
 	    $(plugin-tools) PIPEMILL=$(TARGET)/debug/pipemill \
@@ -83,6 +82,9 @@ clean: ## remove the target folder
 # decoders in it. The second build does nothing where the code is embedded already.
 build = cargo build $(2) && $(TARGET)/$(1)/pipemill plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
     cargo build -q $(2)
+
+# What tests need besides themselves. An example has the features of tests: so libraries are built once for all of it.
+DEBUG := --workspace --bin pipemill --bin s3-server --example serve_numbers
 
 # $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it, in the same two steps.
 OUT    ?= $(TARGET)/static
