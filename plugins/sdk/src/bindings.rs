@@ -8,7 +8,7 @@
 #[allow(dead_code, clippy::all)]
 pub mod pipemill {
     pub mod decoder {
-        /// What host and decoder both speak of.
+        /// Types that the host and the decoder share.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod types {
             #[used]
@@ -54,7 +54,7 @@ pub mod pipemill {
                     }
                 }
             }
-            /// Type of one element of a field. Numbers are little-endian.
+            /// Type of one element of a field. Numbers are little-endian; a boolean is one byte, 0 or 1.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Scalar {
@@ -100,8 +100,8 @@ pub mod pipemill {
                     }
                 }
             }
-            /// One field of a record. `shape` is empty for a single element (a single number, or one string of
-            /// bytes or text). A dimension of 0 is not known beforehand and is told by the length of the field.
+            /// One field of a record. `shape` is empty for a single element: one number, or one string of
+            /// bytes or text. A dimension of 0 means any size: it follows from the length of each value.
             #[derive(Clone)]
             pub struct Field {
                 pub name: _rt::String,
@@ -121,7 +121,7 @@ pub mod pipemill {
                 }
             }
         }
-        /// All that a decoder may import.
+        /// The functions of the host. A decoder may import nothing else.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod host {
             #[used]
@@ -131,7 +131,8 @@ pub mod pipemill {
             pub type Level = super::super::super::pipemill::decoder::types::Level;
             pub type Field = super::super::super::pipemill::decoder::types::Field;
             #[allow(unused_unsafe, clippy::all)]
-            /// A line for the operator. At most 1,000 bytes of it are kept; floods are cut short.
+            /// Writes a line to the host's log, for the operator. At most 1,000 bytes of a line and 200 lines
+            /// of a stream are kept.
             #[allow(async_fn_in_trait)]
             pub fn log(level: Level, message: &str) -> () {
                 unsafe {
@@ -152,7 +153,8 @@ pub mod pipemill {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The fields that every record of this stream has. Exactly once a stream, before its first record.
+            /// Sets the fields of every record of this stream. It is called exactly once per stream, before
+            /// the first record.
             #[allow(async_fn_in_trait)]
             pub fn set_schema(fields: &[Field]) -> () {
                 unsafe {
@@ -208,12 +210,13 @@ pub mod pipemill {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// n records of k fields each, in the order of the input: n x k spans, record after record.
+            /// Emits n records of k fields each, in the order of the input: n x k spans, record after record.
             ///
-            /// A span is `offset << 32 | length`. Where the top bit (63) is clear it lies in the chunk that
-            /// `decode` was given: the bytes stay where they are. Where it is set, the rest of the offset
-            /// points into `payload`: bytes that the decoder made. All bits set is an absent field.
-            /// `starts` says where in the chunk each record begins; empty unless `stream-info.offsets`.
+            /// A span is `offset << 32 | length`. If the top bit (63) is clear, it is a part of the chunk
+            /// that `decode` was given, and the bytes are not copied. If it is set, the other bits of the
+            /// offset count in `payload`: bytes that the decoder made. A span with all bits set is an absent
+            /// field. `starts` has the offset in the chunk at which each record begins, its framing included.
+            /// It is empty unless `stream-info.offsets` is set.
             #[allow(async_fn_in_trait)]
             pub fn emit(spans: &[u64], payload: &[u8], starts: &[u32]) -> () {
                 unsafe {
@@ -261,8 +264,8 @@ pub mod pipemill {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Compares the CRC-32C of each span of the chunk with the one expected, at the host's speed.
-            /// The answer is the index of the first that differs.
+            /// Compares the CRC-32C of each span of the chunk with the expected one. Returns the index of the
+            /// first span that differs. The host computes fast; check many spans in one call.
             #[allow(async_fn_in_trait)]
             pub fn check_crc32c(spans: &[u64], expected: &[u32]) -> Option<u32> {
                 unsafe {
@@ -322,7 +325,7 @@ pub mod pipemill {
 pub mod exports {
     pub mod pipemill {
         pub mod decoder {
-            /// What a decoder exports.
+            /// The functions that a decoder exports.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod decoder {
                 #[used]
@@ -352,14 +355,18 @@ pub mod exports {
                             .finish()
                     }
                 }
+                /// The context of a stream.
                 #[derive(Clone)]
                 pub struct StreamInfo {
+                    /// Name of the channel.
                     pub channel: _rt::String,
+                    /// Number of the epoch, from 0.
                     pub epoch: u32,
+                    /// Name of the object: a path or a URL; for a FIFO, the FIFO's path.
                     pub object: _rt::String,
-                    /// Largest record that the channel takes, in bytes.
+                    /// Largest record that the channel accepts, in bytes.
                     pub max_record: u64,
-                    /// Whether `emit` wants `starts`.
+                    /// Whether `emit` must pass `starts`.
                     pub offsets: bool,
                 }
                 impl ::core::fmt::Debug for StreamInfo {
@@ -376,8 +383,9 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// `consumed` bytes of the chunk are done with and are not shown again. `need` is the least number
-                /// of bytes, counted from there, with which the next call can get further; 0 if that is not known.
+                /// `consumed` bytes of the chunk are done with and are not shown again. `need` is the least
+                /// number of bytes, counted from the first unconsumed one, with which the next call can get
+                /// further; 0 if that is not known.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Progress {
@@ -395,11 +403,13 @@ pub mod exports {
                             .finish()
                     }
                 }
+                /// Where decoding can go on after an error. Places count from the start of the chunk, and may be
+                /// after its end.
                 #[derive(Clone, Copy)]
                 pub enum Resume {
-                    /// Decoding can go on at this place, counted from the start of the chunk. It may lie behind its end.
+                    /// The next record starts at this place.
                     At(u64),
-                    /// The decoder can look for the next record from this place on, counted likewise: see `resync`.
+                    /// `resync` can search for the next record from this place on.
                     Scan(u64),
                     /// The rest of the object can't be decoded.
                     None,
@@ -420,7 +430,8 @@ pub mod exports {
                         }
                     }
                 }
-                /// `offset` counts from the start of the chunk. Records emitted before stay good.
+                /// A record that can't be decoded. It starts at `offset`, counted from the start of the chunk.
+                /// Records that were emitted before stay good.
                 #[derive(Clone)]
                 pub struct DecodeError {
                     pub offset: u32,
@@ -448,7 +459,8 @@ pub mod exports {
                     }
                 }
                 impl ::core::error::Error for DecodeError {}
-                /// `consumed` bytes hold no start of a record; `found` says that one starts right behind them.
+                /// No record starts in the `consumed` bytes. `found` says whether a record starts right after
+                /// them.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Resynced {
@@ -466,6 +478,7 @@ pub mod exports {
                             .finish()
                     }
                 }
+                /// A stream: one object, or one epoch of a FIFO.
                 #[derive(Debug)]
                 #[repr(transparent)]
                 pub struct Stream {
@@ -1002,6 +1015,7 @@ pub mod exports {
                 }
                 pub trait Guest {
                     type Stream: GuestStream;
+                    /// The options that the operator may set.
                     #[allow(async_fn_in_trait)]
                     fn options() -> _rt::Vec<OptionSpec>;
                 }
@@ -1083,21 +1097,25 @@ pub mod exports {
                     unsafe fn resource_from_raw_(handle: *mut Self::Rep) -> Self::Rep {
                         *unsafe { _rt::Box::from_raw(handle) }
                     }
+                    /// Starts a stream with the options that the operator set. The error is a text for the
+                    /// operator.
                     #[allow(async_fn_in_trait)]
                     fn open(
                         options: _rt::Vec<(_rt::String, _rt::String)>,
                         info: StreamInfo,
                     ) -> Result<Stream, _rt::String>;
-                    /// Emits the records that lie whole in the chunk. Must not depend on how the input was split:
-                    /// what is not consumed is shown again, with more behind it, or with `end-of-input`.
+                    /// Emits the records that lie whole in the chunk. The records and the errors must not depend on
+                    /// how the input was split. Bytes that are not consumed are shown again, followed by more bytes
+                    /// or with `end-of-input`.
                     #[allow(async_fn_in_trait)]
                     fn decode(
                         &self,
                         chunk: _rt::Vec<u8>,
                         end_of_input: bool,
                     ) -> Result<Progress, DecodeError>;
-                    /// After an error with `resume.scan`: the chunk starts at the place it named. Called again with
-                    /// what follows the consumed bytes, until a start is found or the input ends.
+                    /// Searches for the next record after an error with `resume.scan`. The chunk starts at the
+                    /// place that the error named. It is called again with the bytes after the consumed ones, until
+                    /// it finds the start of a record or the input ends.
                     #[allow(async_fn_in_trait)]
                     fn resync(
                         &self,
