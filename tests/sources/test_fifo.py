@@ -105,7 +105,7 @@ def test_a_fifo_that_does_not_appear_is_named_with_what_is_there(host, fifos):
     (fifos / "other_0").write_bytes(b"")
     code, _, log = finish(host(channel(fifos, ', open_timeout = "300ms"'), COUNT))
     assert code != 0
-    for words in ["train_0", "did not appear within 300ms", "other_0", "raise `wait`"]:
+    for words in ["train_0", "did not appear within 300ms", "other_0", "raise `open_timeout`"]:
         assert words in log
 
 
@@ -115,7 +115,7 @@ def test_a_silent_writer_is_an_error_after_idle(host, fifos):
     held = os.open(fifos / "train_0", os.O_RDWR)
     code, _, log = finish(host(channel(fifos, ', epochs = 1, idle_timeout = "300ms"'), COUNT))
     os.close(held)
-    assert code != 0 and "no byte came for 300ms" in log and "raise `idle`" in log
+    assert code != 0 and "no byte came for 300ms" in log and "raise `idle_timeout`" in log
 
 
 def feed(fifos, source, epochs, name="train"):
