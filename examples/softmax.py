@@ -1,10 +1,10 @@
-"""Softmax regression on the digits, in numpy: what the examples learn. It knows no pipemill."""
+"""Softmax regression on the digits, in numpy: the examples' model. It does not use pipemill."""
 
 import numpy as np
 
 PIXELS, DIGITS = 64, 10
 RATE, ROWS_A_STEP = 0.5, 32
-EXPECTED = 0.9  # accuracy below which something is wrong
+EXPECTED = 0.9  # a lower accuracy means that something is wrong
 
 
 def new_weights():
@@ -17,7 +17,7 @@ def with_bias(x):
 
 
 def learn(weights, x, y):
-    """One pass over these rows, in small steps down the slope of the cross-entropy."""
+    """One pass over these rows: gradient descent on the cross-entropy, in small steps."""
     x, y = with_bias(x), y.astype(int)
     for at in range(0, len(x), ROWS_A_STEP):
         rows, digits = x[at : at + ROWS_A_STEP], y[at : at + ROWS_A_STEP]
@@ -25,10 +25,10 @@ def learn(weights, x, y):
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         odds /= odds.sum(axis=1, keepdims=True)
         odds[np.arange(len(digits)), digits] -= 1
-        # Not divided by len(rows): a step over the few rows that a batch may end with is a small one.
+        # Not divided by len(rows): the last step of a batch may have few rows, and is smaller then.
         weights -= RATE / ROWS_A_STEP * rows.T @ odds
 
 
 def right(weights, x, y):
-    """How many of these rows are read right."""
+    """Number of rows whose digit is recognized."""
     return int(((with_bias(x) @ weights).argmax(axis=1) == y).sum())

@@ -1,10 +1,11 @@
-"""What it costs a Python program to be handed a batch, measured against the real host end.
+"""Measures the cost of a batch for a Python program, with the real host's end of the ring.
 
     cargo build --release -p pipemill-ring --example serve_numbers
     python bench_handover.py target/release/examples/serve_numbers
 
-CPU time of this process for one batch, system calls included: that is what is taken from the
-program. Wall time is shown beside it; it also holds the time in which the host fills slots.
+It prints the CPU time of this process for one batch, with its system calls: this is the time that
+the program loses. It also prints the wall time, which includes the time in which the host fills
+slots.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def records(batch: pipemill.Batch) -> Any:
 def run(host: str, use: Callable[[pipemill.Batch], Any], credits: int, rows: int) -> list[float]:
     """CPU and wall time for one batch of `rows` records, in microseconds."""
     size = 448
-    # A slot that takes about so many: header, rows, an index of two arrays, the name; whole pages.
+    # A slot for about `rows` records: header, records, an index of two arrays, name; whole pages.
     slot = (128 + rows * size + 2 * (4 * rows + 64) + 64) // 4096 * 4096 or 4096
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "host.sock")
@@ -66,10 +67,10 @@ def run(host: str, use: Callable[[pipemill.Batch], Any], credits: int, rows: int
 def main() -> None:
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    print(f"us a batch, median of {RUNS} runs of {BATCHES} or so batches")
+    print(f"us per batch, median of {RUNS} runs of about {BATCHES} batches")
     for name, use, credits, rows in [
-        ("batch in hand, 2 credits", nothing, 2, 8),
-        ("batch in hand, 16 credits", nothing, 16, 8),
+        ("one batch, 2 credits", nothing, 2, 8),
+        ("one batch, 16 credits", nothing, 16, 8),
         ('and batch["x"], a dense view', column, 16, 8),
         ('and batch["x"], 1000 rows', column, 16, 1000),
         ("and 8 rows, one by one", records, 16, 8),

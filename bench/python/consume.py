@@ -1,8 +1,9 @@
 """The measured side: a file through a FIFO and a decoder to Python.
 
-``consume.py FIFO FILE arrays FIELD`` makes one array of a field; ``consume.py FIFO FILE records`` touches
-every field of every record. The file is written to the FIFO only when the consumer is connected, so that
-nothing is decoded before the clock runs; by the kernel, without a copy, because writing is not what is measured.
+``consume.py FIFO FILE arrays FIELD`` makes one array of a field. ``consume.py FIFO FILE records``
+reads every field of every record. The file is written to the FIFO only when the consumer is
+connected, so that nothing is decoded before the clock runs. The kernel writes it without a copy
+(splice), because writing is not measured.
 """
 
 import os
@@ -24,13 +25,13 @@ def write() -> None:
 
 with pipemill.connect(channel="bench") as stream:
     started = time.perf_counter()
-    # A process of its own: a thread would wait for this one's interpreter lock.
+    # A separate process: a thread would wait for the interpreter lock.
     writer = os.fork()
     if not writer:
         write()
         os._exit(0)
     if what == "arrays":
-        # Memory that nothing was written to costs nothing, so there may be much of it.
+        # Pages that were never written take no memory, so the array may be larger than needed.
         whole = numpy.empty((0,))
         for batch in stream:
             part = batch[sys.argv[4]]

@@ -1,4 +1,4 @@
-"""What it costs one Python process to be handed a batch: batches that are taken and not looked into."""
+"""The cost of a batch in a Python process: it takes batches, but does not read them."""
 
 import time
 

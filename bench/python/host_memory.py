@@ -1,4 +1,4 @@
-"""Takes all batches, and prints the most that the host, this process's parent, had in memory, in MiB."""
+"""Takes all batches, and prints the host's peak memory in MiB. The host is the parent process."""
 
 import os
 

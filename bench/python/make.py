@@ -1,6 +1,6 @@
-"""Writes the files that formats are measured on, by the formats' own writers: ``make.py WRITER FILE``.
+"""Writes the input files with the formats' own writers: ``make.py WRITER FILE``.
 
-Beside each file a small one, ``FILE.small``, for warming up.
+Also writes a small file for warming up, ``FILE.small``.
 """
 
 import io
@@ -14,7 +14,7 @@ RNG = numpy.random.default_rng(42)
 
 
 def numbers(path: str, share: float) -> None:
-    """Rows of 20 numbers as measuring devices write them."""
+    """Rows of 20 numbers, as measuring devices write them."""
     rows = RNG.normal(0, 100, size=(max(1, int(400_000 * share)), 20))
     numpy.savetxt(path, rows, fmt="%.4f", delimiter=",")
 

@@ -1,4 +1,4 @@
-"""Other readers of the same files, each in its own best way: ``peers.py READER FILE``."""
+"""Other readers of the same files, each used in its fastest way: ``peers.py READER FILE``."""
 
 import os
 import sys
@@ -52,7 +52,7 @@ def webdataset(path: str) -> Answer:
 
 
 def main(reader: Callable[[str], Answer], path: str) -> None:
-    # What is imported at the first use is not to be measured.
+    # Read a small file first, because imports at the first use should not be measured.
     os.environ["ARROW_NUM_THREADS"] = "1"
     reader(path + ".small")
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The baseline: one Python process, `read` and `struct` on the raw pipe, a record at a time."""
+"""The baseline: one Python process with `read` and `struct` on the raw pipe, record by record."""
 
 import fcntl
 import struct

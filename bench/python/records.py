@@ -1,4 +1,4 @@
-"""As `batches.py`, but touches each record as a memoryview."""
+"""Like `batches.py`, but takes each record as a memoryview."""
 
 import time
 

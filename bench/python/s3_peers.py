@@ -1,17 +1,20 @@
-"""Other readers of TFRecords in S3, each in its own best way: ``s3_peers.py READER ENDPOINT BUCKET KEY``."""
+"""Other readers of TFRecords in S3, each used in its fastest way.
+
+``s3_peers.py READER ENDPOINT BUCKET KEY``
+"""
 
 import struct
 import sys
 from typing import Iterable
 
-import numpy  # noqa: F401 - as in any process that trains
+import numpy  # noqa: F401 - every training process imports it
 
 HEADER = struct.Struct("<QI")
 CHUNK = 8 << 20
 
 
 def s3torchconnector(endpoint: str, bucket: str, key: str) -> "Iterable[bytes]":
-    """What is beneath its datasets, without torch."""
+    """The client under its datasets, without torch."""
     from s3torchconnectorclient._mountpoint_s3_client import MountpointS3Client
 
     client = MountpointS3Client("us-east-1", endpoint=endpoint, unsigned=True, force_path_style=True)
@@ -29,7 +32,7 @@ def boto3(endpoint: str, bucket: str, key: str) -> "Iterable[bytes]":
 
 
 def records(chunks: "Iterable[bytes]") -> "tuple[int, int]":
-    """Views of the records' bytes; those that lie in two chunks are joined."""
+    """Counts records and their bytes. A record that lies in two chunks is joined."""
     count = size = 0
     rest = b""
     for chunk in chunks:

@@ -1,4 +1,4 @@
-//! Input files: made once, then in the page cache.
+//! Input files. They are made once, and are then in the page cache.
 
 use std::fs;
 use std::io::{BufWriter, Read, Write};
@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::report::Place;
 
-/// Bytes of an input file, about.
+/// The approximate size of an input file, in bytes.
 pub const SIZE: usize = 256 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Format {
     }
 }
 
-/// A file of records of this size, read once so that it is in the page cache.
+/// A file with records of `record` bytes. It is read once, so that it is in the page cache.
 pub fn file(place: &Place, format: Format, record: usize) -> Result<PathBuf> {
     let path = place.dir.join(format!("{}-{record}.data", format.decoder()));
     if !path.exists() {
@@ -46,7 +46,7 @@ pub fn file(place: &Place, format: Format, record: usize) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The whole file.
+/// The bytes of the whole file.
 pub fn bytes(path: &PathBuf) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.read_to_end(&mut bytes)?;
@@ -78,7 +78,8 @@ fn write_record(
             Ok(record + pad + 8)
         }
         Format::Csv => {
-            // Eight fields of about 100 bytes in all; two are quoted, one holds a delimiter.
+            // Eight fields with about 100 bytes together. Two are quoted, one has a delimiter in
+            // it.
             let n = random.next();
             let row = format!(
                 "{},{:.6},\"name {}, {}\",{},{:.4},\"{:016x}\",{},{}\n",
@@ -102,7 +103,7 @@ fn masked(bytes: &[u8]) -> [u8; 4] {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
 
-/// A small generator: the same data in every run.
+/// A xorshift generator: it gives the same data in every run.
 struct Random(u64);
 
 impl Random {

@@ -1,10 +1,10 @@
-//! Decoding from files: Wasm through the host into the ring, against the same core natively.
+//! Decoding from files: Wasm through the host into the ring, against the same decoder natively.
 
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use pipemill::source::{Compression, Files, Pattern, Reading};
-use pipemill::stop::Stop;
+use pipemill_source::Stop;
+use pipemill_source::{Compression, Files, Pattern, Reading};
 
 use crate::data::{self, Format};
 use crate::host::Mill;

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use pipemill::source::{Compression, Fifos};
-use pipemill::stop::Stop;
+use pipemill_source::Stop;
+use pipemill_source::{Compression, Fifos};
 
 use crate::data::{self, Format};
 use crate::host::Mill;
@@ -38,7 +38,7 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A writer that fills the FIFO as fast as it can.
+/// Starts a thread that writes the input to the FIFO as fast as it can.
 pub fn write(fifo: &Path, input: Arc<Vec<u8>>) -> JoinHandle<Result<()>> {
     let fifo = fifo.to_owned();
     thread::spawn(move || {
@@ -65,9 +65,9 @@ fn through_host(place: &Place, mill: &Mill, input: &Arc<Vec<u8>>) -> Result<f64>
         channel: "bench".into(),
         epoch: 0,
         until: Some(1),
-        wait: None,
-        idle: None,
-        pipe: PIPE,
+        open_timeout: None,
+        idle_timeout: None,
+        pipe_size: PIPE,
         compression: Compression::None,
         stop: Stop::new()?,
         epoch_file: None,

@@ -1,5 +1,6 @@
-//! Formats to Python, against the readers that people use for them today, on files that the formats' own
-//! writers made. Needs the packages of `requirements.txt`; without them it says so and measures nothing.
+//! Formats to Python, against the readers that people use for them today. The files come from the
+//! formats' own writers. Needs the packages of `requirements.txt`; without them, it says so and
+//! measures nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,16 +13,16 @@ use crate::in_turns;
 use crate::python::seconds_of;
 use crate::report::{Place, Report};
 
-/// A format, and who else reads it.
+/// A format, and other readers of it.
 struct Case {
     name: &'static str,
     /// The function of `make.py` that writes the file.
     writer: &'static str,
     decoder: &'static str,
     options: &'static str,
-    /// What `consume.py` does.
+    /// The arguments of `consume.py`.
     consume: &'static [&'static str],
-    /// The functions of `peers.py`, and the bars.
+    /// The functions of `peers.py`, each with the lowest ratio that is good enough.
     peers: &'static [(&'static str, f64)],
 }
 

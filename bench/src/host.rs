@@ -1,5 +1,5 @@
-//! The measured side: a channel of the host, through the sandbox, into a real ring that a reader in
-//! another thread empties.
+//! The measured side: a channel of the host that decodes in the sandbox into a real ring. A reader
+//! in another thread consumes the ring.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use pipemill::channel::{Channel, Meter, OnError, Outcome, Policy, Totals};
-use pipemill::decode::{Engine, Limits, Plugin};
-use pipemill::ring::RingSink;
-use pipemill::source::Source;
+use pipemill_app::ring_sink::RingSink;
+use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, Outcome, StatsSnapshot};
+use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, Server};
 use pipemill_ring::protocol::Mode;
 use pipemill_ring::reader::{Event, Reader};
+use pipemill_source::Source;
 
 use crate::native::{SLOT, SLOTS};
 
-/// What a run was like.
+/// The results of a run.
 pub struct Ran {
-    /// From the first read to the last batch handed over.
+    /// Seconds from the first read until the last batch is handed over.
     pub seconds: f64,
-    /// From the first read to the first batch in the consumer's hands.
+    /// Seconds from the first read until the consumer has the first batch.
     pub first: f64,
-    pub totals: Totals,
+    pub totals: StatsSnapshot,
 }
 
-/// Compiled once, as in a host that runs for hours.
+/// A decoder with its options. It is compiled once, as in a host that runs for hours.
 pub struct Mill {
     plugin: Plugin,
     options: Vec<(String, String)>,
@@ -34,11 +34,12 @@ pub struct Mill {
 
 impl Mill {
     pub fn new(decoder: &str, options: &[(String, String)]) -> Result<Self> {
-        let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        let engine = Engine::new(&pipemill_builtin::BUILTINS)
+            .map_err(|error| anyhow::anyhow!("{error:#}"))?;
         Ok(Self { plugin: Plugin::load(&engine, decoder, None)?, options: options.to_vec() })
     }
 
-    /// Runs to the source's end.
+    /// Runs a channel to the end of its source.
     pub fn run(&self, dir: &Path, source: Box<dyn Source>) -> Result<Ran> {
         let ring = Ring::new(RingConfig {
             channel: "bench".into(),
@@ -52,32 +53,33 @@ impl Mill {
         let socket = dir.path().join("s/bench.sock");
         let server = Server::start(&socket, false, vec![ring.clone()], None)?;
         let consumer = consume(&socket)?;
-        let channel = Channel {
+        let mut channel = Channel {
             name: "bench".into(),
             source,
             plugin: self.plugin.clone(),
             options: self.options.clone(),
             limits: Limits::default(),
-            policy: Policy::new(OnError::Fail, 0),
+            policy: ErrorPolicy::new(OnError::Fail, 0),
             max_record: 64 << 20,
             linger: Duration::from_millis(10),
             offsets: false,
+            observers: Vec::new(),
         };
         let mut sink = RingSink::new(ring.clone(), "bench");
-        let meter = Meter::default();
+        let stats = ChannelStats::default();
         let started = Instant::now();
-        let outcome = channel.run(&mut sink, &meter);
+        let outcome = channel.run(&mut sink, &stats);
         let seconds = started.elapsed().as_secs_f64();
         if let Outcome::Failed(failure) = outcome {
             bail!("{failure}");
         }
         let first = finish(&ring, consumer)?.duration_since(started).as_secs_f64();
         drop(server);
-        Ok(Ran { seconds, first, totals: meter.totals() })
+        Ok(Ran { seconds, first, totals: stats.snapshot() })
     }
 }
 
-/// When the consumer had its first batch.
+/// Starts a consumer. Its thread returns when it had its first batch.
 fn consume(socket: &Path) -> Result<JoinHandle<Result<Instant>>> {
     let mut reader = Reader::connect(socket, "bench", Some(4))?;
     Ok(thread::spawn(move || {

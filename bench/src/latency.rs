@@ -1,4 +1,4 @@
-//! How long the first record takes, and how long a start.
+//! The time to the first record, and the time of a whole run that does nothing.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -44,7 +44,7 @@ fn config(dir: &std::path::Path, decoder: &str) -> Result<std::path::PathBuf> {
     Ok(path)
 }
 
-/// Seconds from the first byte into the FIFO to the first batch in a consumer's hands.
+/// Seconds from the first byte in the FIFO until a consumer has the first batch.
 fn first_record(place: &Place, input: &[u8], size: usize) -> Result<f64> {
     let dir = tempfile::tempdir_in(&place.dir)?;
     let fifo = dir.path().join("bench_0");
@@ -62,7 +62,7 @@ fn first_record(place: &Place, input: &[u8], size: usize) -> Result<f64> {
             let mut left = size;
             while left > 0 {
                 let part = left.min(input.len());
-                // The reader closes early once it has its first record.
+                // The reader closes early, after its first record.
                 if pipe.write_all(&input[..part]).is_err() {
                     break;
                 }
@@ -91,8 +91,8 @@ pub fn connect(socket: &std::path::Path) -> Result<Reader> {
     }
 }
 
-/// Seconds that a whole run takes whose command does nothing: the decoder compiled, the ring made,
-/// the command started and ended.
+/// Seconds of a whole run whose command does nothing: load the decoder, create the ring, start the
+/// command, and wait for its end.
 fn start(place: &Place, decoder: &str) -> Result<f64> {
     let dir = tempfile::tempdir_in(&place.dir)?;
     let config = config(dir.path(), decoder)?;
@@ -104,12 +104,12 @@ fn start(place: &Place, decoder: &str) -> Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// A child that does not outlive us.
+/// A child process that is killed when this is dropped.
 pub struct Ended(pub Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Fails only if it has ended by itself.
+        // Fails only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,7 +1,9 @@
-//! `make bench`: figures as ratios, both sides taken in one run, on data in the page cache.
+//! `make bench`: compares pipemill with baselines, as ratios. Both sides are measured in the same
+//! run, on data in the page cache.
 //!
-//! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments choose the parts to
-//! run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `operate`); without any, all.
+//! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
+//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `operate`). Without arguments,
+//! all run.
 
 mod data;
 mod decode;
@@ -17,8 +19,8 @@ mod s3;
 
 use anyhow::Result;
 
-/// How often each side is measured. Sides take turns, and the medians are compared, because the
-/// machine's speed drifts.
+/// How often each side is measured. The sides take turns and their medians are compared, because
+/// the machine's speed drifts.
 const ROUNDS: usize = 7;
 
 fn main() -> Result<()> {
@@ -50,7 +52,7 @@ fn main() -> Result<()> {
     report.write(&place)
 }
 
-/// Seconds that each of two things takes, in turns: the medians.
+/// The median seconds of two measurements that run in turns.
 fn in_turns(
     mut one: impl FnMut() -> Result<f64>,
     mut other: impl FnMut() -> Result<f64>,
@@ -58,7 +60,7 @@ fn in_turns(
     let (mut ones, mut others) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let (a, b) = (one()?, other()?);
-        // The first round warms caches.
+        // The first round only warms caches.
         if round > 0 {
             ones.push(a);
             others.push(b);

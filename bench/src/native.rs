@@ -1,5 +1,5 @@
-//! The baseline of decoding: the same core, compiled natively, in place. It reads into slots, writes an
-//! index behind each, and checks nothing that the core does not check.
+//! The baseline of decoding: the same decoder, compiled natively, which decodes in place. It reads
+//! into slots, writes an index after each slot's data, and has none of the host's checks.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -15,7 +15,7 @@ pub const SLOT: usize = 4 << 20;
 pub const SLOTS: usize = 16;
 const READ: usize = 256 << 10;
 
-/// What the core's records go through.
+/// Collects the records that the decoder emits.
 struct Index {
     memory: RefCell<Vec<u8>>,
     state: RefCell<State>,
@@ -60,7 +60,7 @@ impl Host for Shared {
     fn log(&mut self, _: Level, _: &str) {}
 }
 
-/// Seconds, and the number of records.
+/// Decodes the file. Gives the seconds that it took, and the number of records.
 pub fn run<D: Decoder>(path: &Path, options: &[(String, String)]) -> Result<(f64, u64)> {
     let index = Rc::new(Index {
         memory: RefCell::new(vec![1; SLOT * SLOTS]),

@@ -1,5 +1,5 @@
-//! What it costs to be the entrypoint and to be watched: the start of a run with a command, memory, and the rate with
-//! metrics that are asked for and a trace that is written.
+//! The costs of operation: the start of a run with a command, the host's memory, and the rate while
+//! metrics are scraped and a trace is written.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,9 +18,9 @@ use crate::latency::{Ended, connect};
 use crate::report::{Place, Report};
 use crate::{ROUNDS, in_turns, median};
 
-/// How often metrics are asked for: fifteen times as often as Prometheus does by default.
+/// The interval between two scrapes of the metrics.
 const SCRAPE: Duration = Duration::from_secs(1);
-/// Times that the input is read in a run.
+/// How often the input is read in a run.
 const EPOCHS: u32 = 32;
 
 pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
@@ -43,7 +43,7 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Seconds from the start of the host to the first word of its command, which is written at once.
+/// Seconds from the start of the host to the first output of its command, which writes at once.
 fn start(place: &Place, input: &Path) -> Result<f64> {
     let dir = tempfile::tempdir_in(&place.dir)?;
     let channel = |name, decoder| {
@@ -57,7 +57,7 @@ fn start(place: &Place, input: &Path) -> Result<f64> {
     let mut command = Command::new(&place.pipemill);
     command.arg("run").arg("--config").arg(config).args(["--", "sh", "-c", "echo; exec sleep 60"]);
     command.env("PIPEMILL_LOG", "off").stdin(Stdio::null()).stdout(Stdio::piped());
-    // Its group, and its command with it, is ended below.
+    // A process group of its own, which is ended below together with the command.
     command.process_group(0);
     let began = Instant::now();
     let mut host = Ended(command.spawn().context("starting pipemill")?);
@@ -81,11 +81,11 @@ enum Watched {
 
 struct Served {
     seconds: f64,
-    /// Resident, without what is shared, in bytes, at most.
+    /// The largest resident memory of the host, without shared memory, in bytes.
     memory: u64,
 }
 
-/// Serves the input to a consumer that only counts.
+/// Serves the input to a consumer that only takes the batches.
 fn serve(place: &Place, input: &Path, watched: Watched) -> Result<Served> {
     let dir = tempfile::tempdir_in(&place.dir)?;
     let socket = dir.path().join("s/sock");
@@ -114,7 +114,7 @@ fn serve(place: &Place, input: &Path, watched: Watched) -> Result<Served> {
             while !over.load(Ordering::Relaxed) {
                 most = most.max(own_memory(host.0.id()));
                 if watched == Watched::Yes {
-                    // It may have ended meanwhile.
+                    // The host may have ended in the meantime.
                     let _ = scrape(port);
                 }
                 thread::sleep(SCRAPE);
@@ -125,7 +125,7 @@ fn serve(place: &Place, input: &Path, watched: Watched) -> Result<Served> {
         let read = read(&mut reader);
         let seconds = began.elapsed().as_secs_f64();
         over.store(true, Ordering::Relaxed);
-        // A panic in there is a panic here.
+        // A panic of that thread becomes a panic of this one.
         let memory = look.join().expect("it does not panic");
         read.map(|()| Served { seconds, memory })
     })

@@ -1,4 +1,4 @@
-//! To a Python process: through pipemill in batches, against `read` and `struct` on the raw pipe.
+//! To a Python process: batches through pipemill, against `read` and `struct` on the raw pipe.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -56,11 +56,12 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     hand_over(place, report)
 }
 
-/// What a batch costs the consumer's process, system calls among it: batches as small as they can be, so
-/// that the rest weighs little. Waiting for the host to fill them is not in it.
+/// The CPU time of the consumer's process per batch, with system calls. The batches are as small as
+/// possible, so that other costs matter little. Waiting for the host is not included.
 fn hand_over(place: &Place, report: &mut Report) -> Result<()> {
     let path = data::file(place, Format::TfRecord, 1 << 10)?;
-    let file = format!("{{ file = \"{}\" }}\n[channel.ring]\nslot = \"64KiB\"", path.display());
+    let file =
+        format!("{{ file = \"{}\" }}\n[channel.ring]\nslot_size = \"64KiB\"", path.display());
     let once = || -> Result<f64> {
         let text =
             words(&mut host(place, "handover.py", &file, &tempfile::tempdir_in(&place.dir)?)?)?;
@@ -89,7 +90,7 @@ fn ours(place: &Place, script: &str, source: &str, piped: Option<&Arc<Vec<u8>>>)
     Ok(seconds)
 }
 
-/// A host that runs a script as its command. `source` may go on with other keys of the channel.
+/// A host that runs a script as its command. `source` may have other keys of the channel after it.
 fn host(place: &Place, script: &str, source: &str, dir: &TempDir) -> Result<Command> {
     let config = dir.path().join("pipemill.toml");
     let socket = dir.path().join("s/bench.sock");
@@ -117,12 +118,12 @@ fn raw(place: &Place, input: &Arc<Vec<u8>>) -> Result<f64> {
     Ok(seconds)
 }
 
-/// The script's own time for the data: the third word that it prints.
+/// The seconds that the script itself measured: the third word of the last line that it prints.
 pub fn seconds_of(command: &mut Command) -> Result<f64> {
     Ok(words(command)?.get(2).context("no figures printed")?.parse()?)
 }
 
-/// What a script prints last: libraries have things to say before.
+/// The words of the last line that a script prints. Libraries may print lines before it.
 fn words(command: &mut Command) -> Result<Vec<String>> {
     let done = command
         .stderr(Stdio::inherit())

@@ -1,13 +1,13 @@
-//! The table: on the terminal, and as JSON for programs.
+//! The table of results: on the terminal, and as JSON for programs.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// Where things lie.
+/// Paths that the benches use.
 pub struct Place {
-    /// Data and report.
+    /// The folder for data and the report: `target/bench`.
     pub dir: PathBuf,
     /// The `pipemill` binary of the same build.
     pub pipemill: PathBuf,
@@ -15,7 +15,7 @@ pub struct Place {
     pub scripts: PathBuf,
     /// A Python with the reader installed.
     pub python: PathBuf,
-    /// A Python with the other readers that `requirements.txt` names.
+    /// A Python with the other readers of `requirements.txt`.
     pub peers: PathBuf,
 }
 
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-/// One line of the table. Higher ratios are better.
+/// One line of the table. A higher ratio is better.
 #[derive(Serialize)]
 pub struct Row {
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Row {
     pub baseline: String,
     pub baseline_value: f64,
     pub ratio: f64,
-    /// `None`: for information.
+    /// The lowest ratio that is good enough. `None` if the row is only for information.
     pub bar: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A rate against another.
+    /// Adds a rate and the rate of its baseline.
     pub fn rate(
         &mut self,
         name: impl Into<String>,
@@ -75,7 +75,7 @@ impl Report {
         });
     }
 
-    /// A time that should stay under a limit.
+    /// Adds a time, or another value, that should not exceed a limit.
     pub fn time(&mut self, name: impl Into<String>, value: f64, unit: &'static str, limit: f64) {
         let baseline = format!("at most {limit} {unit}");
         let ratio = limit / value;

@@ -1,5 +1,5 @@
-//! Objects in S3, from servers on this machine: against what a server gives to requests that throw the bytes away,
-//! with and without the delays and rates of the real S3, and against other readers in Python.
+//! Objects in S3, from servers on this machine. The baselines are requests that discard the bytes,
+//! with and without the latency and rate of the real S3, and other readers in Python.
 
 mod discard;
 
@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pipemill::source::s3::{
-    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Settings, What, default_budget,
-};
-use pipemill::stop::Stop;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Rclone, S3Server, S3s};
+use pipemill_source::Stop;
+use pipemill_source::s3::{
+    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Selection, Settings, default_budget,
+};
 
 use crate::data::{self, Format};
 use crate::host::{Mill, Ran};
@@ -21,23 +21,23 @@ use crate::report::{Place, Report};
 use crate::{in_turns, median};
 
 const BUCKET: &str = "bench-bucket";
-/// Requests at once where connections are as slow as those of S3: so many that the line is full and this machine's
-/// processors, which also run the server and the proxy, are not.
+/// Requests at once for connections that are as slow as those of S3. They fill the line, but leave
+/// CPU time for the server and the proxy, which run on the same machine.
 const CONNECTIONS: usize = 8;
-/// What S3 takes to the first byte.
+/// The time to the first byte of S3.
 const LATENCY: Duration = Duration::from_millis(30);
-/// Rounds where one takes seconds.
+/// The number of rounds if one round takes seconds.
 const FEW: usize = 3;
 
-/// Another server over `target/bench/s3`, as `NAME=URL`, to be measured too.
+/// The variable that names another server over `target/bench/s3` to measure, as `NAME=URL`.
 const OTHER: &str = "PIPEMILL_BENCH_S3";
 
-/// A server, and what part of its limit is to be reached.
+/// A server, and the part of its maximal rate that pipemill should reach.
 struct Target {
     name: String,
     endpoint: String,
     bar: Option<f64>,
-    /// Ends with this.
+    /// The server's process. It ends when this is dropped.
     _server: Option<Box<dyn S3Server>>,
 }
 
@@ -48,8 +48,8 @@ impl Target {
     }
 }
 
-/// The tests' own server gives more than twice what any other does, so it is no measure for rates: two processors
-/// can't take what it gives, decode it and run it.
+/// The servers to measure. The tests' own server has no bar, because it is more than twice as fast
+/// as any other: two processors can't run it, fetch and decode at its rate.
 fn targets(folder: &Path) -> Vec<Target> {
     let mut targets = vec![Target::of("s3-server", S3s::start_open(folder), None)];
     if let Some(server) = Rclone::start_open_over_fixed(folder) {
@@ -81,7 +81,7 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// One object of 1 GiB, 64 of 16 MiB and 10,000 of 10 KiB, all of whole records.
+/// Makes one object of 1 GiB, 64 of 16 MiB and 10,000 of 10 KiB. All have whole records only.
 fn objects(place: &Place) -> Result<PathBuf> {
     let folder = place.dir.join("s3");
     let bucket = folder.join(BUCKET);
@@ -108,9 +108,8 @@ fn objects(place: &Place) -> Result<PathBuf> {
 }
 
 fn settings(endpoint: &str, prefix: &str) -> Settings {
-    // Written here; it is one.
     let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
-    let mut settings = Settings::new(What::Prefixes(vec![address]));
+    let mut settings = Settings::new(Selection::Prefixes(vec![address]));
     settings.access = Access {
         endpoint: Some(endpoint.to_owned()),
         region: Some("us-east-1".to_owned()),
@@ -120,7 +119,7 @@ fn settings(endpoint: &str, prefix: &str) -> Settings {
     settings
 }
 
-/// All below the prefix, through the sandbox into a ring.
+/// Reads all objects with the prefix, through the sandbox into a ring.
 fn ours(place: &Place, mill: &Mill, settings: Settings) -> Result<Ran> {
     let s3 = S3::start(default_budget())?;
     let began = Instant::now();
@@ -144,7 +143,7 @@ fn plain(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Re
     Ok(())
 }
 
-/// As far away as S3 is.
+/// Measures with the latency and the rate per connection of the real S3.
 fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
     let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
     let proxy = Proxy::start(&target.endpoint, plan)?;
@@ -208,12 +207,12 @@ fn host(place: &Place, dir: &Path, endpoint: &str, script: &str) -> Result<Comma
     Ok(command)
 }
 
-/// Python's modules are compiled once and kept, whatever this bench was started by.
+/// Lets Python keep its compiled modules, whatever the environment of this bench says.
 fn compiled(command: &mut Command) {
     command.env_remove("PYTHONDONTWRITEBYTECODE");
 }
 
-/// What the host has in memory at most, its ring and what it fetched ahead among it.
+/// The host's peak memory, including its ring and the bytes that it fetched ahead.
 fn memory(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
     let dir = tempfile::tempdir_in(&place.dir)?;
     let mut command = host(place, dir.path(), &target.endpoint, "host_memory.py")?;
@@ -222,13 +221,13 @@ fn memory(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
     let text = String::from_utf8(output.stdout)?;
     let mib: f64 = text.trim().parse().context("host_memory.py prints a number")?;
     let budget = default_budget() >> 20;
-    // 16 slots of 4 MiB.
+    // The ring has 16 slots of 4 MiB; another 64 MiB are for the host itself.
     let limit = (64 + budget + 64) as f64;
     report.time("S3, 1 GiB: memory with budget and ring", mib, "MiB", limit);
     Ok(())
 }
 
-/// Seconds from the start of the process to its end, Python's own start among them.
+/// Seconds from the start of the process to its end, including the start of Python.
 fn wall(command: &mut Command) -> Result<f64> {
     let began = Instant::now();
     let output = command.stderr(Stdio::inherit()).output()?;
@@ -243,7 +242,7 @@ fn wall(command: &mut Command) -> Result<f64> {
 fn peers(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
     let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
     let proxy = Proxy::start(&target.endpoint, plan)?;
-    // The first round compiles Python's modules, and warms caches.
+    // The first round only compiles Python's modules and warms caches.
     for (how, endpoint) in [("", target.endpoint.clone()), (", 30 ms, 90 MB/s", proxy.endpoint())] {
         let mut times = Vec::new();
         let mut theirs = [Vec::new(), Vec::new()];

@@ -1,6 +1,6 @@
 """Fetches the UCI handwritten digits as a CSV file: `fetch.py DESTINATION`.
 
-The file ships inside scikit-learn's wheel, so the package index is all that has to be reachable;
+The file is a part of scikit-learn's wheel, so only the package index must be reachable.
 scikit-learn itself is neither installed nor run.
 """
 
@@ -31,4 +31,4 @@ os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
 partial = destination + ".partial"
 with open(partial, "wb") as file:
     file.write(csv)
-os.replace(partial, destination)  # whole or not at all
+os.replace(partial, destination)  # so that the file is never there in part

@@ -1,7 +1,7 @@
-"""Learns to read handwritten digits from a pipemill channel.
+"""Learns to recognize handwritten digits from a pipemill channel.
 
-Each batch is two arrays that look into the host's shared memory: `x`, the pixels, and `y`, the
-digit. Every fifth row is never learned from; the accuracy is measured on these.
+Each batch has two arrays, views of the host's shared memory: `x`, the pixels, and `y`, the digit.
+Every fifth row is not used for learning; the accuracy is measured on these.
 """
 
 import sys
@@ -25,7 +25,7 @@ def main():
                 x, y = batch["x"], batch["y"]
                 held = (batch.first_record + np.arange(len(batch))) % 5 == 0
                 if epoch.number == 0:
-                    held_x.append(x[held])  # a selection is a copy: the batch can go back
+                    held_x.append(x[held])  # a selection: a copy, which needs no batch
                     held_y.append(y[held])
                 softmax.learn(weights, x[~held], y[~held])
                 records += len(batch)

@@ -1,8 +1,8 @@
-"""Two processes learn to read digits from one pipemill channel, and average what they learned.
+"""Two processes learn to recognize digits from one pipemill channel, and average their weights.
 
-The channel shares its batches out: each goes to one of the two, whichever is ready. At the end of
-an epoch both send their weights to the parent, which averages them by the number of rows that each
-has seen. Every fifth row is never learned from; the accuracy is measured on these.
+Each batch goes to one of the two, whichever is ready. At the end of an epoch both send their
+weights to the parent, which averages them, weighted by the number of rows that each has read. Every
+fifth row is not used for learning; the accuracy is measured on these.
 """
 
 import multiprocessing
@@ -15,15 +15,15 @@ import pipemill
 import softmax
 
 CONSUMERS = 2
-RECORD = np.dtype([("pixels", "<f4", 64), ("digit", "<i4")])  # as write_tfrecord.py has it
+RECORD = np.dtype([("pixels", "<f4", 64), ("digit", "<i4")])  # as in write_tfrecord.py
 
 
 def consumer(pipe, all_connected):
-    """One of the processes. It connects by itself: a connection is one consumer."""
+    """One of the two processes. It connects by itself, because a connection is one consumer."""
     weights = softmax.new_weights()
     kept = [np.empty(0, RECORD)]
     with pipemill.connect("train") as stream:
-        # Without this, one may have read all before the others are there.
+        # Without this, one process may read everything before the other has connected.
         all_connected.wait(timeout=60)
         for epoch in stream.epochs():
             rows, learning = 0, 0.0
@@ -32,7 +32,7 @@ def consumer(pipe, all_connected):
                 records = batch.dense("data").view(RECORD)[:, 0]  # still no copy
                 held = (batch.first_record + np.arange(len(batch))) % 5 == 0
                 if epoch.number == 0:
-                    kept.append(records[held])  # a selection is a copy: the batch can go back
+                    kept.append(records[held])  # a selection: a copy, which needs no batch
                 softmax.learn(weights, records["pixels"][~held], records["digit"][~held])
                 rows += len(batch)
                 learning += time.perf_counter() - begun
@@ -43,14 +43,14 @@ def consumer(pipe, all_connected):
 
 
 def average_epochs(pipes):
-    """Averages until the consumers hang up; the accuracy at the end."""
+    """Averages the weights of each epoch until the consumers end; returns the last accuracy."""
     accuracy, records, learning, started = 0.0, 0, [0.0] * len(pipes), None
     for number in range(sys.maxsize):
         try:
             weights, rows, busy = zip(*[pipe.recv() for pipe in pipes])
         except EOFError:
             break
-        started = started or time.perf_counter()  # how Python starts is not to be measured
+        started = started or time.perf_counter()  # the start of Python is not measured
         average = sum(w * n for w, n in zip(weights, rows)) / sum(rows)
         for pipe in pipes:
             pipe.send(average.astype(np.float32))
@@ -78,7 +78,7 @@ def main():
         ours, theirs = context.Pipe()
         process = context.Process(target=consumer, args=(theirs, all_connected), daemon=True)
         process.start()
-        theirs.close()  # so that the process's end shows here as the end of its pipe
+        theirs.close()  # so that the end of the process is the end of the pipe here
         pipes.append(ours)
         processes.append(process)
     accuracy = average_epochs(pipes)
@@ -86,7 +86,7 @@ def main():
         pipe.close()
         process.join()
     if any(process.exitcode for process in processes):
-        sys.exit("train.py: a consumer failed; what it said stands above")
+        sys.exit("train.py: a consumer failed; its output is above")
     if not accuracy > softmax.EXPECTED:
         sys.exit(f"train.py: accuracy {accuracy:.3f}, expected more than {softmax.EXPECTED}")
 

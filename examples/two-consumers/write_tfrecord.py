@@ -1,7 +1,7 @@
 """Writes rows of a CSV file as TFRecords: `write_tfrecord.py ROWS.csv OUT.tfrecord`.
 
-A record is what stands in `RECORD`: the row's numbers as float32, the last one as int32. The
-framing around it is TensorFlow's: length, its checksum, the record, its checksum.
+A record has the layout of `RECORD`: the row's numbers as float32, the last one as int32. The
+framing is that of TensorFlow: length, checksum of the length, record, checksum of the record.
 """
 
 import struct
@@ -27,7 +27,8 @@ def masked_crc32c(data):
     for byte in data:
         crc = TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
-    # A checksum of bytes that hold their own checksum says little: the format turns it a bit.
+    # The format rotates the checksum and adds a constant, because the checksum of bytes that
+    # contain their own checksum is weak.
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

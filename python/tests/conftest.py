@@ -1,4 +1,4 @@
-"""Fixtures, and the switch that runs the tests as if numpy were not installed."""
+"""Fixtures, and the switch that makes numpy impossible to import."""
 
 from __future__ import annotations
 
@@ -15,10 +15,21 @@ if os.environ.get("PIPEMILL_TEST_NO_NUMPY"):
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+from fakehost import HANG_TIMEOUT  # noqa: E402
+
+import pipemill  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limits of `connect` that a test does not give: no slow machine reaches these."""
+    for name in ("wait", "hold_timeout"):
+        monkeypatch.setitem(pipemill.connect.__kwdefaults__, name, HANG_TIMEOUT)
+
 
 @pytest.fixture
 def path() -> Iterator[str]:
-    """Where a socket may be made: short, because a socket's path has at most 107 bytes."""
+    """A path for a socket. It is short, because a socket's path has at most 107 bytes."""
     folder = tempfile.mkdtemp(prefix="pipemill-")
     yield os.path.join(folder, "host.sock")
     shutil.rmtree(folder)

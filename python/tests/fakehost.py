@@ -1,7 +1,7 @@
-"""The host's side of docs/ring.md in Python, for tests: written from that page alone.
+"""A host in Python, for tests. It is written from docs/ring.md alone.
 
-It checks each ACK and RELEASE against its own table, and overwrites a slot as soon as it is
-released, so that a reader that gives memory back too early is found out.
+It checks each ACK and RELEASE against its own table. It overwrites each slot when it is RELEASEd,
+so that a test fails where the reader releases memory that it still uses.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from typing import Any, Callable
 
 HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = range(16, 23)
-OWN = 0xFFFFFFFF
+DEDICATED = 0xFFFFFFFF
 ABSENT = 0xFFFFFFFF
 SEALS = 1 | 2 | 4 | 0x10  # SEAL, SHRINK, GROW, FUTURE_WRITE
 BYTES = [("x", "bytes", [])]
-PATIENCE = 120.0
+#: Seconds. Only a test that fails waits for so long, so it is long enough for the slowest machine.
+HANG_TIMEOUT = 60.0
 
 
 @dataclass
 class Rows:
-    """A batch: rows of fields, each bytes or None, with `gap` between every two fields."""
+    """A batch: rows of fields, each bytes or None, with `gap` after every field."""
 
     rows: list[tuple[bytes | None, ...]]
     epoch: int = 0
     gap: bytes = b""
     object: str = "folder/object-0"
     first_record: int = 0
-    own: bool = False
-    #: Header fields to write instead of the true ones.
+    #: In a dedicated buffer.
+    dedicated: bool = False
+    #: Header fields that are written instead of the true ones.
     lies: dict[str, int] = field(default_factory=dict)
 
 
@@ -46,7 +48,7 @@ def up(n: int, to: int = 64) -> int:
 
 
 def lay_out(number: int, batch: Rows, k: int) -> bytes:
-    """The batch as a slot."""
+    """The bytes of a slot with this batch."""
     n = len(batch.rows)
     payload = bytearray()
     spans: list[list[tuple[int, int]]] = [[] for _ in range(k)]
@@ -92,7 +94,7 @@ class Memory:
 
 
 class Peer:
-    """One consumer's connection, as the host sees it."""
+    """The host's end of one consumer's connection."""
 
     def __init__(self, sock: socket.socket, slots: int, slot_bytes: int) -> None:
         self.sock = sock
@@ -110,12 +112,12 @@ class Peer:
         self.k = 1
         self.credits = 2
         self.hello: dict[str, Any] = {}
-        sock.settimeout(PATIENCE)
+        sock.settimeout(HANG_TIMEOUT)
 
-    # what the consumer says
+    # messages of the consumer
 
     def pump(self) -> bool:
-        """Takes one message of the consumer. False when it has hung up."""
+        """Receives and checks one message of the consumer. False when it has hung up."""
         try:
             message = self.sock.recv(65536)
         except ConnectionError:
@@ -130,14 +132,14 @@ class Peer:
         elif kind in (ACK, RELEASE):
             numbers = struct.unpack(f"<{(len(message) - 4) // 8}Q", message[4:])
             for grant in numbers:
-                self.acked_or_released(kind, grant)
+                self.check_grant(kind, grant)
         elif kind == END_EPOCH:
             self.ended.append(struct.unpack("<I", message[4:])[0])
         else:
             raise AssertionError(f"consumer sent type {kind}")
         return True
 
-    def acked_or_released(self, kind: int, grant: int) -> None:
+    def check_grant(self, kind: int, grant: int) -> None:
         assert grant in self.open, f"{'ACK' if kind == ACK else 'RELEASE'} of {grant}, not open"
         assert kind == RELEASE or grant not in self.acked, f"ACK of {grant} twice"
         if grant not in self.acked:
@@ -151,11 +153,11 @@ class Peer:
                 self.free.append(slot)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Takes messages until the condition holds."""
+        """Receives messages until the condition holds."""
         while not condition():
             assert self.pump(), "the consumer hung up early"
 
-    # what the host says
+    # messages of the host
 
     def send(self, kind: int, body: bytes = b"", fds: tuple[int, ...] = ()) -> None:
         message = struct.pack("<I", kind) + body
@@ -166,7 +168,7 @@ class Peer:
         self.send(kind, json.dumps(body).encode())
 
     def welcome(self, fields: Any = BYTES, **other: Any) -> None:
-        """Takes HELLO; sends WELCOME and SCHEMA."""
+        """Receives HELLO; sends WELCOME and SCHEMA."""
         self.until(lambda: bool(self.hello))
         self.credits = min(self.hello.get("credits", 2), self.slots)
         body: dict[str, Any] = dict(
@@ -184,36 +186,36 @@ class Peer:
 
     def grant(self, batch: Rows, **lies: int) -> int:
         """Writes a batch and grants it; waits for a credit and a slot."""
-        self.until(lambda: len(self.open) < self.credits and (batch.own or bool(self.free)))
+        self.until(lambda: len(self.open) < self.credits and (batch.dedicated or bool(self.free)))
         data = lay_out(self.batches, batch, self.k)
-        own = Memory(len(data)) if batch.own else None
-        slot = OWN if batch.own else self.free.pop(0)
-        if own:
-            own.map[:] = data
+        buffer = Memory(len(data)) if batch.dedicated else None
+        slot = DEDICATED if batch.dedicated else self.free.pop(0)
+        if buffer:
+            buffer.map[:] = data
         else:
             at = slot * self.slot_bytes
             assert len(data) <= self.slot_bytes
             self.ring.map[at : at + len(data)] = data
         body = dict(
             grant=self.grants, batch=self.batches,
-            bytes=len(data) if own else self.slot_bytes, slot=slot, epoch=batch.epoch,
+            bytes=len(data) if buffer else self.slot_bytes, slot=slot, epoch=batch.epoch,
         )  # fmt: skip
         body.update(lies)
-        self.open[self.grants] = None if own else slot
+        self.open[self.grants] = None if buffer else slot
         self.grants += 1
         self.batches += 1
-        self.send(GRANT, struct.pack("<QQQII", *body.values()), (own.fd,) if own else ())
-        if own:
-            own.close()
+        self.send(GRANT, struct.pack("<QQQII", *body.values()), (buffer.fd,) if buffer else ())
+        if buffer:
+            buffer.close()
         return body["grant"]
 
     def epoch_end(self, epoch: int = 0, flags: int = 0, batches: int = 0, records: int = 0) -> None:
-        """Ends the epoch, once all is ACKed."""
+        """Ends the epoch, when all batches are ACKed."""
         self.until(lambda: all(grant in self.acked for grant in self.open))
         self.send(EPOCH_END, struct.pack("<QQII", batches, records, epoch, flags))
 
     def epoch(self, number: int, batches: list[Rows]) -> None:
-        """A whole epoch; leaves out the rest if the consumer asks for that."""
+        """A whole epoch. Skips the rest where the consumer requests it."""
         granted = 0
         for batch in batches:
             if number in self.ended:
@@ -229,7 +231,7 @@ class Peer:
         self.send(STREAM_END)
 
     def linger(self) -> None:
-        """Takes messages until the consumer hangs up."""
+        """Receives messages until the consumer hangs up."""
         while self.pump():
             pass
 
@@ -239,9 +241,9 @@ class Peer:
 
 
 class FakeHost:
-    """Listens at `path`; runs `script(peer)` in a thread for each consumer. A context manager.
+    """A context manager that listens at `path` and runs `script(peer)` in a thread per consumer.
 
-    A script's exception is raised at the end of `with`.
+    The end of `with` raises a script's exception.
     """
 
     def __init__(
@@ -283,10 +285,10 @@ class FakeHost:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._acceptor.join(PATIENCE)
+        self._acceptor.join(HANG_TIMEOUT)
         if kind is None:
             for thread in self._threads:
-                thread.join(PATIENCE)
-                assert not thread.is_alive(), "the fake host's script did not come to its end"
+                thread.join(HANG_TIMEOUT)
+                assert not thread.is_alive(), "the fake host's script has not ended"
             if self.faults:
                 raise self.faults[0]

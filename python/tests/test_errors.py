@@ -1,8 +1,9 @@
-"""What goes wrong, and that the text says what it was and what to do."""
+"""Errors: each raises its exception, and the text says what happened and what to do."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import struct
@@ -12,10 +13,10 @@ from typing import Any, Callable
 
 import pytest
 from fakehost import (
+    DEDICATED,
     EPOCH_END,
     ERROR,
     GRANT,
-    OWN,
     REFUSED,
     SCHEMA,
     STREAM_END,
@@ -28,33 +29,33 @@ from fakehost import (
 
 import pipemill
 
-# --- connecting
+# --- connect()
 
 
-def test_nobody_there(path: str) -> None:
+def test_connect_without_a_host(path: str) -> None:
     with pytest.raises(pipemill.ConnectError) as caught:
         pipemill.connect("train", path, wait=0.05)
     said = str(caught.value)
     assert path in said and "waited 0.05 s" in said and "pipemill run" in said
 
 
-def test_no_socket_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_without_a_socket_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIPEMILL_SOCKET", raising=False)
     with pytest.raises(pipemill.ConnectError, match="PIPEMILL_SOCKET is not set"):
         pipemill.connect("train")
 
 
-def test_a_path_that_no_socket_can_have() -> None:
+def test_connect_with_a_path_too_long_for_a_socket() -> None:
     with pytest.raises(pipemill.ConnectError, match="too long"):
         pipemill.connect("train", "/tmp/" + "x" * 200)
 
 
-def test_no_credits() -> None:
+def test_connect_with_no_credits() -> None:
     with pytest.raises(ValueError, match="credits=0: 1 or more"):
         pipemill.connect("train", "/nowhere", credits=0)
 
 
-def test_refused(path: str) -> None:
+def test_a_refusal_after_hello(path: str) -> None:
     def script(peer: Peer) -> None:
         peer.until(lambda: bool(peer.hello))
         peer.say(REFUSED, message="no channel 'tarin'; there is 'train'")
@@ -63,7 +64,7 @@ def test_refused(path: str) -> None:
         pipemill.connect("tarin", path)
 
 
-def test_refused_before_hello_is_read(path: str) -> None:
+def test_a_refusal_before_hello_is_read(path: str) -> None:
     with FakeHost(path, lambda peer: peer.say(REFUSED, message="not you")):
         with pytest.raises(pipemill.Refused, match="not you"):
             pipemill.connect("train", path)
@@ -75,7 +76,7 @@ def test_a_host_that_does_not_answer(path: str) -> None:
             pipemill.connect("train", path, wait=0.05)
 
 
-def test_a_host_that_hangs_up_at_once(path: str) -> None:
+def test_a_host_that_hangs_up_without_an_answer(path: str) -> None:
     with FakeHost(path, lambda peer: None), pytest.raises(pipemill.ConnectError, match="hung up"):
         pipemill.connect("train", path)
 
@@ -92,7 +93,7 @@ def test_a_host_that_hangs_up_at_once(path: str) -> None:
         ({"slots": 5}, "memory has 262144 bytes of the 327680 announced"),
     ],
 )
-def test_a_welcome_that_lies(path: str, lie: dict[str, Any], said: str) -> None:
+def test_a_welcome_with_an_invalid_value(path: str, lie: dict[str, Any], said: str) -> None:
     def script(peer: Peer) -> None:
         with contextlib.suppress(ConnectionError):
             peer.welcome(**lie)
@@ -122,7 +123,7 @@ def test_memory_that_could_shrink_is_not_mapped(path: str) -> None:
         (GRANT, b"", "not a WELCOME"),
     ],
 )
-def test_an_answer_that_is_none(path: str, kind: int, body: bytes, said: str) -> None:
+def test_an_invalid_answer_to_hello(path: str, kind: int, body: bytes, said: str) -> None:
     with FakeHost(path, lambda peer: peer.send(kind, body)):
         with pytest.raises(pipemill.ProtocolError, match=said):
             pipemill.connect("train", path)
@@ -142,7 +143,9 @@ def test_an_answer_that_is_none(path: str, kind: int, body: bytes, said: str) ->
         ("something new", pipemill.DecodeError),
     ],
 )
-def test_an_error_of_the_channel(path: str, kind: str, error: type[pipemill.DecodeError]) -> None:
+def test_an_error_message_raises_the_exception_of_its_kind(
+    path: str, kind: str, error: type[pipemill.DecodeError]
+) -> None:
     text = "channel train, object a: record 17 is too short"
 
     def script(peer: Peer) -> None:
@@ -157,7 +160,7 @@ def test_an_error_of_the_channel(path: str, kind: str, error: type[pipemill.Deco
 
     seen = []
     with FakeHost(path, script), pipemill.connect("train", path) as stream:
-        for _ in range(2):  # it stays an error
+        for _ in range(2):  # each call raises it again
             with pytest.raises(pipemill.DecodeError) as caught:
                 seen += [bytes(record) for batch in stream for record in batch]
             e = caught.value
@@ -167,7 +170,7 @@ def test_an_error_of_the_channel(path: str, kind: str, error: type[pipemill.Deco
     assert isinstance(e, pipemill.PipemillError)
 
 
-def test_an_error_that_tells_nothing_more(path: str) -> None:
+def test_an_error_message_without_text_and_position(path: str) -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.say(ERROR, kind="source", message=None, channel="train", epoch=None)
@@ -179,7 +182,7 @@ def test_an_error_that_tells_nothing_more(path: str) -> None:
     assert e.value.epoch is None and e.value.object is None
 
 
-def test_a_host_that_hangs_up(path: str) -> None:
+def test_a_host_that_hangs_up_before_the_end(path: str) -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.grant(Rows([(b"a",), (b"b",)]))
@@ -195,8 +198,8 @@ def test_a_host_that_hangs_up(path: str) -> None:
         assert b"".join(kept) == b"abc", "views stay readable"
 
 
-def test_a_host_that_is_killed(path: str) -> None:
-    """What was granted is still received and read; then the death is told."""
+def test_what_a_killed_host_has_granted_is_still_read(path: str) -> None:
+    """The reader receives the grants that were sent, and after them raises HostDied."""
     program = (
         "import sys, fakehost\n"
         "def script(peer):\n"
@@ -225,7 +228,7 @@ def test_a_host_that_is_killed(path: str) -> None:
         assert (bytes(view), bytes(batch.payload)) == (b"record 0", b"record 1")
 
 
-# --- a host that is out of its mind
+# --- a host that breaks the protocol
 
 
 def says(*messages: tuple[int, bytes]) -> Callable[[Peer], None]:
@@ -257,12 +260,12 @@ def grant(grant: int = 0, batch: int = 0, size: int = 1 << 16, slot: int = 0, ep
         ([grant(slot=4)], "granted what it does not have"),
         ([grant(size=1 << 17)], "granted what it does not have"),
         ([grant(size=100)], "granted what it does not have"),
-        ([grant(slot=OWN)], "granted what it does not have"),
+        ([grant(slot=DEDICATED)], "granted what it does not have"),
         ([grant()], "starts with 0x0 and 0"),
         ([(EPOCH_END, struct.pack("<QQII", 0, 0, 0, 0)), (STREAM_END, b""), (99, b"")], None),
     ],
 )
-def test_messages_that_make_no_sense(path: str, messages: list, said: str | None) -> None:
+def test_an_invalid_message(path: str, messages: list, said: str | None) -> None:
     with FakeHost(path, says(*messages)), pipemill.connect("train", path) as stream:
         if said is None:
             assert list(stream) == []
@@ -281,7 +284,7 @@ def test_a_grant_before_the_schema(path: str) -> None:
             next(stream)
 
 
-def test_an_epoch_that_does_not_end(path: str) -> None:
+def test_a_stream_that_ends_within_an_epoch(path: str) -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.grant(Rows([(b"a",)]))
@@ -316,11 +319,13 @@ HUGE = 1 << 63
         ({"object_bytes": 0xFFFFFFFF}, "object's name at"),
     ],
 )
-@pytest.mark.parametrize("own", [False, True])
-def test_headers_that_lie(path: str, lie: dict[str, int], said: str, own: bool) -> None:
+@pytest.mark.parametrize("dedicated", [False, True])
+def test_a_header_with_an_invalid_value(
+    path: str, lie: dict[str, int], said: str, dedicated: bool
+) -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
-        peer.grant(Rows([(b"record",)], lies=lie, own=own))
+        peer.grant(Rows([(b"record",)], lies=lie, dedicated=dedicated))
         peer.linger()
         assert peer.acked == []
 
@@ -339,7 +344,7 @@ def test_headers_that_lie(path: str, lie: dict[str, int], said: str, own: bool) 
         ("float32", [0, 2], [bytes(12)], {}, "a multiple of 8"),
     ],
 )
-def test_an_index_that_lies(
+def test_an_index_with_an_invalid_span(
     path: str, scalar: str, shape: list[int], rows: list, lie: dict[str, int], said: str
 ) -> None:
     def script(peer: Peer) -> None:
@@ -354,13 +359,15 @@ def test_an_index_that_lies(
                 use()
 
 
-def test_descriptors_do_not_pile_up(path: str) -> None:
-    """Any message may come with descriptors; none stays open."""
-    # The fake host lives in another process, so that the descriptors here are the reader's.
+def test_no_descriptor_stays_open(path: str) -> None:
+    """A host may attach a descriptor to any message; the reader closes it."""
+    # The fake host runs in another process, so that all descriptors of this one are the reader's.
     program = (
-        "import sys, test_errors\nwith test_errors.piling_host(sys.argv[1]): sys.stdin.read()\n"
+        "import sys, test_errors\n"
+        "with test_errors.host_with_descriptors(sys.argv[1]): sys.stdin.read()\n"
     )
     env = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    gc.collect()  # what earlier tests have left must not be closed below
     before = len(os.listdir("/proc/self/fd"))
     with subprocess.Popen(
         [sys.executable, "-c", program, path], env=env, stdin=subprocess.PIPE
@@ -375,13 +382,13 @@ def test_descriptors_do_not_pile_up(path: str) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def piling_host(path: str) -> FakeHost:
+def host_with_descriptors(path: str) -> FakeHost:
     """For the test above."""
 
     def script(peer: Peer) -> None:
         peer.welcome()
         for i in range(3):
-            peer.grant(Rows([(b"%d" % i,)], own=True))
+            peer.grant(Rows([(b"%d" % i,)], dedicated=True))
         peer.epoch_end()
         peer.send(SCHEMA, b'{"fields": [{"name": "x", "scalar": "bytes", "shape": []}]}', (0,))
         peer.send(GRANT, grant(grant=9)[1], (0,))

@@ -1,7 +1,7 @@
-"""What is held stays as it is, and goes back the moment that nothing looks at it any more.
+"""Memory does not change while a view of it lives, and is RELEASEd when the last view has died.
 
-The fake host overwrites each slot when it is released, so every comparison here would also fail
-if a RELEASE came too early.
+The fake host overwrites each slot when it is RELEASEd. So the comparisons here also fail where the
+reader sends a RELEASE too early.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import threading
 from typing import Any
 
 import pytest
-from fakehost import PATIENCE, FakeHost, Peer, Rows
+from fakehost import HANG_TIMEOUT, FakeHost, Peer, Rows
 
 import pipemill
+from pipemill.connection import Connection
 
 
 def text(i: int) -> bytes:
@@ -45,19 +46,19 @@ def test_views_outlive_their_batch(path: str) -> None:
                     kept.pop(0)
                 assert all(bytes(view) == text(number) for number, view in kept)
         del batch
-        # The stream has ended and is closed; what is held is still there.
+        # The stream has ended and is closed. The views are still readable.
         assert [bytes(view) for _, view in kept] == [text(i) for i in range(16, 20)]
         kept.clear()
 
 
-def test_held_views_stop_the_stream_and_are_named(path: str) -> None:
+def test_too_many_held_views_are_an_error_that_names_their_batches(path: str) -> None:
     with FakeHost(path, serve(5)):
         with pipemill.connect("train", path, credits=2, hold_timeout=0.1) as stream:
             batch = next(stream)
             view = batch.payload
             batch = next(stream)
             del batch
-            second = next(stream)  # the other one has gone back
+            second = next(stream)  # batch 1 was RELEASEd
             with pytest.raises(pipemill.HeldError) as caught:
                 next(stream)
             said = str(caught.value)
@@ -71,16 +72,31 @@ def test_held_views_stop_the_stream_and_are_named(path: str) -> None:
             assert [batch.number for batch in stream] == [3, 4]
 
 
-def test_a_view_dropped_in_another_thread_lets_the_wait_go_on(path: str) -> None:
+def test_a_view_dropped_in_another_thread_ends_the_wait(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = threading.Event()
+    wait = Connection.wait
+
+    def watched_wait(connection: Connection, seconds: float) -> None:
+        if len(connection.open) == 2:
+            waits.set()
+        wait(connection, seconds)
+
+    def drop() -> None:
+        if waits.wait(HANG_TIMEOUT):
+            held.clear()
+
+    monkeypatch.setattr(Connection, "wait", watched_wait)
     with FakeHost(path, serve(6)), pipemill.connect("train", path) as stream:
         held = [next(stream), next(stream)]
-        later = threading.Timer(0.1, held.clear)
-        later.start()
+        thread = threading.Thread(target=drop)
+        thread.start()
         assert [batch.number for batch in stream] == [2, 3, 4, 5]
-        later.join()
+        thread.join()
 
 
-def test_many_threads_drop_views(path: str) -> None:
+def test_views_may_be_dropped_in_many_threads(path: str) -> None:
     n = 400
     with FakeHost(path, serve(n), slots=12), pipemill.connect("train", path, credits=8) as stream:
         views: queue.Queue[Any] = queue.Queue()
@@ -106,7 +122,7 @@ def test_many_threads_drop_views(path: str) -> None:
         assert count == n - 1 and wrong == []
 
 
-def test_batches_in_reference_cycles_are_found(path: str) -> None:
+def test_batches_in_reference_cycles_are_collected(path: str) -> None:
     with FakeHost(path, serve(5)), pipemill.connect("train", path) as stream:
         gc.disable()
         try:
@@ -121,7 +137,7 @@ def test_batches_in_reference_cycles_are_found(path: str) -> None:
         gc.collect()
 
 
-def test_closing_waits_for_views_and_not_for_batches(path: str) -> None:
+def test_close_hangs_up_when_the_last_view_has_died(path: str) -> None:
     hung_up = threading.Event()
 
     def script(peer: Peer) -> None:
@@ -134,7 +150,7 @@ def test_closing_waits_for_views_and_not_for_batches(path: str) -> None:
     with FakeHost(path, script):
         with pipemill.connect("train", path) as stream:
             batch = next(stream)
-        assert hung_up.wait(PATIENCE), "a batch alone does not keep the connection"
+        assert hung_up.wait(HANG_TIMEOUT), "a batch without views does not keep the connection"
         with pytest.raises(pipemill.ClosedError):
             _ = batch.payload
         with pytest.raises(pipemill.ClosedError, match="the stream is closed"):
@@ -146,10 +162,10 @@ def test_closing_waits_for_views_and_not_for_batches(path: str) -> None:
             view = next(stream).payload
         assert not hung_up.is_set() and bytes(view) == text(0)
         del view
-        assert hung_up.wait(PATIENCE)
+        assert hung_up.wait(HANG_TIMEOUT)
 
 
-def test_a_stream_that_is_dropped_hangs_up_after_its_last_batch(path: str) -> None:
+def test_a_dropped_stream_hangs_up_when_its_last_batch_is_dropped(path: str) -> None:
     hung_up = threading.Event()
 
     def script(peer: Peer) -> None:
@@ -164,10 +180,10 @@ def test_a_stream_that_is_dropped_hangs_up_after_its_last_batch(path: str) -> No
         assert not hung_up.is_set() and bytes(batch.records()[0]) == text(0)
         del batch
         gc.collect()
-        assert hung_up.wait(PATIENCE)
+        assert hung_up.wait(HANG_TIMEOUT)
 
 
-def test_a_fork_must_connect_again(path: str) -> None:
+def test_a_forked_child_can_not_use_the_stream(path: str) -> None:
     with FakeHost(path, serve(3)), pipemill.connect("train", path) as stream:
         batch = next(stream)
         view = batch.payload
@@ -194,8 +210,8 @@ def test_a_fork_must_connect_again(path: str) -> None:
         assert [batch.number for batch in stream] == [1, 2]
 
 
-def test_a_forked_child_does_not_keep_the_connection(path: str) -> None:
-    """The host must see a consumer die even where a child of it lives on."""
+def test_a_forked_child_does_not_keep_its_parents_connection(path: str) -> None:
+    """The host must notice that a consumer dies, also while a child of it lives."""
     program = (
         "import os, sys, pipemill\n"
         "stream = pipemill.connect('train', sys.argv[1]); batch = next(stream)\n"
@@ -215,7 +231,7 @@ def test_a_forked_child_does_not_keep_the_connection(path: str) -> None:
 
     with FakeHost(path, script):
         with subprocess.Popen([sys.executable, "-c", program, path], stdin=subprocess.PIPE):
-            assert hung_up.wait(PATIENCE)
+            assert hung_up.wait(HANG_TIMEOUT)
 
 
 def test_a_stream_can_not_be_pickled(path: str) -> None:

@@ -1,4 +1,4 @@
-"""The package without numpy: the same tests again, in a process that can't import it."""
+"""The package without numpy: runs tests in a process that can't import it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 import pytest
 
 
-def test_all_of_it_works_without_numpy() -> None:
+def test_values_and_arrays_without_numpy() -> None:
     folder = os.path.dirname(__file__)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_values.py",
-         "test_plain_arrays.py"],
+         "cases_without_numpy.py"],
         cwd=folder,
         env={**os.environ, "PIPEMILL_TEST_NO_NUMPY": "1"},
         capture_output=True,

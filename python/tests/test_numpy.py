@@ -1,4 +1,4 @@
-"""With numpy: which arrays are views, and that none can be written to."""
+"""With numpy: which arrays are views, and that no array is writable."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_dense_fields_are_views_of_shared_memory(path: str, shape: list[int]) ->
 
 
 @pytest.mark.parametrize("gap", [b"12345678", b"!"])
-def test_evenly_spaced_rows_are_views_too(path: str, gap: bytes) -> None:
+def test_evenly_spaced_rows_are_views(path: str, gap: bytes) -> None:
     with one_batch(path, [("x", "float32", [3])], Rows(floats(50, 3), gap=gap)):
         with pipemill.connect("train", path) as stream:
             for batch in stream:
@@ -81,7 +81,7 @@ def test_unevenly_spaced_rows_are_one_read_only_copy(path: str) -> None:
                 assert a.tolist() == list(range(20))
 
 
-def test_bytes_of_one_length_can_be_an_array(path: str) -> None:
+def test_bytes_of_one_length_are_a_dense_array(path: str) -> None:
     rows = [(bytes([i] * 7),) for i in range(9)]
     with one_batch(path, [("image", "bytes", [])], Rows(rows, gap=b"crc")):
         with pipemill.connect("train", path) as stream:
@@ -92,7 +92,7 @@ def test_bytes_of_one_length_can_be_an_array(path: str) -> None:
             del images
 
 
-def test_one_record_of_an_unknown_length_is_a_view(path: str) -> None:
+def test_records_of_different_lengths_are_a_list_of_views(path: str) -> None:
     rows = [(bytes(4 * 2 * n),) for n in range(5)]
     with one_batch(path, [("x", "float32", [0, 2])], Rows(rows)):
         with pipemill.connect("train", path) as stream:
@@ -104,7 +104,7 @@ def test_one_record_of_an_unknown_length_is_a_view(path: str) -> None:
                     batch.dense("x")
 
 
-def test_records_of_an_unknown_but_equal_length_are_one_view(path: str) -> None:
+def test_records_of_one_unknown_length_are_one_view(path: str) -> None:
     with one_batch(path, [("x", "float32", [0, 2])], Rows(floats(30, 6))):
         with pipemill.connect("train", path) as stream:
             for batch in stream:
@@ -114,7 +114,7 @@ def test_records_of_an_unknown_but_equal_length_are_one_view(path: str) -> None:
             del x
 
 
-def test_absent_numbers_are_never_made_up(path: str) -> None:
+def test_absent_numbers_raise_an_error_or_get_the_given_value(path: str) -> None:
     rows = [(struct.pack("<f", 1.5),), (None,), (struct.pack("<f", 2.5),)]
     with one_batch(path, [("age", "float32", [])], Rows(rows)):
         with pipemill.connect("train", path) as stream:

@@ -1,4 +1,4 @@
-"""Against the real host end: the example `serve_numbers` of the ring's crate.
+"""Against the real host's end of the ring: the example `serve_numbers` of its crate.
 
 cargo build -p pipemill-ring --example serve_numbers
 PIPEMILL_SERVE_NUMBERS=target/debug/examples/serve_numbers pytest
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from fakehost import PATIENCE
+from fakehost import HANG_TIMEOUT
 
 import pipemill
 
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.skipif(not SERVE_NUMBERS, reason="PIPEMILL_SERVE_NUMBER
 
 @contextmanager
 def serving(path: str, *options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """The host with channel "numbers"; at the end it must have ended by itself, unless killed."""
+    """The host with channel "numbers". It must end by itself, unless the test kills it."""
     command = [str(SERVE_NUMBERS), path, "numbers", *map(str, options)]
     host = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert host.stdout is not None and host.stdout.readline() == b"ready\n"
         yield host
-        assert host.wait(PATIENCE) in (0, -signal.SIGKILL)
+        assert host.wait(HANG_TIMEOUT) in (0, -signal.SIGKILL)
     finally:
         host.kill()
         host.wait()
@@ -43,7 +43,7 @@ def record(i: int, epoch: int, size: int) -> bytes:
     return bytes((i + j + epoch) % 251 for j in range(size))
 
 
-def test_bytes(path: str) -> None:
+def test_records_of_bytes_in_two_epochs(path: str) -> None:
     with serving(path, "--records", 3000, "--epochs", 2, "--record-bytes", 70):
         with pipemill.connect("numbers", path) as stream:
             assert [field.name for field in stream.fields] == ["data"]
@@ -62,14 +62,14 @@ def test_bytes(path: str) -> None:
 
 
 def test_records_larger_than_a_slot(path: str) -> None:
-    options = ("--records", 40, "--record-bytes", 50, "--slot-bytes", 4096, "--extent-every", 7)
+    options = ("--records", 40, "--record-bytes", 50, "--slot-bytes", 4096, "--dedicated-every", 7)
     with serving(path, *options), pipemill.connect("numbers", path) as stream:
         records = [bytes(one) for batch in stream for one in batch]
     sizes = [3 * 4096 if i % 7 == 6 else 50 for i in range(40)]
     assert records == [record(i, 0, size) for i, size in enumerate(sizes)]
 
 
-def test_dense_numbers(path: str) -> None:
+def test_dense_numbers_are_views(path: str) -> None:
     np = pytest.importorskip("numpy")
     options = ("--fields", "float32", "--records", 5000, "--record-bytes", 32, "--epochs", 2)
     with serving(path, *options), pipemill.connect("numbers", path) as stream:
@@ -87,7 +87,7 @@ def test_dense_numbers(path: str) -> None:
         del x
 
 
-def test_text_and_numbers_with_gaps(path: str) -> None:
+def test_text_and_numbers_that_some_records_do_not_have(path: str) -> None:
     with serving(path, "--fields", "mixed", "--records", 2000):
         with pipemill.connect("numbers", path) as stream:
             i = 0
@@ -104,7 +104,7 @@ def test_text_and_numbers_with_gaps(path: str) -> None:
             assert i == 2000
 
 
-def test_an_error_of_the_channel(path: str) -> None:
+def test_an_error_of_the_channel_comes_after_the_batches_before_it(path: str) -> None:
     seen = 0
     with serving(path, "--records", 1000, "--fail-after", 700):
         with pipemill.connect("numbers", path) as stream:
@@ -117,7 +117,7 @@ def test_an_error_of_the_channel(path: str) -> None:
     assert e.decoder == "numbers"
 
 
-def test_a_channel_that_is_not_there(path: str) -> None:
+def test_an_unknown_channel_is_refused(path: str) -> None:
     with serving(path, "--records", 1):
         with pytest.raises(pipemill.Refused, match="refused channel 'letters': "):
             pipemill.connect("letters", path)
@@ -125,7 +125,7 @@ def test_a_channel_that_is_not_there(path: str) -> None:
             assert sum(len(batch) for batch in stream) == 1
 
 
-def test_two_epochs_the_first_of_them_ended(path: str) -> None:
+def test_end_skips_the_rest_of_the_first_of_two_epochs(path: str) -> None:
     with serving(path, "--records", 50_000, "--epochs", 2, "--slot-bytes", 4096):
         with pipemill.connect("numbers", path) as stream:
             counts = []
@@ -139,7 +139,7 @@ def test_two_epochs_the_first_of_them_ended(path: str) -> None:
             assert counts[0] < 50_000 and counts[1] == 50_000
 
 
-def test_views_are_kept_over_many_rounds_of_the_ring(path: str) -> None:
+def test_kept_views_do_not_change_while_slots_are_reused(path: str) -> None:
     with serving(path, "--records", 5000, "--slot-bytes", 4096, "--slots", 8):
         with pipemill.connect("numbers", path, credits=5) as stream:
             kept: list[tuple[int, memoryview]] = []
@@ -153,7 +153,7 @@ def test_views_are_kept_over_many_rounds_of_the_ring(path: str) -> None:
         kept.clear()
 
 
-def test_holding_too_much_is_told(path: str) -> None:
+def test_too_many_held_batches_are_an_error_and_lose_nothing(path: str) -> None:
     with serving(path, "--records", 1000, "--slot-bytes", 4096):
         with pipemill.connect("numbers", path, hold_timeout=0.1) as stream:
             held = [next(stream), next(stream)]
@@ -165,7 +165,7 @@ def test_holding_too_much_is_told(path: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["share", "broadcast"])
-def test_two_consumers(path: str, mode: str) -> None:
+def test_two_consumers_get_all_batches(path: str, mode: str) -> None:
     seen: list[list[int]] = [[], []]
 
     def consume(which: int) -> None:
@@ -188,8 +188,7 @@ def test_two_consumers(path: str, mode: str) -> None:
         assert sorted(seen[0] + seen[1]) == whole and seen[0] == sorted(seen[0])
 
 
-def test_a_consumer_that_is_killed_loses_nothing(path: str) -> None:
-    """Batches that it had not ACKed come to the next one."""
+def test_unacked_batches_of_a_killed_consumer_go_to_the_next(path: str) -> None:
     program = (
         "import sys, pipemill\n"
         "stream = pipemill.connect('numbers', sys.argv[1])\n"
@@ -210,11 +209,12 @@ def test_a_consumer_that_is_killed_loses_nothing(path: str) -> None:
     assert records == [record(i, 0, 100) for i in range(acked, 1000)]
 
 
-def test_a_host_that_is_killed(path: str) -> None:
+def test_a_killed_host_is_an_error_and_views_stay_readable(path: str) -> None:
     with serving(path, "--records", 100_000) as host, pipemill.connect("numbers", path) as stream:
         batch = next(stream)
         view = next(iter(batch))
         host.kill()
+        host.wait()
         count = 0
         with pytest.raises(pipemill.HostDied) as caught:
             for batch in stream:
@@ -223,8 +223,8 @@ def test_a_host_that_is_killed(path: str) -> None:
         assert view == record(0, 0, 100)
 
 
-def test_the_ring_can_not_be_written(path: str) -> None:
-    """The kernel itself refuses; the type of the view only says so earlier."""
+def test_a_process_that_writes_to_the_ring_is_killed(path: str) -> None:
+    """A view refuses by its type. Code that goes around it is stopped by the kernel."""
     program = (
         "import sys, ctypes, pipemill\n"
         "batch = next(pipemill.connect('numbers', sys.argv[1]))\n"

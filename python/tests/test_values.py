@@ -1,6 +1,6 @@
-"""Random batches against a reference that takes them apart with `struct`, record by record.
+"""Random batches against a reference that decodes them with `struct`, record by record.
 
-`test_no_numpy.py` runs this file again with numpy out of reach.
+`test_no_numpy.py` runs this file again without numpy.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def some_batch(rng: random.Random, schema: Schema, absent: bool) -> Rows:
         gap=rng.choice([b"", b"", b"#", b"gapgap!!"]),
         object=rng.choice(["", "a", "s3://bucket/ключ"]),
         first_record=rng.randint(0, 2**40),
-        own=rng.random() < 0.2,
+        dedicated=rng.random() < 0.2,
     )
 
 
 def expected(raw: bytes | None, scalar: str, shape: list[int]) -> Any:
-    """The reference: what one field of one record is."""
+    """The reference: the value of one field of one record."""
     if raw is None:
         return None
     if scalar == "bytes":
@@ -91,7 +91,7 @@ def nested(flat: list[Any], shape: list[int]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """What the package gave, as lists and plain values."""
+    """The package's value as lists and plain values."""
     if isinstance(value, list):
         return [plain(one) for one in value]
     if isinstance(value, memoryview) and value.format == "B":
@@ -166,7 +166,7 @@ def check_dense(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_was_sent_is_what_is_read(path: str, seed: int) -> None:
+def test_a_random_batch_is_read_as_it_was_sent(path: str, seed: int) -> None:
     rng = random.Random(seed)
     schema = some_schema(rng)
     batches = [some_batch(rng, schema, absent=seed % 2 == 1) for _ in range(8)]

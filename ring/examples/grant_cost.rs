@@ -1,5 +1,5 @@
-//! Measures what a batch costs on its way to a consumer: the time that `grant` takes, and from its
-//! call until the consumer has the batch. `grant_cost [RECORDS_PER_BATCH]`
+//! Measures the cost of a batch: how long `grant` takes, and how long from its call until the
+//! consumer has the batch. `grant_cost [RECORDS_PER_BATCH]`
 
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

@@ -1,19 +1,20 @@
-//! Serves made-up batches, for testing readers in any language; ends when all is consumed.
+//! Serves made-up batches, for tests of readers in any language. It ends when all batches are ACKed
+//! and all ends are sent.
 //!
 //! ```text
 //! serve_numbers SOCKET CHANNEL [--records N] [--record-bytes B] [--slots S] [--slot-bytes B]
 //!     [--credits C] [--epochs E] [--fields bytes|float32|mixed] [--mode share|broadcast]
-//!     [--consumers N] [--fail-after N] [--extent-every N]
+//!     [--consumers N] [--fail-after N] [--dedicated-every N]
 //! ```
 //!
-//! It prints `ready` and a line end when consumers may connect, waits for the first, and serves
-//! `--epochs` epochs of `--records` records. Epoch e is one object named `numbers/é/<e>`. Record i
-//! (from 0, in its epoch) is:
+//! It prints `ready` and a line end when consumers may connect. When the first has connected, it
+//! serves `--epochs` epochs of `--records` records. Epoch e is one object named `numbers/é/<e>`.
+//! Record i (from 0, in its epoch) is:
 //!
 //! - `bytes` (default): field `data` of bytes, B bytes; byte j is `(i + j + e) % 251`. Each record
 //!   has a gap of 3 bytes 0xEE before it, so records are not aligned. The object offset of a batch
-//!   is `first_record * (B + 3)`. With `--extent-every N` the records with `i % N == N - 1` are
-//!   three slots long and alone in a batch with memory of its own; they count as B bytes for the
+//!   is `first_record * (B + 3)`. With `--dedicated-every N` each record with `i % N == N - 1` is
+//!   three slots long and alone in a batch, in a dedicated buffer; it counts as B bytes for the
 //!   offset.
 //! - `float32`: field `x`, float32, shape [0], B / 4 numbers; number j is `i + j / 8 + e`. Dense.
 //!   The object offset is `first_record * B`.
@@ -72,7 +73,7 @@ fn main() -> Result<()> {
         record_bytes: number("--record-bytes", 100)?,
         epochs: number("--epochs", 1)? as u32,
         fail_after: number("--fail-after", usize::MAX)?,
-        extent_every: number("--extent-every", usize::MAX)?.max(1),
+        dedicated_every: number("--dedicated-every", usize::MAX)?.max(1),
         ring: ring.clone(),
     };
     if let Some(name) = given.keys().next() {
@@ -80,6 +81,7 @@ fn main() -> Result<()> {
     }
     let _server = Server::start(Path::new(&socket), false, vec![ring.clone()], None)?;
     println!("ready");
+    // The ring gives no signal when a consumer connects.
     while ring.status().consumers.is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
@@ -123,7 +125,7 @@ struct Numbers {
     record_bytes: usize,
     epochs: u32,
     fail_after: usize,
-    extent_every: usize,
+    dedicated_every: usize,
     ring: Arc<Ring>,
 }
 
@@ -157,7 +159,7 @@ impl Numbers {
         let mut columns = vec![Column::default(); self.kind.fields().len()];
         let (mut at, mut next) = (0, first);
         let mut writer = match self.is_large(first) {
-            true => self.ring.extent(self.length(first))?,
+            true => self.ring.acquire_dedicated(self.length(first))?,
             false => self.ring.acquire()?,
         };
         let end =
@@ -194,7 +196,7 @@ impl Numbers {
     }
 
     fn is_large(&self, record: usize) -> bool {
-        self.kind == Kind::Bytes && record % self.extent_every == self.extent_every - 1
+        self.kind == Kind::Bytes && record % self.dedicated_every == self.dedicated_every - 1
     }
 
     fn length(&self, record: usize) -> usize {

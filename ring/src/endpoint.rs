@@ -1,5 +1,6 @@
-//! A path that others connect to, the consumers of the ring or who wants to know how the host stands: bound by one host at a time, reachable by its user alone,
-//! replaced where a dead host left it, removed at an orderly end.
+//! A Unix socket at a path: for the consumers of the ring, or for others that ask the host for its
+//! status. One host at a time binds the path, and only its user can reach it. A socket that a dead
+//! host left is replaced; a host that ends in good order removes its own.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
@@ -17,33 +18,34 @@ use nix::unistd::geteuid;
 
 use crate::socket::unix;
 
-/// Another start holds the folder's lock for milliseconds; so long means that something hangs.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// Another host that starts holds the folder's lock for milliseconds. After this time it hangs.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Why a socket can't be served.
+/// Why a path can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// Another host answers there.
+    /// Another host serves the path.
     #[error(
         "{}: process {pid} serves this socket already; stop it, or give this host another path",
         path.display()
     )]
     InUse {
-        /// The socket.
+        /// The path.
         path: PathBuf,
-        /// The process that answers; 0 where it is not visible from here.
+        /// The other host's process id; 0 where it is in a namespace that this host can't see.
         pid: i32,
     },
-    /// Something that is not a socket is in the way.
+    /// The path is something else than a socket.
     #[error("{}: expected a socket or nothing, found {found}; remove it or give another path", path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// What it is, such as "a file".
         found: &'static str,
     },
-    /// Others could get at the socket, or take it away.
+    /// The folder's mode or owner would let other users reach the socket, or replace it.
     #[error(
         "{}: the folder of the socket must be this user's alone (mode 0700, owner {euid}); found \
          mode {mode:04o}, owner {uid}; give a path in a folder of its own",
@@ -54,13 +56,13 @@ pub enum EndpointError {
         folder: PathBuf,
         /// Its permission bits.
         mode: u32,
-        /// Its owner.
+        /// The user id of its owner.
         uid: u32,
-        /// This process's user.
+        /// The effective user id of this process.
         euid: u32,
     },
-    /// Another start does not finish.
-    #[error("{}: another host has been starting here for {LOCK_WAIT:?}", folder.display())]
+    /// Another host that starts in this folder has held its lock for 5 s.
+    #[error("{}: another host has been starting here for {LOCK_TIMEOUT:?}", folder.display())]
     Locked {
         /// The folder.
         folder: PathBuf,
@@ -68,11 +70,11 @@ pub enum EndpointError {
     /// The kernel refused.
     #[error("{}: {what}: {error}", path.display())]
     System {
-        /// What it was about.
+        /// The path or its folder.
         path: PathBuf,
-        /// Which step.
+        /// The step that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         error: io::Error,
     },
 }
@@ -81,18 +83,22 @@ fn failed<E: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(E)
     move |error| EndpointError::System { path: path.into(), what, error: error.into() }
 }
 
-/// A listening socket at a path, removed when dropped.
+/// A listening socket at a path. The path is removed when this is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     listener: OwnedFd,
     path: PathBuf,
-    /// Device and inode, so that only our own socket is ever removed.
+    /// Device and inode: another host's socket at the same path is not removed.
     identity: (u64, u64),
 }
 
 impl Endpoint {
-    /// Binds `path`. Its folder is made if missing. With `allow_other_users` the folder's mode is
-    /// the operator's affair and the socket is open to all who get that far.
+    /// Binds `path` and listens. Its folder is made if it is missing. With `allow_other_users` the
+    /// folder's mode is not checked, and every user who can reach the socket may connect.
+    ///
+    /// # Errors
+    /// [`EndpointError`] names each: another host serves the path, it is not a socket, its folder is
+    /// open to others, another start hangs, or the kernel refuses.
     pub fn bind(
         path: &Path,
         kind: SockType,
@@ -105,17 +111,17 @@ impl Endpoint {
         let address = UnixAddr::new(path).map_err(failed("the path can't be a socket's", path))?;
         let opened = open_folder(folder, allow_other_users)?;
         let _lock = lock(opened, folder)?;
-        clear(path, kind, &address)?;
+        remove_stale(path, kind, &address)?;
         let listener =
             unix(kind, SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
         let mode = if allow_other_users { 0o666 } else { 0o600 };
-        // Set before it is bound, so that there is no moment at which it is open to others.
+        // Before it is bound, so that it is never open to others, not even for a moment.
         fchmod(&listener, Mode::from_bits_truncate(mode)).map_err(failed("chmod", path))?;
         bind(listener.as_raw_fd(), &address).map_err(failed("binding it", path))?;
-        let made = path.symlink_metadata().map_err(failed("looking at it", path))?;
-        let endpoint = Endpoint { listener, path: path.into(), identity: identity(&made) };
+        let bound = path.symlink_metadata().map_err(failed("looking at it", path))?;
+        let endpoint = Endpoint { listener, path: path.into(), identity: identity(&bound) };
         if allow_other_users {
-            // The umask has taken bits away.
+            // The umask has removed bits.
             std::fs::set_permissions(path, Permissions::from_mode(mode))
                 .map_err(failed("chmod", path))?;
         }
@@ -124,7 +130,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Where others connect.
+    /// The path that others connect to.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -147,8 +153,8 @@ impl Drop for Endpoint {
     }
 }
 
-fn identity(of: &Metadata) -> (u64, u64) {
-    (of.dev(), of.ino())
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointError> {
@@ -168,15 +174,15 @@ fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointE
     Ok(opened)
 }
 
-/// Between looking whether a socket is alive and listening on our own, nobody else may do the
-/// same: a socket that is bound but does not listen yet looks dead.
+/// Locks the folder. `bind` holds the lock from its check for a dead socket until it listens: a
+/// socket that is bound and does not listen yet looks dead, and another host would remove it.
 fn lock(folder: File, path: &Path) -> Result<Flock<File>, EndpointError> {
-    let patience = Instant::now() + LOCK_WAIT;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut folder = folder;
     loop {
         match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),
-            Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) if Instant::now() < patience => {
+            Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) if Instant::now() < deadline => {
                 folder = back;
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -188,8 +194,8 @@ fn lock(folder: File, path: &Path) -> Result<Flock<File>, EndpointError> {
     }
 }
 
-/// Makes the path free, if what is there is a socket that nobody serves.
-fn clear(path: &Path, kind: SockType, address: &UnixAddr) -> Result<(), EndpointError> {
+/// Removes the socket of a dead host from the path.
+fn remove_stale(path: &Path, kind: SockType, address: &UnixAddr) -> Result<(), EndpointError> {
     let found = match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(failed("looking at it", path))?.file_type(),

@@ -1,27 +1,27 @@
-//! The layout of a slot: header, payload, object name, index. Encoding for the host, and decoding
-//! that checks every number against the memory it speaks of.
+//! The layout of a slot: header, payload, object name, index. The host encodes it; decoding checks
+//! every number of it against the memory.
+
+pub use pipemill_types::ABSENT;
 
 use crate::memory::column;
 
-/// The bytes `PMB1`.
+/// The first four bytes of a batch: `PMB1`.
 pub const MAGIC: u32 = 0x3142_4d50;
-/// Length of the header. The payload starts right behind it.
+/// Length of the header in bytes. The host writes the payload right after it.
 pub const HEADER_BYTES: usize = 128;
-/// Payload, index and each column start at a multiple of this.
+/// Payload, index and each column start at a multiple of this many bytes.
 pub const ALIGN: usize = 64;
-/// The offset of an absent field; its length is 0.
-pub const ABSENT: u32 = u32::MAX;
-/// The `slot` of a grant whose batch has memory of its own.
-pub const OWN_MEMORY: u32 = u32::MAX;
+/// The `slot` of a grant whose batch lies in a dedicated buffer.
+pub const DEDICATED: u32 = u32::MAX;
 
 const HAS_ABSENT: u32 = 1;
 
-/// What stands in front of a batch. Positions count from the slot's start, in bytes.
+/// The header of a batch. Positions are in bytes, from the start of the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Number of the batch in the channel, from 0.
     pub batch: u64,
-    /// From 0.
+    /// Number of the epoch, from 0.
     pub epoch: u32,
     /// At least one field of one record is absent.
     pub has_absent: bool,
@@ -29,33 +29,33 @@ pub struct Header {
     pub records: u32,
     /// Number of fields of each record, k.
     pub fields: u32,
-    /// A multiple of 64.
+    /// Position of the payload, a multiple of 64.
     pub payload_at: u64,
-    /// Length of the payload.
+    /// Length of the payload in bytes.
     pub payload_bytes: u64,
-    /// A multiple of 64.
+    /// Position of the index, a multiple of 64.
     pub index_at: u64,
-    /// Where the object's name (UTF-8) starts.
+    /// Position of the object's name (UTF-8).
     pub object_at: u32,
-    /// Length of the name.
+    /// Length of the name in bytes.
     pub object_bytes: u32,
     /// Number, in its object, of the first record, from 0.
     pub first_record: u64,
-    /// A byte offset in the object at or before the first record.
+    /// A byte offset in the object (inflated) at or before the first record.
     pub object_offset: u64,
 }
 
 /// Why the memory of a batch can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// A number of the header is not what the layout says.
+    /// The header has a number that the layout does not allow.
     #[error("the batch's header has {found:#x} as {what}; expected {expected}")]
     Header {
         /// Name of the number.
         what: &'static str,
-        /// What stands there.
+        /// The number.
         found: u64,
-        /// What the layout asks for.
+        /// What the layout allows.
         expected: String,
     },
     /// A part of the batch does not lie within its memory.
@@ -63,20 +63,20 @@ pub enum LayoutError {
     Outside {
         /// Name of the part.
         what: &'static str,
-        /// Where it would start.
+        /// Position of the part, in bytes.
         at: u64,
-        /// How long it would be.
+        /// Length of the part, in bytes.
         bytes: u64,
-        /// How much there is.
+        /// Length of the memory, in bytes.
         limit: u64,
     },
-    /// The name is not UTF-8.
+    /// The object's name is not UTF-8.
     #[error("the name of the batch's object is not UTF-8")]
     Name,
 }
 
 impl Header {
-    /// The header's bytes.
+    /// The header as bytes.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -97,8 +97,12 @@ impl Header {
         out
     }
 
-    /// Reads the header of the batch whose memory this is, and checks that every part it names
-    /// lies within that memory.
+    /// Reads the header of the batch that lies in `memory`, and checks that every part that it
+    /// names is within `memory`.
+    ///
+    /// # Errors
+    /// A number that the layout does not allow, a part outside of the memory, or a name that is not
+    /// UTF-8.
     pub fn decode(memory: &[u8]) -> Result<Header, LayoutError> {
         let Some(head) = memory.first_chunk::<HEADER_BYTES>() else {
             return Err(outside("header", 0, HEADER_BYTES as u64, memory));
@@ -139,18 +143,28 @@ impl Header {
     }
 
     /// The object's name in the memory that this header was read from.
+    ///
+    /// # Errors
+    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the name.
     pub fn object<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
         let bytes = within("object name", self.object_at.into(), self.object_bytes.into(), memory)?;
         str::from_utf8(bytes).map_err(|_| LayoutError::Name)
     }
 
     /// The payload in the memory that this header was read from.
+    ///
+    /// # Errors
+    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the payload.
     pub fn payload<'m>(&self, memory: &'m [u8]) -> Result<&'m [u8], LayoutError> {
         within("payload", self.payload_at, self.payload_bytes, memory)
     }
 
     /// One column of the index in the memory that this header was read from: column `2 * f` has
-    /// the offsets of field f, the next one its lengths.
+    /// the offsets of field f, column `2 * f + 1` its lengths.
+    ///
+    /// # Errors
+    /// `number` is not below `2 * fields` and its column would be outside of `memory`, or `memory`
+    /// does not start at a multiple of 4.
     pub fn column<'m>(&self, memory: &'m [u8], number: usize) -> Result<&'m [u32], LayoutError> {
         let at = self.index_at.saturating_add((number * stride(self.records)) as u64);
         let bytes = within("index column", at, u64::from(self.records) * 4, memory)?;
@@ -158,19 +172,21 @@ impl Header {
     }
 }
 
-/// Where the parts of a batch go that the host writes: the payload, then the name, then the index.
+/// Where the host writes the parts of a batch: first the payload, then the name, then the index.
+/// Positions are in bytes, from the start of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Where the object's name starts.
+    /// Position of the object's name.
     pub object_at: usize,
-    /// Where the index starts.
+    /// Position of the index, a multiple of 64.
     pub index_at: usize,
     /// Length of the whole batch.
     pub end: usize,
 }
 
 impl Plan {
-    /// For a payload at [`HEADER_BYTES`]. None where it would not fit an address space.
+    /// The plan for a payload and an object's name of these lengths in bytes, and for these numbers
+    /// of fields and records. None where the batch would not fit an address space.
     pub fn new(payload: usize, object: usize, fields: usize, records: usize) -> Option<Plan> {
         let object_at = HEADER_BYTES.checked_add(payload)?;
         let index_at = object_at.checked_add(object)?.checked_next_multiple_of(ALIGN)?;
@@ -180,9 +196,11 @@ impl Plan {
     }
 }
 
-/// Bytes that must be left free behind `payload` bytes of payload for the object's name and the
-/// index: a batch fits where `payload + index_room(…)` is at most the length of the writer's
-/// payload area. `usize::MAX` where nothing could hold it.
+/// Bytes that the object's name and the index need after a payload of `payload` bytes. A batch fits
+/// where `payload + index_room(…)` is at most the length of the writer's payload area. `usize::MAX`
+/// where no memory could hold the batch.
+///
+/// `object` is the length of the name in bytes, `fields` and `records` are numbers of them.
 pub fn index_room(payload: usize, object: usize, fields: usize, records: usize) -> usize {
     match Plan::new(payload, object, fields, records) {
         Some(plan) => plan.end - HEADER_BYTES - payload,
@@ -195,9 +213,9 @@ pub fn stride(records: u32) -> usize {
     (records as usize * 4).next_multiple_of(ALIGN)
 }
 
-/// Whether every span of one field lies within a payload of so many bytes, or is absent.
+/// Whether every span of one field is within a payload of `payload_bytes` bytes, or absent.
 pub fn spans_fit(offsets: &[u32], lengths: &[u32], payload_bytes: u64) -> bool {
-    // Without a way out in the middle, so that the compiler can take many at once.
+    // Never returns early, so that the compiler can vectorize it.
     offsets.iter().zip(lengths).fold(true, |fits, (&offset, &length)| {
         let absent = (offset == ABSENT) & (length == 0);
         fits & (absent | (u64::from(offset) + u64::from(length) <= payload_bytes))
@@ -220,7 +238,7 @@ fn outside(what: &'static str, at: u64, bytes: u64, memory: &[u8]) -> LayoutErro
 }
 
 fn within<'m>(
-    w: &'static str,
+    what: &'static str,
     at: u64,
     bytes: u64,
     memory: &'m [u8],
@@ -228,7 +246,7 @@ fn within<'m>(
     let range = usize::try_from(at).ok().zip(usize::try_from(bytes).ok());
     range
         .and_then(|(at, bytes)| memory.get(at..at.checked_add(bytes)?))
-        .ok_or_else(|| outside(w, at, bytes, memory))
+        .ok_or_else(|| outside(what, at, bytes, memory))
 }
 
 #[cfg(test)]
@@ -271,20 +289,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives_the_way_through_memory(header in header()) {
+        fn an_encoded_header_decodes_to_the_same(header in header()) {
             let end = header.index_at as usize + header.fields as usize * 2 * stride(header.records);
             let mut memory = vec![0; end];
             memory[..HEADER_BYTES].copy_from_slice(&header.encode());
             prop_assert_eq!(Header::decode(&memory), Ok(header));
-            // One byte less and some part is outside, unless that byte was only padding.
+            // With one byte less, some part is outside: the last byte is padding only where there
+            // is no index.
             if header.fields > 0 && header.records > 0 {
                 prop_assert!(Header::decode(&memory[..end - 1]).is_err());
             }
         }
 
-        /// A valid header with one number replaced by garbage: an error or parts within memory.
+        /// In a valid header, one number is replaced by garbage.
         #[test]
-        fn garbage_is_an_error_or_lies_within(
+        fn a_damaged_header_is_an_error_or_names_parts_within_the_memory(
             header in header(), at in 0usize..20, garbage in prop_oneof![any::<u32>(), 0..1100u32]
         ) {
             let mut memory = Aligned([0; 1024]);
@@ -301,7 +320,7 @@ mod tests {
         }
 
         #[test]
-        fn the_room_asked_for_is_the_room_needed(
+        fn index_room_is_what_the_plan_needs(
             payload in 0usize..1000, object in 0usize..100, fields in 0usize..5, records in 0usize..100
         ) {
             let plan = Plan::new(payload, object, fields, records).unwrap();
@@ -312,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_laid_out_as_the_contract_says() {
+    fn the_header_has_the_bytes_of_the_contract() {
         let header = Header {
             batch: 0x0807_0605_0403_0201,
             epoch: 7,
@@ -330,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_beyond_the_address_space_need_all_room_there_is() {
+    fn index_room_is_usize_max_for_a_batch_beyond_the_address_space() {
         assert_eq!(index_room(usize::MAX - 5, 10, 1, 1), usize::MAX);
         assert_eq!(index_room(0, 0, usize::MAX / 4, 100), usize::MAX);
     }

@@ -1,8 +1,10 @@
-//! pipemill's shared-memory ring: the layout of a slot, the protocol on the socket, the host's
-//! writing end ([`host`]), the Rust reader ([`reader`]) and the one who only looks on ([`observer`]). The contract is `docs/ring.md`.
+//! pipemill's shared-memory ring: the layout of a slot ([`layout`]), the messages on the socket
+//! ([`protocol`]), the host's writing end ([`host`]), the Rust reader ([`reader`]) and a client that
+//! asks a host for its status ([`status_client`]). The contract is `docs/ring.md`.
 //!
-//! All code that touches shared memory is here, and all `unsafe` of it is in `memory` and in the
-//! two places that receive a file descriptor from the kernel (`socket`).
+//! This crate has all code that touches shared memory. Its `unsafe` code is in `memory`, in the
+//! calls of `memory` by `host::ring` and `host::writer`, and in the two functions of `socket` that
+//! receive a file descriptor from the kernel.
 
 #[cfg(not(all(target_os = "linux", target_endian = "little")))]
 compile_error!("the ring needs Linux (sealed memfd) on a little-endian machine");
@@ -11,9 +13,9 @@ pub mod endpoint;
 pub mod host;
 pub mod layout;
 mod memory;
-pub mod observer;
 pub mod protocol;
 pub mod reader;
 mod socket;
+pub mod status_client;
 
 pub use memory::MemoryError;

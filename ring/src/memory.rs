@@ -1,5 +1,5 @@
-//! Shared memory: sealed memfds that the host may write and a consumer can only read.
-//! The only file that maps memory; everything else sees slices.
+//! Shared memory: sealed memfds, which the host may write and a consumer can only read.
+//! No other file maps memory; the others see slices.
 
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
@@ -15,26 +15,30 @@ use nix::sys::mman::{MRemapFlags, MapFlags, MmapAdvise, ProtFlags, madvise, mmap
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
-/// Growing costs system calls, so an extent grows by this many bytes, or by a quarter, at least.
-const GROWTH: usize = 1 << 20;
+/// Bytes. A dedicated buffer grows by at least this much, and at least by a quarter of its size,
+/// because growing costs system calls.
+const MIN_GROWTH: usize = 1 << 20;
+/// Bytes.
 const PAGE: usize = 4096;
-/// Pages that are made present at once; other threads' changes of what is mapped wait meanwhile.
-const STEP: usize = 128 << 10;
+/// Bytes whose pages are made present by one system call. While it runs, other threads can't map
+/// or unmap memory, so it is short.
+const POPULATE_STEP: usize = 128 << 10;
 
-/// Shared memory could not be had or is not what was promised.
+/// Why shared memory can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The kernel refused; most often the machine's or the container's memory limit.
+    /// The kernel refused. Most often the machine's or the container's memory limit is reached.
     #[error("{bytes} bytes of shared memory: {what} failed: {errno}")]
     System {
-        /// Which step.
+        /// The step that failed.
         what: &'static str,
-        /// How much memory it was about.
+        /// Size of the memory, in bytes; 0 where it is not known yet.
         bytes: usize,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A received descriptor is smaller than its message said, or may shrink under the reader.
+    /// A received descriptor is smaller than its message says, or may still shrink, so that reading
+    /// it could kill this process.
     #[error("the shared memory received is {0}")]
     Unfit(String),
 }
@@ -50,8 +54,8 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain memory that belongs to the process, not to a thread. Who may write
-// where is the duty of the types below.
+// SAFETY: a mapping is plain memory that belongs to the process, not to a thread. The types below
+// decide which code may write which part of it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` alone gives no access.
 unsafe impl Sync for Mapping {}
@@ -66,47 +70,48 @@ impl Mapping {
         Ok(Mapping { start, bytes })
     }
 
-    /// Makes `bytes` of its pages present, to be written without a fault each. Linux before 5.14 can't, and then
-    /// they fault.
+    /// Makes the pages of this range present, so that writing to them causes no page faults. Linux
+    /// before 5.14 can't do this.
     fn populate(&self, from: usize, bytes: usize) -> Result<(), Errno> {
         assert!(from <= self.bytes && bytes <= self.bytes - from);
-        // SAFETY: the range lies within the mapping, and nothing that is in it changes.
+        // SAFETY: the range lies within the mapping, and its contents do not change.
         unsafe { madvise(self.start.byte_add(from), bytes, MmapAdvise::MADV_POPULATE_WRITE) }
     }
 }
 
-/// Makes all pages of a mapping present, from its start on, while it is in use already: whoever writes to it first
-/// takes a fault a page instead, and loses no more than by waiting for all of them.
-fn populate_behind(map: &Arc<Mapping>) {
+/// Makes all pages of a mapping present, from its start on, in a thread: the mapping is in use
+/// meanwhile. A writer that is faster takes one page fault for each page, which costs it no more
+/// than to wait for this.
+fn populate_in_background(map: &Arc<Mapping>) {
     let (map, bytes) = (Arc::downgrade(map), map.bytes);
     let work = move || {
-        for from in (0..bytes).step_by(STEP) {
+        for from in (0..bytes).step_by(POPULATE_STEP) {
             let Some(map) = map.upgrade() else { return };
-            if map.populate(from, STEP.min(bytes - from)).is_err() {
+            if map.populate(from, POPULATE_STEP.min(bytes - from)).is_err() {
                 return;
             }
         }
     };
-    // Without a thread they come as they are written.
+    // Where no thread can be started, each page becomes present when it is first written.
     let _ = thread::Builder::new().name("ring-pages".into()).spawn(work);
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the one that was mapped, and whoever borrowed from it is gone.
-        // A failure would leak address space, which nobody could repair.
+        // SAFETY: the range is the one that was mapped, and no borrow of it lives any more.
+        // A failure would leak address space; there is no remedy.
         let _ = unsafe { munmap(self.start, self.bytes) };
     }
 }
 
 fn create(name: &str) -> Result<OwnedFd, MemoryError> {
-    // The name only shows up in /proc/PID/maps. The kernel takes 249 bytes and no NUL.
+    // The name is only seen in /proc/PID/maps. The kernel allows 249 bytes and no NUL.
     let name: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
     memfd_create(name.as_str(), MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)
         .map_err(failed("creating it", 0))
 }
 
-/// Reserves the pages now: a lack of memory is an error here, and SIGBUS at the first write later.
+/// Reserves the memory now: a lack of it is an error here, and would be SIGBUS at a later write.
 fn reserve(fd: impl AsFd, from: usize, to: usize) -> Result<(), MemoryError> {
     loop {
         let (offset, length) = (from as i64, (to - from) as i64);
@@ -117,7 +122,8 @@ fn reserve(fd: impl AsFd, from: usize, to: usize) -> Result<(), MemoryError> {
     }
 }
 
-/// After this, nobody can resize the memory or get a writable mapping of it; ours stays.
+/// After this, nobody can resize the memory or make a writable mapping of it. The writable mapping
+/// that the host has made before stays.
 fn seal(fd: impl AsFd, bytes: usize) -> Result<(), MemoryError> {
     let seals = SealFlag::F_SEAL_SHRINK
         | SealFlag::F_SEAL_GROW
@@ -127,22 +133,22 @@ fn seal(fd: impl AsFd, bytes: usize) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// The ring's memory as the host has it: sealed for others, writable here.
+/// The ring's memory in the host: writable here, sealed for everybody else.
 pub(crate) struct RingMemory {
     fd: OwnedFd,
     map: Arc<Mapping>,
 }
 
 impl RingMemory {
-    /// `bytes` of zeroed memory, all of it reserved. Its pages become present while the caller goes on: of 64 MiB
-    /// that takes some 40 ms.
+    /// `bytes` bytes of zeroed memory, all of it reserved. Its pages become present in the
+    /// background, which takes some 40 ms for 64 MiB.
     pub(crate) fn create(name: &str, bytes: usize) -> Result<RingMemory, MemoryError> {
         let fd = create(name)?;
         reserve(&fd, 0, bytes)?;
         let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
         seal(&fd, bytes)?;
         let map = Arc::new(map);
-        populate_behind(&map);
+        populate_in_background(&map);
         Ok(RingMemory { fd, map })
     }
 
@@ -151,7 +157,7 @@ impl RingMemory {
         self.fd.as_fd()
     }
 
-    /// A part of the memory, to be written.
+    /// A part of the memory, for writing.
     ///
     /// # Panics
     /// Where the part is not within the memory.
@@ -163,54 +169,60 @@ impl RingMemory {
     pub(crate) unsafe fn part(&self, start: usize, bytes: usize) -> &mut [u8] {
         let end = start.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= self.map.bytes), "a part outside the ring's memory");
-        // SAFETY: within the mapping (above), initialised (zeroed by the kernel), and the caller
-        // vouches that it is not aliased.
+        // SAFETY: the part is within the mapping (asserted above) and initialised (zeroed by the
+        // kernel), and the caller vouches that it is not aliased.
         unsafe {
             std::slice::from_raw_parts_mut(self.map.start.cast::<u8>().add(start).as_ptr(), bytes)
         }
     }
 
-    /// Part of it, to be read.
+    /// A part of the memory, for reading.
+    ///
+    /// # Panics
+    /// Where the part is not within the memory.
     ///
     /// # Safety
-    /// Nobody may write to this part as long as the slice lives.
+    /// Nobody may write to this part while the slice lives.
     pub(crate) unsafe fn part_to_read(&self, start: usize, bytes: usize) -> &[u8] {
         assert!(start <= self.map.bytes && bytes <= self.map.bytes - start);
-        // SAFETY: the part lies within the mapping, and the caller vouches for the rest.
+        // SAFETY: the part is within the mapping (asserted above) and initialised (zeroed by the
+        // kernel), and the caller vouches that nobody writes it.
         unsafe {
             std::slice::from_raw_parts(self.map.start.cast::<u8>().add(start).as_ptr(), bytes)
         }
     }
 }
 
-/// Memory of its own for one batch: grows while it is filled, then is cut to size and sealed.
-pub(crate) struct ExtentMemory {
+/// A dedicated buffer: a memfd for one batch (or one status). It grows while it is filled, and is
+/// then cut to size and sealed.
+pub(crate) struct DedicatedBuffer {
     fd: OwnedFd,
     map: Mapping,
 }
 
-impl ExtentMemory {
-    /// At least `bytes` of zeroed memory.
-    pub(crate) fn create(name: &str, bytes: usize) -> Result<ExtentMemory, MemoryError> {
+impl DedicatedBuffer {
+    /// At least `bytes` bytes of zeroed memory.
+    pub(crate) fn create(name: &str, bytes: usize) -> Result<DedicatedBuffer, MemoryError> {
         let bytes = bytes.max(PAGE).next_multiple_of(PAGE);
         let fd = create(name)?;
         reserve(&fd, 0, bytes)?;
         let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
-        // All of it is written soon.
+        // In the foreground, because all of it is written soon. Without it, each page becomes present
+        // when it is first written.
         let _ = map.populate(0, bytes);
-        Ok(ExtentMemory { fd, map })
+        Ok(DedicatedBuffer { fd, map })
     }
 
-    /// Makes it at least `bytes` long. What was written stays; its address may change.
+    /// Makes it at least `bytes` bytes long. What was written stays; its address may change.
     pub(crate) fn ensure(&mut self, bytes: usize) -> Result<(), MemoryError> {
         let old = self.map.bytes;
         if bytes <= old {
             return Ok(());
         }
-        let new = bytes.max(old + GROWTH.max(old / 4)).next_multiple_of(PAGE);
+        let new = bytes.max(old + MIN_GROWTH.max(old / 4)).next_multiple_of(PAGE);
         reserve(&self.fd, old, new)?;
-        // SAFETY: the range is exactly our mapping, `&mut self` proves that nobody borrows from
-        // it, and the file was made long enough just above.
+        // SAFETY: the range is exactly this mapping, `&mut self` proves that nobody borrows from
+        // it, and `reserve` has made the file long enough.
         let start = unsafe { mremap(self.map.start, old, new, MRemapFlags::MREMAP_MAYMOVE, None) }
             .map_err(failed("growing it", new))?;
         self.map.start = start;
@@ -218,24 +230,26 @@ impl ExtentMemory {
         Ok(())
     }
 
+    /// All of it, for writing.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the whole mapping, initialised (zeroed by the kernel), borrowed through
-        // `&mut self`, and not yet handed to anybody.
+        // SAFETY: this is the whole mapping, initialised (zeroed by the kernel), borrowed through
+        // `&mut self`, and no other process has its descriptor yet.
         unsafe {
             std::slice::from_raw_parts_mut(self.map.start.cast::<u8>().as_ptr(), self.map.bytes)
         }
     }
 
-    /// All of it, to be read.
+    /// All of it, for reading.
     pub(crate) fn bytes_to_read(&self) -> &[u8] {
-        // SAFETY: the whole mapping, which lives as long as `self`; nobody else has it before it is
-        // sealed, and writing needs `&mut self`.
+        // SAFETY: this is the whole mapping, which lives as long as `self`. No other process has it
+        // before it is sealed, and writing needs `&mut self`.
         unsafe { std::slice::from_raw_parts(self.map.start.cast::<u8>().as_ptr(), self.map.bytes) }
     }
 
-    /// Cuts it to `bytes` and makes it read-only for all. The descriptor is to be handed out.
+    /// Cuts it to `bytes` bytes and makes it read-only for everybody. Returns the descriptor to
+    /// hand out.
     pub(crate) fn seal(self, bytes: usize) -> Result<OwnedFd, MemoryError> {
-        let ExtentMemory { fd, map } = self;
+        let DedicatedBuffer { fd, map } = self;
         drop(map);
         ftruncate(&fd, bytes as i64).map_err(failed("cutting it to size", bytes))?;
         seal(&fd, bytes)?;
@@ -243,14 +257,15 @@ impl ExtentMemory {
     }
 }
 
-/// A consumer's view of shared memory: read-only, and good for as long as it lives.
+/// A consumer's read-only mapping of shared memory.
 #[derive(Debug)]
 pub(crate) struct ReadMemory {
     map: Mapping,
 }
 
 impl ReadMemory {
-    /// Maps `bytes` of a received descriptor, after checking that reading them can't fault.
+    /// Maps `bytes` bytes of a received descriptor, after it has checked that reading them can't
+    /// fault.
     pub(crate) fn map(fd: OwnedFd, bytes: u64) -> Result<ReadMemory, MemoryError> {
         let size = fstat(&fd).map_err(failed("asking for its size", 0))?.st_size;
         if u64::try_from(size).unwrap_or(0) < bytes {
@@ -267,19 +282,21 @@ impl ReadMemory {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the whole mapping; it can't shrink (seal checked above). By the contract the
-        // host doesn't write what it has granted, and nothing but granted parts is looked at.
+        // SAFETY: this is the whole mapping, and it can't shrink (`map` has checked the seal). By
+        // the contract the host does not write what it has granted, and only parts that are granted
+        // are read.
         unsafe { std::slice::from_raw_parts(self.map.start.cast::<u8>().as_ptr(), self.map.bytes) }
     }
 }
 
-/// The bytes of a column, to be copied into an index.
+/// The bytes of a column, as they are written into an index.
 pub(crate) fn column_bytes(column: &[u32]) -> &[u8] {
     // SAFETY: u32 has no padding, any byte is a valid u8, and the length is that of the slice.
     unsafe { std::slice::from_raw_parts(column.as_ptr().cast::<u8>(), size_of_val(column)) }
 }
 
-/// The column that lies in these bytes, or none where they are not aligned or not a whole number.
+/// The column that lies in these bytes. None where they are not aligned, or not a whole number of
+/// elements.
 pub(crate) fn column(bytes: &[u8]) -> Option<&[u32]> {
     // SAFETY: every bit pattern is a valid u32.
     let (before, column, after) = unsafe { bytes.align_to::<u32>() };

@@ -1,5 +1,5 @@
-//! Sending and receiving whole messages, with a file descriptor beside them, on a SEQPACKET socket.
-//! Tells apart what the two ends must tell apart: would block, hung up, failed.
+//! Sends and receives whole messages, each with at most one file descriptor, on a SEQPACKET socket.
+//! Both ends of the ring must distinguish "would block", "hung up" and "failed"; this file does it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -14,19 +14,19 @@ use nix::sys::socket::{
 
 use crate::protocol::MAX_MESSAGE;
 
-/// What came out of a receive.
+/// The result of a receive.
 pub(crate) enum Received {
-    /// A whole message of so many bytes, at the start of the buffer.
+    /// A whole message: its length in bytes, from the start of the buffer, and its descriptor.
     Message(usize, Option<OwnedFd>),
-    /// The other end is gone, and all it had sent was received.
+    /// The other end has hung up, and everything that it had sent was received before.
     HungUp,
-    /// A message longer than [`MAX_MESSAGE`]; or a descriptor that did not arrive.
-    Broken(&'static str),
-    /// Nothing there, on a socket that does not wait.
-    Nothing,
+    /// A message that can't be taken: longer than [`MAX_MESSAGE`], empty, or without its descriptor.
+    Invalid(&'static str),
+    /// No message is there. Only on a socket that does not wait.
+    WouldBlock,
 }
 
-/// Big enough for every message. One byte more would show a message that is too long.
+/// A buffer for any message.
 pub(crate) fn buffer() -> Vec<u8> {
     vec![0; MAX_MESSAGE]
 }
@@ -41,20 +41,20 @@ pub(crate) fn unix(kind: SockType, flags: SockFlag) -> nix::Result<OwnedFd> {
     socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)
 }
 
-/// Connects to the socket of a host, and waits until it is accepted.
+/// Connects to the socket of a host. Waits where the host's queue of connections is full.
 pub(crate) fn connect_to(path: &Path) -> nix::Result<OwnedFd> {
     let address = UnixAddr::new(path)?;
     let socket = seqpacket(SockFlag::empty())?;
     loop {
         match connect(socket.as_raw_fd(), &address) {
-            // A Unix socket's connect that a signal disturbed was not begun.
+            // A signal interrupts a Unix socket's connect only before it has begun.
             Err(Errno::EINTR) => continue,
             result => return result.map(|()| socket),
         }
     }
 }
 
-/// The next connection, which does not wait.
+/// Accepts the next connection. Its socket does not wait.
 pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = accept4(listener.as_fd().as_raw_fd(), flags)?;
@@ -62,7 +62,7 @@ pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sends one message. `wait` says whether to wait for room; a signal does not disturb it.
+/// Sends one message. `wait`: wait for room where the socket is full. A signal is no error.
 pub(crate) fn send(
     to: impl AsFd,
     message: &[u8],
@@ -82,44 +82,45 @@ pub(crate) fn send(
     }
 }
 
-/// Receives one message, without descriptors: any that come with it are closed by the kernel.
+/// Receives one message. The kernel closes any descriptor that is attached to it.
 pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
-    let mut end = End::default();
+    let mut hang_up = HangUpCheck::default();
     loop {
-        // With MSG_TRUNC the true length is returned, so that a message too long shows.
-        let flags = MsgFlags::MSG_TRUNC | end.flags();
+        // With MSG_TRUNC the kernel returns the length of the whole message, also where that is more
+        // than the buffer.
+        let flags = MsgFlags::MSG_TRUNC | hang_up.flags();
         return match recv(from.as_fd().as_raw_fd(), buffer, flags) {
-            Ok(0) if end.is_first() => continue,
+            Ok(0) if hang_up.is_first() => continue,
             Ok(0) => Ok(Received::HungUp),
-            Ok(bytes) if bytes > buffer.len() => Ok(Received::Broken(TOO_LONG)),
+            Ok(bytes) if bytes > buffer.len() => Ok(Received::Invalid(TOO_LONG)),
             Ok(bytes) => Ok(Received::Message(bytes, None)),
-            Err(errno) if passes(errno) => continue,
-            Err(Errno::EAGAIN) => Ok(end.nothing()),
+            Err(errno) if is_passing(errno) => continue,
+            Err(Errno::EAGAIN) => Ok(hang_up.without_message()),
             Err(errno) => Err(errno),
         };
     }
 }
 
-/// Receives one message and the descriptor that may come with it.
+/// Receives one message and the descriptor that may be attached to it.
 pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
     let mut space = cmsg_space!([std::os::fd::RawFd; 4]);
-    let mut end = End::default();
+    let mut hang_up = HangUpCheck::default();
     loop {
         let mut parts = [IoSliceMut::new(buffer)];
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC | end.flags();
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC | hang_up.flags();
         let fd = from.as_fd().as_raw_fd();
         let received = match recvmsg::<()>(fd, &mut parts, Some(&mut space), flags) {
             Ok(received) => received,
-            Err(errno) if passes(errno) => continue,
-            Err(Errno::EAGAIN) => return Ok(end.nothing()),
+            Err(errno) if is_passing(errno) => continue,
+            Err(Errno::EAGAIN) => return Ok(hang_up.without_message()),
             Err(errno) => return Err(errno),
         };
         if received.flags.contains(MsgFlags::MSG_CTRUNC) {
-            return Ok(Received::Broken(
+            return Ok(Received::Invalid(
                 "a file descriptor that did not arrive: is this process at its limit (ulimit -n)?",
             ));
         }
-        // First take what came, so that nothing leaks on the ways out below.
+        // Take ownership of all descriptors first, so that none leaks at the returns below.
         let mut fds = Vec::new();
         for message in received.cmsgs()? {
             if let ControlMessageOwned::ScmRights(raw) = message {
@@ -128,8 +129,8 @@ pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result
             }
         }
         return Ok(match received.bytes {
-            _ if received.flags.contains(MsgFlags::MSG_TRUNC) => Received::Broken(TOO_LONG),
-            0 if end.is_first() => continue,
+            _ if received.flags.contains(MsgFlags::MSG_TRUNC) => Received::Invalid(TOO_LONG),
+            0 if hang_up.is_first() => continue,
             0 => Received::HungUp,
             bytes => Received::Message(bytes, fds.pop()),
         });
@@ -138,37 +139,49 @@ pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result
 
 const TOO_LONG: &str = "a message longer than 65,536 bytes";
 
-/// Whether the other end is gone has to be asked twice. The kernel looks for messages first and
-/// for the hang-up then, so an end that sent its last message and hung up between the two shows
-/// as gone with that message unread. Once it is gone nothing can come any more, so the second
-/// answer is right. (An empty message looks like a hang-up too; no such message exists.)
+/// Checks twice whether the other end has hung up.
+///
+/// The kernel looks for messages first and for a hang-up after that. The other end may send its
+/// last message and hang up between these two steps. Then the kernel reports the hang-up while that
+/// message is unread. After the hang-up no message can come any more, so the second answer is
+/// right. An empty message looks like a hang-up too; the protocol has none.
 #[derive(Default)]
-struct End(bool);
+struct HangUpCheck {
+    reported_once: bool,
+}
 
-impl End {
+impl HangUpCheck {
+    /// Whether this is the first report of a hang-up.
     fn is_first(&mut self) -> bool {
-        !std::mem::replace(&mut self.0, true)
+        !std::mem::replace(&mut self.reported_once, true)
     }
 
+    /// The second receive must not wait: after an empty message there may be nothing.
     fn flags(&self) -> MsgFlags {
-        if self.0 { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() }
+        if self.reported_once { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() }
     }
 
-    fn nothing(&self) -> Received {
-        if self.0 { Received::Broken("an empty message") } else { Received::Nothing }
+    /// The result where no message is there.
+    fn without_message(&self) -> Received {
+        if self.reported_once {
+            Received::Invalid("an empty message")
+        } else {
+            Received::WouldBlock
+        }
     }
 }
 
-/// What does not end a receive: a signal; and ECONNRESET, which shows once where the other end
-/// hung up with messages of ours unread, before what it sent last.
-fn passes(errno: Errno) -> bool {
+/// Whether to receive again after this error: after a signal, and after ECONNRESET, which the kernel
+/// reports once where the other end hung up before it had read our messages. The messages that it
+/// had sent come after that.
+fn is_passing(errno: Errno) -> bool {
     matches!(errno, Errno::EINTR | Errno::ECONNRESET)
 }
 
-/// Hangs up such that the other end gets all that was sent to it and then the end, not ECONNRESET:
-/// that is what closing with unread messages would give it first.
-pub(crate) fn hang_up(end: impl AsFd, buffer: &mut [u8]) {
-    // Failures mean that the other end is gone already.
-    let _ = shutdown(end.as_fd().as_raw_fd(), Shutdown::Both);
-    while let Ok(Received::Message(..) | Received::Broken(_)) = receive(&end, buffer) {}
+/// Hangs up such that the other end receives all that was sent to it and then the hang-up. Closing a
+/// socket with unread messages would give it ECONNRESET first, so these are read here.
+pub(crate) fn hang_up(socket: impl AsFd, buffer: &mut [u8]) {
+    // An error means that the other end has hung up already.
+    let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);
+    while let Ok(Received::Message(..) | Received::Invalid(_)) = receive(&socket, buffer) {}
 }

@@ -179,6 +179,6 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
 
 
 def test_plugins_are_listed_with_their_options():
-    listed = run("plugins").stdout.decode()
+    listed = run("plugin", "list").stdout.decode()
     for word in ["csv", "lines", "recordio", "tfrecord", "multipart", "verify", "delimiter"]:
         assert word in listed

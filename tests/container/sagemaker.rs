@@ -238,7 +238,7 @@ fn each_machine_reads_its_share() {
     share(channel, &[("RANK", "x"), ("WORLD_SIZE", "3")])
         .with_code(64)
         .says(&["RANK is \"x\", not a number"]);
-    share(channel, &[]).with_code(64).says(&["nobody tells which of the machines this is"]);
+    share(channel, &[]).with_code(64).says(&["the number of this machine is not known"]);
     let both = channel.replace("shuffle = { seed = 1 }", "shard = { index = 0, count = 2 }");
     share(&both, &[]).with_code(64).says(&["keep one of them"]);
     let table = format!("[rank]\nindex = 2\ncount = 2\n{channel}");

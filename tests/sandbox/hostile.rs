@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipemill::decode::{Engine, Fault, Limits, Plugin, Stream, StreamInfo};
+use pipemill_decode::{Engine, Limits, Plugin, Stream};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::tiny::tiny;
+use pipemill_types::{Fault, StreamInfo};
 
 fn limits() -> Limits {
-    Limits { memory: 32 << 20, time: Duration::from_millis(200), output: 1 << 20 }
+    Limits { memory: 32 << 20, call_timeout: Duration::from_millis(200), output: 1 << 20 }
 }
 
 /// Decodes two chunks; answers how many records there were.
@@ -42,14 +43,14 @@ fn memory() -> u64 {
 
 #[test]
 fn the_tiny_decoder_is_a_good_one() {
-    let engine = Engine::new().expect("an engine");
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
     let plugin = load(&engine, &tiny("", "")).expect("it fits");
     assert_eq!(decode(&plugin), Ok(2));
 }
 
 #[test]
 fn what_no_compiler_would_do() {
-    let engine = Engine::new().expect("an engine");
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
     let spin = "(loop $again (br $again))";
     let grow_memory =
         "(loop $again (br_if $again (i32.ne (i32.const -1) (memory.grow (i32.const 16)))))
@@ -110,7 +111,7 @@ const MUTANTS: usize = 10_000;
 /// Binaries with bytes changed at random: nearly all are refused; those that are not run and end.
 #[test]
 fn mutants_are_refused_or_run() {
-    let engine = Engine::new().expect("an engine");
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
     let sound = tiny("", "");
     let mut rng = fastrand::Rng::with_seed(48);
     let (mut refused, mut ran) = (0, 0);
@@ -153,7 +154,7 @@ fn a_file_that_is_too_large_is_not_even_read() {
     let path = folder.path().join("large.wasm");
     let file = std::fs::File::create(&path).expect("it can be made");
     file.set_len(100 << 20).expect("it can be that long");
-    let engine = Engine::new().expect("an engine");
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
     let name = path.to_str().expect("UTF-8");
     let why = Plugin::load(&engine, name, None).err().expect("refused").to_string();
     assert!(why.contains("104857600 bytes; plugins may have 67108864"), "{why}");

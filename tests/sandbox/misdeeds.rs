@@ -47,8 +47,8 @@ fn cases() -> Vec<Case> {
     use ErrorKind::{Decode, Host, Limit};
     vec![
         // What it uses.
-        case("spin", Limit, &[SPUN, "raise `limits.time`", "spin"]),
-        case("spin-at-open", Limit, &[SPUN, "raise `limits.time`"]),
+        case("spin", Limit, &[SPUN, "raise `limits.call_timeout`", "spin"]),
+        case("spin-at-open", Limit, &[SPUN, "raise `limits.call_timeout`"]),
         case("alloc", Limit, &["bytes of memory; its limit is 33554432", "raise `limits.memory`"]),
         Case {
             records: vec![vec![7; 60_000]; 17],
@@ -124,9 +124,9 @@ fn cases() -> Vec<Case> {
         // What it says of errors.
         plugin(
             "error-behind-chunk",
-            &["reports an error at 17, behind its chunk of 16 bytes", AUTHOR],
+            &["reports an error at 17, beyond its chunk of 16 bytes", AUTHOR],
         ),
-        plugin("error-goes-back", &["wants to go on at 0, not behind its error at 15", AUTHOR]),
+        plugin("error-goes-back", &["wants to go on at 0, not after its error at 15", AUTHOR]),
         case(
             "control-characters",
             Decode,
@@ -168,10 +168,10 @@ on_error = "{on_error}"
 max_record = "64KiB"
 [channel.ring]
 slots = 4
-slot = "64KiB"
+slot_size = "64KiB"
 [channel.limits]
 memory = "32MiB"
-time = "{time:?}"
+call_timeout = "{time:?}"
 output = "1MiB"
 "#
     )
@@ -345,7 +345,7 @@ fn what_is_no_decoder_is_refused() {
         let mut cat = Command::new(pipemill!());
         finish(cat.arg("cat").arg("--decoder").arg(&plugin).arg("-")).with_code(64).says(says);
         let mut plugins = Command::new(pipemill!());
-        finish(plugins.arg("plugins").arg(&plugin)).with_code(64).says(says);
+        finish(plugins.args(["plugin", "list"]).arg(&plugin)).with_code(64).says(says);
     }
 }
 

@@ -65,7 +65,7 @@ def ls(tmp_path):
     def ls(endpoint, **variables):
         env = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
         env.update({name: str(path) for name, path in variables.items()})
-        access = f'endpoint = "{endpoint}", region = "us-east-1", anonymous = true, retry = "0ms"'
+        access = f'endpoint = "{endpoint}", region = "us-east-1", anonymous = true, retry_timeout = "0ms"'
         source = f'{{ s3_object = "s3://bucket/key", {access} }}'
         config = tmp_path / "pipemill.toml"
         config.write_text(f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {source}\n')

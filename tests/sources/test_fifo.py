@@ -103,7 +103,7 @@ with pipemill.connect(channel="train") as stream:
 
 def test_a_fifo_that_does_not_appear_is_named_with_what_is_there(host, fifos):
     (fifos / "other_0").write_bytes(b"")
-    code, _, log = finish(host(channel(fifos, ', wait = "300ms"'), COUNT))
+    code, _, log = finish(host(channel(fifos, ', open_timeout = "300ms"'), COUNT))
     assert code != 0
     for words in ["train_0", "did not appear within 300ms", "other_0", "raise `wait`"]:
         assert words in log
@@ -113,7 +113,7 @@ def test_a_silent_writer_is_an_error_after_idle(host, fifos):
     os.mkfifo(fifos / "train_0")
     # Opened for both, so that the reader sees a writer that says nothing.
     held = os.open(fifos / "train_0", os.O_RDWR)
-    code, _, log = finish(host(channel(fifos, ', epochs = 1, idle = "300ms"'), COUNT))
+    code, _, log = finish(host(channel(fifos, ', epochs = 1, idle_timeout = "300ms"'), COUNT))
     os.close(held)
     assert code != 0 and "no byte came for 300ms" in log and "raise `idle`" in log
 

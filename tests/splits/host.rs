@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use pipemill::channel::{Channel, Meter, OnError, Outcome, Policy};
-use pipemill::decode::{Engine, Field, Limits, Plugin};
+use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, Outcome};
+use pipemill_decode::{Engine, Limits, Plugin};
+use pipemill_types::Field;
 use serde_json::Value;
 
 use crate::sink::{Collector, Kept};
@@ -78,7 +79,7 @@ pub struct Seen {
     pub records: Vec<Kept>,
     /// The epochs that ended, and whether early.
     pub epochs: Vec<(u32, bool)>,
-    pub bad_places: u64,
+    pub decode_errors: u64,
     pub quarantined: Vec<Value>,
     pub end: End,
 }
@@ -101,7 +102,8 @@ pub enum End {
 pub fn plugin(name: &str) -> Plugin {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     static PLUGINS: Mutex<BTreeMap<String, Plugin>> = Mutex::new(BTreeMap::new());
-    let engine = ENGINE.get_or_init(|| Engine::new().expect("an engine"));
+    let engine =
+        ENGINE.get_or_init(|| Engine::new(&pipemill_builtin::BUILTINS).expect("an engine"));
     let mut plugins = PLUGINS.lock().expect("loading does not panic");
     let load = || Plugin::load(engine, name, None).expect("a decoder");
     plugins.entry(name.to_owned()).or_insert_with(load).clone()
@@ -118,20 +120,21 @@ pub fn run(job: &Job, way: &Way) -> Seen {
         Bad::Quarantine => OnError::Quarantine(quarantine.clone()),
     };
     let options = job.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let channel = Channel {
+    let mut channel = Channel {
         name: "test".to_owned(),
         source: Box::new(Objects::new(&job.objects, way)),
         plugin: plugin(job.decoder),
         options: options.collect(),
         limits: Limits::default(),
-        policy: Policy::new(on_error, job.max_errors),
+        policy: ErrorPolicy::new(on_error, job.max_errors),
         max_record: job.max_record,
         linger: Duration::ZERO,
         offsets: true,
+        observers: Vec::new(),
     };
-    let meter = Meter::default();
-    let outcome = channel.run(&mut sink, &meter);
-    let totals = meter.totals();
+    let stats = ChannelStats::default();
+    let outcome = channel.run(&mut sink, &stats);
+    let totals = stats.snapshot();
     if sink.epochs != [(0, true)] {
         // Else some were decoded and not wanted any more.
         assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
@@ -141,7 +144,7 @@ pub fn run(job: &Job, way: &Way) -> Seen {
         schema: sink.schema.as_ref().map(|fields| fields.to_vec()),
         records: sink.records,
         epochs: sink.epochs,
-        bad_places: totals.bad_places,
+        decode_errors: totals.decode_errors,
         quarantined: lines(&quarantine),
         end: end(outcome),
     }
@@ -153,9 +156,9 @@ fn end(outcome: Outcome) -> End {
         Outcome::Stopped => panic!("nobody asked to stop"),
         // The excerpt of the bytes there is left out: how long it can be depends on what had come.
         Outcome::Failed(failure) => End::Failed {
-            object: failure.object,
-            offset: failure.offset,
-            record: failure.record,
+            object: failure.position.object,
+            offset: failure.position.offset,
+            record: failure.position.record,
             kind: failure.fault.kind.word(),
             message: failure.fault.message,
             remedy: failure.fault.remedy,
@@ -200,8 +203,8 @@ impl Seen {
         if self.quarantined != other.quarantined {
             return pair("quarantined", &self.quarantined, &other.quarantined);
         }
-        if self.bad_places != other.bad_places {
-            return pair("bad places", &self.bad_places, &other.bad_places);
+        if self.decode_errors != other.decode_errors {
+            return pair("bad places", &self.decode_errors, &other.decode_errors);
         }
         if self.schema != other.schema { pair("schema", &self.schema, &other.schema) } else { None }
     }

@@ -78,7 +78,7 @@ fn check_failure(seen: &Seen, error: Option<&Error>) -> Result<(), TestCaseError
 
 fn check_skipped(job: &Job, seen: &Seen, errors: &[Error]) -> Result<(), TestCaseError> {
     let most = job.max_errors.saturating_add(1).min(errors.len() as u64);
-    prop_assert_eq!(seen.bad_places, most, "bad places; native: {:?}", errors);
+    prop_assert_eq!(seen.decode_errors, most, "bad places; native: {:?}", errors);
     prop_assert_eq!(seen.end == End::Ended, errors.len() as u64 <= job.max_errors);
     if job.on_error != Bad::Quarantine {
         return Ok(());

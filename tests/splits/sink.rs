@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pipemill::channel::{Batch, Halt, Sink};
-use pipemill::decode::{ABSENT, Field};
+use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_ring::layout::index_room;
+use pipemill_types::{ABSENT, Field};
 
 use crate::host::Way;
 
@@ -95,11 +95,11 @@ impl Collector {
 impl Sink for Collector {
     type Memory = Memory;
 
-    fn memory(&mut self) -> Result<Memory, Halt> {
+    fn memory(&mut self) -> Result<Memory, StopReason> {
         Ok(Memory { bytes: vec![DIRT; self.slot], large: false })
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Memory, Halt> {
+    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
         Ok(Memory { bytes: vec![DIRT; payload], large: true })
     }
 
@@ -115,7 +115,7 @@ impl Sink for Collector {
         self.schema = Some(fields.clone());
     }
 
-    fn grant(&mut self, memory: Memory, batch: &Batch) -> Result<(), Halt> {
+    fn grant(&mut self, memory: Memory, batch: &Batch) -> Result<(), StopReason> {
         self.check(&memory, batch);
         self.batches += 1;
         let payload = &memory.bytes[..batch.payload];
@@ -135,7 +135,7 @@ impl Sink for Collector {
         Ok(())
     }
 
-    fn is_hungry(&self) -> bool {
+    fn has_demand(&self) -> bool {
         self.hungry
     }
 
@@ -143,7 +143,7 @@ impl Sink for Collector {
         self.leaves_after.is_some_and(|after| self.batches >= after && epoch == 0)
     }
 
-    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), Halt> {
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         self.epochs.push((epoch, early));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipemill::source::{Got, Input, Object, Source, SourceError, Step};
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 
 use crate::host::{Bytes, Way};
 
@@ -23,16 +23,16 @@ impl Objects {
 }
 
 impl Source for Objects {
-    fn next(&mut self) -> Result<Step, SourceError> {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
         let Some(Bytes(bytes)) = self.objects.next() else {
             let first = !std::mem::replace(&mut self.ended, true);
-            return Ok(if first { Step::EpochEnd(0) } else { Step::End });
+            return Ok(if first { SourceEvent::EpochEnd(0) } else { SourceEvent::End });
         };
         let pieces = self.way.pieces.clone().into_iter();
         let input = Pieces { bytes, at: 0, pieces, fails_at: self.way.fails_at };
         self.given += 1;
         let name = format!("object {}", self.given - 1);
-        Ok(Step::Object(Object { epoch: 0, name, input: Box::new(input) }))
+        Ok(SourceEvent::Object(Object { epoch: 0, name, input: Box::new(input) }))
     }
 
     fn end_epoch(&mut self) {
@@ -48,7 +48,7 @@ struct Pieces {
 }
 
 impl Input for Pieces {
-    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<Got, SourceError> {
+    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         assert!(!buf.is_empty(), "asked to read nothing");
         let end = self.fails_at.unwrap_or(self.bytes.len()).min(self.bytes.len());
         let rest = &self.bytes[self.at..end];
@@ -61,15 +61,15 @@ impl Input for Pieces {
             });
         }
         if rest.is_empty() {
-            return Ok(Got::End);
+            return Ok(ReadOutcome::End);
         }
         let count = match self.pieces.next() {
-            Some(0) => return Ok(Got::Nothing),
+            Some(0) => return Ok(ReadOutcome::Nothing),
             Some(size) => size.min(rest.len()).min(buf.len()),
             None => rest.len().min(buf.len()),
         };
         buf[..count].copy_from_slice(&rest[..count]);
         self.at += count;
-        Ok(Got::Bytes(count))
+        Ok(ReadOutcome::Bytes(count))
     }
 }

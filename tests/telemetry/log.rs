@@ -73,7 +73,7 @@ fn a_run_that_fails_says_where() {
     let object = place.text("bad.txt");
     has(failure, &json!({"object": object, "decoder": "lines", "kind": "decode"}));
     let end = line(&said, "channel `bad` failed");
-    has(end, &json!({"level": "info", "channel": "bad", "records": 2, "bad_places": 0}));
+    has(end, &json!({"level": "info", "channel": "bad", "records": 2, "decode_errors": 0}));
     assert!(end["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{end}");
 }
 
@@ -84,9 +84,9 @@ fn places_that_are_passed_over_are_told() {
     let mut command = host::command(&pipemill!(), &place, &config);
     command.args(["--", consumer!(), "bad"]);
     let said = lines(&unsaid(command).with_code(0));
-    let passed = line(&said, "passed over 3001 bytes");
+    let passed = line(&said, "skipped 3001 bytes");
     has(passed, &json!({"level": "warn", "channel": "bad", "offset": 18, "length": 3001}));
-    has(line(&said, "channel `bad` ended"), &json!({"bad_places": 1}));
+    has(line(&said, "channel `bad` ended"), &json!({"decode_errors": 1}));
 }
 
 /// What ends a run before anything was started goes the same way.

@@ -123,7 +123,7 @@ def test_metrics_agree_with_what_cat_counts(tmp_path, host, port):
     assert seen["totals"]["batches"] == of(found, "pipemill_batches_total")
     assert [epoch["epoch"] for epoch in seen["epochs"]] == [0, 1, 2]
     assert sum(epoch["totals"]["records"] for epoch in seen["epochs"]) == 3 * records
-    assert seen["bad_places"] == [["decode", 3]]
+    assert seen["decode_errors"] == [["decode", 3]]
     child.send_signal(signal.SIGTERM)
     finish(child)
 
@@ -173,7 +173,7 @@ def test_a_channel_whose_consumer_waits_is_held_back_by_it(tmp_path, host, port)
     config = channel(f'{{ file = "{path}" }}', more=SMALL_RING)
     child = host(f'metrics = "127.0.0.1:{port}"\n' + config, KEEP)
     # Its time is the consumer's alone, from the time on when the ring is full.
-    patiently(lambda: of(samples(port), "pipemill_held_back", stage="consumer") == 1)
+    patiently(lambda: of(samples(port), "pipemill_bottleneck", stage="consumer") == 1)
     patiently(lambda: of(samples(port), "pipemill_consumers") == 1)
     child.send_signal(signal.SIGTERM)
     finish(child)

@@ -1,4 +1,5 @@
-//! Ranged GETs over so many connections at once, whose bytes are thrown away: what a server can give.
+//! Ranged GETs over several connections at once, whose bytes are discarded: the maximal rate of a
+//! server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use pipemill::source::s3::PART;
+use pipemill_source::s3::PART;
 
-/// Seconds that all of these objects take, in parts as large as the source's.
+/// Seconds to fetch all of these objects over `connections` connections, in parts of the source's
+/// size.
 pub fn all(
     endpoint: &str,
     bucket: &str,
@@ -48,7 +50,7 @@ fn one(host: &str, parts: &[(String, u64)], next: &AtomicUsize) -> Result<()> {
     while let Some((head, size)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
         stream.write_all(head.as_bytes())?;
         let mut come = 0;
-        // The head of the answer, and perhaps the first bytes of its body.
+        // The head of the response, and perhaps the first bytes of its body.
         let body = loop {
             come += stream.read(&mut buffer[come..])?;
             if let Some(end) = buffer[..come].windows(4).position(|bytes| bytes == b"\r\n\r\n") {

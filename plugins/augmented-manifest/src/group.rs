@@ -1,6 +1,6 @@
 //! One group after the other: its records, and what becomes of the group if one of them is wrong.
 
-use pipemill_framing::recordio::{Framing, Next, Wrong};
+use pipemill_parsing::framing::recordio::{Framing, Next, Wrong};
 use pipemill_plugin::{DecodeError, Records, Resume};
 
 /// The groups of a stream.

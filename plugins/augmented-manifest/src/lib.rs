@@ -9,7 +9,7 @@
 mod group;
 
 use group::{Group, Groups};
-use pipemill_framing::recordio::Framing;
+use pipemill_parsing::framing::recordio::Framing;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pipemill_numbers::{Number, trimmed};
+use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records};
 
 use crate::chunk::{Chunk, Counted};

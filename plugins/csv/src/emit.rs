@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pipemill_numbers::{Number, trimmed};
+use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records, Scalar};
 
 use crate::chunk::{Chunk, shown};

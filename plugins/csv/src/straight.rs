@@ -1,7 +1,7 @@
 //! The straight way through rows of plain numbers: cut and read in one go, without a list of fields.
 //! It knows no quotes, no comments and no errors: a row in which anything is odd is left to `scan.rs`.
 
-use pipemill_numbers::{Number, trimmed};
+use pipemill_parsing::numbers::{Number, trimmed};
 
 use crate::dialect::Dialect;
 use crate::four::{LONGEST, Text, parse};

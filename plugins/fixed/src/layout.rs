@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pipemill_field_list::{self as field_list, Entry, Kind, List};
+use pipemill_parsing::field_spec::{self as field_list, Entry, Kind, List};
 use pipemill_plugin::{Field, Options, Records, Scalar};
 
 /// How the option `fields` is written. Any bytes are a value of these types, so that none has to be

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pipemill_numbers::Number;
+use pipemill_parsing::numbers::Number;
 use pipemill_plugin::{Field, Records, Scalar};
 
 use crate::text::unescape;

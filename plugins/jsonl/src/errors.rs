@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pipemill_field_list as field_list;
+use pipemill_parsing::field_spec as field_list;
 use pipemill_plugin::{DecodeError, Resume};
 
 use crate::convert::{Wanted, Wrong};

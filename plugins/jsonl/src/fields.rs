@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pipemill_field_list::{Entry, Kind, List};
+use pipemill_parsing::field_spec::{Entry, Kind, List};
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::convert::Wanted;

@@ -19,7 +19,7 @@ mod walk;
 use std::ops::Range;
 
 use fields::Fields;
-use pipemill_newlines::{Newlines, PIECE};
+use pipemill_parsing::newlines::{Newlines, PIECE};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
     StreamInfo,

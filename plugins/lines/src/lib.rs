@@ -6,7 +6,7 @@
 
 mod rules;
 
-use pipemill_newlines::Newlines;
+use pipemill_parsing::newlines::Newlines;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
     StreamInfo,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pipemill_newlines::{Newlines, PIECE};
+use pipemill_parsing::newlines::{Newlines, PIECE};
 use pipemill_plugin::{DecodeError, Records, Resume};
 
 /// The options, and the limit.

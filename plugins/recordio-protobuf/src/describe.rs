@@ -1,8 +1,8 @@
 //! Why a record is refused: what was expected, what it is instead, and what to write.
 
-use pipemill_field_list::{self as field_list, shown};
+use pipemill_parsing::field_spec::{self as field_list, shown};
+use pipemill_parsing::protobuf::{Fault, Reader, map_entry};
 use pipemill_plugin::Scalar;
-use pipemill_protobuf::{Fault, Reader, map_entry};
 
 use crate::emit::Source;
 use crate::layout::Form;

@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use pipemill_field_list::holds;
+use pipemill_parsing::field_spec::holds;
+use pipemill_parsing::protobuf::{append_varints, count_varints, each_varint};
 use pipemill_plugin::{Records, Scalar};
-use pipemill_protobuf::{append_varints, count_varints, each_varint};
 
 use crate::describe::{self, Refused};
 use crate::layout::{Form, Layout};

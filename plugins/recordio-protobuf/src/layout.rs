@@ -1,6 +1,6 @@
 //! What the fields of the records are: told by the options, or learned from the first record.
 
-use pipemill_field_list::Kind;
+use pipemill_parsing::field_spec::Kind;
 use pipemill_plugin::{Field, Scalar};
 
 use crate::describe::{self, Refused};

@@ -18,7 +18,7 @@ use std::ops::Range;
 use describe::Refused;
 use emit::Source;
 use layout::Layout;
-use pipemill_framing::recordio::{Framing, Next};
+use pipemill_parsing::framing::recordio::{Framing, Next};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use pipemill_protobuf::{Fault, Map, OneOf, Reader};
+use pipemill_parsing::protobuf::{Fault, Map, OneOf, Reader};
 
 use crate::settings::Settings;
 use crate::tensor::Tensor;

@@ -1,7 +1,7 @@
 //! The options, read and checked.
 
-use pipemill_field_list::{Kind, List};
-use pipemill_framing::recordio::Framing;
+use pipemill_parsing::field_spec::{Kind, List};
+use pipemill_parsing::framing::recordio::Framing;
 use pipemill_plugin::{OptionSpec, Options, Scalar};
 
 /// What the operator wants.

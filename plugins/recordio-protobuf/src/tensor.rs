@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use pipemill_plugin::Scalar;
-use pipemill_protobuf::{
+use pipemill_parsing::protobuf::{
     Fault, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints,
     each_varint,
 };
+use pipemill_plugin::Scalar;
 
 /// The fields of `Value`.
 const CASES: [u32; 4] = [2, 3, 7, 9];

@@ -1,7 +1,7 @@
 //! RecordIO of MXNet and dmlc: one field `data` a record. What the payload means (images, protobuf) is
 //! not looked at. The framing itself stands in `pipemill-framing`.
 
-use pipemill_framing::recordio::{Framing, Next};
+use pipemill_parsing::framing::recordio::{Framing, Next};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };

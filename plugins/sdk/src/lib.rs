@@ -42,14 +42,7 @@ pub use records::{Host, Level, Records, pack};
 
 #[doc(hidden)]
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
-pub mod bindings {
-    wit_bindgen::generate!({
-        path: "../../wit/0.1",
-        world: "decoder-plugin",
-        pub_export_macro: true,
-        default_bindings_module: "pipemill_plugin::bindings",
-    });
-}
+pub mod bindings;
 
 /// Makes a [`Decoder`] the decoder of this plugin. Does nothing but for WebAssembly, so that the same
 /// crate serves as a library.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use pipemill_field_list::shown;
-use pipemill_plugin::Scalar;
-use pipemill_protobuf::{
+use pipemill_parsing::field_spec::shown;
+use pipemill_parsing::protobuf::{
     Fault, OneOf, Pieces, Reader, add_fixed, add_varints, count_varints, map_entry,
 };
+use pipemill_plugin::Scalar;
 
 use crate::settings::Feature;
 

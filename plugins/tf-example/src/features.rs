@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-use pipemill_field_list::holds;
-use pipemill_framing::tfrecord::behind;
-use pipemill_plugin::{DecodeError, Field, Records, Scalar};
-use pipemill_protobuf::{
+use pipemill_parsing::field_spec::holds;
+use pipemill_parsing::framing::tfrecord::behind;
+use pipemill_parsing::protobuf::{
     Fault, Map, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints,
 };
+use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::describe::{self, CASES, case_of};
 use crate::settings::Feature;

@@ -7,7 +7,7 @@ mod features;
 mod settings;
 
 use features::Features;
-use pipemill_framing::tfrecord::Framing;
+use pipemill_parsing::framing::tfrecord::Framing;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };

@@ -1,6 +1,6 @@
 //! The option `features`, read and checked.
 
-use pipemill_field_list::{Kind, List, some_of};
+use pipemill_parsing::field_spec::{Kind, List, some_of};
 use pipemill_plugin::{Options, Scalar};
 
 /// A feature that becomes a field.

@@ -1,7 +1,7 @@
 //! TFRecord of TensorFlow: one field `data` a record. What the payload means (`tf.train.Example`) is
 //! not looked at. The framing itself stands in `pipemill-framing`.
 
-use pipemill_framing::tfrecord::Framing;
+use pipemill_parsing::framing::tfrecord::Framing;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };

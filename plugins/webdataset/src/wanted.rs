@@ -1,6 +1,6 @@
 //! The option `fields`: which members of a sample become which fields.
 
-use pipemill_field_list::{Entry, List};
+use pipemill_parsing::field_spec::{Entry, List};
 use pipemill_plugin::{Field, Options, Scalar};
 
 /// The name of the field with a sample's key, as in webdataset.

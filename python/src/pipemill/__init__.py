@@ -9,9 +9,9 @@
             for batch in epoch:
                 x, y = batch["x"], batch["y"]    # numpy arrays, views of shared memory
 
-The host, `pipemill run`, reads and decodes; this package needs nothing but the standard library,
-and uses numpy where it is installed. Start with :func:`connect`; :class:`Batch` says what a batch
-can show, and :class:`PipemillError` is the base of all errors.
+The host, `pipemill run`, reads and decodes. This package needs only the standard library, and uses
+numpy where it is installed. Start with :func:`connect`. :class:`Batch` describes what a batch has,
+and :class:`PipemillError` is the base of all errors.
 """
 
 from .batch import Batch

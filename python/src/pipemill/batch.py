@@ -1,4 +1,4 @@
-"""A batch of records in shared memory, and the ways to look at them."""
+"""A batch of records in shared memory, with its columns and records."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Batch:
         for record in batch: ...     # record by record
         len(batch)                   # number of records
 
-    The memory is the host's. It stays as it is for as long as this object or anything made from it
-    (an array, a memoryview, a :class:`Record`) lives, and goes back to the host right after. So
-    keeping a view is safe, and keeping many makes the stream stop: copy what you want to keep
+    The memory is the host's. It does not change while this object or anything made from it (an
+    array, a memoryview, a :class:`Record`) lives, and goes back to the host right after. So a view
+    is safe to keep. But keeping many stops the stream: copy what you want to keep
     (``batch["x"].copy()``, ``bytes(record)``), or ask :func:`pipemill.connect` for more credits.
     """
 
@@ -46,7 +46,7 @@ class Batch:
         self._payload: memoryview | None = None
         self._columns: dict[int, Column] = {}
 
-    # --- what it is
+    # --- number and origin
 
     def __len__(self) -> int:
         """Number of records."""
@@ -64,9 +64,9 @@ class Batch:
 
     @property
     def object(self) -> str:
-        """Name of the object that the records are from."""
+        """Name of the object that the records come from."""
         at, size = self._header.object_at, self._header.object_bytes
-        return str(self._open()[at : at + size], "utf-8", "replace")
+        return str(self._open_memory()[at : at + size], "utf-8", "replace")
 
     @property
     def first_record(self) -> int:
@@ -81,8 +81,8 @@ class Batch:
     # --- columns
 
     def __getitem__(self, name: str) -> Any:
-        """The field `name` of all records; the same as :meth:`column` without ``absent``."""
-        return self._column(self._place(name)).all(MISSING)
+        """The field `name` of all records, as :meth:`column` without ``absent``."""
+        return self._column(self._field_index(name)).all(MISSING)
 
     def column(self, name: str, absent: Any = MISSING) -> Any:
         """The field `name` of all records:
@@ -95,86 +95,88 @@ class Batch:
         ``bytes``                                   list of ``memoryview``
         ==========================================  ===============================================
 
-        An array can be gone through like that list, row by row; :meth:`dense` never gives a list.
-        Arrays are read-only. They look into the shared memory where the rows are evenly spaced,
-        and are one copy where they are not. Without numpy they are memoryviews with that shape.
+        To iterate over an array gives one value for each record, as a list does; :meth:`dense`
+        never returns a list. Arrays are read-only. They are views of the shared memory where the
+        rows are evenly spaced, and one copy where they are not. Without numpy they are memoryviews
+        of the same shape.
 
         Where a record does not have the field, a list has ``None``, and an array of numbers of one
-        shape can't be made. Give `absent` to say what to put there; an array is a copy then::
+        shape can't be made. Pass the value to put there as `absent`; then an array is a copy::
 
             batch.column("age", absent=float("nan"))
 
-        Raises :class:`KeyError` where there is no such field, and :class:`AbsentError`.
+        Raises :class:`KeyError` where there is no such field, and :class:`AbsentError` where an
+        array would need a value that a record does not have.
         """
-        return self._column(self._place(name)).all(absent)
+        return self._column(self._field_index(name)).all(absent)
 
     def dense(self, name: str) -> Any:
-        """The field `name` of all records as one array, where they happen to be equally long.
+        """The field `name` of all records as one array, where it is equally long in all of them.
 
-        For numbers with a 0 in the shape, and for ``bytes`` and ``utf8``, which become an array of
-        ``uint8``: ``batch.dense("image")`` has the shape ``(n, bytes)``.
+        This is for numbers with a 0 in the shape, and for ``bytes`` and ``utf8``. These two become
+        an array of ``uint8``: ``batch.dense("image")`` has the shape ``(n, bytes)``.
 
         Raises :class:`ValueError` where the lengths differ or a record does not have the field.
         """
-        return self._column(self._place(name)).dense()
+        return self._column(self._field_index(name)).dense()
 
     def offsets(self, name: str) -> Any:
-        """Where each record's field `name` starts in :attr:`payload`: n ``uint32``, without a copy.
-
-        0xFFFFFFFF where it is absent.
+        """Where each record's field `name` starts in :attr:`payload`, in bytes: n ``uint32``,
+        without a copy. 0xFFFFFFFF where it is absent.
         """
-        return self._column(self._place(name)).offsets
+        return self._column(self._field_index(name)).offsets
 
     def lengths(self, name: str) -> Any:
-        """How many bytes each record's field `name` has: n ``uint32``, without a copy."""
-        return self._column(self._place(name)).lengths
+        """The length of each record's field `name`, in bytes: n ``uint32``, without a copy."""
+        return self._column(self._field_index(name)).lengths
 
     @property
     def payload(self) -> memoryview:
-        """All bytes of the batch: the fields, and whatever stood between them in the input."""
+        """All bytes of the batch: the fields, and the bytes between them in the input."""
         if self._payload is None:
             at = self._header.payload_at
-            self._payload = self._open()[at : at + self._header.payload_bytes]
+            self._payload = self._open_memory()[at : at + self._header.payload_bytes]
         return self._payload
 
     # --- records
 
     def __iter__(self) -> Iterator[Any]:
-        """The records, one at a time: the value itself where the schema has one field, otherwise a
-        :class:`Record`. A value is a ``memoryview`` (bytes), a ``str``, a number or an array."""
+        """The records, one at a time. Where the schema has one field, a record is its value;
+        otherwise it is a :class:`Record`. A value is a ``memoryview`` (bytes), a ``str``, a number
+        or an array."""
         if len(self.fields) == 1:
             return self._column(0).values()
-        self._open()
+        self._open_memory()
         return (Record(self, row) for row in range(len(self)))
 
     def records(self) -> list[Any]:
-        """The records, as a list; see :meth:`__iter__`."""
+        """The records as a list; see :meth:`__iter__`."""
         return list(self)
 
     # --- giving it back
 
     def ack(self) -> None:
-        """Tells the host that this batch is done with: no other consumer will be given it.
+        """Tells the host that this program has processed the batch: no other consumer gets it.
 
-        Asking for the next batch does the same. Call it yourself for the last batch before you
-        leave the loop, or where the work is done long before the next batch is asked for.
+        Asking for the next batch does the same. Call this for the last batch before you leave the
+        loop early, or where the work is done long before you ask for the next batch.
         """
         connection = self._lease.connection
         if self._memory is not None:
             connection.check()
-            connection.done(self._lease)
+            connection.ack(self._lease)
 
     def release(self) -> None:
-        """ACKs the batch and lets go of it; its memory goes back when no view is left.
+        """ACKs the batch and gives it back; its memory goes back when no view is left.
 
-        The batch can't be used after that, views made from it can. ``with batch:`` does this at
-        its end, unless the end is an exception: then the batch stays as it was, un-ACKed.
+        The batch can't be used after that; views made from it can. ``with batch:`` does this at
+        its end. Where the end is an exception, it does nothing: the batch is not ACKed.
         """
         if self._memory is not None:
             connection = self._lease.connection
             connection.check()
-            self._drop()
-            connection.done(self._lease)
+            self._close()
+            connection.ack(self._lease)
 
     def __enter__(self) -> Batch:
         return self
@@ -188,45 +190,45 @@ class Batch:
         if kind is None:
             self.release()
 
-    def _drop(self) -> None:
+    def _close(self) -> None:
         self._memory = self._payload = None
         self._columns = {}
 
-    # --- inside
+    # --- helpers
 
-    def _open(self) -> memoryview:
+    def _open_memory(self) -> memoryview:
         if self._memory is None:
             raise ClosedError(
-                f"{self._where()} was given back, by release(), the end of `with batch:` or the "
+                f"{self._name()} was given back, by release(), the end of `with batch:` or the "
                 "closing of its stream; use it before that, or keep a view or a copy of its data"
             )
         return self._memory
 
-    def _where(self) -> str:
+    def _name(self) -> str:
         return f"batch {self.number} of epoch {self.epoch}"
 
-    def _place(self, name: str) -> int:
-        for place, field in enumerate(self.fields):
+    def _field_index(self, name: str) -> int:
+        for index, field in enumerate(self.fields):
             if field.name == name:
-                return place
+                return index
         known = ", ".join(repr(field.name) for field in self.fields)
         raise KeyError(f"no field {name!r}; the records of this channel have {known}")
 
-    def _column(self, place: int) -> Column:
-        column = self._columns.get(place)
+    def _column(self, field: int) -> Column:
+        column = self._columns.get(field)
         if column is None:
-            column = self._columns[place] = self._make_column(place)
+            column = self._columns[field] = self._make_column(field)
         return column
 
-    def _make_column(self, place: int) -> Column:
-        memory, header = self._open(), self._header
+    def _make_column(self, field: int) -> Column:
+        memory, header = self._open_memory(), self._header
         size, step = 4 * header.records, protocol.stride(header.records)
-        at = header.index_at + 2 * place * step
+        at = header.index_at + 2 * field * step
         index = (memory[at : at + size], memory[at + step : at + step + size])
-        gaps = bool(header.flags & protocol.SOME_ABSENT)
-        return Column(self.fields[place], self.payload, index, gaps)
+        some_absent = bool(header.flags & protocol.SOME_ABSENT)
+        return Column(self.fields[field], self.payload, index, some_absent)
 
     def __repr__(self) -> str:
         fields = ", ".join(field.name for field in self.fields)
         closed = ", given back" if self._memory is None else ""
-        return f"<pipemill {self._where()}: {len(self)} records ({fields}){closed}>"
+        return f"<pipemill {self._name()}: {len(self)} records ({fields}){closed}>"

@@ -1,9 +1,9 @@
 """One connection to the host: its socket, the mapped ring, and the grants that are open.
 
-This is where the rules of ACK and RELEASE live. A grant is open from GRANT to RELEASE; its
-`Lease` is a weak reference to the window into its memory, and the RELEASE goes out the moment the
-last view has died, on whatever thread that happens. A batch that was never ACKed is not released
-by that: should the program fail now, the host must give it to another consumer.
+This file has the rules of ACK and RELEASE. A grant is open from GRANT to RELEASE. Its `Lease` is a
+weak reference to the window into its memory. When the last view has died, in whatever thread, the
+RELEASE is sent at once; but not for a batch that was never ACKed: if the program fails now, the
+host must give that batch to another consumer.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .memory import Mapping, window_type
-from .protocol import ACK, GRANTS, HEADER_BYTES, OWN_MEMORY, RELEASE, Grant, Welcome
+from .protocol import ACK, DEDICATED, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome
 
 if TYPE_CHECKING:
     from .batch import Batch
 
-# Plain numbers: the flags are enums, whose arithmetic costs more than a system call.
+# Plain numbers, because the flags are enums, whose arithmetic takes longer than a system call.
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 _RECEIVE = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
-_CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
-#: Room for the one descriptor that may come with a message.
+_TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
+#: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
 
 
@@ -41,12 +41,12 @@ class Lease(weakref.ref[Any]):
     connection: Connection
     grant: Grant
     acked: bool
-    #: The `Batch` made of it, if it lives: for messages, and to close it with the stream.
+    #: The `Batch` made of it, while that lives: for error texts, and to close it with the stream.
     batch: weakref.ref[Batch] | None
 
 
 class Connection:
-    """A connected socket whose host has said WELCOME."""
+    """A connected socket whose host has sent WELCOME."""
 
     def __init__(self, sock: socket.socket, welcome: Welcome, ring: Mapping) -> None:
         self.welcome = welcome
@@ -64,45 +64,45 @@ class Connection:
         self._closing = False
         self._closed = False
         self._hung_up = False
-        # Re-entrant: the last view may die, and its RELEASE be sent, in the middle of anything.
+        # Re-entrant: the last view may die at any point of this code, and then its RELEASE is sent.
         self._lock = threading.RLock()
         _connections.add(self)
 
     # --- receiving
 
     def receive(self) -> tuple[memoryview | None, int | None]:
-        """The next message and the descriptor with it, without waiting; (None, None) if none is
-        there. An empty message is the host's hang-up. The message is valid until the next call.
+        """The next message and its descriptor. Does not wait: (None, None) where there is none. An
+        empty message is the host's hang-up. The message is valid until the next call.
         """
         try:
             size, passed, flags, _ = self._sock.recvmsg_into(self._buffers, FD_SPACE, _RECEIVE)
         except BlockingIOError:
             return None, None
         except ConnectionError:
-            # Told once, ahead of the messages that the host had sent before: those come first.
+            # Linux reports this once, ahead of the messages that the host had sent. Receive these.
             if self._hung_up:
                 return self._message[:0], None
             self._hung_up = True
             return self.receive()
         fd = descriptor(passed) if passed else None
-        if flags & _CUT:
+        if flags & _TRUNCATED:
             if fd is not None:
                 os.close(fd)
             raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
         return self._message[:size], fd
 
     def wait(self, seconds: float) -> None:
-        """Returns when a message is there or the time is over."""
+        """Waits for a message, at most `seconds`."""
         self._flush()
         self._poll.poll(max(0, int(seconds * 1000)))
 
     # --- grants
 
     def lease(self, grant: Grant) -> tuple[Lease, Any]:
-        """Opens a grant: its lease, and the window into its memory (the caller keeps it)."""
+        """Opens a grant: its lease, and the window into its memory, which the caller must keep."""
         number, _, size, slot, _, fd = grant
         welcome = self.welcome
-        if slot == OWN_MEMORY:
+        if slot == DEDICATED:
             sound = fd is not None
         else:
             sound = fd is None and slot < welcome.slots and size <= welcome.slot_bytes
@@ -113,13 +113,13 @@ class Connection:
                 f"the host granted what it does not have: {grant}, of {welcome.slots} slots of "
                 f"{welcome.slot_bytes} bytes; {protocol.REMEDY}"
             )
-        if slot == OWN_MEMORY:
-            window = _own_memory(grant)
+        if slot == DEDICATED:
+            window = _dedicated_window(grant)
         else:
             window = self._ring.window(slot * welcome.slot_bytes, self._slot_type)
-        # What the window looks at is the host's again after a hang-up, so it keeps that off.
+        # After a hang-up the host reuses the window's memory. So the window keeps the connection.
         window.connection = self
-        lease = Lease(window, _last_view_died)
+        lease = Lease(window, _on_last_view_died)
         lease.connection = self
         lease.grant = grant
         lease.acked = False
@@ -127,36 +127,36 @@ class Connection:
         self.open[number] = lease
         return lease, window
 
-    def done(self, lease: Lease) -> None:
-        """The consumer is done with the batch: ACK, or RELEASE where no view is left."""
+    def ack(self, lease: Lease) -> None:
+        """The program has processed the batch: sends ACK, or RELEASE where no view is left."""
         with self._lock:
-            window = lease()  # while this holds it, it can't die
+            window = lease()  # a reference, so that the window can't die before the ACK is sent
             if window is None:
                 self._give_back(lease)
             elif not lease.acked:
                 lease.acked = True
                 self._send(GRANTS.pack(ACK, lease.grant.grant))
 
-    def pass_over(self, grant: Grant) -> None:
-        """Gives a batch back unread."""
+    def skip(self, grant: Grant) -> None:
+        """RELEASEs a batch unread."""
         if grant.fd is not None:
             os.close(grant.fd)
         with self._lock:
             self._send(GRANTS.pack(RELEASE, grant.grant))
 
     def end_epoch(self, epoch: int) -> None:
-        """Asks the host to leave out the rest of the epoch."""
+        """Requests to skip the rest of the epoch."""
         with self._lock:
             self._send(protocol.EPOCH.pack(protocol.END_EPOCH, epoch))
 
-    def view_died(self, lease: Lease) -> None:
-        """The last view of the batch has died."""
+    def on_last_view_died(self, lease: Lease) -> None:
+        """Sends RELEASE where the batch was ACKed; hangs up where the stream is closed."""
         with self._lock:
             if lease.acked:
                 self._give_back(lease)
             elif self._closing:
                 self.open.pop(lease.grant.grant, None)
-            if self._closing and not self._viewed():
+            if self._closing and not self._has_views():
                 self._hang_up()
 
     def _give_back(self, lease: Lease) -> None:
@@ -173,12 +173,12 @@ class Connection:
             except BlockingIOError:
                 pass
             except OSError:
-                return  # the host is gone; the next receive tells
+                return  # the host has hung up; the next receive reports it
         self._unsent.append(message)
         self._flush()
 
     def _flush(self) -> None:
-        """Sends what is to be sent. Never waits: what does not fit now goes with the next call."""
+        """Sends what did not fit the socket before. Never waits: the next call tries again."""
         with self._lock:
             while self._unsent and not self._closed:
                 message = self._unsent.popleft()
@@ -203,7 +203,7 @@ class Connection:
             raise ClosedError("the stream is closed; call pipemill.connect() for a new one")
 
     def close(self) -> None:
-        """Hangs up, as soon as no view lives: the host reuses the memory after that."""
+        """Hangs up when no view lives any more, because the host reuses the memory after that."""
         with self._lock:
             if self._closing:
                 return
@@ -211,11 +211,11 @@ class Connection:
             for lease in list(self.open.values()):
                 batch = lease.batch() if lease.batch else None
                 if batch is not None:
-                    batch._drop()
-            if not self._viewed():
+                    batch._close()
+            if not self._has_views():
                 self._hang_up()
 
-    def _viewed(self) -> bool:
+    def _has_views(self) -> bool:
         return any(lease() is not None for lease in list(self.open.values()))
 
     def _hang_up(self) -> None:
@@ -224,14 +224,15 @@ class Connection:
             self._closed = True
             self._sock.close()
 
-    def forked(self) -> None:
-        """In the child of a fork: drops the socket, or the host would not see the parent die."""
+    def close_in_child(self) -> None:
+        """In the child of a fork: closes its copy of the socket. With it open, the host would not
+        notice when the parent dies."""
         self._lock = threading.RLock()
         self._closed = self._closing = True
         self._sock.close()
 
     def __del__(self) -> None:
-        # Reached only when no window is left either: each keeps its connection.
+        # No window is left either, because each keeps its connection.
         with contextlib.suppress(Exception):
             self._hang_up()
 
@@ -241,18 +242,18 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for connection in list(_connections):
-        connection.forked()
+        connection.close_in_child()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _last_view_died(lease: Any) -> None:
-    lease.connection.view_died(lease)
+def _on_last_view_died(lease: Any) -> None:
+    lease.connection.on_last_view_died(lease)
 
 
-def _own_memory(grant: Grant) -> Any:
-    """A window over memory of the batch's own, which is unmapped when the window dies."""
+def _dedicated_window(grant: Grant) -> Any:
+    """A window over a dedicated buffer, which is unmapped when the window dies."""
     assert grant.fd is not None  # the caller has checked
     try:
         mapping = Mapping(grant.fd, grant.bytes)
@@ -262,7 +263,7 @@ def _own_memory(grant: Grant) -> Any:
 
 
 def descriptor(passed: list[tuple[int, int, bytes]]) -> int | None:
-    """The one descriptor that came with a message; any more are closed."""
+    """The one descriptor of a message. Any more are closed."""
     fds = array.array("i")
     for level, kind, data in passed:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

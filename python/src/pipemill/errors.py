@@ -10,21 +10,21 @@ class PipemillError(Exception):
 
 
 class ConnectError(PipemillError, ConnectionError):
-    """There is no host at the socket, or it did not answer."""
+    """There is no host at the socket, or it does not answer."""
 
 
 class Refused(ConnectError):
-    """The host answered, and said no: there is no such channel, or this user may not read it."""
+    """The host refused: there is no such channel, or this user may not read it."""
 
 
 class ProtocolError(PipemillError):
-    """The host sent something that version 1 of the protocol does not have."""
+    """The host sent something that version 1 of the protocol does not allow."""
 
 
 class HostDied(PipemillError, ConnectionError):
-    """The host hung up before the stream had ended. Views that you hold stay readable.
+    """The host hung up before the end of the stream. Views that you hold stay readable.
 
-    ``batches`` and ``records`` say how much had been read.
+    ``batches`` and ``records`` are the numbers of those that had been read.
     """
 
     def __init__(self, message: str, *, batches: int = 0, records: int = 0) -> None:
@@ -34,13 +34,13 @@ class HostDied(PipemillError, ConnectionError):
 
 
 class StreamTimeout(PipemillError, TimeoutError):
-    """Nothing came within the ``timeout`` of :func:`pipemill.connect`. Asking again is fine."""
+    """Nothing came within the ``timeout`` of :func:`pipemill.connect`. You may ask again."""
 
 
 class HeldError(PipemillError):
-    """The next batch was asked for while all that may be held at once is held.
+    """The program asked for the next batch while it held as many batches as it may.
 
-    Nothing is lost: let go of what is named in the text, and ask again.
+    Nothing is lost: drop the batches or views that the text names, and ask again.
     """
 
 
@@ -49,7 +49,7 @@ class ForkError(PipemillError):
 
 
 class ClosedError(PipemillError, ValueError):
-    """A batch or a stream was used after it had been given back or closed."""
+    """A batch was used after it was given back, or a stream after it was closed."""
 
 
 class AbsentError(PipemillError, ValueError):
@@ -59,9 +59,9 @@ class AbsentError(PipemillError, ValueError):
 class DecodeError(PipemillError):
     """The host ended the channel with an error. The text is the host's, written for a person.
 
-    A plain ``DecodeError`` says that the input does not fit its format. The subclasses are for
-    what is not the input's fault: :class:`PluginError`, :class:`SourceError`, :class:`LimitError`
-    and :class:`HostError`. All but ``kind`` and ``channel`` may be ``None``::
+    A ``DecodeError`` itself means that the input does not fit its format. Its subclasses are for
+    other causes: :class:`PluginError`, :class:`SourceError`, :class:`LimitError` and
+    :class:`HostError`. All but ``kind`` and ``channel`` may be ``None``::
 
         try:
             train(stream)
@@ -71,6 +71,7 @@ class DecodeError(PipemillError):
 
     #: "decode", "plugin", "source", "limit" or "host".
     kind: str
+    #: Name of the channel.
     channel: str
     #: Number of the epoch, from 0.
     epoch: int | None
@@ -95,7 +96,7 @@ class DecodeError(PipemillError):
 
 
 class PluginError(DecodeError):
-    """``kind`` "plugin": the decoder itself failed or broke its contract."""
+    """``kind`` "plugin": the decoder failed or broke its contract."""
 
 
 class SourceError(DecodeError):

@@ -1,4 +1,4 @@
-"""From a socket's path to a connection: reach the host, say HELLO, take the WELCOME, map."""
+"""Makes a connection: connects the socket, sends HELLO, receives WELCOME and maps the ring."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .memory import Mapping
 def establish(
     path: str, channel: str, credits: int | None, wait: float, version: str
 ) -> Connection:
-    """A connection to `channel` of the host at `path`, made within `wait` seconds."""
+    """A connection to `channel` of the host at `path`. Waits at most `wait` seconds."""
     deadline = time.monotonic() + wait
     client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
-    sock = _reach(path, deadline, wait)
+    sock = _connect(path, deadline, wait)
     try:
         hello = protocol.hello(channel, credits, client)
-        message, fd = _converse(sock, path, hello, max(deadline - time.monotonic(), 0.001))
+        message, fd = _exchange_hello(sock, path, hello, max(deadline - time.monotonic(), 0.001))
         try:
-            return _admit(sock, channel, message, fd)
+            return _accept_welcome(sock, channel, message, fd)
         finally:
             if fd is not None:
                 os.close(fd)
@@ -34,8 +34,8 @@ def establish(
         raise
 
 
-def _reach(path: str, deadline: float, wait: float) -> socket.socket:
-    """A connected socket; waits for one that is not there yet."""
+def _connect(path: str, deadline: float, wait: float) -> socket.socket:
+    """A connected socket. Waits until the host is there, at most until `deadline`."""
     while True:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -55,16 +55,16 @@ def _reach(path: str, deadline: float, wait: float) -> socket.socket:
         time.sleep(0.01)
 
 
-def _converse(
+def _exchange_hello(
     sock: socket.socket, path: str, hello: bytes, seconds: float
 ) -> tuple[bytes, int | None]:
-    """Says HELLO; the answer and the descriptor with it."""
+    """Sends HELLO; returns the answer and its descriptor."""
     sock.settimeout(seconds)
     with contextlib.suppress(ConnectionError):
-        # A host that refuses may hang up before it reads this; its answer is there all the same.
+        # A host that refuses may hang up before it reads HELLO. Its answer can still be received.
         sock.send(hello, socket.MSG_NOSIGNAL)
     try:
-        message, passed = _answer(sock)
+        message, passed = _receive_answer(sock)
     except socket.timeout:
         raise ConnectError(
             f"the host at {path!r} took the connection but did not answer within {seconds:.1f} s; "
@@ -79,19 +79,22 @@ def _converse(
     return message, descriptor(passed)
 
 
-def _answer(sock: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]]]:
+def _receive_answer(sock: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]]]:
     for last in (False, True):
         try:
             return sock.recvmsg(protocol.MAX_MESSAGE, FD_SPACE, socket.MSG_CMSG_CLOEXEC)[:2]
         except ConnectionResetError:
-            # The host hung up before it had read HELLO. This is told once, ahead of its answer.
+            # The host hung up before it had read HELLO. Linux reports this once, ahead of the
+            # host's answer.
             if last:
                 raise
     return b"", []
 
 
-def _admit(sock: socket.socket, channel: str, message: bytes, fd: int | None) -> Connection:
-    """The connection, if the host's answer is a WELCOME."""
+def _accept_welcome(
+    sock: socket.socket, channel: str, message: bytes, fd: int | None
+) -> Connection:
+    """The connection, where the host's answer is a WELCOME."""
     if not message:
         raise ConnectError(
             f"the host hung up when asked for channel {channel!r}; look into its log"

@@ -1,9 +1,9 @@
-"""Shared memory mapped read-only, and windows into it that tell when nobody looks through them.
+"""Shared memory, mapped read-only, and windows into it, which show when the last view has died.
 
-A window is a `ctypes` array over a piece of the mapping. Everything that is made from it (a
+A window is a `ctypes` array over a part of the mapping. Everything that is made from it (a
 memoryview, a slice of that, a numpy array, a tensor) keeps the window alive through the buffer
-protocol, so a weak reference to the window dies when, and only when, the last view does. That
-costs about a microsecond and needs no polling. The mapping stays as long as a window lives.
+protocol. So a weak reference to the window dies exactly when the last view does. This takes about
+a microsecond and needs no polling. The mapping stays while a window lives.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class Mapping:
-    """`size` bytes of the memory behind `fd`, which the caller may close afterwards."""
+    """The first `size` bytes of the memory of `fd`. The caller may close `fd` afterwards."""
 
     def __init__(self, fd: int, size: int) -> None:
         self._address = 0
         self._size = size
         if size == 0:
-            return  # a ring without slots: every batch has memory of its own
+            return  # a ring without slots: every batch has a dedicated buffer
         _check(fd, size)
         address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
         if address is None or address == _FAILED:
@@ -40,7 +40,7 @@ class Mapping:
         self._address = address
 
     def window(self, offset: int, kind: Any) -> Any:
-        """A window at `offset`, of a type made with `window_type`. The caller checks the range."""
+        """A window at `offset`, of a type from `window_type`. The caller has checked the range."""
         window = kind.from_address(self._address + offset)
         window.mapping = self
         return window
@@ -61,16 +61,16 @@ def view(window: Any) -> memoryview:
 
 
 def _check(fd: int, size: int) -> None:
-    """Refuses memory that is, or could become, too short: reading it would kill this process."""
+    """Refuses memory that is too short or may shrink: reading it would kill this process."""
     try:
-        there = os.fstat(fd).st_size
+        found = os.fstat(fd).st_size
         sealed = fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
     except OSError as error:
         raise ProtocolError(
             f"the host sent a descriptor that is no sealed memory: {error}"
         ) from None
-    if there < size or not sealed:
+    if found < size or not sealed:
         raise ProtocolError(
-            f"the host's shared memory has {there} bytes of the {size} announced and is "
+            f"the host's shared memory has {found} bytes of the {size} announced and is "
             f"{'' if sealed else 'not '}sealed; it is not safe to read, so it was not mapped"
         )

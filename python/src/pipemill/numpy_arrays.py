@@ -1,7 +1,7 @@
 """Arrays over a batch's payload, with numpy. `plain_arrays` has the same functions without it.
 
-Every array is read-only, whether it is a view or had to be copied, so that a program does not come
-to depend on which of the two it got.
+Every array is read-only, whether it is a view or a copy, so that no program depends on which of the
+two it got.
 """
 
 from __future__ import annotations
@@ -23,55 +23,58 @@ DTYPES = {
 }
 
 
-def raw(payload: memoryview) -> Any:
-    """The payload as the functions below take it. An array over this can't be made writable; one
-    straight over the memoryview could, because numpy looks behind that, and to write is a crash."""
+def payload_array(payload: memoryview) -> Any:
+    """The payload in the form that the functions below take. An array over it can't be made
+    writable. An array directly over the memoryview could, because numpy takes the memoryview's
+    object; and writing to it would crash the process."""
     return np.frombuffer(payload, "u1") if len(payload) else np.empty(0, "u1")
 
 
-def index(view: memoryview) -> Any:
+def index_array(view: memoryview) -> Any:
     """One array of the index, as u32."""
     return np.frombuffer(view, "<u4") if len(view) else np.empty(0, "<u4")
 
 
-def unsound(offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, gaps: bool) -> Any:
-    """Rows whose span leaves the payload of `limit` bytes, or that has not the length it must have:
-    exactly `size`, or where that is None any multiple of `unit`. Absent rows are sound, if `gaps`
-    says that there may be some."""
+def invalid_rows(
+    offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, some_absent: bool
+) -> Any:
+    """Rows whose span is not within the payload of `limit` bytes, or has the wrong length: it must
+    be `size`, or where that is None, a multiple of `unit`. Absent rows are valid where
+    `some_absent`."""
     if not len(offsets):
         return offsets
     usual = int(lengths[0]) if size is None else size
     if usual % unit == 0 and int(offsets.max()) + usual <= limit and (lengths == usual).all():
-        return ()  # all equally long, in three passes
+        return ()  # the usual case: all equally long, checked in three passes
     bad = offsets.astype(np.int64) + lengths > limit
     if size is not None:
         bad |= lengths != size
     elif unit > 1:
         bad |= lengths % unit != 0
-    if gaps and bad.any():
+    if some_absent and bad.any():
         bad &= (offsets != ABSENT) | (lengths != 0)
     return np.flatnonzero(bad)
 
 
-def absent(offsets: Any) -> Any:
+def absent_rows(offsets: Any) -> Any:
     """Rows that do not have the field."""
     return np.flatnonzero(offsets == ABSENT)
 
 
-def uneven(lengths: Any) -> Any:
-    """Rows that are not as long as the first."""
+def uneven_rows(lengths: Any) -> Any:
+    """Rows whose field is not as long as that of the first row."""
     return np.flatnonzero(lengths != lengths[:1]) if len(lengths) else lengths
 
 
-def one(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
+def row_array(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """One record's array: a view."""
     if 0 in shape:  # there may be no byte at `offset`
         return _frozen(np.empty(shape, DTYPES[scalar]))
     return np.ndarray(shape, DTYPES[scalar], raw, offset)
 
 
-def rows(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
-    """The array of all rows: a view where they are evenly spaced, gathered into one copy if not."""
+def dense_array(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
+    """The array of all rows: a view where they are evenly spaced, otherwise one copy."""
     dtype, n = DTYPES[scalar], len(offsets)
     if n == 0 or size == 0:
         return _frozen(np.empty((n, *shape), dtype))
@@ -87,15 +90,15 @@ def rows(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...])
 def filled(
     raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...], value: Any
 ) -> Any:
-    """As `rows`, with `value` in the rows that are absent: a copy."""
+    """As `dense_array`, with `value` in the rows that are absent: a copy."""
     array = np.full((len(offsets), *shape), value, DTYPES[scalar])
-    there = np.flatnonzero(offsets != ABSENT)
-    array[there] = rows(raw, offsets[there], size, scalar, shape)
+    present = np.flatnonzero(offsets != ABSENT)
+    array[present] = dense_array(raw, offsets[present], size, scalar, shape)
     return _frozen(array)
 
 
 def _step(offsets: Any, size: int) -> int:
-    """Bytes from one row to the next where that is the same for all rows, else 0."""
+    """Bytes from one row to the next, where that is the same for all rows, otherwise 0."""
     n = len(offsets)
     if n == 1:
         return size

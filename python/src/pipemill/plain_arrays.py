@@ -1,7 +1,7 @@
 """Arrays over a batch's payload where numpy is not installed: memoryviews, with their own shape.
 
-The same functions as `numpy_arrays`. A memoryview has no strides to choose, so only rows without a
-gap between them are a view; all others are joined into one copy.
+This has the same functions as `numpy_arrays`. A memoryview can't have other strides, so only rows
+without a gap between them are a view; other rows are joined into one copy.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from .protocol import ABSENT, SCALARS
 
 
-def raw(payload: memoryview) -> Any:
-    """The payload as the functions below take it."""
+def payload_array(payload: memoryview) -> Any:
+    """The payload in the form that the functions below take."""
     return payload
 
 
-def index(view: memoryview) -> Any:
+def index_array(view: memoryview) -> Any:
     """One array of the index, as u32."""
     return view.cast("I") if len(view) else memoryview(b"")
 
 
-def unsound(
-    offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, gaps: bool
+def invalid_rows(
+    offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, some_absent: bool
 ) -> Sequence[int]:
     """As in `numpy_arrays`."""
     if (
@@ -37,28 +37,30 @@ def unsound(
     return [
         row
         for row, (offset, length) in enumerate(zip(offsets, lengths))
-        if not (gaps and offset == ABSENT and length == 0)
+        if not (some_absent and offset == ABSENT and length == 0)
         and (offset + length > limit or (length % unit if size is None else length != size))
     ]
 
 
-def absent(offsets: Any) -> Sequence[int]:
+def absent_rows(offsets: Any) -> Sequence[int]:
     """Rows that do not have the field."""
     return [row for row, offset in enumerate(offsets) if offset == ABSENT]
 
 
-def uneven(lengths: Any) -> Sequence[int]:
-    """Rows that are not as long as the first."""
+def uneven_rows(lengths: Any) -> Sequence[int]:
+    """Rows whose field is not as long as that of the first row."""
     return [row for row, length in enumerate(lengths) if length != lengths[0]]
 
 
-def one(raw: memoryview, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
+def row_array(raw: memoryview, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """One record's array: a view."""
     return _shaped(raw, offset, scalar, shape)
 
 
-def rows(raw: memoryview, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
-    """The array of all rows: a view where they follow each other without a gap, else a copy."""
+def dense_array(
+    raw: memoryview, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]
+) -> Any:
+    """The array of all rows: a view where there is no gap between them, otherwise one copy."""
     n = len(offsets)
     start = offsets[0] if n else 0
     if all(offset == start + row * size for row, offset in enumerate(offsets)):
@@ -70,7 +72,7 @@ def rows(raw: memoryview, offsets: Any, size: int, scalar: str, shape: tuple[int
 def filled(
     raw: memoryview, offsets: Any, size: int, scalar: str, shape: tuple[int, ...], value: Any
 ) -> Any:
-    """As `rows`, with `value` in the rows that are absent: a copy."""
+    """As `dense_array`, with `value` in the rows that are absent: a copy."""
     itemsize, letter = SCALARS[scalar]
     blank = struct.pack("<" + letter, value) * (size // itemsize)
     parts = [blank if offset == ABSENT else raw[offset : offset + size] for offset in offsets]
@@ -82,7 +84,7 @@ def _shaped(raw: memoryview, offset: int, scalar: str, shape: tuple[int, ...]) -
     count = 1
     for size in shape:
         count *= size
-    if count == 0:  # a memoryview has no shape with a 0 in it
+    if count == 0:  # a memoryview's shape can't have a 0
         return memoryview(b"")
     flat: Any = raw[offset : offset + count * itemsize]
     return flat.cast(letter) if len(shape) < 2 else flat.cast(letter, list(shape))

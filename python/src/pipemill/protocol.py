@@ -1,4 +1,4 @@
-"""The bytes of docs/ring.md, version 1: messages and slot headers, each number checked."""
+"""Messages and slot headers as docs/ring.md describes them, version 1. Every number is checked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from .errors import BY_KIND, DecodeError, ProtocolError
 
 VERSION = 1
+#: The longest message, in bytes.
 MAX_MESSAGE = 65_536
 
 HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
@@ -19,14 +20,16 @@ GRANTS = struct.Struct("<IQ")  # ACK or RELEASE of one grant
 EPOCH = struct.Struct("<II")
 GRANT_BODY = struct.Struct("<QQQII")
 EPOCH_END_BODY = struct.Struct("<QQII")
+#: A flag of EPOCH_END.
 ENDED_EARLY = 1
 
-#: The slot number of a batch that has memory of its own.
-OWN_MEMORY = 0xFFFFFFFF
+#: The `slot` of a GRANT whose batch lies in a dedicated buffer.
+DEDICATED = 0xFFFFFFFF
 
 MAGIC = 0x31424D50
 HEADER_BYTES = 128
 HEADER = struct.Struct("<IIQIIIIQQQIIQQ")
+#: A flag of the header.
 SOME_ABSENT = 1
 #: The offset of a field that its record does not have.
 ABSENT = 0xFFFFFFFF
@@ -36,7 +39,7 @@ class Field(NamedTuple):
     """One field of a record, as the decoder declared it.
 
     ``scalar`` is "bytes", "utf8", "boolean", "int32", "int64", "float32" or "float64". ``shape``
-    is empty for a single element; a 0 in it is a dimension that each record tells by its length.
+    is empty for a single element. A 0 in it is a dimension that follows from the field's length.
     """
 
     name: str
@@ -67,7 +70,7 @@ class Welcome(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """Slot ``slot`` holds batch ``batch``. ``fd`` is set where the batch has memory of its own."""
+    """Slot ``slot`` holds batch ``batch``. ``fd`` is the dedicated buffer, where it has one."""
 
     grant: int
     batch: int
@@ -78,7 +81,7 @@ class Grant(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """All records of an epoch were delivered. Counts are of the channel, not of this consumer."""
+    """The end of an epoch. The counts are those of the channel, not of this consumer."""
 
     batches: int
     records: int
@@ -87,7 +90,7 @@ class EpochEnd(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A slot's header. What `parse_header` returns points at nothing outside the batch's memory."""
+    """A slot's header. `parse_header` checks that every part is within the batch's memory."""
 
     magic: int
     header_bytes: int
@@ -109,7 +112,7 @@ _new = tuple.__new__
 
 
 def hello(channel: str, credits: int | None, client: str) -> bytes:
-    """The first message, consumer to host."""
+    """A HELLO."""
     body: dict[str, Any] = {"protocol": VERSION, "channel": channel, "client": client}
     if credits is not None:
         body["credits"] = credits
@@ -128,7 +131,7 @@ def parse_json(name: str, body: bytes) -> dict[str, Any]:
 
 
 def parse_welcome(body: bytes) -> Welcome:
-    """The numbers of a WELCOME, each within what this reader can map."""
+    """A WELCOME. Its numbers are checked against what this reader can map."""
     value = parse_json("WELCOME", body)
     if value.get("protocol") != VERSION:
         raise ProtocolError(
@@ -136,14 +139,14 @@ def parse_welcome(body: bytes) -> Welcome:
             f"speaks {VERSION}; install the Python package that came with the host "
             f"({value.get('host', 'of unknown version')})"
         )
-    slots = _number("WELCOME", value, "slots", 0, OWN_MEMORY - 1)
+    slots = _number("WELCOME", value, "slots", 0, DEDICATED - 1)
     slot_bytes = _number("WELCOME", value, "slot_bytes", HEADER_BYTES, 1 << 40)
     credits = _number("WELCOME", value, "credits", 1, 1 << 32)
     return Welcome(str(value.get("host")), str(value.get("mode")), slots, slot_bytes, credits)
 
 
 def parse_schema(body: bytes) -> tuple[Field, ...]:
-    """The fields that a SCHEMA names, in their order."""
+    """The fields of a SCHEMA, in their order."""
     fields = []
     listed = parse_json("SCHEMA", body).get("fields")
     for one in listed if isinstance(listed, list) else [None]:
@@ -178,7 +181,7 @@ def parse_error(body: bytes, channel: str) -> DecodeError:
 
 
 def parse_grant(message: memoryview, fd: int | None) -> Grant:
-    """A GRANT; that its slot exists is for the caller to check."""
+    """A GRANT. The caller must check its slot."""
     if len(message) != 4 + GRANT_BODY.size:
         raise ProtocolError(f"the host's GRANT has {len(message)} bytes, not 36; {REMEDY}")
     return _new(Grant, (*GRANT_BODY.unpack_from(message, 4), fd))
@@ -194,11 +197,11 @@ def parse_epoch_end(message: memoryview) -> EpochEnd:
 def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
     """The header of the batch in `memory`, which belongs to `grant` and must have `fields` fields.
 
-    Raises `ProtocolError` where any number of it points outside the batch's `grant.bytes` bytes.
+    Raises `ProtocolError` where a part of the batch is outside of its `grant.bytes` bytes.
     """
     values = HEADER.unpack_from(memory)
-    magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, *places = values
-    index_at, object_at, object_bytes, _, _ = places
+    magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, *rest = values
+    index_at, object_at, object_bytes, _, _ = rest
     limit = grant.bytes
     if magic != MAGIC or header_bytes != HEADER_BYTES:
         wrong = f"starts with {magic:#x} and {header_bytes}, not {MAGIC:#x} and {HEADER_BYTES}"
@@ -213,7 +216,7 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
     elif object_bytes and (object_at < HEADER_BYTES or object_at + object_bytes > limit):
         wrong = f"has its object's name at {object_at}, {object_bytes} bytes"
     else:
-        return _new(Header, values)  # as Header(*values), in a third of the time
+        return _new(Header, values)  # Header(*values) takes three times as long
     raise ProtocolError(
         f"batch {grant.batch} of epoch {grant.epoch} in slot {grant.slot} ({limit} bytes) is not "
         f"laid out as version {VERSION} says: it {wrong}; {REMEDY}"
@@ -228,8 +231,8 @@ def stride(records: int) -> int:
 REMEDY = "check that the host and this package are of the same version, and report it if they are"
 
 
-def _number(name: str, value: dict[str, Any], key: str, least: int, most: int) -> int:
+def _number(name: str, value: dict[str, Any], key: str, minimum: int, maximum: int) -> int:
     number = value.get(key)
-    if type(number) is not int or not least <= number <= most:
+    if type(number) is not int or not minimum <= number <= maximum:
         raise ProtocolError(f"the host's {name} says {key} = {number!r}; {REMEDY}")
     return number

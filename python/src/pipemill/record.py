@@ -1,4 +1,4 @@
-"""One record of several fields: reads like a tuple, a mapping or an object, and copies nothing."""
+"""A record of several fields: like a tuple, a mapping and an object, without a copy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Record:
 
         record["label"]              # by name
         record.label                 # the same, where the name is an identifier
-        record[0]                    # by place
-        image, label = record        # all of them
-        dict(record)                 # by name, all of them
+        record[0]                    # by position
+        image, label = record        # all fields
+        dict(record)                 # all fields by name
 
     A field that is absent is ``None``. A record keeps its batch, and so one credit, until it is
     dropped.
@@ -41,14 +41,14 @@ class Record:
     def __getitem__(self, key: str | int | slice) -> Any:
         batch = self._batch
         if isinstance(key, str):
-            return batch._column(batch._place(key)).value(self._row)
+            return batch._column(batch._field_index(key)).value(self._row)
         if isinstance(key, slice):
             return tuple(batch._column(i).value(self._row) for i in range(len(self))[key])
         try:
-            place = range(len(batch.fields))[key]
+            field = range(len(batch.fields))[key]
         except IndexError:
             raise IndexError(f"field {key} of a record with {len(self)} fields") from None
-        return batch._column(place).value(self._row)
+        return batch._column(field).value(self._row)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -60,7 +60,7 @@ class Record:
 
     def __iter__(self) -> Iterator[Any]:
         batch, row = self._batch, self._row
-        return (batch._column(place).value(row) for place in range(len(batch.fields)))
+        return (batch._column(field).value(row) for field in range(len(batch.fields)))
 
     def __len__(self) -> int:
         return len(self._batch.fields)
@@ -68,5 +68,5 @@ class Record:
     def __repr__(self) -> str:
         batch = self._batch
         return (
-            f"<pipemill record {batch.first_record + self._row} of {batch._where()}: {self.keys()}>"
+            f"<pipemill record {batch.first_record + self._row} of {batch._name()}: {self.keys()}>"
         )

@@ -1,4 +1,4 @@
-"""The stream of a channel's epochs and batches, as a program iterates over it."""
+"""A channel's epochs and batches, over which a program iterates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from . import protocol
 from .batch import Batch
 from .connection import Connection, Lease
 from .errors import ConnectError, ProtocolError
-from .feed import Feed
 from .handshake import establish
 from .protocol import EpochEnd, Field, Grant
+from .receiver import Receiver
 from .version import __version__
 
 
@@ -27,23 +27,25 @@ def connect(
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
 ) -> Stream:
-    """Connects to a channel of the pipemill host; the result is a context manager. ::
+    """Connects to a channel of the pipemill host. The result is a context manager. ::
 
         with pipemill.connect("train") as stream:
             for batch in stream:
                 train(batch["image"], batch["label"])
 
     :param channel: name of the channel in the host's configuration.
-    :param socket: path of the host's socket; left out, it is ``$PIPEMILL_SOCKET``, which pipemill
+    :param socket: path of the host's socket. The default is ``$PIPEMILL_SOCKET``, which pipemill
         sets for the command that it starts.
-    :param credits: how many batches this program may hold at once, views of them included. A loop
-        needs 2: the batch in hand and the next one. ``None``: as the channel's configuration says.
+    :param credits: how many batches this program may hold at once, 1 or more. A batch is held while
+        a view of it lives. A loop needs 2: the current batch and the next one. ``None``: as the
+        channel's configuration says.
     :param timeout: seconds to wait for a batch before :class:`StreamTimeout`; ``None``: for ever.
     :param wait: seconds to wait for a host that is not there yet before :class:`ConnectError`.
-    :param hold_timeout: seconds to wait for this program to let go of a batch, where it holds all
-        that it may, before :class:`HeldError`; ``None``: for ever.
+    :param hold_timeout: seconds to wait, where this program holds as many batches as it may, until
+        it drops one; then :class:`HeldError`. ``None``: for ever.
 
-    Raises :class:`ConnectError`, or :class:`Refused` with the host's reason.
+    Raises :class:`ConnectError` where no host answers, :class:`Refused` with the host's reason, and
+    :class:`ValueError` where `credits` is less than 1.
     """
     path = os.fspath(socket) if socket is not None else os.environ.get("PIPEMILL_SOCKET")
     if not path:
@@ -54,30 +56,30 @@ def connect(
     if credits is not None and credits < 1:
         raise ValueError(f"credits={credits}: 1 or more are needed, and 2 for a loop over batches")
     connection = establish(path, channel, credits, wait, __version__)
-    return Stream(channel, connection, Feed(channel, connection, timeout, hold_timeout))
+    return Stream(channel, connection, Receiver(channel, connection, timeout, hold_timeout))
 
 
 class Stream:
-    """A channel, connected. Iterate over it for all batches of all epochs, or over :meth:`epochs`.
+    """A connected channel. Iterate over it for all batches of all epochs, or over :meth:`epochs`.
 
-    Made by :func:`connect`. Use it in one thread; batches and views may be dropped in any. A batch
-    counts as done with when the next one is asked for (or with :meth:`Batch.ack`): until then, the
-    host gives it to another consumer should this program die.
+    :func:`connect` makes it. Use it in one thread; batches and views may be dropped in any thread.
+    A batch is ACKed when you ask for the next one, or call :meth:`Batch.ack`. If this program dies
+    before that, the host gives the batch to another consumer.
     """
 
-    def __init__(self, channel: str, connection: Connection, feed: Feed) -> None:
+    def __init__(self, channel: str, connection: Connection, receiver: Receiver) -> None:
         #: Name of the channel.
         self.channel = channel
-        #: How many batches may be held at once; the host may have given fewer than asked for.
+        #: How many batches may be held at once. The host may have given fewer than requested.
         self.credits = connection.welcome.credits
         #: How the channel is divided among consumers: "share" or "broadcast".
         self.mode = connection.welcome.mode
         self._connection = connection
-        self._feed = feed
-        self._lease: Lease | None = None  # of the batch in hand
-        self._epoch: Epoch | None = None  # the current one
+        self._receiver = receiver
+        self._lease: Lease | None = None  # of the current batch
+        self._epoch: Epoch | None = None  # the current epoch
 
-    # --- what a program calls
+    # --- for the program
 
     def epochs(self) -> Iterator[Epoch]:
         """The epochs, one after the other. ::
@@ -87,12 +89,13 @@ class Stream:
                     ...
                 print("epoch", epoch.number, "is over")
 
-        Leaving an epoch's loop early and going on to the next epoch reads over the rest of it; the
-        host still decodes it. :meth:`Epoch.end` asks the host to leave the rest out.
+        A program may leave an epoch's loop early and go on to the next epoch. Then this method
+        receives the rest of the epoch and drops it; the host still decodes it. :meth:`Epoch.end`
+        requests that the host skips the rest.
         """
         while True:
             while self._epoch is not None:
-                self._pass_over(self._epoch)
+                self._skip_batch(self._epoch)
             epoch = self._next_epoch()
             if epoch is None:
                 return
@@ -112,21 +115,21 @@ class Stream:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The fields of each record. Waits for the host to tell them, as it does before the first
-        batch; empty where the stream has none."""
-        if not self._feed.fields:
+        """The fields of each record. Waits until the host has sent them, which it does before the
+        first batch. Empty where the stream ends before."""
+        if not self._receiver.fields:
             self._connection.check()
-            self._feed.peek()
-        return self._feed.fields
+            self._receiver.peek()
+        return self._receiver.fields
 
     def close(self) -> None:
         """Hangs up. The end of ``with`` does this.
 
-        Batches can't be used any more; arrays and other views of them can, and the hang-up waits
-        for the last of these. What was not ACKed, the last batch of a loop that was left early
-        among it, goes to another consumer.
+        Batches can't be used after that. Arrays and other views of them can; the hang-up waits
+        until the last of these has died. Batches that were not ACKed go to another consumer: the
+        last batch of a loop that was left early is one of them.
         """
-        self._feed.discard()
+        self._receiver.discard()
         self._connection.close()
 
     def __enter__(self) -> Stream:
@@ -148,50 +151,50 @@ class Stream:
 
     def __repr__(self) -> str:
         return (
-            f"<pipemill stream of channel {self.channel!r}: {self._feed.batches} batches, "
-            f"{self._feed.records} records read>"
+            f"<pipemill stream of channel {self.channel!r}: {self._receiver.batches} batches, "
+            f"{self._receiver.records} records read>"
         )
 
     # --- epochs and batches
 
     def _next_epoch(self) -> Epoch | None:
         """Waits for the first message of an epoch. None at the end of the stream."""
-        self._move_on()
-        first = self._feed.peek()
+        self._finish_batch()
+        first = self._receiver.peek()
         self._epoch = None if first is None else Epoch(self, first.epoch)
         return self._epoch
 
     def _next_batch(self, epoch: Epoch) -> Batch | None:
         """The next batch of the current epoch. None at its end."""
-        while epoch._left_out:
-            if not self._pass_over(epoch):
+        while epoch._skipped:
+            if not self._skip_batch(epoch):
                 return None
         grant = self._next_grant(epoch)
         if grant is None:
             return None
         lease, window = self._connection.lease(grant)
-        batch = Batch(lease, window, self._feed.fields)
+        batch = Batch(lease, window, self._receiver.fields)
         lease.batch = weakref.ref(batch)
         self._lease = lease
-        self._feed.batches += 1
-        self._feed.records += len(batch)
+        self._receiver.batches += 1
+        self._receiver.records += len(batch)
         return batch
 
-    def _pass_over(self, epoch: Epoch) -> bool:
-        """Gives the next batch of the current epoch back unread. False at the epoch's end."""
+    def _skip_batch(self, epoch: Epoch) -> bool:
+        """RELEASEs the next batch of the current epoch unread. False at the epoch's end."""
         grant = self._next_grant(epoch)
         if grant is not None:
-            self._connection.pass_over(grant)
+            self._connection.skip(grant)
         return grant is not None
 
     def _next_grant(self, epoch: Epoch) -> Grant | None:
-        """Is done with the batch in hand; waits for the next grant, or None at the epoch's end."""
-        self._move_on()
-        event = self._feed.take()
+        """ACKs the current batch and waits for the next grant. None at the epoch's end."""
+        self._finish_batch()
+        event = self._receiver.take()
         if event is None or event.epoch != epoch.number:
-            came = "the end of the stream" if event is None else f"epoch {event.epoch}"
+            found = "the end of the stream" if event is None else f"epoch {event.epoch}"
             raise ProtocolError(
-                f"channel {self.channel!r}: the host sent {came} before the end of epoch "
+                f"channel {self.channel!r}: the host sent {found} before the end of epoch "
                 f"{epoch.number}; {protocol.REMEDY}"
             )
         if isinstance(event, EpochEnd):
@@ -200,12 +203,13 @@ class Stream:
             return None
         return event
 
-    def _move_on(self) -> None:
+    def _finish_batch(self) -> None:
+        """ACKs the current batch, if there is one."""
         self._connection.check()
         lease = self._lease
         if lease is not None:
             self._lease = None
-            self._connection.done(lease)
+            self._connection.ack(lease)
 
 
 class Epoch:
@@ -214,13 +218,15 @@ class Epoch:
     def __init__(self, stream: Stream, number: int) -> None:
         #: Number of the epoch, from 0.
         self.number = number
-        #: What the whole channel had in this epoch, all consumers together; None until its end.
+        #: Number of batches that the channel delivered in this epoch, to all consumers together;
+        #: None until its end.
         self.batches: int | None = None
+        #: Number of records in these batches; None until its end.
         self.records: int | None = None
         #: Whether the epoch was ended before the end of its input; None until its end.
         self.ended_early: bool | None = None
         self._stream = stream
-        self._left_out = False
+        self._skipped = False
 
     def __iter__(self) -> Epoch:
         return self
@@ -233,10 +239,13 @@ class Epoch:
         return batch
 
     def end(self) -> None:
-        """Asks the host to leave out the rest of this epoch, for all consumers of the channel.
+        """Requests that the host skips the rest of this epoch.
 
-        No more batches come from this epoch; go on with the next one. Nothing happens where the
-        epoch is over.
+        This is for all consumers of the channel. In mode "broadcast" it is for this consumer alone,
+        until all consumers have requested it.
+
+        No more batches come in this epoch; go on with the next one. Without effect where the epoch
+        has ended.
 
         ::
 
@@ -247,9 +256,9 @@ class Epoch:
                         epoch.end()
         """
         stream = self._stream
-        if stream._epoch is self and not self._left_out:
+        if stream._epoch is self and not self._skipped:
             stream._connection.check()
-            self._left_out = True
+            self._skipped = True
             stream._connection.end_epoch(self.number)
 
     def _end(self, event: EpochEnd) -> None:

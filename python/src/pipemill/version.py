@@ -1,3 +1,3 @@
-"""The package's version, which the host is told."""
+"""The package's version. HELLO sends it to the host."""
 
 __version__ = "0.1.0"

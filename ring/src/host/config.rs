@@ -1,30 +1,30 @@
-//! What a ring can be told to be, and what can go wrong with one.
+//! The settings of a ring, and its errors.
 
 use crate::memory::MemoryError;
 use crate::protocol::{FieldSpec, Mode};
 
-/// What a ring is to be.
+/// The settings of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingConfig {
     /// Name of the channel.
     pub channel: String,
-    /// Number of slots, 2 or more. Best: the credits of all consumers, and 2.
+    /// Number of slots, 2 or more. Best: the sum of all consumers' credits, and 2 more.
     pub slots: u32,
-    /// Size of a slot in bytes: a multiple of 4096, less than 4 GiB.
+    /// Size of a slot in bytes: a multiple of 4096, above 0 and below 4 GiB.
     pub slot_bytes: usize,
-    /// Grants that a consumer may hold where it does not say itself, 1 or more.
+    /// Grants that a consumer may hold at once where its HELLO does not say, 1 or more.
     pub credits: u32,
-    /// How batches are shared out.
+    /// How batches are divided among consumers.
     pub mode: Mode,
-    /// Consumers that must be connected before the first grant, 1 or more. For `broadcast`, so
-    /// that all of them see all batches.
+    /// Consumers that must be connected before the first grant, 1 or more. In `Broadcast` this
+    /// makes sure that all of them see all batches.
     pub consumers: u32,
 }
 
-/// What can be wrong with a ring or with a batch that is granted.
+/// Why a ring can't be made, or a batch can't be granted.
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
-    /// A setting that can't be.
+    /// A setting is out of its range.
     #[error("ring of channel {channel:?}: {what}")]
     Config {
         /// The channel.
@@ -32,28 +32,28 @@ pub enum RingError {
         /// Which setting, what is expected and what stood there.
         what: String,
     },
-    /// No memory.
+    /// The kernel does not give the memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The fields of a channel can't change, since consumers were told them.
+    /// The fields of a channel can't change, because consumers were sent them.
     #[error("the fields of channel {channel:?} changed: expected {expected:?}, found {found:?}")]
     SchemaChanged {
         /// The channel.
         channel: String,
-        /// What was set first.
+        /// The fields that were set first.
         expected: Vec<FieldSpec>,
-        /// What was to be set now.
+        /// The fields that were to be set now.
         found: Vec<FieldSpec>,
     },
-    /// Too many or too long fields.
+    /// The fields don't fit a message: they are too many, or their names too long.
     #[error("the description of the {fields} fields takes {bytes} bytes; a message holds 65536")]
     SchemaTooLong {
-        /// How many fields.
+        /// Number of fields.
         fields: usize,
-        /// How long the message would be.
+        /// Length of the message, in bytes.
         bytes: usize,
     },
-    /// A batch before the schema.
+    /// A batch was granted before the schema was set.
     #[error("a batch was granted before the channel's fields were set")]
     NoSchema,
     /// The columns don't fit the schema or each other.
@@ -62,19 +62,19 @@ pub enum RingError {
          columns of the same length"
     )]
     Columns {
-        /// Fields of the schema.
+        /// Number of fields of the schema.
         fields: usize,
-        /// Columns given.
+        /// Number of columns of the batch.
         columns: usize,
-        /// Length of the first.
+        /// Records in the first column.
         records: usize,
     },
-    /// It does not fit.
+    /// The batch does not fit its memory.
     #[error("a batch of {bytes} bytes does not fit into {limit} bytes")]
     TooLarge {
-        /// Needed, in bytes.
+        /// Bytes that it needs.
         bytes: usize,
-        /// There, in bytes.
+        /// Bytes that there are.
         limit: usize,
     },
 }
@@ -85,17 +85,17 @@ pub enum AcquireError {
     /// [`Ring::stop`](super::Ring::stop) was called.
     #[error("the channel was stopped")]
     Stopped,
-    /// Consumers ask for the rest of this epoch to be left out. Comes back until
+    /// Consumers have requested to skip the rest of this epoch. Every call returns this until
     /// [`Ring::end_epoch`](super::Ring::end_epoch) is called.
-    #[error("the rest of epoch {0} is to be left out")]
+    #[error("the rest of epoch {0} is to be skipped")]
     EpochEnd(u32),
-    /// There is none.
+    /// The kernel does not give the memory, or the size is too large.
     #[error(transparent)]
     Memory(RingError),
 }
 
 impl RingConfig {
-    /// The size of all slots, if the settings can be.
+    /// The size of all slots together, in bytes, if every setting is in its range.
     pub(super) fn check(&self) -> Result<usize, RingError> {
         let wrong = |what: String| RingError::Config { channel: self.channel.clone(), what };
         if self.channel.is_empty() {

@@ -1,24 +1,27 @@
-//! The writing end: a [`Ring`] per channel, filled by that channel's one writing thread, and one
-//! [`Server`] per process that speaks with the consumers of all of them.
+//! The writing end: a [`Ring`] for each channel, filled by the one thread that writes to it, and
+//! one [`Server`] for the process, which speaks with the consumers of all rings.
 //!
 //! Locks: each ring has one mutex, around its slot table and its consumers' sockets. No thread
-//! ever holds two of them, and nothing that waits is done under one: sends don't block, and the
-//! copying of an index happens before. The server's own state belongs to its thread alone.
-//! Messages are sent under the lock so that a consumer gets them in the order of the table.
+//! ever holds two of these mutexes. Nothing slow is done while one is held: sends don't block, and
+//! the index of a batch is written before. The server's own state belongs to its thread alone.
+//! Messages are sent under the lock, so that a consumer gets them in the order of the table.
 
 mod config;
-mod consumers;
+mod consumer_socket;
+mod observer;
 mod ring;
 mod server;
+mod server_loop;
+mod state;
 mod status;
 mod table;
-mod witness;
 mod writer;
 
 pub use crate::endpoint::EndpointError;
 pub use config::{AcquireError, RingConfig, RingError};
+pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;
-pub use server::{Server, ServerError, StatusText};
+pub use server::{Server, ServerError};
+pub use server_loop::StatusText;
 pub use status::{ConsumerStatus, Status};
-pub use witness::{Seen, Witness};
 pub use writer::{BatchInfo, Column, Writer};

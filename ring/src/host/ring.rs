@@ -1,5 +1,4 @@
-//! One channel's ring: the memory, the table behind its lock, and the consumers' links.
-//! Turns the table's effects into messages. See the parent module for the locks.
+//! One channel's ring: its memory, and its state under a lock. See the parent module for the locks.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,47 +8,36 @@ use std::time::{Duration, Instant};
 use nix::sys::epoll::Epoll;
 
 use super::config::{AcquireError, RingConfig, RingError};
-use super::consumers::{Beside, Link, Peer};
+use super::consumer_socket::{ConsumerSocket, Peer};
+use super::observer::{self, BatchEvent, Observer};
+use super::state::RingState;
 use super::status::{self, Status};
-use super::table::{Batch, ConsumerId, Effect, End, Place, Table};
-use super::witness::{self, Seen, Witness};
-use super::writer::Writer;
-use crate::layout::OWN_MEMORY;
+use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
 use crate::protocol::{
-    self, ErrorReport, FieldSpec, Grant, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome,
+    self, ErrorReport, FieldSpec, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome,
 };
 use crate::socket::send;
 
-/// Batches with memory of their own that may live at once.
-const EXTENTS: u32 = 2;
-/// A writer of empty epochs waits when so many ends are untold.
-const MAX_ENDS: usize = 64;
-/// A consumer's name for itself is cut to this.
-const MAX_CLIENT: usize = 200;
+/// A writer waits while this many ends are not sent: without a limit, empty epochs would pile up.
+const MAX_UNSENT_ENDS: usize = 64;
+/// The name that a consumer gives itself is cut to this many characters.
+const MAX_CLIENT_CHARS: usize = 200;
 
 /// A channel's ring. One thread writes; any thread may ask.
+///
+/// The slots are not used in turn: a slot that is freed is the next to be filled, because its
+/// memory is the likeliest to be in the processor's cache.
 pub struct Ring {
     config: RingConfig,
     memory: RingMemory,
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<FieldSpec>, Vec<u8>)>,
     next_batch: AtomicU64,
-    witness: OnceLock<Box<dyn Witness>>,
-    inner: Mutex<Inner>,
-    /// Something changed that a writer or a drain waits for.
+    observer: OnceLock<Box<dyn Observer>>,
+    state: Mutex<RingState>,
+    /// Signalled after each change that a writer or `wait_drained` may wait for.
     changed: Condvar,
-}
-
-pub(super) struct Inner {
-    pub(super) table: Table,
-    pub(super) links: Vec<Link>,
-    /// The writer waits for memory.
-    pub(super) writer_waits: bool,
-    extents: [Option<Arc<OwnedFd>>; EXTENTS as usize],
-    error: Option<ErrorReport>,
-    stopped: bool,
-    effects: Vec<Effect>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -59,81 +47,44 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Makes the ring and all of its memory.
+    /// Makes the ring and reserves all of its memory.
+    ///
+    /// # Errors
+    /// [`RingError::Config`] where a setting is out of its range, [`RingError::Memory`] where the
+    /// kernel does not give the memory.
     pub fn new(config: RingConfig) -> Result<Arc<Ring>, RingError> {
         let bytes = config.check()?;
         let memory = RingMemory::create(&format!("pipemill:{}", config.channel), bytes)?;
-        let inner = Inner {
-            table: Table::new(config.mode, config.consumers, config.slots, EXTENTS),
-            links: Vec::new(),
-            writer_waits: false,
-            extents: [const { None }; EXTENTS as usize],
-            error: None,
-            stopped: false,
-            effects: Vec::new(),
-        };
         Ok(Arc::new(Ring {
+            state: Mutex::new(RingState::new(&config)),
             config,
             memory,
             schema: OnceLock::new(),
             next_batch: AtomicU64::new(0),
-            witness: OnceLock::new(),
-            inner: Mutex::new(inner),
+            observer: OnceLock::new(),
             changed: Condvar::new(),
         }))
     }
 
-    /// What it was made with.
+    /// The settings that the ring was made with.
     pub fn config(&self) -> &RingConfig {
         &self.config
     }
 
-    /// Waits for a free slot. Wakes at once for [`stop`](Ring::stop) and when consumers ask for
-    /// the epoch's end: they may be holding every slot while they wait for it.
-    pub fn acquire(self: &Arc<Ring>) -> Result<Writer, AcquireError> {
-        let place = self.wait_for(Table::take_slot)?;
-        Ok(Writer::slot(self.clone(), place))
-    }
-
-    /// Memory of its own for a batch that does not fit a slot, with a payload area of at least
-    /// `payload_bytes`; it can grow. At most two live at once, the ones that consumers hold
-    /// counted, so this waits as [`acquire`](Ring::acquire) does.
-    pub fn extent(self: &Arc<Ring>, payload_bytes: usize) -> Result<Writer, AcquireError> {
-        let place = self.wait_for(Table::take_extent)?;
-        Writer::extent(self.clone(), place, payload_bytes).map_err(AcquireError::Memory)
-    }
-
-    fn wait_for(&self, take: impl Fn(&mut Table) -> Option<Place>) -> Result<Place, AcquireError> {
-        let mut inner = self.lock();
-        let result = loop {
-            if inner.stopped {
-                break Err(AcquireError::Stopped);
-            }
-            if let Some(epoch) = inner.table.asked() {
-                break Err(AcquireError::EpochEnd(epoch));
-            }
-            if inner.table.ends_waiting() < MAX_ENDS
-                && let Some(place) = take(&mut inner.table)
-            {
-                break Ok(place);
-            }
-            inner.writer_waits = true;
-            inner = self.changed.wait(inner).expect("no code under this lock panics");
-        };
-        inner.writer_waits = false;
-        result
-    }
-
-    /// Sets the fields that every record has; consumers are told before their first grant. The
-    /// same fields may be set again, other ones may not.
+    /// Sets the fields that every record has. Consumers are sent them before their first grant.
+    /// The same fields may be set again.
+    ///
+    /// # Errors
+    /// [`RingError::SchemaChanged`] where other fields were set before,
+    /// [`RingError::SchemaTooLong`] where the fields don't fit a message.
     pub fn set_schema(&self, fields: Vec<FieldSpec>) -> Result<(), RingError> {
         let message = protocol::schema(&fields);
         if message.len() > MAX_MESSAGE {
             let (fields, bytes) = (fields.len(), message.len());
             return Err(RingError::SchemaTooLong { fields, bytes });
         }
-        // Under the lock, so that a consumer that connects now is told once.
-        self.change(|inner, now| {
+        // Under the lock, so that a consumer that connects now is sent SCHEMA once.
+        self.change(|state, now| {
             if let Some((expected, _)) = self.schema.get() {
                 if *expected == fields {
                     return Ok(());
@@ -141,74 +92,79 @@ impl Ring {
                 let (channel, expected) = (self.config.channel.clone(), expected.clone());
                 return Err(RingError::SchemaChanged { channel, expected, found: fields });
             }
-            for at in 0..inner.links.len() {
-                inner.send(at, &message, None, now);
+            for at in 0..state.sockets.len() {
+                state.send(at, &message, None, now);
             }
             self.schema.get_or_init(|| (fields, message));
             Ok(())
         })
     }
 
-    /// No more batches come in this epoch. `early`: not all of it was read. Consumers are told
-    /// when all of its batches are ACKed, with the count of those that were delivered.
+    /// Ends an epoch: no more batches come in it. `early`: not all of its input was read.
+    /// Consumers are sent EPOCH_END when all of its batches are ACKed, with the numbers of batches
+    /// and records that were delivered.
     pub fn end_epoch(&self, epoch: u32, early: bool) {
-        self.change(|inner, now| inner.table.end_epoch(epoch, early, now));
+        self.change(|state, now| state.table.end_epoch(epoch, early, now));
     }
 
-    /// No more comes at all. What is granted after this is not delivered.
+    /// Ends the stream. Batches that are granted after this are not delivered.
     pub fn end_stream(&self) {
-        self.change(|inner, now| inner.table.finish(End::Stream, now));
+        self.change(|state, now| state.table.finish(End::Stream, now));
     }
 
-    /// No more comes, because of this. Consumers are told when they have ACKed all before it.
+    /// Ends the stream with an error. Consumers are sent it when they have ACKed all batches
+    /// before it.
     pub fn fail(&self, report: ErrorReport) {
-        self.change(|inner, now| {
-            inner.error.get_or_insert(report);
-            inner.table.finish(End::Error, now);
+        self.change(|state, now| {
+            state.error.get_or_insert(report);
+            state.table.finish(End::Error, now);
         });
     }
 
-    /// Wakes whoever waits in [`acquire`](Ring::acquire), [`extent`](Ring::extent) or
-    /// [`wait_drained`](Ring::wait_drained), now and from now on. Consumers are told nothing.
+    /// Wakes all threads that wait in [`acquire`](Ring::acquire),
+    /// [`acquire_dedicated`](Ring::acquire_dedicated) or [`wait_drained`](Ring::wait_drained). From
+    /// now on these don't wait. Consumers are sent nothing.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// A consumer has credit and nothing waits for it: better a small batch now than a full one
-    /// later.
-    pub fn hungry(&self) -> bool {
-        self.lock().table.hungry()
+    /// Whether a batch that is granted now goes to a consumer at once: one has credit, and no
+    /// other batch waits for it. Then a small batch now is better than a full one later.
+    pub fn has_demand(&self) -> bool {
+        self.lock().table.has_demand()
     }
 
-    /// The writer's epoch, where consumers asked for the rest of it to be left out. Batches of it
+    /// The writer's epoch, where consumers have requested to skip the rest of it. Batches of it
     /// are not delivered any more. None again after [`end_epoch`](Ring::end_epoch).
-    pub fn epoch_end_asked(&self) -> Option<u32> {
-        self.lock().table.asked()
+    pub fn epoch_end_requested(&self) -> Option<u32> {
+        self.lock().table.epoch_end_requested()
     }
 
-    /// Waits until every batch is ACKed and every end is told to the consumers that are
-    /// connected; false where the time ran out or [`stop`](Ring::stop) was called.
-    pub fn wait_drained(&self, at_most: Option<Duration>) -> bool {
-        let deadline = at_most.map(|time| Instant::now() + time);
-        let mut inner = self.lock();
-        while !inner.table.drained() {
+    /// Waits until every batch is ACKed and every end is sent to the consumers that are connected.
+    /// Without a consumer, ends are not waited for. False where the time is over or
+    /// [`stop`](Ring::stop) was called. `None` waits for ever.
+    pub fn wait_drained(&self, timeout: Option<Duration>) -> bool {
+        let deadline = timeout.map(|time| Instant::now() + time);
+        let mut state = self.lock();
+        while !state.table.drained() {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if inner.stopped || left == Some(Duration::ZERO) {
+            if state.stopped || left == Some(Duration::ZERO) {
                 return false;
             }
-            let woken = self.changed.wait_timeout(inner, left.unwrap_or(Duration::MAX));
-            inner = woken.expect("no code under this lock panics").0;
+            let woken = self.changed.wait_timeout(state, left.unwrap_or(Duration::MAX));
+            state = woken.expect("no code under this lock panics").0;
         }
         true
     }
 
-    /// From now on this one hears of what happens to batches. The first that is given stays.
-    pub fn show(&self, witness: Box<dyn Witness>) {
-        let _ = self.witness.set(witness);
+    /// Reports every batch to this observer from now on. Only the first observer that is set
+    /// counts.
+    pub fn set_observer(&self, observer: Box<dyn Observer>) {
+        let _ = self.observer.set(observer);
     }
 
-    /// How things stand, for reports.
+    /// A snapshot for reports.
     pub fn status(&self) -> Status {
         let batches = self.next_batch.load(Ordering::Relaxed);
         status::snapshot(&self.config.channel, batches, &self.lock(), Instant::now())
@@ -216,51 +172,78 @@ impl Ring {
 
     // ---- for the writer
 
+    /// Takes a slot with `take`; waits while there is none.
+    pub(super) fn take(
+        &self,
+        take: impl Fn(&mut Table) -> Option<SlotId>,
+    ) -> Result<SlotId, AcquireError> {
+        let mut state = self.lock();
+        let result = loop {
+            if state.stopped {
+                break Err(AcquireError::Stopped);
+            }
+            if let Some(epoch) = state.table.epoch_end_requested() {
+                break Err(AcquireError::EpochEnd(epoch));
+            }
+            if state.table.unsent_ends() < MAX_UNSENT_ENDS
+                && let Some(slot) = take(&mut state.table)
+            {
+                break Ok(slot);
+            }
+            state.writer_waits = true;
+            state = self.changed.wait(state).expect("no code under this lock panics");
+        };
+        state.writer_waits = false;
+        result
+    }
+
     /// # Safety
     /// As for [`RingMemory::part`]: the caller has taken this slot from the table.
     #[expect(clippy::mut_from_ref, reason = "slots are lent apart from each other")]
-    pub(super) unsafe fn slot(&self, place: Place) -> &mut [u8] {
+    pub(super) unsafe fn slot(&self, slot: SlotId) -> &mut [u8] {
         let bytes = self.config.slot_bytes;
         // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
-        unsafe { self.memory.part(place as usize * bytes, bytes) }
+        unsafe { self.memory.part(slot as usize * bytes, bytes) }
     }
 
     /// # Safety
     /// As for [`RingMemory::part_to_read`]: the caller has taken this slot from the table.
-    pub(super) unsafe fn slot_to_read(&self, place: Place) -> &[u8] {
+    pub(super) unsafe fn slot_to_read(&self, slot: SlotId) -> &[u8] {
         let bytes = self.config.slot_bytes;
         // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
-        unsafe { self.memory.part_to_read(place as usize * bytes, bytes) }
+        unsafe { self.memory.part_to_read(slot as usize * bytes, bytes) }
     }
 
+    /// Number of fields of the schema. None before it is set.
     pub(super) fn fields(&self) -> Option<usize> {
         self.schema.get().map(|(fields, _)| fields.len())
     }
 
+    /// The number of the next batch.
     pub(super) fn next_batch(&self) -> u64 {
         self.next_batch.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn push(&self, place: Place, batch: Batch, sealed: Option<Arc<OwnedFd>>) {
-        self.change(|inner, now| {
-            if let Some(at) = place.checked_sub(self.config.slots) {
-                inner.extents[at as usize] = sealed;
-            }
-            if let Some(witness) = self.witness.get() {
+    /// Queues a filled batch. `sealed`: its memory, where that is a dedicated buffer.
+    pub(super) fn push(&self, slot: SlotId, batch: Batch, sealed: Option<Arc<OwnedFd>>) {
+        self.change(|state, now| {
+            state.keep_dedicated(slot, sealed);
+            if let Some(observer) = self.observer() {
                 let Batch { number: batch, epoch, records, bytes } = batch;
-                witness.saw(Seen::Filled { slot: place, batch, epoch, records, bytes });
+                observer.on_event(BatchEvent::Filled { slot, batch, epoch, records, bytes });
             }
-            inner.table.push(place, batch, now);
+            state.table.push(slot, batch, now);
         });
     }
 
-    pub(super) fn put_back(&self, place: Place) {
-        self.change(|inner, _| inner.table.put_back(place));
+    /// Frees a slot that was taken and not filled.
+    pub(super) fn put_back(&self, slot: SlotId) {
+        self.change(|state, _| state.table.put_back(slot));
     }
 
     // ---- for the server
 
-    /// Welcomes a consumer. An error means that it is gone already.
+    /// Welcomes a consumer. An error means that it has hung up already.
     pub(super) fn connect(
         &self,
         id: ConsumerId,
@@ -281,64 +264,64 @@ impl Ring {
             credits,
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;
-        let client = hello.client.chars().take(MAX_CLIENT).collect();
-        self.change(|inner, now| {
-            inner.links.push(Link::new(id, peer, client, socket, poller));
-            inner.table.connect(id, credits, now);
+        let client = hello.client.chars().take(MAX_CLIENT_CHARS).collect();
+        self.change(|state, now| {
+            state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
+            state.table.connect(id, credits, now);
             if let Some((_, schema)) = self.schema.get() {
-                inner.send(inner.links.len() - 1, schema, None, now);
+                state.send(state.sockets.len() - 1, schema, None, now);
             }
         });
         Ok(())
     }
 
-    /// A consumer is gone, or is to be: what it held goes back.
+    /// Forgets a consumer: it has hung up, or the server is about to hang up on it. The batches
+    /// that it had not ACKed go back to the queue.
     pub(super) fn disconnect(&self, id: ConsumerId) {
-        self.change(|inner, now| {
-            inner.links.retain(|link| link.id != id);
-            if let Some(witness) = self.witness.get() {
-                witness::tell_of_end(&**witness, &inner.table, id);
+        self.change(|state, now| {
+            state.sockets.retain(|socket| socket.id != id);
+            if let Some(observer) = self.observer() {
+                observer::report_disconnect(observer, &state.table, id);
             }
-            inner.table.disconnect(id, now);
+            state.table.disconnect(id, now);
         });
     }
 
-    /// Obeys a consumer's message, or says why it can't.
+    /// Obeys a consumer's message. An error is the reason to refuse the consumer.
     pub(super) fn obey(&self, id: ConsumerId, message: &ToHost<'_>) -> Result<(), String> {
-        let witness = self.witness.get();
-        let tell = |inner: &Inner| {
-            if let Some(witness) = witness {
-                witness::tell_of_message(&**witness, &inner.table, id, message);
+        let report = |state: &RingState| {
+            if let Some(observer) = self.observer() {
+                observer::report_message(observer, &state.table, id, message);
             }
         };
-        let done = self.change(|inner, now| match message {
+        let done = self.change(|state, now| match message {
             ToHost::Ack(grants) => {
-                tell(inner);
-                inner.table.ack(id, grants.iter(), now)
+                report(state);
+                state.table.ack(id, grants.iter(), now)
             }
             ToHost::Release(grants) => {
-                tell(inner);
-                inner.table.release(id, grants.iter(), now)
+                report(state);
+                state.table.release(id, grants.iter(), now)
             }
             ToHost::EndEpoch(epoch) => {
-                inner.table.leave_epoch(id, *epoch, now);
+                state.table.skip_epoch(id, *epoch, now);
                 Ok(())
             }
-            ToHost::Hello(_) | ToHost::AskStatus => Ok(()),
+            ToHost::Hello(_) | ToHost::GetStatus => Ok(()),
         });
         match (message, done) {
             (ToHost::Hello(_), _) => Err("a second HELLO on one connection".into()),
-            (ToHost::AskStatus, _) => Err("ASK_STATUS on the connection of a consumer".into()),
+            (ToHost::GetStatus, _) => Err("GET_STATUS on the connection of a consumer".into()),
             (_, done) => done.map_err(|not_held| not_held.to_string()),
         }
     }
 
-    /// A consumer's socket has room again.
+    /// Sends what was kept for a consumer whose socket has room again.
     pub(super) fn flush(&self, id: ConsumerId) {
-        self.change(|inner, now| {
-            let link = inner.links.iter_mut().find(|link| link.id == id);
-            if link.is_some_and(Link::flush) {
-                inner.table.set_blocked(id, false, now);
+        self.change(|state, now| {
+            let socket = state.sockets.iter_mut().find(|socket| socket.id == id);
+            if socket.is_some_and(ConsumerSocket::flush) {
+                state.table.set_blocked(id, false, now);
             }
         });
     }
@@ -348,80 +331,22 @@ impl Ring {
         status::stuck(&self.config.channel, &mut self.lock(), now)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().expect("no code under this lock panics")
+    fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.get().map(|observer| &**observer)
     }
 
-    /// Changes the table and sends what follows from it.
-    fn change<T>(&self, change: impl FnOnce(&mut Inner, Instant) -> T) -> T {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RingState> {
+        self.state.lock().expect("no code under this lock panics")
+    }
+
+    /// Runs a command on the state, carries out its effects and wakes the threads that wait.
+    fn change<T>(&self, command: impl FnOnce(&mut RingState, Instant) -> T) -> T {
         let now = Instant::now();
-        let mut inner = self.lock();
-        let result = change(&mut inner, now);
-        inner.deliver(self.config.slots, now, self.witness.get().map(|witness| &**witness));
-        drop(inner);
+        let mut state = self.lock();
+        let result = command(&mut state, now);
+        state.carry_out(now, self.observer());
+        drop(state);
         self.changed.notify_all();
         result
-    }
-}
-
-impl Inner {
-    fn deliver(&mut self, slots: u32, now: Instant, witness: Option<&dyn Witness>) {
-        let mut effects = std::mem::take(&mut self.effects);
-        loop {
-            self.table.swap_effects(&mut effects);
-            if effects.is_empty() {
-                break;
-            }
-            for effect in effects.drain(..) {
-                match effect {
-                    Effect::Freed(place) => {
-                        if let Some(witness) = witness {
-                            witness.saw(Seen::Freed { slot: place });
-                        }
-                        if let Some(at) = place.checked_sub(slots) {
-                            self.extents[at as usize] = None;
-                        }
-                    }
-                    Effect::Grant { to, grant, place, batch } => {
-                        let Batch { number, epoch, bytes, .. } = batch;
-                        if let Some(witness) = witness {
-                            let link = self.links.iter().find(|link| link.id == to);
-                            let pid = link.map_or(0, |link| link.peer.pid);
-                            witness.saw(Seen::Granted { slot: place, batch: number, grant, pid });
-                        }
-                        let (slot, beside) = match place.checked_sub(slots) {
-                            None => (place, None),
-                            Some(at) => (OWN_MEMORY, self.extents[at as usize].clone()),
-                        };
-                        let grant = Grant { grant, batch: number, bytes, slot, epoch };
-                        self.send_to(to, &protocol::grant(&grant), beside, now);
-                    }
-                    Effect::End { to, end: End::Epoch(end) } => {
-                        self.send_to(to, &protocol::epoch_end(&end), None, now);
-                    }
-                    Effect::End { to, end: End::Stream } => {
-                        self.send_to(to, &protocol::stream_end(), None, now);
-                    }
-                    Effect::End { to, end: End::Error } => {
-                        let message = self.error.as_ref().map(protocol::error).unwrap_or_default();
-                        self.send_to(to, &message, None, now);
-                    }
-                }
-            }
-        }
-        self.effects = effects;
-    }
-
-    fn send_to(&mut self, id: ConsumerId, message: &[u8], beside: Beside, now: Instant) {
-        if let Some(at) = self.links.iter().position(|link| link.id == id) {
-            self.send(at, message, beside, now);
-        }
-    }
-
-    fn send(&mut self, at: usize, message: &[u8], beside: Beside, now: Instant) {
-        let link = &mut self.links[at];
-        if link.send(message, beside) {
-            self.table.set_blocked(link.id, true, now);
-        }
     }
 }

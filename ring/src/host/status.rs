@@ -1,109 +1,110 @@
-//! How a ring stands, for reports, and the log line about a consumer that holds others up.
+//! A snapshot of a ring for reports, and the log line about a consumer that holds others up.
 
 use std::time::{Duration, Instant};
 
-use super::ring::Inner;
-use super::table::{Consumer, Granted};
+use super::state::RingState;
+use super::table::{Consumer, HeldGrant};
 
-/// A consumer that holds others up is logged when a grant is so old, and again each time as much.
-const STUCK: Duration = Duration::from_secs(30);
+/// A consumer that holds others up is logged when its grant has this age, and again each time that
+/// this much more has passed.
+const STUCK_REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A snapshot of one ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Name of the channel.
     pub channel: String,
-    /// Slots that hold nothing.
+    /// Number of slots that hold no batch.
     pub free: u32,
-    /// Slots that are being filled.
+    /// Number of slots that the writer fills.
     pub filling: u32,
-    /// Slots that wait for a consumer with credit.
+    /// Number of slots that are filled and that no consumer holds.
     pub ready: u32,
-    /// Slots that one or more consumers hold.
+    /// Number of slots that one or more consumers hold.
     pub granted: u32,
-    /// Batches with memory of their own, in whatever state.
-    pub extents: u32,
-    /// Batches granted by the writer so far.
+    /// Number of dedicated buffers, in whatever state, 0 to 2.
+    pub dedicated: u32,
+    /// Number of batches that the writer has filled so far.
     pub batches: u64,
     /// The writer waits for memory.
     pub writer_waits: bool,
-    /// The end of the stream, or the error, was told to a consumer.
-    pub told: bool,
-    /// Those connected, in the order in which they came.
+    /// The end of the stream, or the error, was sent to a consumer.
+    pub end_sent: bool,
+    /// The consumers, in the order in which they connected.
     pub consumers: Vec<ConsumerStatus>,
 }
 
 /// One consumer in a [`Status`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerStatus {
-    /// Process; 0 where it is in a namespace that the host can't see.
+    /// Process id; 0 where it is in a namespace that the host can't see.
     pub pid: i32,
-    /// User.
+    /// User id.
     pub uid: u32,
-    /// What it says it is.
+    /// The name that it gives itself, of at most 200 characters.
     pub client: String,
-    /// Grants that it may hold.
+    /// Number of grants that it may hold at once.
     pub credits: u32,
-    /// Grants that it holds (not RELEASEd).
+    /// Number of grants that it holds: those not RELEASEd.
     pub held: u32,
-    /// Those of them that it has not ACKed.
+    /// Number of grants that it holds and has not ACKed.
     pub unacked: u32,
-    /// Age of the oldest.
+    /// Age of the oldest grant that it holds.
     pub oldest: Option<Duration>,
 }
 
-pub(super) fn snapshot(channel: &str, batches: u64, inner: &Inner, now: Instant) -> Status {
-    let [free, filling, ready, granted, extents] = inner.table.census();
+pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Instant) -> Status {
+    let counts = state.table.slot_counts();
     let consumer = |consumer: &Consumer| {
-        let link = inner.links.iter().find(|link| link.id == consumer.id)?;
+        let socket = state.sockets.iter().find(|socket| socket.id == consumer.id)?;
         Some(ConsumerStatus {
-            pid: link.peer.pid,
-            uid: link.peer.uid,
-            client: link.client.clone(),
+            pid: socket.peer.pid,
+            uid: socket.peer.uid,
+            client: socket.client.clone(),
             credits: consumer.credits,
             held: consumer.grants.len() as u32,
-            unacked: consumer.grants.iter().filter(|granted| !granted.acked).count() as u32,
-            oldest: consumer.grants.first().map(|granted| age(granted, now)),
+            unacked: consumer.grants.iter().filter(|held| !held.acked).count() as u32,
+            oldest: consumer.grants.first().map(|held| age(held, now)),
         })
     };
     Status {
         channel: channel.into(),
-        free,
-        filling,
-        ready,
-        granted,
-        extents,
+        free: counts.free,
+        filling: counts.filling,
+        ready: counts.ready,
+        granted: counts.granted,
+        dedicated: counts.dedicated,
         batches,
-        writer_waits: inner.writer_waits,
-        told: inner.table.is_told(),
-        consumers: inner.table.consumers().iter().filter_map(consumer).collect(),
+        writer_waits: state.writer_waits,
+        end_sent: state.table.end_sent(),
+        consumers: state.table.consumers().iter().filter_map(consumer).collect(),
     }
 }
 
-/// One line per consumer and 30 s of age, and only where the writer waits for memory or the end of
-/// an epoch for an ACK: a long pause that holds up nobody is the consumer's own affair.
-pub(super) fn stuck(channel: &str, inner: &mut Inner, now: Instant) -> Vec<String> {
-    let (writer_waits, end_waits) = (inner.writer_waits, inner.table.end_waits());
+/// One line for each consumer and each 30 s of age. Only where the writer waits for memory, or the
+/// end of an epoch waits for an ACK: a consumer may pause for long where nothing waits for it.
+pub(super) fn stuck(channel: &str, state: &mut RingState, now: Instant) -> Vec<String> {
+    let (writer_waits, end_waits) = (state.writer_waits, state.table.end_is_next());
     let mut lines = Vec::new();
-    for consumer in inner.table.consumers() {
-        let holds_up = |held: &&Granted| writer_waits || (end_waits && !held.acked);
-        let link = inner.links.iter_mut().find(|link| link.id == consumer.id);
-        let (Some(oldest), Some(link)) = (consumer.grants.iter().find(holds_up), link) else {
+    for consumer in state.table.consumers() {
+        let holds_up = |held: &&HeldGrant| writer_waits || (end_waits && !held.acked);
+        let socket = state.sockets.iter_mut().find(|socket| socket.id == consumer.id);
+        let (Some(oldest), Some(socket)) = (consumer.grants.iter().find(holds_up), socket) else {
             continue;
         };
-        let times = age(oldest, now).as_secs() / STUCK.as_secs();
-        if times == 0 || link.reported == (oldest.grant, times) {
+        let times = age(oldest, now).as_secs() / STUCK_REPORT_INTERVAL.as_secs();
+        if times == 0 || socket.reported == (oldest.grant, times) {
             continue;
         }
-        link.reported = (oldest.grant, times);
+        socket.reported = (oldest.grant, times);
         lines.push(format!(
             "channel {channel:?}: process {} ({:?}) has held batch {} (slot {}, {}) for {} s, and \
              {} waits for it; it holds {} of its {} credits. Memory is never taken back from a \
              consumer that lives: let it go on, or end it",
-            link.peer.pid,
-            link.client,
+            socket.peer.pid,
+            socket.client,
             oldest.batch,
-            oldest.place,
+            oldest.slot,
             if oldest.acked { "ACKed, not RELEASEd" } else { "not ACKed" },
             age(oldest, now).as_secs(),
             if writer_waits { "the channel" } else { "the end of the epoch" },
@@ -114,21 +115,25 @@ pub(super) fn stuck(channel: &str, inner: &mut Inner, now: Instant) -> Vec<Strin
     lines
 }
 
-fn age(granted: &Granted, now: Instant) -> Duration {
-    now.saturating_duration_since(granted.since)
+fn age(held: &HeldGrant, now: Instant) -> Duration {
+    now.saturating_duration_since(held.since)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::host::{BatchInfo, Ring, RingConfig, Server};
-    use crate::protocol::Mode;
-    use crate::reader::{Event, Reader};
+    use std::sync::Arc;
 
-    #[test]
-    fn a_consumer_that_holds_up_the_end_is_reported_every_30_seconds() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("made/socket");
+    use nix::sys::epoll::{Epoll, EpollCreateFlags};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+    use super::*;
+    use crate::host::consumer_socket::Peer;
+    use crate::host::{BatchInfo, Ring, RingConfig};
+    use crate::protocol::{Hello, Mode, PROTOCOL, ToHost, release};
+
+    const CONSUMER: u64 = 7;
+
+    fn ring() -> Arc<Ring> {
         let ring = Ring::new(RingConfig {
             channel: "train".into(),
             slots: 4,
@@ -138,9 +143,30 @@ mod tests {
             consumers: 1,
         })
         .unwrap();
-        let _server = Server::start(&socket, false, vec![ring.clone()], None).unwrap();
-        let mut reader = Reader::connect(&socket, "train", None).unwrap();
         ring.set_schema(vec![]).unwrap();
+        ring
+    }
+
+    /// Without a server, whose thread would ask the ring for stuck consumers, too.
+    fn connect(ring: &Ring) -> std::os::fd::OwnedFd {
+        let (unix, flags) = (AddressFamily::Unix, SockFlag::SOCK_CLOEXEC);
+        let (ours, theirs) = socketpair(unix, SockType::SeqPacket, None, flags).unwrap();
+        let hello = Hello {
+            protocol: PROTOCOL,
+            channel: "train".into(),
+            credits: None,
+            client: "tester".into(),
+        };
+        let poller = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap());
+        let peer = Peer { pid: 123, uid: 0 };
+        ring.connect(CONSUMER, peer, &hello, Arc::new(ours), poller).unwrap();
+        theirs
+    }
+
+    #[test]
+    fn a_consumer_that_holds_up_the_end_is_reported_every_30_seconds() {
+        let ring = ring();
+        let _consumer = connect(&ring);
         let info = BatchInfo {
             epoch: 0,
             object: "",
@@ -150,19 +176,20 @@ mod tests {
             has_absent: false,
         };
         ring.acquire().unwrap().grant(&info, &[]).unwrap();
-        let Event::Batch(batch) = reader.next().unwrap() else { panic!("expected a batch") };
-        let after = |seconds| Instant::now() + Duration::from_secs(seconds);
-        assert!(ring.stuck(after(100)).is_empty(), "nobody waits for it");
+        let held = ring.lock().table.consumers()[0].grants[0];
+        let after = |seconds| held.since + Duration::from_secs(seconds);
+        assert!(ring.stuck(after(100)).is_empty(), "nothing waits for it");
         ring.end_stream();
         assert!(ring.stuck(after(29)).is_empty());
         let [line] = &ring.stuck(after(31))[..] else { panic!("expected one line") };
-        let start = format!("channel \"train\": process {} (\"rust,", std::process::id());
-        assert!(line.starts_with(&start), "{line}");
-        assert!(line.contains("has held batch 0 (slot 0, not ACKed) for 31 s"), "{line}");
+        let start = "channel \"train\": process 123 (\"tester\") has held batch 0 (slot 0, not \
+                     ACKed) for 31 s, and the end of the epoch waits for it";
+        assert!(line.starts_with(start), "{line}");
         assert!(line.contains("it holds 1 of its 2 credits"), "{line}");
         assert!(ring.stuck(after(45)).is_empty());
         assert_eq!(ring.stuck(after(61)).len(), 1);
-        drop(batch);
+        let message = release(held.grant);
+        ring.obey(CONSUMER, &ToHost::decode(&message).unwrap()).unwrap();
         assert!(ring.wait_drained(None));
         assert!(ring.stuck(after(1000)).is_empty());
     }

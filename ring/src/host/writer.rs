@@ -1,104 +1,124 @@
-//! The memory of one batch while it is filled: a slot, or an extent where a record needs more.
-//! The payload comes first; name and index go behind it when the batch is granted.
+//! The memory of one batch while it is filled: a slot, or a dedicated buffer where a record needs
+//! more. The payload comes first; the object's name and the index are written after it when the
+//! batch is granted.
 
 use std::sync::Arc;
 
-use super::config::RingError;
-use super::ring::Ring;
-use super::table::{Batch, Place};
-use crate::layout::{ABSENT, HEADER_BYTES, Header, Plan, spans_fit};
-use crate::memory::{ExtentMemory, column_bytes};
+pub use pipemill_types::Column;
 
-/// Offsets count in u32, and the largest means "absent".
+use super::config::{AcquireError, RingError};
+use super::ring::Ring;
+use super::table::{Batch, SlotId, Table};
+use crate::layout::{ABSENT, HEADER_BYTES, Header, Plan, spans_fit};
+use crate::memory::{DedicatedBuffer, column_bytes};
+
+/// Bytes. An offset is a u32, and the largest one means "absent".
 const MAX_PAYLOAD: usize = ABSENT as usize;
 
-/// One field of all records of a batch: where its bytes lie in the payload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column {
-    /// From the start of the payload; [`ABSENT`] for an absent field.
-    pub offsets: Vec<u32>,
-    /// 0 for an absent field.
-    pub lengths: Vec<u32>,
-}
-
-/// What a consumer is told about a batch.
+/// What the header of a batch says about it.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchInfo<'a> {
-    /// From 0.
+    /// Number of the epoch, from 0.
     pub epoch: u32,
     /// Name of the object that all of the batch's records come from.
     pub object: &'a str,
     /// Number, in the object, of the batch's first record, from 0.
     pub first_record: u64,
-    /// A byte offset in the object at or before the first record.
+    /// A byte offset in the object (inflated) at or before the first record.
     pub object_offset: u64,
-    /// How much of the payload area is the batch's.
+    /// Length of the payload in bytes, from the start of the payload area.
     pub payload_bytes: usize,
     /// At least one field of one record is absent.
     pub has_absent: bool,
 }
 
-/// A batch's memory that is being filled. Dropped without [`grant`](Writer::grant), it is free
-/// again and nobody sees it.
+/// A batch's memory that is being filled. Where it is dropped without [`grant`](Writer::grant),
+/// the memory is free again and nobody sees the batch.
 #[derive(Debug)]
 pub struct Writer {
     ring: Arc<Ring>,
-    /// Taken away when it is granted.
-    place: Option<Place>,
+    /// None once it is granted.
+    slot: Option<SlotId>,
     memory: Memory,
 }
 
 enum Memory {
-    Slot(Place),
-    Extent(ExtentMemory),
-    /// Sealed and handed out.
-    Gone,
+    Slot(SlotId),
+    Dedicated(DedicatedBuffer),
+    /// A dedicated buffer that is not made yet, or that was sealed and granted.
+    None,
 }
 
 impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Memory::Slot(place) => write!(f, "Slot({place})"),
-            Memory::Extent(_) => f.write_str("Extent"),
-            Memory::Gone => f.write_str("Gone"),
+            Memory::Slot(slot) => write!(f, "Slot({slot})"),
+            Memory::Dedicated(_) => f.write_str("Dedicated"),
+            Memory::None => f.write_str("None"),
         }
     }
 }
 
-impl Writer {
-    pub(super) fn slot(ring: Arc<Ring>, place: Place) -> Writer {
-        Writer { ring, place: Some(place), memory: Memory::Slot(place) }
+impl Ring {
+    /// Waits for a free slot.
+    ///
+    /// # Errors
+    /// [`AcquireError::Stopped`] after [`stop`](Ring::stop). [`AcquireError::EpochEnd`] where
+    /// consumers have requested to skip the rest of the epoch; this too ends a wait at once,
+    /// because these consumers may hold every slot while they wait for the epoch's end.
+    pub fn acquire(self: &Arc<Ring>) -> Result<Writer, AcquireError> {
+        let slot = self.take(Table::take_slot)?;
+        Ok(Writer { ring: self.clone(), slot: Some(slot), memory: Memory::Slot(slot) })
     }
 
-    /// Makes the extent's memory. Where that fails the place is given back.
-    pub(super) fn extent(
-        ring: Arc<Ring>,
-        place: Place,
+    /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
+    /// `payload_bytes` bytes, and can grow. At most two dedicated buffers exist at once, with those
+    /// that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
+    ///
+    /// # Errors
+    /// As [`acquire`](Ring::acquire), and [`AcquireError::Memory`] where the kernel does not give
+    /// the memory or `payload_bytes` is not below 4 GiB.
+    pub fn acquire_dedicated(
+        self: &Arc<Ring>,
         payload_bytes: usize,
-    ) -> Result<Writer, RingError> {
-        let mut writer = Writer { ring, place: Some(place), memory: Memory::Gone };
-        check_size(payload_bytes)?;
-        let name = format!("pipemill:{}:extent", writer.ring.config().channel);
-        writer.memory = Memory::Extent(ExtentMemory::create(&name, HEADER_BYTES + payload_bytes)?);
+    ) -> Result<Writer, AcquireError> {
+        let slot = self.take(Table::take_dedicated)?;
+        // Where making the buffer fails, dropping this frees the slot.
+        let mut writer = Writer { ring: self.clone(), slot: Some(slot), memory: Memory::None };
+        writer.make_buffer(payload_bytes).map_err(AcquireError::Memory)?;
         Ok(writer)
     }
+}
 
-    /// Whether this is memory of its own, which can grow.
-    pub fn is_extent(&self) -> bool {
-        matches!(self.memory, Memory::Extent(_))
+impl Writer {
+    fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), RingError> {
+        check_size(payload_bytes)?;
+        let name = format!("pipemill:{}:dedicated", self.ring.config().channel);
+        let buffer = DedicatedBuffer::create(&name, HEADER_BYTES + payload_bytes)?;
+        self.memory = Memory::Dedicated(buffer);
+        Ok(())
     }
 
-    /// The payload area: all that the batch's memory has behind the header, so name and index
-    /// must fit in here too, see [`index_room`](crate::layout::index_room). It starts at a
-    /// multiple of 64. Holds old bytes, not zeros.
+    /// Whether this is a dedicated buffer, which can grow.
+    pub fn is_dedicated(&self) -> bool {
+        matches!(self.memory, Memory::Dedicated(_))
+    }
+
+    /// The payload area: all of the batch's memory after the header. The object's name and the
+    /// index must fit in here too, see [`index_room`](crate::layout::index_room). It starts at a
+    /// multiple of 64. It holds the bytes of older batches, not zeros.
     pub fn payload(&mut self) -> &mut [u8] {
         self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
     }
 
-    /// Makes the payload area at least `bytes` long; what was written stays. A slot can't grow.
+    /// Makes the payload area at least `bytes` bytes long. What was written stays.
+    ///
+    /// # Errors
+    /// [`RingError::TooLarge`] where a slot has less, because a slot can't grow;
+    /// [`RingError::Memory`] where the kernel does not give the memory.
     pub fn ensure(&mut self, bytes: usize) -> Result<(), RingError> {
         match &mut self.memory {
-            Memory::Extent(memory) => {
+            Memory::Dedicated(memory) => {
                 check_size(bytes)?;
                 Ok(memory.ensure(HEADER_BYTES + bytes)?)
             }
@@ -106,42 +126,49 @@ impl Writer {
         }
     }
 
-    /// Writes name, index and header, queues the batch and sends it at once to a consumer that has
-    /// credit. Returns the batch's number. An extent grows to what name and index need.
+    /// Writes name, index and header, queues the batch, and grants it at once to a consumer that
+    /// has credit. Returns the batch's number in the channel, from 0. A dedicated buffer grows to
+    /// what name and index need.
     ///
-    /// There must be a column for each field of the schema, all of the same length. On an error
-    /// the memory is free again.
+    /// There must be one column for each field of the schema, all of the same length.
+    ///
+    /// # Errors
+    /// The memory is free again after each of these: [`RingError::NoSchema`] before
+    /// [`Ring::set_schema`], [`RingError::Columns`] where the columns do not fit the schema or each
+    /// other, [`RingError::TooLarge`] where the batch does not fit, [`RingError::Memory`] where the
+    /// kernel does not give the memory.
     pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, RingError> {
         let records = self.check(info, columns)?;
         let plan = Plan::new(info.payload_bytes, info.object.len(), columns.len(), records);
         let end = plan.map_or(usize::MAX, |plan| plan.end);
-        if let Memory::Extent(memory) = &mut self.memory {
+        if let Memory::Dedicated(memory) = &mut self.memory {
             memory.ensure(end)?;
         }
         self.fits(end)?;
-        let (Some(plan), Some(place)) = (plan, self.place) else {
+        let (Some(plan), Some(slot)) = (plan, self.slot) else {
             return Err(RingError::TooLarge { bytes: end, limit: MAX_PAYLOAD });
         };
         let number = self.ring.next_batch();
         let batch =
             Batch { number, epoch: info.epoch, records: records as u32, bytes: plan.end as u64 };
         self.write(info, columns, &plan, &batch);
-        let sealed = match std::mem::replace(&mut self.memory, Memory::Gone) {
-            Memory::Extent(memory) => Some(Arc::new(memory.seal(plan.end)?)),
-            Memory::Slot(_) | Memory::Gone => None,
+        let sealed = match std::mem::replace(&mut self.memory, Memory::None) {
+            Memory::Dedicated(memory) => Some(Arc::new(memory.seal(plan.end)?)),
+            Memory::Slot(_) | Memory::None => None,
         };
-        self.place = None;
-        self.ring.push(place, batch, sealed);
+        self.slot = None;
+        self.ring.push(slot, batch, sealed);
         Ok(number)
     }
 
     fn bytes(&mut self) -> &mut [u8] {
         match &mut self.memory {
-            // SAFETY: the table says "filling" of this slot for as long as this writer has it, so
-            // no consumer has a grant of it and there is no other writer; `&mut self` does the rest.
-            Memory::Slot(place) => unsafe { self.ring.slot(*place) },
-            Memory::Extent(memory) => memory.bytes(),
-            Memory::Gone => &mut [],
+            // SAFETY: in the table this slot is `Filling` for as long as this writer has it. So no
+            // consumer has a grant of it and no other writer has it; and through this writer,
+            // `&mut self` allows one slice at a time.
+            Memory::Slot(slot) => unsafe { self.ring.slot(*slot) },
+            Memory::Dedicated(memory) => memory.bytes(),
+            Memory::None => &mut [],
         }
     }
 
@@ -176,7 +203,7 @@ impl Writer {
             payload_at: HEADER_BYTES as u64,
             payload_bytes: info.payload_bytes as u64,
             index_at: plan.index_at as u64,
-            // Both fit: the payload was checked against u32, and a name is never 4 GiB.
+            // Both fit a u32: `check_size` has checked the payload, and a name is never 4 GiB.
             object_at: plan.object_at as u32,
             object_bytes: info.object.len() as u32,
             first_record: info.first_record,
@@ -198,10 +225,10 @@ impl Writer {
 impl AsRef<[u8]> for Writer {
     fn as_ref(&self) -> &[u8] {
         let memory = match &self.memory {
-            // SAFETY: as in `bytes`; whoever writes has `&mut self`.
-            Memory::Slot(place) => unsafe { self.ring.slot_to_read(*place) },
-            Memory::Extent(memory) => memory.bytes_to_read(),
-            Memory::Gone => &[],
+            // SAFETY: as in `bytes`; writing needs `&mut self`.
+            Memory::Slot(slot) => unsafe { self.ring.slot_to_read(*slot) },
+            Memory::Dedicated(memory) => memory.bytes_to_read(),
+            Memory::None => &[],
         };
         memory.get(HEADER_BYTES..).unwrap_or(&[])
     }
@@ -216,14 +243,14 @@ impl AsMut<[u8]> for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.ring.put_back(place);
+        if let Some(slot) = self.slot.take() {
+            self.ring.put_back(slot);
         }
     }
 }
 
 fn check_size(payload_bytes: usize) -> Result<(), RingError> {
-    // The name's place behind the payload must be a u32 too.
+    // The position of the name, which follows the payload, must be a u32 too.
     match payload_bytes <= MAX_PAYLOAD - HEADER_BYTES {
         true => Ok(()),
         false => {

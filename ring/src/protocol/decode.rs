@@ -1,9 +1,12 @@
-//! Messages from bytes, which may be anything.
+//! Decodes messages. The bytes may be anything.
 
 use super::*;
 
 impl<'m> ToHost<'m> {
-    /// Reads a message of a consumer.
+    /// Decodes a message of a consumer or a status client.
+    ///
+    /// # Errors
+    /// The type is unknown, or the body does not fit the type.
     pub fn decode(message: &'m [u8]) -> Result<ToHost<'m>, ProtocolError> {
         let (kind, body) = split(message)?;
         match kind {
@@ -11,9 +14,9 @@ impl<'m> ToHost<'m> {
             ACK => Ok(ToHost::Ack(grant_numbers("ACK", body)?)),
             RELEASE => Ok(ToHost::Release(grant_numbers("RELEASE", body)?)),
             END_EPOCH => Ok(ToHost::EndEpoch(u32::from_le_bytes(exactly("END_EPOCH", body)?))),
-            ASK_STATUS => {
-                let [] = exactly("ASK_STATUS", body)?;
-                Ok(ToHost::AskStatus)
+            GET_STATUS => {
+                let [] = exactly("GET_STATUS", body)?;
+                Ok(ToHost::GetStatus)
             }
             _ => Err(unknown(kind)),
         }
@@ -21,7 +24,10 @@ impl<'m> ToHost<'m> {
 }
 
 impl ToConsumer {
-    /// Reads a message of the host.
+    /// Decodes a message of the host.
+    ///
+    /// # Errors
+    /// The type is unknown, or the body does not fit the type.
     pub fn decode(message: &[u8]) -> Result<ToConsumer, ProtocolError> {
         let (kind, body) = split(message)?;
         Ok(match kind {
@@ -60,7 +66,7 @@ fn parse_epoch_end(body: [u8; 24]) -> EpochEnd {
     }
 }
 
-/// Both take positions that the caller wrote down, within the array.
+/// For positions that are constants of the caller, within the array. So is `u32_at`.
 fn u64_at<const N: usize>(body: &[u8; N], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| body[at + i]))
 }
@@ -113,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn garbage_is_an_error_or_a_message(kind in 0..30u32, body: Vec<u8>) {
+        fn random_bytes_are_an_error_or_a_message(kind in 0..30u32, body: Vec<u8>) {
             let message = [&kind.to_le_bytes(), &body[..]].concat();
             let _ = ToHost::decode(&message);
             let _ = ToConsumer::decode(&message);
@@ -121,7 +127,7 @@ mod tests {
         }
 
         #[test]
-        fn numbers_survive_the_way(a: u64, b: u64, c: u64, d: u32, e: u32, early: bool) {
+        fn messages_with_numbers_decode_to_the_same(a: u64, b: u64, c: u64, d: u32, e: u32, early: bool) {
             let sent = Grant { grant: a, batch: b, bytes: c, slot: d, epoch: e };
             prop_assert_eq!(ToConsumer::decode(&grant(&sent)), Ok(ToConsumer::Grant(sent)));
             let sent = EpochEnd { batches: a, records: b, epoch: d, early };
@@ -139,10 +145,10 @@ mod tests {
             }
         }
 
-        /// However long the texts, and whatever they become when they are escaped.
+        /// The texts are up to three times as long as a message, also before JSON escapes them.
         #[test]
-        fn an_error_always_fits_a_message(
-            text in prop::collection::vec(any::<char>(), 0..50), times in 0usize..5000
+        fn an_error_and_a_refusal_are_cut_to_fit_a_message(
+            text in prop::collection::vec(any::<char>(), 0..50), times in 0usize..1000
         ) {
             let text = text.into_iter().collect::<String>().repeat(times);
             let report = ErrorReport {
@@ -167,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_as_the_contract_says() {
+    fn messages_have_the_bytes_of_the_contract() {
         let text = r#"{"protocol": 1, "channel": "train", "credits": 2, "client": "python 3"}"#;
         let message = [&[1, 0, 0, 0], text.as_bytes()].concat();
         let hello = Hello {

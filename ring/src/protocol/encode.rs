@@ -1,25 +1,25 @@
-//! Messages as bytes. Those of a fixed size need no memory of their own.
+//! Encodes messages. Those of a fixed size are arrays, which need no heap memory.
 
 use serde::Serialize;
 
 use super::*;
 
-/// HELLO.
+/// Encodes HELLO.
 pub fn hello(hello: &Hello) -> Vec<u8> {
     json(HELLO, hello)
 }
 
-/// ACK of one grant.
+/// Encodes an ACK of one grant.
 pub fn ack(grant: u64) -> [u8; 12] {
     numbered(ACK, grant)
 }
 
-/// RELEASE of one grant.
+/// Encodes a RELEASE of one grant.
 pub fn release(grant: u64) -> [u8; 12] {
     numbered(RELEASE, grant)
 }
 
-/// END_EPOCH.
+/// Encodes END_EPOCH.
 pub fn end_epoch(epoch: u32) -> [u8; 8] {
     let mut out = [0; 8];
     out[..4].copy_from_slice(&END_EPOCH.to_le_bytes());
@@ -27,32 +27,32 @@ pub fn end_epoch(epoch: u32) -> [u8; 8] {
     out
 }
 
-/// ASK_STATUS.
-pub fn ask_status() -> [u8; 4] {
-    ASK_STATUS.to_le_bytes()
+/// Encodes GET_STATUS.
+pub fn get_status() -> [u8; 4] {
+    GET_STATUS.to_le_bytes()
 }
 
-/// STATUS of so many bytes, which are in the memory whose descriptor goes with it.
+/// Encodes STATUS. `bytes`: length of the JSON in the memory that is to be attached.
 pub fn status(bytes: u64) -> [u8; 12] {
     numbered(STATUS, bytes)
 }
 
-/// WELCOME.
+/// Encodes WELCOME.
 pub fn welcome(welcome: &Welcome) -> Vec<u8> {
     json(WELCOME, welcome)
 }
 
-/// REFUSED. The text is cut where it would be longer than a message may be.
+/// Encodes REFUSED. The text is cut where the message would be longer than [`MAX_MESSAGE`].
 pub fn refused(message: &str) -> Vec<u8> {
     shortened(message, |text| json(REFUSED, &RefusedBody { message: text.into() }))
 }
 
-/// SCHEMA. May come out longer than [`MAX_MESSAGE`]; then it must not be sent.
+/// Encodes SCHEMA. The message may be longer than [`MAX_MESSAGE`]; then it must not be sent.
 pub fn schema(fields: &[FieldSpec]) -> Vec<u8> {
     json(SCHEMA, &SchemaBody { fields })
 }
 
-/// GRANT.
+/// Encodes GRANT.
 pub fn grant(grant: &Grant) -> [u8; 36] {
     let mut out = [0; 36];
     out[..4].copy_from_slice(&GRANT.to_le_bytes());
@@ -64,7 +64,7 @@ pub fn grant(grant: &Grant) -> [u8; 36] {
     out
 }
 
-/// EPOCH_END.
+/// Encodes EPOCH_END.
 pub fn epoch_end(end: &EpochEnd) -> [u8; 28] {
     let mut out = [0; 28];
     out[..4].copy_from_slice(&EPOCH_END.to_le_bytes());
@@ -75,12 +75,13 @@ pub fn epoch_end(end: &EpochEnd) -> [u8; 28] {
     out
 }
 
-/// STREAM_END.
+/// Encodes STREAM_END.
 pub fn stream_end() -> [u8; 4] {
     STREAM_END.to_le_bytes()
 }
 
-/// ERROR. Message and object are cut where they would be longer than a message may be.
+/// Encodes ERROR. Its text and the object's name are cut where the message would be longer than
+/// [`MAX_MESSAGE`].
 pub fn error(report: &ErrorReport) -> Vec<u8> {
     let whole = json(ERROR, report);
     if whole.len() <= MAX_MESSAGE {
@@ -96,7 +97,7 @@ pub fn error(report: &ErrorReport) -> Vec<u8> {
 fn json(kind: u32, body: &impl Serialize) -> Vec<u8> {
     let mut out = kind.to_le_bytes().to_vec();
     serde_json::to_writer(&mut out, body)
-        .expect("writing to memory can't fail, and the bodies have no keys but names");
+        .expect("writing to memory can't fail, and every key of the bodies is a string");
     out
 }
 
@@ -107,7 +108,7 @@ fn numbered(kind: u32, number: u64) -> [u8; 12] {
     out
 }
 
-/// The message with as much of `text` as fits: halved until it does.
+/// The message with as much of `text` as fits: the text is halved until it does.
 fn shortened(text: &str, build: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut text = text;
     loop {

@@ -1,25 +1,26 @@
-//! The messages on a consumer's socket: what they say, and how they are written and read.
-//! Knows nothing of sockets; a message's file descriptor travels beside it.
+//! The messages on a consumer's socket, and their encoding. A file descriptor that is attached to a
+//! message is not part of it; `socket` sends and receives these.
 
 mod decode;
 mod encode;
 
 pub use encode::{
-    ack, ask_status, end_epoch, epoch_end, error, grant, hello, refused, release, schema, status,
+    ack, end_epoch, epoch_end, error, get_status, grant, hello, refused, release, schema, status,
     stream_end, welcome,
 };
+pub use pipemill_types::{ErrorKind, Field as FieldSpec, Mode, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// Version of layout and protocol, named in HELLO and WELCOME.
+/// Version of layout and protocol. HELLO and WELCOME name it.
 pub const PROTOCOL: u32 = 1;
-/// No message is longer, in bytes.
+/// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 65_536;
 
 const HELLO: u32 = 1;
 const ACK: u32 = 2;
 const RELEASE: u32 = 3;
 const END_EPOCH: u32 = 4;
-const ASK_STATUS: u32 = 5;
+const GET_STATUS: u32 = 5;
 const WELCOME: u32 = 16;
 const REFUSED: u32 = 17;
 const SCHEMA: u32 = 18;
@@ -29,117 +30,60 @@ const STREAM_END: u32 = 21;
 const ERROR: u32 = 22;
 const STATUS: u32 = 23;
 
+/// A flag of EPOCH_END.
 const ENDED_EARLY: u32 = 1;
-
-/// Type of one element of a field. Numbers are little-endian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scalar {
-    /// Any bytes.
-    Bytes,
-    /// Text in UTF-8.
-    Utf8,
-    /// One byte, 0 or 1.
-    Boolean,
-    /// 4 bytes.
-    Int32,
-    /// 8 bytes.
-    Int64,
-    /// 4 bytes.
-    Float32,
-    /// 8 bytes.
-    Float64,
-}
-
-/// One field that every record of a channel has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FieldSpec {
-    /// What the decoder calls it.
-    pub name: String,
-    /// Type of one element.
-    pub scalar: Scalar,
-    /// Empty for a single element; 0 for a dimension that the length of each field tells.
-    pub shape: Vec<u32>,
-}
 
 /// A consumer's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The protocol that it speaks.
+    /// The version of the protocol that the consumer speaks.
     pub protocol: u32,
-    /// The channel that it wants to read.
+    /// Name of the channel that it wants to read.
     pub channel: String,
-    /// Grants that it may hold at once, 1 or more; None for the channel's own setting.
+    /// Grants that it may hold at once, 1 or more. None: the channel's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credits: Option<u32>,
-    /// What it is, for the host's log.
+    /// Program and version of the consumer, for the host's log.
     #[serde(default)]
     pub client: String,
 }
 
-/// How the batches of a channel are shared out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Each batch goes to one consumer.
-    #[default]
-    Share,
-    /// Each batch goes to every consumer that is connected when it is first granted.
-    Broadcast,
-}
-
-/// The host's answer to HELLO; the ring's descriptor comes with it.
+/// The host's answer to HELLO. The ring's descriptor is attached to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
-    /// The protocol that it speaks.
+    /// The version of the protocol that the host speaks.
     pub protocol: u32,
-    /// What it is.
+    /// Program and version of the host.
     pub host: String,
-    /// The channel asked for.
+    /// Name of the channel, as in HELLO.
     pub channel: String,
-    /// How it shares out batches.
+    /// How batches are divided among consumers.
     pub mode: Mode,
     /// Number of slots in the ring.
     pub slots: u32,
     /// Size of a slot, in bytes.
     pub slot_bytes: u64,
-    /// Grants that the consumer may hold at once.
+    /// Grants that the consumer may hold at once, 1 or more.
     pub credits: u32,
 }
 
-/// What kind of failure ended a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ErrorKind {
-    /// The input does not fit its format.
-    Decode,
-    /// The decoder failed or broke its contract.
-    Plugin,
-    /// The input can't be read.
-    Source,
-    /// A configured limit was hit.
-    Limit,
-    /// The host itself failed.
-    Host,
-}
-
-/// Why a channel ended before its end.
+/// Why a channel failed, and where in its input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ErrorReport {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: ErrorKind,
     /// The whole text, for a person.
     pub message: String,
-    /// Which channel.
+    /// Name of the channel.
     pub channel: String,
-    /// Which epoch, from 0.
+    /// Number of the epoch, from 0.
     #[serde(default)]
     pub epoch: Option<u32>,
-    /// Which object.
+    /// Name of the object.
     #[serde(default)]
     pub object: Option<String>,
-    /// Absolute offset in the object, in bytes.
+    /// Offset in the object, in bytes.
     #[serde(default)]
     pub offset: Option<u64>,
     /// Number of the record in the object, from 0.
@@ -150,31 +94,31 @@ pub struct ErrorReport {
     pub decoder: Option<String>,
 }
 
-/// A batch is lent.
+/// A batch that a consumer may read until it RELEASEs the grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Number of the grant, to ACK and RELEASE it by.
+    /// Number of the grant, by which the consumer ACKs and RELEASEs it.
     pub grant: u64,
-    /// Number of the batch in the channel.
+    /// Number of the batch in the channel, from 0.
     pub batch: u64,
-    /// Size of the batch's memory, in bytes.
+    /// Size of the batch in bytes, from the start of its memory.
     pub bytes: u64,
-    /// The slot that it lies in, or [`OWN_MEMORY`](crate::layout::OWN_MEMORY).
+    /// The slot that it lies in, or [`DEDICATED`](crate::layout::DEDICATED).
     pub slot: u32,
-    /// Epoch of the batch.
+    /// Number of the batch's epoch, from 0.
     pub epoch: u32,
 }
 
-/// Every batch of an epoch was ACKed.
+/// The end of an epoch: every batch of it was ACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochEnd {
-    /// Batches that were delivered.
+    /// Batches that were delivered, to all consumers of the channel together.
     pub batches: u64,
-    /// Records in them.
+    /// Records in these batches.
     pub records: u64,
-    /// From 0.
+    /// Number of the epoch, from 0.
     pub epoch: u32,
-    /// Part of the epoch was left out.
+    /// Part of the epoch was skipped, or not read.
     pub early: bool,
 }
 
@@ -192,40 +136,40 @@ impl GrantNumbers<'_> {
 /// A message from a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToHost<'m> {
-    /// Names the channel. The first message.
+    /// HELLO: names the channel. The first message.
     Hello(Hello),
-    /// These batches are done with.
+    /// ACK: the consumer has processed these batches.
     Ack(GrantNumbers<'m>),
-    /// No view into these batches is held any more.
+    /// RELEASE: the consumer holds no view of these batches any more.
     Release(GrantNumbers<'m>),
-    /// Asks for the rest of this epoch to be left out.
+    /// END_EPOCH: requests to skip the rest of this epoch.
     EndEpoch(u32),
-    /// Asks how the host stands. Not of a consumer: in place of HELLO.
-    AskStatus,
+    /// GET_STATUS: asks for the host's status. From a status client, in place of HELLO.
+    GetStatus,
 }
 
 /// A message from the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToConsumer {
-    /// The answer to HELLO.
+    /// WELCOME: the answer to HELLO.
     Welcome(Welcome),
-    /// The host hangs up, and why.
+    /// REFUSED: the host hangs up, for this reason.
     Refused(String),
-    /// The fields of every record.
+    /// SCHEMA: the fields of every record.
     Schema(Vec<FieldSpec>),
-    /// A batch is lent.
+    /// GRANT: a batch to read.
     Grant(Grant),
-    /// An epoch is over.
+    /// EPOCH_END: an epoch has ended.
     EpochEnd(EpochEnd),
-    /// All is over.
+    /// STREAM_END: the stream has ended.
     StreamEnd,
-    /// All is over, because of this.
+    /// ERROR: the channel has failed.
     Error(ErrorReport),
-    /// How the host stands: so many bytes of JSON in the memory that comes with it.
+    /// STATUS: the length in bytes of the JSON in the memory that is attached to it.
     Status(u64),
 }
 
-/// Why a message can't be understood.
+/// Why a message can't be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProtocolError(pub(crate) String);

@@ -1,4 +1,5 @@
-//! A batch that the host has lent: its records in place, and the lease that ends when it is dropped.
+//! A batch that the host has granted: its records in shared memory, and the lease, which ends when
+//! the batch is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,22 +9,22 @@ use crate::layout::{ABSENT, Header, spans_fit};
 use crate::memory::ReadMemory;
 use crate::protocol::{self, FieldSpec, Grant};
 
-/// Records of one object and one epoch, in shared memory. Dropping it ends the lease (RELEASE),
-/// and ACKs it where that was not done, unless a panic drops it: then the batch stays un-ACKed
-/// until the reader asks for the next one, or goes to another consumer when the process ends.
+/// Records of one object and one epoch, in shared memory. When it is dropped, it is RELEASEd, and
+/// ACKed where that was not done. A batch that a panic drops is not ACKed: it is when the reader
+/// asks for the next batch; if the process ends before, the batch goes to another consumer.
 #[derive(Debug)]
 pub struct Batch {
     header: Header,
     fields: Arc<[FieldSpec]>,
-    /// The batch's bytes in the memory.
+    /// Position and length of the batch in the memory, in bytes.
     from: usize,
     bytes: usize,
-    // In this order: an extent is unmapped before it is RELEASEd.
+    // Dropped in this order: a dedicated buffer is unmapped before it is RELEASEd.
     memory: Arc<ReadMemory>,
-    lease: Held,
+    lease: ReleaseOnDrop,
 }
 
-/// What the host has to be told of one grant.
+/// One grant, and whether it is ACKed.
 #[derive(Debug)]
 pub(super) struct Lease {
     connection: Arc<Connection>,
@@ -36,7 +37,7 @@ impl Lease {
         Lease { connection, grant, acked: AtomicBool::new(false) }
     }
 
-    /// Tells the host once.
+    /// Sends an ACK, unless that was done.
     pub(super) fn ack(&self) {
         if !self.acked.swap(true, Ordering::Relaxed) {
             self.connection.send(&protocol::ack(self.grant));
@@ -45,22 +46,22 @@ impl Lease {
 }
 
 #[derive(Debug)]
-struct Held(Arc<Lease>);
+struct ReleaseOnDrop(Arc<Lease>);
 
-impl Drop for Held {
+impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
         let lease = &self.0;
         if std::thread::panicking() && !lease.acked.swap(true, Ordering::Relaxed) {
             return lease.connection.abandon(lease.grant);
         }
-        // Stands for an ACK too, and none may follow it.
+        // A RELEASE is an ACK too, and no ACK may follow it.
         lease.acked.store(true, Ordering::Relaxed);
         lease.connection.send(&protocol::release(lease.grant));
     }
 }
 
 impl Batch {
-    /// Checks the header and every span, so that what is read later lies within the memory.
+    /// Checks the header and every span, so that everything that is read later is within the memory.
     pub(super) fn open(
         memory: Arc<ReadMemory>,
         from: u64,
@@ -75,11 +76,12 @@ impl Batch {
             return Err(format!("GRANT of {} bytes, more than there is", grant.bytes));
         };
         let header = Header::decode(part).map_err(|error| error.to_string())?;
-        let told = (grant.batch, grant.epoch, fields.len());
+        let expected = (grant.batch, grant.epoch, fields.len());
         let found = (header.batch, header.epoch, header.fields as usize);
-        if told != found {
+        if expected != found {
             return Err(format!(
-                "(batch, epoch, fields) of GRANT and SCHEMA are {told:?}, the header has {found:?}"
+                "(batch, epoch, fields) of GRANT and SCHEMA are {expected:?}, the header has \
+                 {found:?}"
             ));
         }
         for field in 0..fields.len() {
@@ -89,12 +91,13 @@ impl Batch {
                 return Err(format!("batch {}: a span outside of the payload", header.batch));
             }
         }
-        // From here on the lease is to be ended.
-        Ok(Batch { header, fields, from, bytes, memory, lease: Held(lease) })
+        // Only now: a batch that is not returned must not be RELEASEd.
+        Ok(Batch { header, fields, from, bytes, memory, lease: ReleaseOnDrop(lease) })
     }
 
-    /// Tells the host that the program is done with this batch: it will not be delivered again.
-    /// Views stay good. [`Reader::next`](super::Reader::next) does this for the batch before.
+    /// ACKs the batch: the program has processed it, and the host delivers it to nobody again. The
+    /// batch stays readable. [`Reader::next`](super::Reader::next) does this for the batch that it
+    /// returned before.
     pub fn ack(&self) {
         self.lease.0.ack();
     }
@@ -104,7 +107,7 @@ impl Batch {
         self.header.batch
     }
 
-    /// From 0.
+    /// Number of the epoch, from 0.
     pub fn epoch(&self) -> u32 {
         self.header.epoch
     }
@@ -114,7 +117,7 @@ impl Batch {
         self.header.records as usize
     }
 
-    /// What each record consists of.
+    /// The fields of each record.
     pub fn fields(&self) -> &[FieldSpec] {
         &self.fields
     }
@@ -139,13 +142,13 @@ impl Batch {
         self.header.object_offset
     }
 
-    /// The bytes that offsets count in. What lies between records is whatever stood in the input.
+    /// The payload, in which the offsets count. The bytes between records are those of the input.
     pub fn payload(&self) -> &[u8] {
         self.header.payload(self.part()).unwrap_or_default()
     }
 
-    /// One field of one record in place. None where it is absent, or where there is no such
-    /// record or field.
+    /// The bytes of one field of one record, without a copy. None where the field is absent, or where
+    /// there is no such record or field.
     pub fn field(&self, record: usize, field: usize) -> Option<&[u8]> {
         let offset = *self.offsets(field).get(record)?;
         let length = *self.lengths(field).get(record)?;
@@ -155,8 +158,8 @@ impl Batch {
         self.payload().get(offset as usize..offset as usize + length as usize)
     }
 
-    /// Where one field of each record starts in the payload; [`ABSENT`] where it is absent. Empty
-    /// where there is no such field.
+    /// Where one field of each record starts in the payload, in bytes; [`ABSENT`] where it is absent.
+    /// Empty where there is no such field.
     pub fn offsets(&self, field: usize) -> &[u32] {
         self.column(field, 0)
     }
@@ -173,7 +176,7 @@ impl Batch {
         }
     }
 
-    /// Within the memory: checked when it was opened.
+    /// The batch's bytes. `open` has checked that they are within the memory.
     fn part(&self) -> &[u8] {
         self.memory.bytes().get(self.from..self.from + self.bytes).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A consumer's end of the socket, shared by the reader and its batches, in any threads.
+//! A consumer's end of the socket. The reader and its batches share it, in any threads.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use nix::errno::Errno;
 use nix::sys::socket::{Shutdown, shutdown};
 
-use super::ReaderError;
+use super::error::ReaderError;
 use crate::protocol::{self, ToConsumer};
 use crate::socket::{Received, connect_to, receive_with_fd, send};
 
@@ -15,8 +15,9 @@ use crate::socket::{Received, connect_to, receive_with_fd, send};
 pub(super) struct Connection {
     socket: OwnedFd,
     channel: String,
+    /// Id of the process that connected.
     process: u32,
-    /// Grants whose batches were dropped by a panic: neither ACKed nor RELEASEd yet.
+    /// Grants whose batches a panic has dropped. They are neither ACKed nor RELEASEd yet.
     abandoned: Mutex<Vec<u64>>,
 }
 
@@ -28,9 +29,9 @@ impl Connection {
         Ok(Connection { socket, channel, process, abandoned: Mutex::default() })
     }
 
-    /// Sends a message. A host that is gone is no error here: what it sent before can still be
-    /// received, and then its hang-up tells. In a forked child nothing is sent, because the
-    /// connection is the parent's.
+    /// Sends a message. It is no error here that the host has hung up: its last messages can still
+    /// be received, and the receive after these reports the hang-up. In a forked child this sends
+    /// nothing, because the connection is the parent's.
     pub(super) fn send(&self, message: &[u8]) {
         if self.check_process().is_err() {
             return;
@@ -38,12 +39,13 @@ impl Connection {
         match send(&self.socket, message, None, true) {
             Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
             Err(_) => {
-                // An ACK that got lost would stop the channel in silence; a hang-up is loud.
+                // A lost ACK would stop the channel without a message. A hang-up is reported.
                 let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
             }
         }
     }
 
+    /// Waits for the next message, and the descriptor that is attached to it.
     pub(super) fn receive(
         &self,
         buffer: &mut [u8],
@@ -54,11 +56,12 @@ impl Connection {
                 Ok((message.map_err(|error| self.broke(error.to_string()))?, fd))
             }
             Received::HungUp => Err(ReaderError::HostDied { channel: self.channel.clone() }),
-            Received::Broken(what) => Err(self.broke(what.into())),
-            Received::Nothing => Err(self.broke("a socket that waits did not".into())),
+            Received::Invalid(what) => Err(self.broke(what.into())),
+            Received::WouldBlock => Err(self.broke("a socket that waits did not wait".into())),
         }
     }
 
+    /// An error in a forked child.
     pub(super) fn check_process(&self) -> Result<(), ReaderError> {
         match std::process::id() == self.process {
             true => Ok(()),
@@ -66,15 +69,17 @@ impl Connection {
         }
     }
 
+    /// The error for a host that broke the protocol.
     pub(super) fn broke(&self, what: String) -> ReaderError {
         ReaderError::Protocol { channel: self.channel.clone(), what }
     }
 
+    /// A panic has dropped the batch of this grant.
     pub(super) fn abandon(&self, grant: u64) {
         self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).push(grant);
     }
 
-    /// The program survived the panic and asks for more: it is done with those.
+    /// ACKs and RELEASEs the abandoned grants: the program goes on after the panic.
     pub(super) fn release_abandoned(&self) {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         for grant in abandoned.drain(..) {

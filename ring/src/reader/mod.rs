@@ -1,4 +1,4 @@
-//! The Rust reader of a channel: batches in place, without a copy.
+//! The Rust reader of a channel. It gives batches in shared memory, without a copy.
 //!
 //! ```no_run
 //! use pipemill_ring::reader::{Event, Reader};
@@ -22,106 +22,68 @@
 
 mod batch;
 mod connection;
+mod error;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 pub use batch::Batch;
 use batch::Lease;
 use connection::Connection;
+pub use error::ReaderError;
 
-use crate::layout::OWN_MEMORY;
-use crate::memory::{MemoryError, ReadMemory};
+use crate::layout::DEDICATED;
+use crate::memory::ReadMemory;
 use crate::protocol::{
     self, EpochEnd, ErrorReport, FieldSpec, Grant, Hello, PROTOCOL, ToConsumer, Welcome,
 };
 
-/// What comes next in a channel.
+/// What a channel gives next.
 #[derive(Debug)]
 pub enum Event {
-    /// Records.
+    /// A batch of records.
     Batch(Batch),
-    /// Every batch of an epoch was ACKed, by whomever.
+    /// The end of an epoch: every batch of it was ACKed, by this consumer or others.
     EpochEnd(EpochEnd),
-    /// Nothing follows.
+    /// The end of the stream. Nothing follows.
     StreamEnd,
-}
-
-/// Why a channel can't be read any further.
-#[derive(Debug, thiserror::Error)]
-pub enum ReaderError {
-    /// Nobody answers there.
-    #[error("{}: no pipemill host answers: {error}", path.display())]
-    Connect {
-        /// The socket.
-        path: PathBuf,
-        /// The kernel's answer.
-        error: std::io::Error,
-    },
-    /// The host won't go on with this consumer.
-    #[error("the host refused this consumer: {0}")]
-    Refused(String),
-    /// The channel failed; the report says where and why.
-    #[error("{0}")]
-    Failed(Box<ErrorReport>),
-    /// The host hung up without saying that the stream is over.
-    #[error("channel {channel:?}: the host died: it hung up before the end of the stream")]
-    HostDied {
-        /// The channel.
-        channel: String,
-    },
-    /// The host did not keep to the protocol.
-    #[error("channel {channel:?}: the host broke the protocol: {what}")]
-    Protocol {
-        /// The channel.
-        channel: String,
-        /// What it did.
-        what: String,
-    },
-    /// The ring's memory can't be had.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// This process was forked from the one that connected.
-    #[error("channel {channel:?}: connected before a fork; a child process must connect itself")]
-    Forked {
-        /// The channel.
-        channel: String,
-    },
-    /// The kernel refused.
-    #[error("the host's socket: {0}")]
-    Socket(#[from] std::io::Error),
 }
 
 /// One consumer of one channel.
 ///
-/// Its connection lasts until the last of its batches is dropped too, because the host takes a
-/// hang-up for the end of all views. So don't keep batches for long without their reader: what the
-/// host grants to it meanwhile, up to its credits, waits as long.
+/// Its connection stays open until the last of its batches is dropped too: after a hang-up the host
+/// would give their memory to others. So don't keep batches for long without their reader: the host
+/// may grant it more batches meanwhile, up to its credits, and nobody reads these.
 #[derive(Debug)]
 pub struct Reader {
     connection: Arc<Connection>,
     ring: Arc<ReadMemory>,
     welcome: Welcome,
     fields: Option<Arc<[FieldSpec]>>,
-    /// The batch that the last `next` gave.
+    /// Of the batch that the last `next` returned.
     last: Option<Arc<Lease>>,
-    finish: Option<Finish>,
+    end: Option<FinalEvent>,
     buffer: Vec<u8>,
 }
 
-/// How the channel ended; told again at each further call.
+/// How the channel ended. Each further call of `next` returns it again.
 #[derive(Clone, Debug)]
-enum Finish {
+enum FinalEvent {
     StreamEnd,
     Failed(ErrorReport),
     Refused(String),
 }
 
 impl Reader {
-    /// Connects to the host's socket. `credits`: the grants that this consumer may hold at once,
-    /// that is batches that are not dropped; None for the channel's setting. A program that holds
-    /// a batch while it asks for the next needs 2.
+    /// Connects to the host's socket at `path`. `credits`: the number of grants that this consumer
+    /// may hold at once, 1 or more; None: the channel's setting. A grant is held until its batch is
+    /// dropped, so a program that keeps a batch while it asks for the next needs 2.
+    ///
+    /// # Errors
+    /// [`ReaderError::Connect`] where no host answers, [`ReaderError::Refused`] with the host's
+    /// reason, [`ReaderError::Protocol`] or [`ReaderError::Memory`] where the host's answer is
+    /// wrong.
     pub fn connect(
         path: &Path,
         channel: &str,
@@ -145,29 +107,31 @@ impl Reader {
         let bytes = welcome.slot_bytes.checked_mul(welcome.slots.into());
         let fits = welcome.slot_bytes.is_multiple_of(64) && welcome.protocol == PROTOCOL;
         let Some(bytes) = bytes.filter(|_| fits) else {
-            return Err(broke(format!("a WELCOME that can't be: {welcome:?}")));
+            return Err(broke(format!("an impossible WELCOME: {welcome:?}")));
         };
         let ring = Arc::new(ReadMemory::map(fd, bytes)?);
         let connection = Arc::new(connection);
-        Ok(Reader { connection, ring, welcome, fields: None, last: None, finish: None, buffer })
+        Ok(Reader { connection, ring, welcome, fields: None, last: None, end: None, buffer })
     }
 
-    /// What the host said of the channel.
+    /// The host's description of the channel.
     pub fn welcome(&self) -> &Welcome {
         &self.welcome
     }
 
-    /// The fields of every record; None before the host has said so, which it does before the
-    /// first batch.
+    /// The fields of every record. None until [`next`](Reader::next) has received them, which it
+    /// has when it returns the first batch.
     pub fn fields(&self) -> Option<&[FieldSpec]> {
         self.fields.as_deref()
     }
 
-    /// ACKs the batch that the last call gave, if that was not done, and waits for what comes
-    /// next. Batches that were given before stay good for as long as they are kept, but each of
-    /// them takes one of the credits.
+    /// ACKs the batch that the last call returned, if that was not done, and waits for the next
+    /// event. Batches of earlier calls stay readable while they are kept, but each of them takes
+    /// one of the credits.
     ///
-    /// At an end or an error, every further call says the same.
+    /// # Errors
+    /// [`ReaderError`] names each. After an end or an error of the channel, every further call
+    /// returns the same.
     #[expect(clippy::should_implement_trait, reason = "an error is the end, an end is not None")]
     pub fn next(&mut self) -> Result<Event, ReaderError> {
         self.connection.check_process()?;
@@ -176,11 +140,11 @@ impl Reader {
         }
         self.connection.release_abandoned();
         loop {
-            if let Some(finish) = &self.finish {
-                return match finish.clone() {
-                    Finish::StreamEnd => Ok(Event::StreamEnd),
-                    Finish::Failed(report) => Err(ReaderError::Failed(report.into())),
-                    Finish::Refused(message) => Err(ReaderError::Refused(message)),
+            if let Some(end) = &self.end {
+                return match end.clone() {
+                    FinalEvent::StreamEnd => Ok(Event::StreamEnd),
+                    FinalEvent::Failed(report) => Err(ReaderError::Failed(report.into())),
+                    FinalEvent::Refused(message) => Err(ReaderError::Refused(message)),
                 };
             }
             let (message, fd) = self.connection.receive(&mut self.buffer)?;
@@ -188,21 +152,21 @@ impl Reader {
                 ToConsumer::Schema(fields) => self.fields = Some(fields.into()),
                 ToConsumer::Grant(grant) => return self.batch(grant, fd).map(Event::Batch),
                 ToConsumer::EpochEnd(end) => return Ok(Event::EpochEnd(end)),
-                ToConsumer::StreamEnd => self.finish = Some(Finish::StreamEnd),
-                ToConsumer::Error(report) => self.finish = Some(Finish::Failed(report)),
-                ToConsumer::Refused(message) => self.finish = Some(Finish::Refused(message)),
+                ToConsumer::StreamEnd => self.end = Some(FinalEvent::StreamEnd),
+                ToConsumer::Error(report) => self.end = Some(FinalEvent::Failed(report)),
+                ToConsumer::Refused(message) => self.end = Some(FinalEvent::Refused(message)),
                 ToConsumer::Welcome(_) => {
                     return Err(self.connection.broke("a second WELCOME".into()));
                 }
                 ToConsumer::Status(_) => {
-                    return Err(self.connection.broke("a STATUS that nobody asked for".into()));
+                    return Err(self.connection.broke("a STATUS without GET_STATUS".into()));
                 }
             }
         }
     }
 
-    /// Asks for the rest of an epoch to be left out. Batches that were granted before still come,
-    /// and then its EPOCH_END. Without effect if it is not the current epoch.
+    /// Requests to skip the rest of an epoch. Batches that were granted before still come, and then
+    /// its EPOCH_END. Without effect where it is not the current epoch.
     pub fn end_epoch(&self, epoch: u32) {
         self.connection.send(&protocol::end_epoch(epoch));
     }
@@ -212,7 +176,7 @@ impl Reader {
             return Err(self.connection.broke("GRANT before SCHEMA".into()));
         };
         let (memory, from) = match (grant.slot, fd) {
-            (OWN_MEMORY, Some(fd)) => (Arc::new(ReadMemory::map(fd, grant.bytes)?), 0),
+            (DEDICATED, Some(fd)) => (Arc::new(ReadMemory::map(fd, grant.bytes)?), 0),
             (slot, None) if slot < self.welcome.slots && grant.bytes <= self.welcome.slot_bytes => {
                 (self.ring.clone(), u64::from(slot) * self.welcome.slot_bytes)
             }
@@ -220,7 +184,7 @@ impl Reader {
                 let with = if fd.is_some() { "with" } else { "without" };
                 let bytes = grant.bytes;
                 let what =
-                    format!("GRANT of {bytes} bytes in slot {slot} {with} memory of its own");
+                    format!("GRANT of {bytes} bytes in slot {slot} {with} a dedicated buffer");
                 return Err(self.connection.broke(what));
             }
         };
@@ -233,7 +197,7 @@ impl Reader {
 }
 
 impl AsFd for Reader {
-    /// For polling: readable when [`next`](Reader::next) would not wait.
+    /// The socket, for polling: it is readable when [`next`](Reader::next) does not wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()
     }

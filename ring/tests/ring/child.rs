@@ -1,13 +1,14 @@
-//! Processes that tests start: this test binary once more, at the test `child::child`, with a role
-//! in its environment. They speak in lines on standard error, each with a time in front.
+//! Processes that tests start. Each is this test binary again, with the test `child::child` and a
+//! role in its environment. It reports in lines on standard error, each with its time in front.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use nix::libc;
 use nix::unistd::{Uid, setuid};
-use pipemill_ring::host::{Ring, Server};
+use pipemill_ring::host::{BatchEvent, Observer, Ring, Server};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
 use crate::setup::{RECORDS, check, config, fields, grant};
@@ -15,7 +16,7 @@ use crate::setup::{RECORDS, check, config, fields, grant};
 const ROLE: &str = "RING_TEST_ROLE";
 const SOCKET: &str = "RING_TEST_SOCKET";
 
-/// A process, killed and waited for when dropped.
+/// A process. When this is dropped, the process is killed and waited for.
 pub struct Process {
     pub child: Child,
     pub lines: Lines<BufReader<ChildStderr>>,
@@ -35,7 +36,7 @@ impl Process {
         Process { child, lines }
     }
 
-    /// The next line and its time in nanoseconds.
+    /// The next line, and its time in nanoseconds. None at the end of the process.
     pub fn line(&mut self) -> Option<(u128, String)> {
         let line = self.lines.next()?.unwrap();
         let time = line.split_once(' ').and_then(|(time, text)| Some((time.parse().ok()?, text)));
@@ -44,7 +45,7 @@ impl Process {
     }
 
     pub fn kill(&mut self) {
-        // Fails only where it has ended by itself.
+        // Fails only where the process has ended by itself.
         let _ = self.child.kill();
     }
 }
@@ -56,10 +57,18 @@ impl Drop for Process {
     }
 }
 
+/// Nanoseconds of a clock that all processes share and that nobody sets.
+fn now() -> u128 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec, which the call fills.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    assert_eq!(failed, 0);
+    time.tv_sec as u128 * 1_000_000_000 + time.tv_nsec as u128
+}
+
 fn say(text: &str) {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     // In one write, so that a kill can't cut it in two.
-    let line = format!("{time} {text}\n");
+    let line = format!("{} {text}\n", now());
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
 }
 
@@ -71,12 +80,13 @@ fn child() {
     match role.as_str() {
         "consume" => consume(socket.as_ref()),
         "serve" => serve(socket.as_ref()),
-        "nobody" => nobody(socket.as_ref()),
+        "other user" => connect_as_other_user(socket.as_ref()),
         other => panic!("no role {other}"),
     }
 }
 
-/// Reads to the end and says what it has seen and ACKed. Holds one batch more than it reads.
+/// Reads to the end and reports each batch that it gets and ACKs. It holds one batch while it reads
+/// the next.
 fn consume(socket: &Path) {
     let mut reader = Reader::connect(socket, "train", Some(3)).unwrap();
     let mut held = None;
@@ -100,28 +110,37 @@ fn consume(socket: &Path) {
     say("end");
 }
 
-/// A host that grants three batches and then waits for its end.
+/// A host that serves three batches and then waits for its end. It reports once that all three have
+/// been granted.
 fn serve(socket: &Path) {
     let ring = Ring::new(config()).unwrap();
     ring.set_schema(fields()).unwrap();
+    ring.set_observer(Box::new(GrantCounter::default()));
     let _server = Server::start(socket, false, vec![ring.clone()], None).unwrap();
     for batch in 0..3 {
         grant(&ring, 0, batch * RECORDS, RECORDS).unwrap();
     }
     say("ready");
     loop {
-        let held = ring.status().granted;
-        if held == 3 {
+        std::thread::park();
+    }
+}
+
+/// Counts the grants of batches to consumers.
+#[derive(Default)]
+struct GrantCounter(AtomicU32);
+
+impl Observer for GrantCounter {
+    fn on_event(&self, event: BatchEvent) {
+        if matches!(event, BatchEvent::Granted { .. })
+            && self.0.fetch_add(1, Ordering::Relaxed) == 2
+        {
             say("granted");
-        }
-        while ring.status().granted == held {
-            std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
 }
 
-/// Another user tries to connect.
-fn nobody(socket: &Path) {
+fn connect_as_other_user(socket: &Path) {
     setuid(Uid::from_raw(65_534)).unwrap();
     match Reader::connect(socket, "train", None) {
         Ok(_) => say("welcomed"),

@@ -1,5 +1,5 @@
-//! Consumers and hosts that are killed: nothing ACKed is seen again, nothing is lost, and the other
-//! side learns of it.
+//! Consumers and hosts that are killed: no batch that was ACKed comes again, no batch is lost, and the
+//! other side gets an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,73 +8,74 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use pipemill_ring::host::Ring;
-use pipemill_ring::layout::OWN_MEMORY;
+use pipemill_ring::layout::DEDICATED;
 use pipemill_ring::reader::{Event, ReaderError};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::child::Process;
-use crate::raw::Raw;
-use crate::setup::{RECORDS, check, config, folder, grant, grant_extent, host, next_batch};
+use crate::raw_consumer::Raw;
+use crate::setup::{RECORDS, check, config, folder, grant, grant_dedicated, host, next_batch};
 
 const KILLS: usize = 100;
 
-/// What all consumers have said of one batch.
+/// The reports of all consumers about one batch.
 #[derive(Default)]
-struct Story {
+struct BatchReports {
     first_record: u64,
     records: u64,
+    /// When it was received.
     got: Vec<u128>,
-    /// ACKed for sure: the consumer lived long enough to say so.
+    /// When its ACK had been sent.
     acked: Vec<u128>,
-    /// Perhaps: it said that it would.
+    /// How many consumers were about to send its ACK. Those that died then have perhaps not sent it.
     acking: usize,
 }
 
 #[derive(Default)]
-struct Stories(BTreeMap<u64, Story>);
+struct Reports(BTreeMap<u64, BatchReports>);
 
-impl Stories {
-    /// False at the end of the process.
-    fn hear(&mut self, process: &mut Process) -> bool {
+impl Reports {
+    /// Takes one line of the process. False at its end.
+    fn read(&mut self, process: &mut Process) -> bool {
         let Some((time, line)) = process.line() else { return false };
         let words: Vec<&str> = line.split(' ').collect();
         let [what, number, first_record, records] = words[..] else { return true };
-        let story = self.0.entry(number.parse().unwrap()).or_default();
-        story.first_record = first_record.parse().unwrap();
-        story.records = records.parse().unwrap();
+        let batch = self.0.entry(number.parse().unwrap()).or_default();
+        batch.first_record = first_record.parse().unwrap();
+        batch.records = records.parse().unwrap();
         match what {
-            "got" => story.got.push(time),
-            "acking" => story.acking += 1,
-            "acked" => story.acked.push(time),
-            other => panic!("{other}?"),
+            "got" => batch.got.push(time),
+            "acking" => batch.acking += 1,
+            "acked" => batch.acked.push(time),
+            other => panic!("an unknown report: {other}"),
         }
         true
     }
 
-    /// Returns the number of records.
+    /// Checks all batches; returns the number of records.
     fn check(&self) -> u64 {
         let mut next_record = 0;
-        for (number, story) in &self.0 {
-            assert!(story.acking >= 1, "batch {number} was never ACKed");
-            assert!(story.acked.len() <= 1, "batch {number} was ACKed twice");
-            if let Some(acked) = story.acked.first() {
-                assert!(story.got.iter().all(|got| got < acked), "batch {number} came again");
+        for (number, batch) in &self.0 {
+            assert!(batch.acking >= 1, "batch {number} was never ACKed");
+            assert!(batch.acked.len() <= 1, "batch {number} was ACKed twice");
+            if let Some(acked) = batch.acked.first() {
+                assert!(batch.got.iter().all(|got| got < acked), "batch {number} came again");
             }
-            assert_eq!(story.first_record, next_record, "records are missing before {number}");
-            next_record += story.records;
+            assert_eq!(batch.first_record, next_record, "records are missing before {number}");
+            next_record += batch.records;
         }
         assert!(self.0.keys().copied().eq(0..self.0.len() as u64), "a batch is missing");
         next_record
     }
 }
 
-/// Grants batches until it is told to end the stream; returns the number of records.
+/// Grants batches until `enough`, ends the stream, and returns the number of records.
 fn write(ring: &Arc<Ring>, enough: &AtomicBool) -> u64 {
     let (mut record, mut batch) = (0, 0);
     while !enough.load(Ordering::Relaxed) || batch % 7 != 0 {
         if batch % 7 == 3 {
-            grant_extent(ring, 0, record).unwrap();
+            grant_dedicated(ring, 0, record).unwrap();
             record += 1;
         } else {
             grant(ring, 0, record, RECORDS).unwrap();
@@ -88,54 +89,54 @@ fn write(ring: &Arc<Ring>, enough: &AtomicBool) -> u64 {
 }
 
 #[test]
-fn a_hundred_kills_lose_nothing_and_repeat_nothing_acked() {
+fn a_hundred_killed_consumers_lose_no_batch_and_repeat_no_acked_batch() {
     let host = host(config());
     let enough = AtomicBool::new(false);
     let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut stories = Stories::default();
+    let mut reports = Reports::default();
     let written = std::thread::scope(|scope| {
         let writer = scope.spawn(|| write(&host.ring, &enough));
         let start = || Process::start("consume", &host.socket);
         let mut consumers = [start(), start()];
         for kill in 0..KILLS {
             let victim = &mut consumers[kill % 2];
-            // It goes on while these lines are read, so that it dies anywhere.
+            // It goes on while these lines are read, so it dies at any point of its work.
             for _ in 0..1 + random.next_u32() % 20 {
-                assert!(stories.hear(victim), "it ended by itself");
+                assert!(reports.read(victim), "the consumer ended by itself");
             }
             victim.kill();
-            while stories.hear(victim) {}
+            while reports.read(victim) {}
             consumers[kill % 2] = start();
         }
         enough.store(true, Ordering::Relaxed);
         for consumer in &mut consumers {
-            while stories.hear(consumer) {}
+            while reports.read(consumer) {}
             assert!(consumer.child.wait().unwrap().success());
         }
         writer.join().unwrap()
     });
-    assert_eq!(stories.check(), written);
+    assert_eq!(reports.check(), written);
     assert!(host.ring.wait_drained(None));
-    host.wait_until("empty", |status| status.free == 8 && status.extents == 0);
+    host.wait_until("empty", |status| status.free == 8 && status.dedicated == 0);
 }
 
 #[test]
-fn what_a_dead_consumer_had_not_acked_comes_first_and_in_order() {
+fn unacked_batches_of_a_dead_consumer_come_first_and_in_order() {
     let host = host(config());
     let (dying, ..) = Raw::welcomed(&host.socket, 4);
     for batch in 0..2 {
         grant(&host.ring, 0, batch * RECORDS, RECORDS).unwrap();
     }
-    grant_extent(&host.ring, 0, 20).unwrap();
+    grant_dedicated(&host.ring, 0, 20).unwrap();
     grant(&host.ring, 0, 21, RECORDS).unwrap();
     grant(&host.ring, 0, 31, RECORDS).unwrap();
     let grants: Vec<_> = (0..4).map(|_| dying.grant()).collect();
-    assert_eq!(grants[2].0.slot, OWN_MEMORY);
+    assert_eq!(grants[2].0.slot, DEDICATED);
     assert!(grants[2].1.is_some());
-    // ACKs the second one, and goes.
+    // It ACKs the second one and hangs up.
     dying.send(&pipemill_ring::protocol::ack(grants[1].0.grant)).unwrap();
     drop(dying);
-    host.wait_until("gone", |status| status.consumers.is_empty());
+    host.wait_until("without consumers", |status| status.consumers.is_empty());
     let mut reader = host.reader(2);
     let seen: Vec<_> = (0..4)
         .map(|_| {
@@ -147,10 +148,10 @@ fn what_a_dead_consumer_had_not_acked_comes_first_and_in_order() {
     assert_eq!(seen, [(0, 10), (2, 1), (3, 10), (4, 10)]);
 }
 
-/// An ACK and then the end at once, with a grant that was never read. The kernel may tell the host
-/// of the unread message and of the end before it gives it the ACK.
+/// The consumer hangs up with a grant unread. The kernel may report this to the host, as ECONNRESET
+/// and as a hang-up, before it gives it the ACK.
 #[test]
-fn the_last_ack_of_a_consumer_counts() {
+fn an_ack_counts_when_its_consumer_hangs_up_right_after_it() {
     const CONSUMERS: u64 = 1000;
     let host = host(config());
     let ring = host.ring.clone();
@@ -168,16 +169,16 @@ fn the_last_ack_of_a_consumer_counts() {
         assert_eq!(held.batch, expected);
         hasty.send(&pipemill_ring::protocol::ack(held.grant)).unwrap();
     }
-    host.wait_until("gone", |status| status.consumers.is_empty());
+    host.wait_until("without consumers", |status| status.consumers.is_empty());
     let mut reader = host.reader(2);
     for expected in CONSUMERS..CONSUMERS + 2 {
         assert_eq!(next_batch(&mut reader).number(), expected);
     }
 }
 
-/// The end of the stream and then the host's end at once: the reader must see both, in order.
+/// The kernel may report the hang-up before the message, see `HangUpCheck` in `socket`.
 #[test]
-fn the_last_word_of_a_host_is_heard() {
+fn a_stream_end_arrives_when_its_host_hangs_up_right_after_it() {
     for _ in 0..300 {
         let mut host = host(config());
         let mut reader = host.reader(2);
@@ -189,7 +190,7 @@ fn the_last_word_of_a_host_is_heard() {
 }
 
 #[test]
-fn a_panic_does_not_ack() {
+fn a_panic_does_not_ack_the_batch_that_it_drops() {
     let host = host(config());
     grant(&host.ring, 0, 0, RECORDS).unwrap();
     grant(&host.ring, 0, 10, RECORDS).unwrap();
@@ -197,18 +198,18 @@ fn a_panic_does_not_ack() {
     let batch = next_batch(&mut reader);
     let result = std::thread::spawn(move || {
         let _batch = batch;
-        std::panic::resume_unwind(Box::new("as asked"));
+        std::panic::resume_unwind(Box::new("a panic for the test"));
     });
     assert!(result.join().is_err());
     drop(reader);
-    host.wait_until("gone", |status| status.consumers.is_empty());
-    // The next consumer sees it again; and one that goes on after a panic is done with it.
+    host.wait_until("without consumers", |status| status.consumers.is_empty());
+    // The next consumer gets it again. A consumer that goes on after a panic ACKs it by that.
     let mut reader = host.reader(1);
     let batch = next_batch(&mut reader);
     assert_eq!(batch.number(), 0);
     let result = std::thread::spawn(move || {
         let _batch = batch;
-        std::panic::resume_unwind(Box::new("as asked"));
+        std::panic::resume_unwind(Box::new("a panic for the test"));
     });
     assert!(result.join().is_err());
     assert_eq!(next_batch(&mut reader).number(), 1);
@@ -237,7 +238,7 @@ fn when_the_host_dies_the_reader_gets_what_was_granted_and_then_an_error() {
 }
 
 #[test]
-fn a_reader_that_waits_learns_at_once_that_the_host_died() {
+fn a_reader_that_waits_gets_an_error_when_the_host_dies() {
     let folder = folder();
     let socket = folder.path().join("socket");
     let mut process = Process::start("serve", &socket);
@@ -254,14 +255,14 @@ fn a_reader_that_waits_learns_at_once_that_the_host_died() {
 }
 
 #[test]
-fn a_forked_child_leaves_its_parents_connection_alone() {
+fn a_forked_child_can_not_use_its_parents_connection() {
     let host = host(config());
     grant(&host.ring, 0, 0, RECORDS).unwrap();
     grant(&host.ring, 0, 10, RECORDS).unwrap();
     let mut reader = host.reader(2);
     let batch = next_batch(&mut reader);
-    // SAFETY: the child calls nothing that another thread's lock could stop, but for malloc, which
-    // the C library keeps usable after a fork; and it ends without returning.
+    // SAFETY: another thread's lock can't stop the child: it needs no lock but malloc's, which the C
+    // library keeps usable after a fork. And it ends without returning.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let forked = matches!(reader.next(), Err(ReaderError::Forked { .. }));
@@ -280,7 +281,7 @@ fn a_forked_child_leaves_its_parents_connection_alone() {
 }
 
 #[test]
-fn an_orderly_host_leaves_no_error_behind() {
+fn a_host_that_ends_in_good_order_causes_no_error() {
     let mut host = host(config());
     let mut reader = host.reader(2);
     grant(&host.ring, 0, 0, RECORDS).unwrap();

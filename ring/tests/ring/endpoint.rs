@@ -1,4 +1,4 @@
-//! The socket's path: one host at a time, one user, nothing left behind.
+//! The socket's path: one host at a time, one user, and the socket is removed at the end.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -25,7 +25,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn the_socket_is_this_users_and_gone_at_the_end() {
+fn socket_and_folder_are_private_and_the_socket_is_removed_at_the_end() {
     let folder = folder();
     let socket = folder.path().join("made/for/it/socket");
     let server = start(&socket, false).unwrap();
@@ -35,7 +35,7 @@ fn the_socket_is_this_users_and_gone_at_the_end() {
 }
 
 #[test]
-fn a_second_host_is_refused_and_told_who_the_first_is() {
+fn a_second_host_is_refused_with_the_process_id_of_the_first() {
     let folder = folder();
     let socket = folder.path().join("socket");
     let first = start(&socket, false).unwrap();
@@ -45,7 +45,7 @@ fn a_second_host_is_refused_and_told_who_the_first_is() {
         }
         other => panic!("expected a refusal, got {other:?}"),
     }
-    assert!(socket.exists(), "the first is not harmed");
+    assert!(socket.exists(), "the first host's socket stays");
     drop(first);
     start(&socket, false).unwrap();
 }
@@ -64,13 +64,13 @@ fn the_socket_of_a_killed_host_is_replaced() {
 }
 
 #[test]
-fn of_many_that_start_at_once_on_a_stale_socket_one_wins() {
+fn of_four_hosts_that_start_at_once_on_a_stale_socket_one_wins() {
     let folder = folder();
     let socket = folder.path().join("socket");
     for _ in 0..200 {
-        // A listener that is dropped leaves its socket behind, as a killed host does.
+        // A listener that is dropped leaves its socket at the path, as a killed host does.
         drop(UnixListener::bind(&socket).unwrap());
-        // Until then a process that another test is just starting has it, between fork and exec.
+        // A process that another test starts may have a copy of the listener, between fork and exec.
         while UnixStream::connect(&socket).is_ok() {
             std::thread::yield_now();
         }
@@ -101,7 +101,7 @@ fn an_old_host_does_not_take_away_the_socket_of_a_new_one() {
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone() {
+fn a_file_an_open_folder_and_a_long_path_are_refused_and_not_changed() {
     let folder = folder();
     let file = folder.path().join("file");
     std::fs::write(&file, "precious").unwrap();
@@ -121,16 +121,16 @@ fn what_is_not_ours_is_left_alone() {
 #[test]
 fn another_user_is_refused_unless_allowed() {
     if !geteuid().is_root() {
-        eprintln!("not root: another user can't be played");
+        eprintln!("skipped: only root can start a process of another user");
         return;
     }
     let folder = folder();
     let socket = folder.path().join("socket");
-    let answer = || Process::start("nobody", &socket).line().unwrap().1;
+    let answer = || Process::start("other user", &socket).line().unwrap().1;
     let server = start(&socket, false).unwrap();
     let first = answer();
     assert!(first.starts_with("failed") && first.contains("denied"), "{first}");
-    // Where the folder's and the socket's modes are no hindrance, the host itself refuses.
+    // Where the modes of folder and socket allow the connection, the host itself refuses it.
     set_mode(folder.path(), 0o755);
     set_mode(&socket, 0o666);
     let refused = answer();

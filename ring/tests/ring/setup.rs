@@ -1,18 +1,20 @@
-//! What most tests need: a ring with a server in a folder of its own, and batches whose contents
-//! can be checked.
+//! For most tests: a ring with a server in a temporary folder, and batches whose contents can be
+//! checked.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_ring::host::{AcquireError, BatchInfo, Column, Ring, RingConfig, Server, Writer};
+use pipemill_ring::host::{
+    AcquireError, BatchInfo, Column, Ring, RingConfig, Server, Status, Writer,
+};
 use pipemill_ring::protocol::{FieldSpec, Mode, Scalar};
 use pipemill_ring::reader::{Batch, Event, Reader};
 use tempfile::TempDir;
 
-/// Long enough for the slowest machine: only tests that fail wait for it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Only a test that fails waits for so long, so it is long enough for the slowest machine.
+pub const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Records of a batch that fits a slot.
 pub const RECORDS: u64 = 10;
 
@@ -57,11 +59,11 @@ impl Host {
         Reader::connect(&self.socket, "train", Some(credits)).unwrap()
     }
 
-    /// Waits until the ring stands so. There is no other way to know when a thread of the server
-    /// has seen what was sent to it.
-    pub fn wait_until(&self, what: &str, stands: impl Fn(&pipemill_ring::host::Status) -> bool) {
-        let deadline = std::time::Instant::now() + PATIENCE;
-        while !stands(&self.ring.status()) {
+    /// Polls the ring's status until it fulfils `condition`, which `what` names. The server's thread
+    /// gives no signal when it has received a message. The condition must be one that lasts.
+    pub fn wait_until(&self, what: &str, condition: impl Fn(&Status) -> bool) {
+        let deadline = std::time::Instant::now() + HANG_TIMEOUT;
+        while !condition(&self.ring.status()) {
             let late = std::time::Instant::now() > deadline;
             assert!(!late, "never {what}: {:?}", self.ring.status());
             std::thread::sleep(Duration::from_millis(1));
@@ -74,10 +76,10 @@ pub fn grant(ring: &Arc<Ring>, epoch: u32, first: u64, records: u64) -> Result<u
     Ok(fill(ring.acquire()?, epoch, first, records))
 }
 
-/// One record, three slots long, in memory of its own.
-pub fn grant_extent(ring: &Arc<Ring>, epoch: u32, first: u64) -> Result<u64, AcquireError> {
-    let mut writer = ring.extent(100)?;
-    // Grows while it is filled, and moves.
+/// Fills and grants a batch of one record, three slots long, in a dedicated buffer.
+pub fn grant_dedicated(ring: &Arc<Ring>, epoch: u32, first: u64) -> Result<u64, AcquireError> {
+    let mut writer = ring.acquire_dedicated(100)?;
+    // It grows after it is filled in part, and its address may change.
     writer.payload()[..100].fill(1);
     writer.ensure(3 * ring.config().slot_bytes).unwrap();
     assert_eq!(writer.payload()[..100], [1; 100]);
@@ -114,14 +116,14 @@ pub fn content(record: u64, bytes: usize) -> Vec<u8> {
     content
 }
 
-/// Checks all that a batch says and holds.
+/// Checks the header and every record of a batch.
 pub fn check(batch: &Batch) {
     assert_eq!(batch.object(), "made-up");
     assert_eq!(batch.fields(), fields());
     assert_eq!(batch.object_offset(), batch.first_record() * 100);
     for (record, number) in (0..batch.records()).zip(batch.first_record()..) {
         let bytes = batch.field(record, 0).expect("present");
-        assert!(bytes == content(number, bytes.len()), "record {number} is another");
+        assert!(bytes == content(number, bytes.len()), "record {number} has other bytes");
     }
     assert_eq!(batch.field(batch.records(), 0), None);
     assert_eq!(batch.field(0, 1), None);

@@ -1,4 +1,5 @@
-//! Who gets what: credits, ACK apart from RELEASE, two consumers, broadcast, refusals of HELLO.
+//! Which consumer gets which batch: credits, ACK and RELEASE, two consumers, broadcast; and which
+//! HELLO, batch and ring are refused.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use pipemill_ring::host::{BatchInfo, Column, Ring, RingError, Server};
 use pipemill_ring::protocol::{Mode, ToConsumer, ack, release};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 
-use crate::raw::{Raw, hello};
+use crate::raw_consumer::{Raw, hello};
 use crate::setup::{RECORDS, check, config, fields, folder, grant, host, next_batch};
 
 #[test]
@@ -24,13 +25,13 @@ fn an_ack_alone_gives_no_credit_back_and_a_release_does() {
     assert_eq!((status.consumers[0].held, status.granted, status.ready), (2, 2, 2));
     assert_eq!(status.consumers[0].pid, std::process::id() as i32);
     assert!(status.consumers[0].client.starts_with("rust"));
-    // Views are good for as long as they are kept, whatever comes after them.
+    // A batch stays readable while it is kept, also when later ones are granted.
     let [first, second] = held;
     drop(second);
     let third = next_batch(&mut reader);
     assert_eq!(third.number(), 2);
     check(&first);
-    // Batches may be dropped elsewhere.
+    // A batch may be dropped in another thread.
     std::thread::spawn(move || drop((first, third))).join().unwrap();
     assert_eq!(next_batch(&mut reader).number(), 3);
 }
@@ -65,7 +66,7 @@ fn two_consumers_share_all_batches_each_in_order() {
 }
 
 #[test]
-fn in_broadcast_all_see_all_and_the_slowest_gates() {
+fn in_broadcast_all_get_all_batches_at_the_pace_of_the_slowest() {
     const BATCHES: u64 = 100;
     let mut config = config();
     config.mode = Mode::Broadcast;
@@ -75,7 +76,7 @@ fn in_broadcast_all_see_all_and_the_slowest_gates() {
     for batch in 0..3 {
         grant(&host.ring, 0, batch * RECORDS, RECORDS).unwrap();
     }
-    assert_eq!(host.ring.status().granted, 0, "nothing before the second consumer");
+    assert_eq!(host.ring.status().granted, 0, "no grant before the second consumer");
     let mut fast = host.reader(2);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -84,13 +85,14 @@ fn in_broadcast_all_see_all_and_the_slowest_gates() {
             }
             host.ring.end_stream();
         });
-        // Eight slots: the fast one gets eight, and no more before the slow one has moved.
+        // There are eight slots. The fast consumer gets eight batches, and the next one only after the
+        // slow consumer has released one.
         for batch in 0..8 {
             assert_eq!(next_batch(&mut fast).number(), batch);
         }
         let (held, _) = slow.grant();
         assert_eq!(held.batch, 0);
-        host.wait_until("waiting", |status| {
+        host.wait_until("full, with a writer that waits", |status| {
             status.writer_waits && status.consumers.iter().any(|consumer| consumer.held == 0)
         });
         slow.send(&release(held.grant)).unwrap();
@@ -116,7 +118,7 @@ fn in_broadcast_all_see_all_and_the_slowest_gates() {
 }
 
 #[test]
-fn a_broadcast_consumer_that_dies_holds_up_nobody_and_the_last_one_loses_nothing() {
+fn in_broadcast_a_consumer_that_dies_holds_up_nobody_and_the_last_one_loses_no_batch() {
     let mut config = config();
     config.mode = Mode::Broadcast;
     config.consumers = 2;
@@ -132,13 +134,13 @@ fn a_broadcast_consumer_that_dies_holds_up_nobody_and_the_last_one_loses_nothing
     last.send(&ack(held.grant)).unwrap();
     assert_eq!(last.grant().0.batch, 1);
     drop(last);
-    host.wait_until("gone", |status| status.consumers.is_empty());
+    host.wait_until("without consumers", |status| status.consumers.is_empty());
     let mut reader = host.reader(2);
     assert_eq!([1, 2, 3].map(|_| next_batch(&mut reader).number()), [1, 2, 3]);
 }
 
 #[test]
-fn what_is_said_in_hello_is_checked() {
+fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
     let folder = folder();
     let socket = folder.path().join("socket");
     let ring = |name: &str| {
@@ -163,7 +165,7 @@ fn what_is_said_in_hello_is_checked() {
     assert!(newer.contains("protocol 1") && newer.contains("protocol 2"), "{newer}");
     assert!(refusal(&hello("train", 0)).contains("credits: expected 1 or more, found 0"));
     assert!(refusal(&ack(0)).contains("must be HELLO"));
-    // Without credits the channel's own hold, and more than there are slots is cut down.
+    // Without credits in HELLO the channel's setting counts. More than the slots allow is reduced.
     assert_eq!(Reader::connect(&socket, "train", None).unwrap().welcome().credits, 2);
     assert_eq!(Reader::connect(&socket, "train", Some(9999)).unwrap().welcome().credits, 7);
     let same = Server::start(&folder.path().join("other"), false, vec![ring("a"), ring("a")], None);
@@ -171,7 +173,7 @@ fn what_is_said_in_hello_is_checked() {
 }
 
 #[test]
-fn a_batch_that_can_not_be_is_an_error_and_its_slot_is_free_again() {
+fn an_invalid_batch_is_an_error_and_frees_its_slot() {
     let ring = Ring::new(config()).unwrap();
     let info = BatchInfo {
         epoch: 0,
@@ -199,12 +201,12 @@ fn a_batch_that_can_not_be_is_an_error_and_its_slot_is_free_again() {
     let mut slot = ring.acquire().unwrap();
     assert!(slot.ensure(8192 - 128).is_ok());
     assert!(matches!(slot.ensure(8192 - 127), Err(RingError::TooLarge { .. })));
-    assert!(ring.extent(usize::MAX).is_err());
-    assert_eq!(ring.status().extents, 0);
+    assert!(ring.acquire_dedicated(usize::MAX).is_err());
+    assert_eq!(ring.status().dedicated, 0);
 }
 
 #[test]
-fn a_ring_that_can_not_be_is_not_made() {
+fn a_ring_with_an_invalid_setting_is_refused() {
     let wrong = |change: fn(&mut pipemill_ring::host::RingConfig)| {
         let mut config = config();
         change(&mut config);

@@ -66,7 +66,7 @@ fn each_epochs_pipe_appears_when_the_one_before_is_over() {
 fn a_pipe_that_does_not_appear() {
     let place = Place::new();
     place.fifo("test_0");
-    let config = channel(&place, "train", "lines", ", wait = '300ms'");
+    let config = channel(&place, "train", "lines", ", open_timeout = '300ms'");
     // Nobody connects to be told; the host's word is enough.
     let config = format!("fail_grace = '0ms'\n{config}");
     let ended = Host::start(&pipemill!(), &place, &config).wait().with_code(66);
@@ -77,7 +77,7 @@ fn a_pipe_that_does_not_appear() {
 #[test]
 fn a_folder_that_is_not_there() {
     let place = Place::new();
-    let config = channel(&place, "train", "lines", ", wait = '100ms'");
+    let config = channel(&place, "train", "lines", ", open_timeout = '100ms'");
     let config = config.replace(place.folder().to_str().expect("UTF-8"), "/nowhere/at/all");
     let config = format!("fail_grace = '0ms'\n{config}");
     Host::start(&pipemill!(), &place, &config).wait().with_code(66).says(&[
@@ -94,8 +94,11 @@ fn a_pipe_that_falls_silent() {
     let mut pipe =
         File::options().read(true).write(true).open(place.fifo("train_0")).expect("a FIFO");
     pipe.write_all(b"something\nand part of").expect("it has room");
-    let host =
-        Host::start(&pipemill!(), &place, &channel(&place, "train", "lines", ", idle = '200ms'"));
+    let host = Host::start(
+        &pipemill!(),
+        &place,
+        &channel(&place, "train", "lines", ", idle_timeout = '200ms'"),
+    );
     let mut reader = host.connect("train");
     let read = consumer::read(&mut reader);
     let report = read.report();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pipemill::source::s3::OnChange;
 use pipemill_s3_test::proxy::{Plan, Request};
 use pipemill_s3_test::servers::S3s;
+use pipemill_source::s3::OnChange;
 
 use crate::reading::{BUCKET, Bucket, bytes, objects, read, settings};
 

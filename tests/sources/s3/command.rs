@@ -31,7 +31,7 @@ fn cat() {
     assert_eq!(cat("s3://bucket/data").with_code(0).text(), "records=400 bytes=1560\n");
     cat("s3://bucket/nothing")
         .with_code(66)
-        .says(&["object s3://bucket/nothing", "no key begins so"]);
+        .says(&["object s3://bucket/nothing", "no key begins with this prefix"]);
     cat("s3://other-bucket/a").with_code(66).says(&[
         "404 NoSuchBucket",
         "`other-bucket`",
@@ -78,7 +78,7 @@ fn run_through_faults() {
         server.put("bucket", &format!("tf/{number}.tfrecord"), &records);
     }
     let config = "[[channel]]\nname = \"train\"\ndecoder = \"tfrecord\"\n\
-                  source = { s3 = \"s3://bucket/tf/\", part = \"64KiB\", stall = \"1s\", epochs = 2 }\n";
+                  source = { s3 = \"s3://bucket/tf/\", part_size = \"64KiB\", stall_timeout = \"1s\", epochs = 2 }\n";
     place.write("run.toml", config);
     for seed in 0..3 {
         let plan = Plan { hold: Duration::from_millis(50), ..Plan::random(seed, 0.2, &Kind::ALL) };

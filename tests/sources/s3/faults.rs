@@ -52,7 +52,7 @@ fn one_run(bucket: &Bucket, reference: &[(String, Vec<u8>)], seed: u64) -> u64 {
     let proxy = bucket.proxy(Plan { hold, ..Plan::random(seed, OFTEN, &Kind::ALL) });
     let mut settings = settings(&proxy.endpoint(), "data/");
     if gives_up {
-        settings.stall = Duration::from_secs(1);
+        settings.stall_timeout = Duration::from_secs(1);
     }
     settings.concurrency = 1 + seed as usize % 6;
     let (came, end) = read(&settings);
@@ -114,7 +114,7 @@ fn is_given_up(bucket: &Bucket, fault: Fault, says: &str) {
     let proxy = bucket.proxy(Plan { script, ..Plan::default() });
     let mut settings = settings(&proxy.endpoint(), "one");
     // A thousand times what an answer takes.
-    settings.retry = Duration::from_secs(3);
+    settings.retry_timeout = Duration::from_secs(3);
     let (came, end) = read(&settings);
     let error = end.unwrap_err();
     assert!(error.message.contains("no byte came in"), "{error}");

@@ -118,6 +118,9 @@ fn an_error_names_channel_epoch_and_object() {
     let (place, server) = bucket();
     let args = ["feed", "--from", "s3://bucket/none", "--to", "in", "--channel", "train"];
     let ended = finish(&mut signed(&place, &server, &server.endpoint(), &args)).with_code(66);
-    ended.says(&["channel `train`, epoch 0, object s3://bucket/none", "no key begins so"]);
+    ended.says(&[
+        "channel `train`, epoch 0, object s3://bucket/none",
+        "no key begins with this prefix",
+    ]);
     assert!(place.names("in").is_empty());
 }

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pipemill::source::s3::{Objects, listing};
-use pipemill::source::{Balance, Shard};
-use pipemill::stop::Stop;
 use pipemill_s3_test::servers::S3Server;
+use pipemill_source::Stop;
+use pipemill_source::s3::{Objects, listing};
+use pipemill_source::{Balance, Shard};
 use pipemill_tests::until;
 
 use crate::reading::{BUCKET, Bucket, bytes, read, read_source, s3, settings};
@@ -35,22 +35,22 @@ fn small_objects_in_flat_memory() {
     let mut source = crate::reading::source(&settings(&bucket.server.endpoint(), "k/"));
     let (mut count, mut before) = (0, 0);
     loop {
-        use pipemill::source::{Got, Source, Step};
+        use pipemill_source::{ReadOutcome, Source, SourceEvent};
         match source.next().expect("nothing fails") {
-            Step::Object(mut object) => {
+            SourceEvent::Object(mut object) => {
                 let mut buffer = [0; 16];
-                let Ok(Got::Bytes(length)) = object.input.read(&mut buffer, None) else {
+                let Ok(ReadOutcome::Bytes(length)) = object.input.read(&mut buffer, None) else {
                     panic!("no bytes of {}", object.name)
                 };
                 assert_eq!(buffer[..length], *count.to_string().as_bytes(), "{}", object.name);
-                assert!(matches!(object.input.read(&mut buffer, None), Ok(Got::End)));
+                assert!(matches!(object.input.read(&mut buffer, None), Ok(ReadOutcome::End)));
                 count += 1;
                 if count == keys() / 4 {
                     before = resident();
                 }
             }
-            Step::EpochEnd(_) => {}
-            Step::End => break,
+            SourceEvent::EpochEnd(_) => {}
+            SourceEvent::End => break,
         }
     }
     assert_eq!(count, keys());
@@ -114,7 +114,7 @@ fn parts_larger_than_the_budget_come_one_by_one() {
     let object = bytes(3, 20 << 20);
     let bucket = Bucket::with([("one", &object)]);
     let mut settings = settings(&bucket.server.endpoint(), "one");
-    settings.part = 8 << 20;
+    settings.part_size = 8 << 20;
     let (came, end) = read(&settings);
     assert!(end.is_ok() && came[0].bytes == object);
 }

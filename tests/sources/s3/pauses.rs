@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pipemill::source::{Got, Source, Step};
 use pipemill_s3_test::proxy::Plan;
+use pipemill_source::{ReadOutcome, Source, SourceEvent};
 use pipemill_tests::PATIENCE;
 
 use crate::reading::{Bucket, bytes, settings, source};
@@ -20,19 +20,19 @@ fn loses_nothing_and_fails_nothing() {
     // So slow that the pauses fall into bodies.
     let proxy = bucket.proxy(Plan { throttle: Some(4 << 20), ..Plan::default() });
     let mut settings = settings(&proxy.endpoint(), "one");
-    settings.part = 1 << 20;
-    settings.stall = LIMIT;
-    settings.retry = LIMIT;
+    settings.part_size = 1 << 20;
+    settings.stall_timeout = LIMIT;
+    settings.retry_timeout = LIMIT;
     let mut source = source(&settings);
-    let Ok(Step::Object(mut object_came)) = source.next() else { panic!("no object") };
+    let Ok(SourceEvent::Object(mut object_came)) = source.next() else { panic!("no object") };
     let (mut came, mut buffer) = (Vec::new(), vec![0; 300_000]);
     for turn in 0.. {
         if turn == 1 || turn == 5 {
             std::thread::sleep(PAUSE);
         }
         match object_came.input.read(&mut buffer, Some(PATIENCE)).expect("nothing fails") {
-            Got::Bytes(count) => came.extend_from_slice(&buffer[..count]),
-            Got::End => break,
+            ReadOutcome::Bytes(count) => came.extend_from_slice(&buffer[..count]),
+            ReadOutcome::End => break,
             other => panic!("{other:?}"),
         }
     }
@@ -46,11 +46,11 @@ fn is_not_fetched_for_beyond_the_budget() {
     let bucket = Bucket::with([("one", vec![7; 20 << 20])]);
     let proxy = bucket.proxy(Plan::default());
     let mut settings = settings(&proxy.endpoint(), "one");
-    settings.part = 256 << 10;
+    settings.part_size = 256 << 10;
     let mut source = source(&settings);
-    let Ok(Step::Object(mut object)) = source.next() else { panic!("no object") };
+    let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no object") };
     let got = object.input.read(&mut [0; 1], Some(PATIENCE));
-    assert!(matches!(got, Ok(Got::Bytes(1))));
+    assert!(matches!(got, Ok(ReadOutcome::Bytes(1))));
     assert!(proxy.wait_idle(Duration::from_millis(200)));
     let fetched: u64 = proxy.log().iter().map(|entry| entry.body).sum();
     assert!(fetched <= crate::reading::BUDGET + (256 << 10), "{fetched} bytes ahead of the reader");

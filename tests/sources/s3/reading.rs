@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pipemill::source::s3::{Access, Objects, S3, Settings, What};
-use pipemill::source::{Got, Object, Reading, Source, SourceError, Step};
-use pipemill::stop::Stop;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
+use pipemill_source::Stop;
+use pipemill_source::s3::{Access, Objects, S3, Selection, Settings};
+use pipemill_source::{Object, ReadOutcome, Reading, Source, SourceError, SourceEvent};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::place::Place;
 
@@ -47,18 +47,21 @@ impl Bucket {
 /// wants a limit on waiting to be met sets it, and a fault that takes far longer.
 pub fn settings(endpoint: &str, prefix: &str) -> Settings {
     let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
-    let mut settings = Settings::new(What::Prefixes(vec![address]));
+    let mut settings = Settings::new(Selection::Prefixes(vec![address]));
     settings.access = access(endpoint);
-    settings.part = 16 << 10;
-    settings.stall = PATIENCE;
-    settings.retry = PATIENCE;
+    settings.part_size = 16 << 10;
+    settings.stall_timeout = PATIENCE;
+    settings.retry_timeout = PATIENCE;
     settings
 }
 
 /// Objects by their names.
 pub fn objects(endpoint: &str, keys: &[&str]) -> Settings {
     let address = |key: &&str| format!("s3://{BUCKET}/{key}").parse().expect("it is an address");
-    Settings { what: What::Objects(keys.iter().map(address).collect()), ..settings(endpoint, "") }
+    Settings {
+        what: Selection::Objects(keys.iter().map(address).collect()),
+        ..settings(endpoint, "")
+    }
 }
 
 pub fn access(endpoint: &str) -> Access {
@@ -99,15 +102,15 @@ pub fn read_source(source: &mut dyn Source) -> (Vec<Came>, Result<u32, SourceErr
     let (mut came, mut epochs) = (Vec::new(), 0);
     loop {
         match source.next() {
-            Ok(Step::Object(object)) => {
+            Ok(SourceEvent::Object(object)) => {
                 let (object, error) = whole(object);
                 came.push(object);
                 if let Some(error) = error {
                     return (came, Err(error));
                 }
             }
-            Ok(Step::EpochEnd(_)) => epochs += 1,
-            Ok(Step::End) => return (came, Ok(epochs)),
+            Ok(SourceEvent::EpochEnd(_)) => epochs += 1,
+            Ok(SourceEvent::End) => return (came, Ok(epochs)),
             Err(error) => return (came, Err(error)),
         }
     }
@@ -120,8 +123,8 @@ fn whole(mut object: Object) -> (Came, Option<SourceError>) {
     let mut came = Came { epoch: object.epoch, name, bytes: Vec::new() };
     loop {
         match object.input.read(&mut buffer, Some(PATIENCE)) {
-            Ok(Got::Bytes(count)) => came.bytes.extend_from_slice(&buffer[..count]),
-            Ok(Got::End) => return (came, None),
+            Ok(ReadOutcome::Bytes(count)) => came.bytes.extend_from_slice(&buffer[..count]),
+            Ok(ReadOutcome::End) => return (came, None),
             Ok(other) => panic!("{other:?} at byte {} of {}", came.bytes.len(), came.name),
             Err(error) => return (came, Some(error)),
         }

@@ -33,7 +33,7 @@ fn until_quiet(proxy: &Proxy) {
 fn host(place: &Place, proxy: &Proxy, words: &[&str]) -> Command {
     let config = format!(
         "[[channel]]\nname = \"train\"\ndecoder = \"lines\"\n\
-         source = {{ s3 = \"s3://{BUCKET}/one\", part = \"1MiB\", anonymous = true }}\n"
+         source = {{ s3 = \"s3://{BUCKET}/one\", part_size = \"1MiB\", anonymous = true }}\n"
     );
     place.write("run.toml", config);
     let mut command = command(place, &proxy.endpoint(), &["run", "-c", "run.toml", "--"]);
@@ -77,7 +77,7 @@ fn kill_9() {
 fn a_source_that_is_dropped() {
     let (_bucket, proxy) = slow();
     let mut settings = settings(&proxy.endpoint(), "one");
-    settings.part = 1 << 20;
+    settings.part_size = 1 << 20;
     let source = source(&settings);
     until_asked(&proxy);
     drop(source);
@@ -86,21 +86,21 @@ fn a_source_that_is_dropped() {
 
 #[test]
 fn an_object_that_is_left() {
-    use pipemill::source::{Source, Step};
+    use pipemill_source::{Source, SourceEvent};
     let bucket = Bucket::with([("one", vec![1; 8 << 20]), ("two", vec![2; 100])]);
     let proxy = slow_proxy(&bucket);
     let mut settings = settings(&proxy.endpoint(), "");
-    settings.part = 1 << 20;
+    settings.part_size = 1 << 20;
     let mut source = source(&settings);
-    let Ok(Step::Object(object)) = source.next() else { panic!("no object") };
+    let Ok(SourceEvent::Object(object)) = source.next() else { panic!("no object") };
     until_asked(&proxy);
     drop(object);
     // Its parts are let go, and the next one has its turn.
-    let Ok(Step::Object(mut object)) = source.next() else { panic!("no second object") };
+    let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no second object") };
     let mut buffer = [0; 200];
     assert!(object.input.read(&mut buffer, Some(PATIENCE)).is_ok());
     assert_eq!(buffer[0], 2);
     source.end_epoch();
-    assert!(matches!(source.next(), Ok(Step::EpochEnd(0))));
-    assert!(matches!(source.next(), Ok(Step::End)));
+    assert!(matches!(source.next(), Ok(SourceEvent::EpochEnd(0))));
+    assert!(matches!(source.next(), Ok(SourceEvent::End)));
 }

@@ -1,14 +1,14 @@
-//! One consumer in the table: its credits and what it holds.
+//! One consumer in the table: its credits, and the grants that it holds.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::{ConsumerId, Place};
+use super::types::{ConsumerId, SlotId};
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::host) struct Granted {
+pub(in crate::host) struct HeldGrant {
     pub(in crate::host) grant: u64,
-    pub(in crate::host) place: Place,
+    pub(in crate::host) slot: SlotId,
     pub(in crate::host) batch: u64,
     pub(in crate::host) since: Instant,
     pub(in crate::host) acked: bool,
@@ -19,15 +19,15 @@ pub(in crate::host) struct Consumer {
     pub(in crate::host) id: ConsumerId,
     pub(in crate::host) credits: u32,
     /// In the order of their numbers.
-    pub(in crate::host) grants: Vec<Granted>,
-    /// Broadcast: assigned, waiting for credit.
-    pub(super) due: VecDeque<Place>,
-    /// Its socket takes no more for now.
+    pub(in crate::host) grants: Vec<HeldGrant>,
+    /// Broadcast only: batches that are assigned to it and wait for credit.
+    pub(super) assigned: VecDeque<SlotId>,
+    /// Its socket is full.
     pub(super) blocked: bool,
-    /// The epoch whose rest it asked to be left out.
-    pub(super) left: Option<u32>,
-    /// When it was last granted something, for taking turns.
-    pub(super) turn: u64,
+    /// The epoch whose rest it asked to skip.
+    pub(super) skipped: Option<u32>,
+    /// Rises with each grant to it. The consumer with the lowest has waited longest.
+    pub(super) last_grant: u64,
 }
 
 impl Consumer {
@@ -36,22 +36,20 @@ impl Consumer {
             id,
             credits,
             grants: Vec::new(),
-            due: VecDeque::new(),
+            assigned: VecDeque::new(),
             blocked: false,
-            left: None,
-            turn: 0,
+            skipped: None,
+            last_grant: 0,
         }
     }
 
-    pub(in crate::host) fn has_credit(&self) -> bool {
-        self.grants.len() < self.credits as usize
+    /// Whether a GRANT can be sent to it now.
+    pub(super) fn can_take(&self) -> bool {
+        !self.blocked && self.grants.len() < self.credits as usize
     }
 
-    pub(super) fn takes(&self) -> bool {
-        !self.blocked && self.has_credit()
-    }
-
+    /// Whether it has ACKed every batch that it was given.
     pub(super) fn all_acked(&self) -> bool {
-        self.due.is_empty() && self.grants.iter().all(|granted| granted.acked)
+        self.assigned.is_empty() && self.grants.iter().all(|held| held.acked)
     }
 }

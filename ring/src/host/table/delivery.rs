@@ -1,25 +1,27 @@
-//! What the table does by itself after each command: grants, assigns and tells all that it can.
+//! What the table does by itself after each command: it grants, assigns and sends all that it can.
 
 use std::time::Instant;
 
-use super::{Consumer, Content, Effect, End, Entry, Granted, Place, Table};
+use super::Table;
+use super::consumer::{Consumer, HeldGrant};
+use super::types::{Effect, End, Entry, SlotId, SlotState};
 use crate::protocol::Mode;
 
 impl Table {
     /// Does all that can be done now.
     pub(super) fn pump(&mut self, now: Instant) {
-        self.started |= self.consumers.len() >= self.minimum as usize;
+        self.started |= self.consumers.len() >= self.min_consumers as usize;
         loop {
-            self.grant_due(now);
+            self.grant_assigned(now);
             let moved = match self.queue.front() {
                 None => false,
-                Some(Entry::End(end)) => self.tell(*end),
-                Some(Entry::Batch { place, epoch, .. }) => {
-                    let (place, epoch) = (*place, *epoch);
+                Some(Entry::End(end)) => self.send_end(*end),
+                Some(Entry::Batch { slot, epoch, .. }) => {
+                    let (slot, epoch) = (*slot, *epoch);
                     self.started
                         && match self.mode {
-                            Mode::Share => self.share(place, epoch, now),
-                            Mode::Broadcast => self.assign(place, epoch),
+                            Mode::Share => self.grant_to_one(slot, epoch, now),
+                            Mode::Broadcast => self.assign_to_all(slot, epoch),
                         }
                 }
             };
@@ -29,13 +31,13 @@ impl Table {
         }
     }
 
-    /// An end is told when all batches before it are ACKed, and nobody's socket is full: an end
-    /// costs no credit, so this is all that keeps ends from piling up before a consumer that does
-    /// not listen. The end of an epoch waits until somebody is there to hear it.
-    fn tell(&mut self, end: End) -> bool {
+    /// Sends an end once all batches before it are ACKed and nobody's socket is full. The second
+    /// condition is needed because an end costs no credit: without it, ends would pile up for a
+    /// consumer that does not read. The end of an epoch also waits until a consumer is connected.
+    fn send_end(&mut self, end: End) -> bool {
         let open = self.started || !matches!(end, End::Epoch(_));
-        let heard = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
-        if !open || self.consumers.is_empty() || !self.consumers.iter().all(heard) {
+        let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
+        if !open || self.consumers.is_empty() || !self.consumers.iter().all(ready) {
             return false;
         }
         self.queue.pop_front();
@@ -51,34 +53,36 @@ impl Table {
         true
     }
 
-    /// What a writer put behind its end is never sent; its slots must not be lost.
+    /// Batches that the writer pushed after the end of the stream are never sent. Their slots are
+    /// freed.
     fn abandon_queue(&mut self) {
         for entry in std::mem::take(&mut self.queue) {
-            if let Entry::Batch { place, .. } = entry {
-                self.free(place);
+            if let Entry::Batch { slot, .. } = entry {
+                self.free(slot);
             }
         }
     }
 
-    /// To the consumer that holds least; among equals, to the one that has waited longest.
-    fn share(&mut self, place: Place, epoch: u32, now: Instant) -> bool {
-        let takers = (0..).zip(&self.consumers).filter(|(_, consumer)| consumer.takes());
-        let taker = takers.min_by_key(|(_, consumer)| (consumer.grants.len(), consumer.turn));
+    /// Grants a batch to the consumer that holds least; among equals, to the one that has waited
+    /// longest.
+    fn grant_to_one(&mut self, slot: SlotId, epoch: u32, now: Instant) -> bool {
+        let takers = (0..).zip(&self.consumers).filter(|(_, consumer)| consumer.can_take());
+        let taker = takers.min_by_key(|(_, consumer)| (consumer.grants.len(), consumer.last_grant));
         let Some((at, _)) = taker else { return false };
         self.queue.pop_front();
         self.epoch = epoch;
-        self.claim(place, 1);
-        self.grant(at, place, now);
+        self.set_claims(slot, 1);
+        self.grant(at, slot, now);
         true
     }
 
-    /// To all who are connected, as soon as one of them can take it.
-    fn assign(&mut self, place: Place, epoch: u32) -> bool {
-        // Once the whole channel leaves the epoch out, only batches come here that a consumer had
-        // held and died with; they are delivered as in `share`.
-        let left_out = self.left_out == Some(epoch);
-        let wants = |consumer: &Consumer| left_out || consumer.left != Some(epoch);
-        let idle = |consumer: &Consumer| consumer.due.is_empty() && consumer.takes();
+    /// Assigns a batch to all connected consumers, as soon as one of them can take it.
+    fn assign_to_all(&mut self, slot: SlotId, epoch: u32) -> bool {
+        // Once the whole channel skips the epoch, the queue has no batches of it but those that a
+        // consumer held when it died. They are delivered as in `Share`.
+        let skipped = self.skipped == Some(epoch);
+        let wants = |consumer: &Consumer| skipped || consumer.skipped != Some(epoch);
+        let idle = |consumer: &Consumer| consumer.assigned.is_empty() && consumer.can_take();
         if !self.consumers.iter().any(|consumer| wants(consumer) && idle(consumer)) {
             return false;
         }
@@ -86,42 +90,37 @@ impl Table {
         self.epoch = epoch;
         let mut claims = 0;
         for consumer in self.consumers.iter_mut().filter(|consumer| wants(consumer)) {
-            consumer.due.push_back(place);
+            consumer.assigned.push_back(slot);
             claims += 1;
         }
-        self.claim(place, claims);
+        self.set_claims(slot, claims);
         true
     }
 
-    fn claim(&mut self, place: Place, by: u32) {
-        if let Content::Full { claims, .. } = &mut self.places[place as usize] {
-            *claims = by;
+    fn set_claims(&mut self, slot: SlotId, count: u32) {
+        if let SlotState::Full { claims, .. } = &mut self.slots[slot as usize] {
+            *claims = count;
         }
     }
 
-    fn grant_due(&mut self, now: Instant) {
+    fn grant_assigned(&mut self, now: Instant) {
         for at in 0..self.consumers.len() {
-            while self.consumers[at].takes()
-                && let Some(place) = self.consumers[at].due.pop_front()
+            while self.consumers[at].can_take()
+                && let Some(slot) = self.consumers[at].assigned.pop_front()
             {
-                self.grant(at, place, now);
+                self.grant(at, slot, now);
             }
         }
     }
 
-    fn grant(&mut self, at: usize, place: Place, now: Instant) {
-        let Content::Full { batch, .. } = self.places[place as usize] else { return };
+    fn grant(&mut self, at: usize, slot: SlotId, now: Instant) {
+        let SlotState::Full { batch, .. } = self.slots[slot as usize] else { return };
         let grant = self.next_grant;
         self.next_grant += 1;
         let consumer = &mut self.consumers[at];
-        consumer.turn = self.next_grant;
-        consumer.grants.push(Granted {
-            grant,
-            place,
-            batch: batch.number,
-            since: now,
-            acked: false,
-        });
-        self.effects.push(Effect::Grant { to: consumer.id, grant, place, batch });
+        consumer.last_grant = self.next_grant;
+        let held = HeldGrant { grant, slot, batch: batch.number, since: now, acked: false };
+        consumer.grants.push(held);
+        self.effects.push(Effect::Grant { to: consumer.id, grant, slot, batch });
     }
 }

@@ -1,12 +1,14 @@
 //! Who holds which batch: the slot table, the queue and the credits, as a pure state machine.
 //! Commands go in, effects come out in the order in which they must be sent; no I/O, no clock.
 //!
-//! A batch is in exactly one of these places: in `queue` (nobody has it), or claimed by one
-//! consumer (`share`) or several (`broadcast`). A consumer's claim begins in its `due` list
-//! (broadcast only: assigned, but no credit for it yet) and goes on as one of its `grants`, until
-//! RELEASE. When the last claim ends, the batch's place is free, or, where nobody had ACKed it, it
-//! goes back to the queue. The queue is in the order of batch numbers, with the ends of epochs and
-//! stream between them; nothing is granted from behind such an end before it was sent.
+//! A batch is either in `queue`, where nobody has it, or claimed: by one consumer (`Share`) or by
+//! several (`Broadcast`). In `Broadcast` a claim begins in the consumer's `assigned` list, where
+//! the batch waits for credit. Then, and in `Share` from the start, it is one of the consumer's
+//! `grants`, until RELEASE. When the last claim ends, the batch's slot is free; but a batch that
+//! nobody had ACKed goes back to the queue.
+//!
+//! The queue is in the order of batch numbers, with the ends of epochs and of the stream between
+//! them. A batch that is after an end in the queue is granted only after that end was sent.
 
 mod consumer;
 mod delivery;
@@ -14,109 +16,65 @@ mod delivery;
 mod model;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-pub(super) use consumer::{Consumer, Granted};
+pub(super) use consumer::{Consumer, HeldGrant};
+pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, SlotCounts, SlotId};
+use types::{Entry, EpochCount, SlotState};
 
 use crate::protocol::{EpochEnd, Mode};
-
-/// Where a batch lies: slots first, then extents.
-pub(super) type Place = u32;
-pub(super) type ConsumerId = u64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Batch {
-    pub(super) number: u64,
-    pub(super) epoch: u32,
-    pub(super) records: u32,
-    pub(super) bytes: u64,
-}
-
-/// An end that is told to every consumer, once all batches before it are ACKed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Epoch(EpochEnd),
-    Stream,
-    Error,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    Grant { to: ConsumerId, grant: u64, place: Place, batch: Batch },
-    End { to: ConsumerId, end: End },
-    Freed(Place),
-}
-
-/// A message that names a grant which its sender does not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("grant {0} is not held by this consumer: never granted to it, or RELEASEd already")]
-pub(super) struct NotHeld(pub(super) u64);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
-    Free,
-    Filling,
-    Full { batch: Batch, claims: u32, acked: bool },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    Batch { place: Place, number: u64, epoch: u32 },
-    End(End),
-}
-
-/// What an epoch has delivered so far; batches that are left out again are taken off.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    batches: u64,
-    records: u64,
-    left_out: bool,
-}
 
 #[derive(Debug)]
 pub(super) struct Table {
     mode: Mode,
     /// Consumers that must be connected before anything is sent for the first time.
-    minimum: u32,
+    min_consumers: u32,
+    /// So many consumers were connected at once.
     started: bool,
-    slots: u32,
-    places: Vec<Content>,
-    /// Last freed on top: its memory is the likeliest to be in the processor's cache.
-    free_slots: Vec<Place>,
-    free_extents: Vec<Place>,
+    slot_count: u32,
+    /// The ring's slots, then the dedicated buffers.
+    slots: Vec<SlotState>,
+    /// The slot that was freed last is on top and is used next.
+    free_slots: Vec<SlotId>,
+    free_dedicated: Vec<SlotId>,
     queue: VecDeque<Entry>,
+    /// In the order in which they connected.
     consumers: Vec<Consumer>,
     next_grant: u64,
-    /// The epoch that consumers are in: after the last EPOCH_END sent.
+    /// The epoch that consumers are in: the one after the last EPOCH_END sent.
     epoch: u32,
-    /// The epoch that the writer is in: after the last `end`.
+    /// The epoch that the writer is in: the one after the last `end_epoch`.
     writing: u32,
-    /// The epoch whose rest is left out.
-    left_out: Option<u32>,
-    count: Count,
+    /// The epoch whose rest the whole channel skips.
+    skipped: Option<u32>,
+    /// Of the epoch that the writer is in.
+    count: EpochCount,
+    /// The end of the stream that was sent.
     finished: Option<End>,
     effects: Vec<Effect>,
 }
 
 impl Table {
-    pub(super) fn new(mode: Mode, minimum: u32, slots: u32, extents: u32) -> Table {
+    pub(super) fn new(mode: Mode, min_consumers: u32, slot_count: u32, dedicated: u32) -> Table {
+        let all = slot_count + dedicated;
         Table {
             mode,
-            minimum,
+            min_consumers,
             started: false,
-            slots,
-            places: vec![Content::Free; (slots + extents) as usize],
-            free_slots: (0..slots).rev().collect(),
-            free_extents: (slots..slots + extents).collect(),
+            slot_count,
+            slots: vec![SlotState::Free; all as usize],
+            free_slots: (0..slot_count).rev().collect(),
+            free_dedicated: (slot_count..all).collect(),
             queue: VecDeque::new(),
             consumers: Vec::new(),
             next_grant: 0,
             epoch: 0,
             writing: 0,
-            left_out: None,
-            count: Count::default(),
+            skipped: None,
+            count: EpochCount::default(),
             finished: None,
             effects: Vec::new(),
         }
@@ -129,45 +87,48 @@ impl Table {
 
     // ---- the writer's commands
 
-    pub(super) fn take_slot(&mut self) -> Option<Place> {
-        let place = self.free_slots.pop()?;
-        self.places[place as usize] = Content::Filling;
-        Some(place)
+    /// A free slot, which the writer now fills.
+    pub(super) fn take_slot(&mut self) -> Option<SlotId> {
+        let slot = self.free_slots.pop()?;
+        self.slots[slot as usize] = SlotState::Filling;
+        Some(slot)
     }
 
-    pub(super) fn take_extent(&mut self) -> Option<Place> {
-        let place = self.free_extents.pop()?;
-        self.places[place as usize] = Content::Filling;
-        Some(place)
+    /// The id of a dedicated buffer, which the writer now creates and fills.
+    pub(super) fn take_dedicated(&mut self) -> Option<SlotId> {
+        let slot = self.free_dedicated.pop()?;
+        self.slots[slot as usize] = SlotState::Filling;
+        Some(slot)
     }
 
-    /// A place that was taken is not needed after all.
-    pub(super) fn put_back(&mut self, place: Place) {
-        self.free(place);
+    /// The writer does not need the slot that it took.
+    pub(super) fn put_back(&mut self, slot: SlotId) {
+        self.free(slot);
     }
 
-    /// A place that was taken holds this batch now.
-    pub(super) fn push(&mut self, place: Place, batch: Batch, now: Instant) {
-        // After the end only a mistaken writer gets here; its slots must not be lost.
-        if self.left_out == Some(batch.epoch) || self.finished.is_some() {
-            self.free(place);
+    /// A slot that was taken holds this batch now.
+    pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
+        // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
+        if self.skipped == Some(batch.epoch) || self.finished.is_some() {
+            self.free(slot);
             return;
         }
-        self.places[place as usize] = Content::Full { batch, claims: 0, acked: false };
+        self.slots[slot as usize] = SlotState::Full { batch, claims: 0, acked: false };
         self.count.batches += 1;
         self.count.records += u64::from(batch.records);
-        self.queue.push_back(Entry::Batch { place, number: batch.number, epoch: batch.epoch });
+        self.queue.push_back(Entry::Batch { slot, number: batch.number, epoch: batch.epoch });
         self.pump(now);
     }
 
+    /// No more batches come in this epoch. `early`: the writer did not read all of its input.
     pub(super) fn end_epoch(&mut self, epoch: u32, early: bool, now: Instant) {
-        let Count { batches, records, left_out } = std::mem::take(&mut self.count);
-        let early = early || left_out || self.left_out == Some(epoch);
+        let EpochCount { batches, records, skipped } = std::mem::take(&mut self.count);
+        let early = early || skipped || self.skipped == Some(epoch);
         self.writing = epoch.saturating_add(1);
         self.push_end(End::Epoch(EpochEnd { batches, records, epoch, early }), now);
     }
 
-    /// `End::Stream` or `End::Error`. Nothing is sent behind it.
+    /// `End::Stream` or `End::Error`. Nothing is sent after it.
     pub(super) fn finish(&mut self, end: End, now: Instant) {
         self.push_end(end, now);
     }
@@ -182,73 +143,76 @@ impl Table {
         self.pump(now);
     }
 
+    /// The consumer's grants end. Batches that it had not ACKed go back to the queue.
     pub(super) fn disconnect(&mut self, id: ConsumerId, now: Instant) {
         let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
             return;
         };
         let gone = self.consumers.remove(at);
-        for granted in &gone.grants {
-            self.unclaim(granted.place);
+        for held in &gone.grants {
+            self.unclaim(held.slot);
         }
-        for &place in &gone.due {
-            self.unclaim(place);
+        for &slot in &gone.assigned {
+            self.unclaim(slot);
         }
-        self.leave_out_if_all_left();
+        self.skip_if_all_consumers_skip();
         self.pump(now);
     }
 
-    /// What was named before the first wrong number counts.
+    /// ACKs these grants. On an error, those before the wrong number are ACKed.
     pub(super) fn ack(
         &mut self,
         id: ConsumerId,
         grants: impl Iterator<Item = u64>,
         now: Instant,
     ) -> Result<(), NotHeld> {
-        let result = self.each(id, grants, |table, consumer, at| {
+        let result = self.each_grant(id, grants, |table, consumer, at| {
             table.mark_acked(consumer, at);
         });
         self.pump(now);
         result
     }
 
-    /// What was named before the first wrong number counts.
+    /// ACKs and ends these grants. On an error, those before the wrong number are ended.
     pub(super) fn release(
         &mut self,
         id: ConsumerId,
         grants: impl Iterator<Item = u64>,
         now: Instant,
     ) -> Result<(), NotHeld> {
-        let result = self.each(id, grants, |table, consumer, at| {
+        let result = self.each_grant(id, grants, |table, consumer, at| {
             table.mark_acked(consumer, at);
-            let granted = table.consumers[consumer].grants.remove(at);
-            table.unclaim(granted.place);
+            let held = table.consumers[consumer].grants.remove(at);
+            table.unclaim(held.slot);
         });
         self.pump(now);
         result
     }
 
-    /// A consumer asks for the rest of `epoch` to be left out: what nobody holds of it now. In
-    /// `broadcast` this holds for that consumer, and for the channel when all have asked.
-    pub(super) fn leave_epoch(&mut self, id: ConsumerId, epoch: u32, now: Instant) {
+    /// A consumer asks to skip the rest of `epoch`: those batches of it that nobody holds now. In
+    /// `Broadcast` this is for that consumer alone, until all consumers have asked. Without effect
+    /// where consumers are not in that epoch.
+    pub(super) fn skip_epoch(&mut self, id: ConsumerId, epoch: u32, now: Instant) {
         if epoch != self.epoch || self.finished.is_some() {
             return;
         }
         match self.mode {
-            Mode::Share => self.leave_out(epoch),
+            Mode::Share => self.skip_rest_of(epoch),
             Mode::Broadcast => {
                 let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
                     return;
                 };
-                self.consumers[at].left = Some(epoch);
-                for place in std::mem::take(&mut self.consumers[at].due) {
-                    self.unclaim_or_drop(place);
+                self.consumers[at].skipped = Some(epoch);
+                for slot in std::mem::take(&mut self.consumers[at].assigned) {
+                    self.unclaim_or_skip(slot);
                 }
-                self.leave_out_if_all_left();
+                self.skip_if_all_consumers_skip();
             }
         }
         self.pump(now);
     }
 
+    /// The consumer's socket is full, or has room again.
     pub(super) fn set_blocked(&mut self, id: ConsumerId, blocked: bool, now: Instant) {
         if let Some(consumer) = self.consumers.iter_mut().find(|consumer| consumer.id == id) {
             consumer.blocked = blocked;
@@ -258,38 +222,36 @@ impl Table {
 
     // ---- questions
 
-    /// The epoch that the writer is in, where its rest is to be left out.
-    pub(super) fn asked(&self) -> Option<u32> {
-        self.left_out.filter(|epoch| *epoch >= self.writing)
+    /// The epoch that the writer is in, where its rest is to be skipped.
+    pub(super) fn epoch_end_requested(&self) -> Option<u32> {
+        self.skipped.filter(|epoch| *epoch >= self.writing)
     }
 
-    pub(super) fn ends_waiting(&self) -> usize {
+    /// Ends that are not sent yet.
+    pub(super) fn unsent_ends(&self) -> usize {
         self.queue.iter().filter(|entry| matches!(entry, Entry::End(_))).count()
     }
 
-    fn batches_waiting(&self) -> bool {
-        self.queue.iter().any(|entry| matches!(entry, Entry::Batch { .. }))
+    /// Whether a batch that is pushed now would be granted at once.
+    pub(super) fn has_demand(&self) -> bool {
+        self.started && self.queue.is_empty() && self.consumers.iter().any(Consumer::can_take)
     }
 
-    /// A consumer would be granted a batch at once, if there was one.
-    pub(super) fn hungry(&self) -> bool {
-        self.started && self.queue.is_empty() && self.consumers.iter().any(Consumer::takes)
-    }
-
-    /// Every batch is ACKed and every end is told to those who are there.
+    /// Whether every batch is ACKed, and every end was sent to the consumers that are connected.
     pub(super) fn drained(&self) -> bool {
-        let told = self.queue.is_empty() || self.consumers.is_empty();
-        let heard = self.consumers.iter().all(|consumer| consumer.all_acked() && !consumer.blocked);
-        told && heard && !self.batches_waiting()
+        let batch_waits = self.queue.iter().any(|entry| matches!(entry, Entry::Batch { .. }));
+        let ends_sent = self.queue.is_empty() || self.consumers.is_empty();
+        let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
+        ends_sent && self.consumers.iter().all(ready) && !batch_waits
     }
 
-    /// The end of all was told.
-    pub(super) fn is_told(&self) -> bool {
+    /// Whether the end of the stream was sent.
+    pub(super) fn end_sent(&self) -> bool {
         self.finished.is_some()
     }
 
-    /// The end of an epoch or of all is next, and waits for ACKs.
-    pub(super) fn end_waits(&self) -> bool {
+    /// Whether an end is next in the queue. It waits for ACKs.
+    pub(super) fn end_is_next(&self) -> bool {
         matches!(self.queue.front(), Some(Entry::End(_)))
     }
 
@@ -297,28 +259,24 @@ impl Table {
         &self.consumers
     }
 
-    /// Slots that are free, being filled, waiting for a consumer, and with one or more consumers;
-    /// then the extents that are in use.
-    pub(super) fn census(&self) -> [u32; 5] {
-        let mut census = [0; 5];
-        for (place, content) in (0..).zip(&self.places) {
-            let granted = |granted: &Granted| granted.place == place;
-            let kind = match content {
-                Content::Free if place >= self.slots => continue,
-                _ if place >= self.slots => 4,
-                Content::Free => 0,
-                Content::Filling => 1,
-                Content::Full { .. } => {
-                    let held = self.consumers.iter().any(|c| c.grants.iter().any(granted));
-                    if held { 3 } else { 2 }
-                }
+    pub(super) fn slot_counts(&self) -> SlotCounts {
+        let mut counts = SlotCounts::default();
+        for (slot, state) in (0..).zip(&self.slots) {
+            let holds = |consumer: &Consumer| consumer.grants.iter().any(|held| held.slot == slot);
+            let count = match state {
+                SlotState::Free if slot >= self.slot_count => continue,
+                _ if slot >= self.slot_count => &mut counts.dedicated,
+                SlotState::Free => &mut counts.free,
+                SlotState::Filling => &mut counts.filling,
+                SlotState::Full { .. } if self.consumers.iter().any(holds) => &mut counts.granted,
+                SlotState::Full { .. } => &mut counts.ready,
             };
-            census[kind] += 1;
+            *count += 1;
         }
-        census
+        counts
     }
 
-    // ---- the inside
+    // ---- helpers
 
     fn push_end(&mut self, end: End, now: Instant) {
         if self.finished.is_none() {
@@ -327,17 +285,18 @@ impl Table {
         }
     }
 
-    fn free(&mut self, place: Place) {
-        self.places[place as usize] = Content::Free;
-        if place < self.slots {
-            self.free_slots.push(place);
+    fn free(&mut self, slot: SlotId) {
+        self.slots[slot as usize] = SlotState::Free;
+        if slot < self.slot_count {
+            self.free_slots.push(slot);
         } else {
-            self.free_extents.push(place);
+            self.free_dedicated.push(slot);
         }
-        self.effects.push(Effect::Freed(place));
+        self.effects.push(Effect::Freed(slot));
     }
 
-    fn each(
+    /// Calls `act` with the positions of the consumer and of each of these grants.
+    fn each_grant(
         &mut self,
         id: ConsumerId,
         grants: impl Iterator<Item = u64>,
@@ -346,89 +305,90 @@ impl Table {
         let consumer = self.consumers.iter().position(|consumer| consumer.id == id);
         for grant in grants {
             let consumer = consumer.ok_or(NotHeld(grant))?;
-            let held = &self.consumers[consumer].grants;
-            let at = held.binary_search_by_key(&grant, |granted| granted.grant);
+            let grants = &self.consumers[consumer].grants;
+            let at = grants.binary_search_by_key(&grant, |held| held.grant);
             act(self, consumer, at.map_err(|_| NotHeld(grant))?);
         }
         Ok(())
     }
 
     fn mark_acked(&mut self, consumer: usize, at: usize) {
-        let granted = &mut self.consumers[consumer].grants[at];
-        granted.acked = true;
-        if let Content::Full { acked, .. } = &mut self.places[granted.place as usize] {
+        let held = &mut self.consumers[consumer].grants[at];
+        held.acked = true;
+        if let SlotState::Full { acked, .. } = &mut self.slots[held.slot as usize] {
             *acked = true;
         }
     }
 
-    /// One claim on a batch ends. The last one frees its place, or, where nobody had ACKed it,
-    /// gives it back to the queue.
-    fn unclaim(&mut self, place: Place) {
-        let Some((batch, acked)) = self.end_claim(place) else { return };
+    /// Ends one claim on a batch. The last one frees the slot; but a batch that nobody had ACKed
+    /// goes back to the queue.
+    fn unclaim(&mut self, slot: SlotId) {
+        let Some((batch, acked)) = self.end_claim(slot) else { return };
         if acked {
-            self.free(place);
+            self.free(slot);
         } else {
-            self.requeue(place, batch);
+            self.requeue(slot, batch);
         }
     }
 
-    /// The same for a batch that its consumer doesn't want.
-    fn unclaim_or_drop(&mut self, place: Place) {
-        let Some((batch, acked)) = self.end_claim(place) else { return };
+    /// Ends the claim of a consumer that skips the batch. The last one frees the slot.
+    fn unclaim_or_skip(&mut self, slot: SlotId) {
+        let Some((batch, acked)) = self.end_claim(slot) else { return };
         if !acked {
             self.uncount(batch);
         }
-        self.free(place);
+        self.free(slot);
     }
 
-    fn end_claim(&mut self, place: Place) -> Option<(Batch, bool)> {
-        match &mut self.places[place as usize] {
-            Content::Full { batch, claims, acked } => {
+    /// The batch, and whether it was ACKed, where this was its last claim.
+    fn end_claim(&mut self, slot: SlotId) -> Option<(Batch, bool)> {
+        match &mut self.slots[slot as usize] {
+            SlotState::Full { batch, claims, acked } => {
                 *claims -= 1;
                 (*claims == 0).then_some((*batch, *acked))
             }
-            Content::Free | Content::Filling => None,
+            SlotState::Free | SlotState::Filling => None,
         }
     }
 
-    fn requeue(&mut self, place: Place, batch: Batch) {
+    fn requeue(&mut self, slot: SlotId, batch: Batch) {
         let before = |entry: &&Entry| match entry {
             Entry::Batch { number, .. } => *number < batch.number,
             Entry::End(_) => false,
         };
         let at = self.queue.iter().take_while(before).count();
-        self.queue.insert(at, Entry::Batch { place, number: batch.number, epoch: batch.epoch });
+        self.queue.insert(at, Entry::Batch { slot, number: batch.number, epoch: batch.epoch });
     }
 
-    fn leave_out_if_all_left(&mut self) {
-        let left = |consumer: &Consumer| consumer.left == Some(self.epoch);
-        let already = self.left_out == Some(self.epoch);
-        if !already && !self.consumers.is_empty() && self.consumers.iter().all(left) {
-            self.leave_out(self.epoch);
+    fn skip_if_all_consumers_skip(&mut self) {
+        let skips = |consumer: &Consumer| consumer.skipped == Some(self.epoch);
+        let already = self.skipped == Some(self.epoch);
+        if !already && !self.consumers.is_empty() && self.consumers.iter().all(skips) {
+            self.skip_rest_of(self.epoch);
         }
     }
 
-    fn leave_out(&mut self, epoch: u32) {
-        self.left_out = Some(epoch);
-        let of_it =
+    fn skip_rest_of(&mut self, epoch: u32) {
+        self.skipped = Some(epoch);
+        let of_epoch =
             |entry: &Entry| matches!(entry, Entry::Batch { epoch: other, .. } if *other == epoch);
-        while let Some(at) = self.queue.iter().position(of_it) {
-            if let Some(Entry::Batch { place, .. }) = self.queue.remove(at)
-                && let Content::Full { batch, .. } = self.places[place as usize]
+        while let Some(at) = self.queue.iter().position(of_epoch) {
+            if let Some(Entry::Batch { slot, .. }) = self.queue.remove(at)
+                && let SlotState::Full { batch, .. } = self.slots[slot as usize]
             {
                 self.uncount(batch);
-                self.free(place);
+                self.free(slot);
             }
         }
     }
 
-    /// A batch that was counted is not delivered after all.
+    /// Subtracts a batch from its epoch's counts, because it is not delivered.
     fn uncount(&mut self, batch: Batch) {
         let records = u64::from(batch.records);
         if batch.epoch >= self.writing {
             self.count.batches = self.count.batches.saturating_sub(1);
             self.count.records = self.count.records.saturating_sub(records);
-            self.count.left_out = true;
+            self.count.skipped = true;
             return;
         }
         for entry in &mut self.queue {

@@ -1,13 +1,14 @@
-//! What the table must do, in the simplest words: a plain queue of batch numbers and a list of who
-//! holds what. Each effect of the table is checked against it. The tests beside it drive both.
+//! The reference model of the table: a plain queue of batch numbers, and for each consumer a list of
+//! what it holds. It checks each effect of the table. `tests` gives both the same commands.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::*;
 
 pub(super) const SLOTS: u32 = 5;
-pub(super) const EXTENTS: u32 = 2;
+pub(super) const DEDICATED: u32 = 2;
 
+/// What waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Batch(u64),
@@ -15,54 +16,58 @@ pub(super) enum Item {
     Finish(End),
 }
 
+/// One consumer.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct ModelConsumer {
     pub(super) credits: u32,
     pub(super) blocked: bool,
-    pub(super) left: Option<u32>,
-    pub(super) due: VecDeque<u64>,
+    pub(super) skipped: Option<u32>,
+    /// Batches that wait for credit.
+    pub(super) assigned: VecDeque<u64>,
     /// Grant, batch, ACKed.
     pub(super) grants: Vec<(u64, u64, bool)>,
 }
 
-impl Held {
-    fn takes(&self) -> bool {
+impl ModelConsumer {
+    fn can_take(&self) -> bool {
         !self.blocked && self.grants.len() < self.credits as usize
     }
-    fn done(&self) -> bool {
-        self.due.is_empty() && self.grants.iter().all(|grant| grant.2)
+
+    fn all_acked(&self) -> bool {
+        self.assigned.is_empty() && self.grants.iter().all(|grant| grant.2)
     }
 }
 
-/// What must hold, in the simplest words.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) mode: Mode,
-    pub(super) minimum: usize,
+    pub(super) min_consumers: usize,
     pub(super) started: bool,
     pub(super) queue: VecDeque<Item>,
-    /// Where each batch that lives is, and its epoch.
-    pub(super) batches: BTreeMap<u64, (Place, Batch)>,
-    pub(super) filling: Vec<Place>,
-    pub(super) consumers: BTreeMap<ConsumerId, Held>,
+    /// Each batch that is in memory, and its slot.
+    pub(super) batches: BTreeMap<u64, (SlotId, Batch)>,
+    pub(super) filling: Vec<SlotId>,
+    pub(super) consumers: BTreeMap<ConsumerId, ModelConsumer>,
     pub(super) acked: BTreeSet<u64>,
-    /// Batches of each epoch that were pushed and not left out.
+    /// Batches and records of each epoch, without those that were skipped.
     pub(super) counts: BTreeMap<u32, (u64, u64)>,
     pub(super) epoch: u32,
     pub(super) writing: u32,
-    pub(super) leaving: Option<u32>,
+    /// The epoch whose rest the whole channel skips.
+    pub(super) skipped: Option<u32>,
     pub(super) next_grant: u64,
-    pub(super) telling: Option<(End, BTreeSet<ConsumerId>)>,
+    /// An end, and the consumers to which it must still be sent.
+    pub(super) sending: Option<(End, BTreeSet<ConsumerId>)>,
     pub(super) finished: Option<End>,
-    /// Epochs of which something was left out.
-    pub(super) cut: BTreeSet<u32>,
+    /// Epochs that end early.
+    pub(super) early: BTreeSet<u32>,
 }
 
 impl Model {
-    pub(super) fn new(mode: Mode, minimum: u32) -> Model {
+    pub(super) fn new(mode: Mode, min_consumers: u32) -> Model {
         Model {
             mode,
-            minimum: minimum as usize,
+            min_consumers: min_consumers as usize,
             started: false,
             queue: VecDeque::new(),
             batches: BTreeMap::new(),
@@ -72,22 +77,23 @@ impl Model {
             counts: BTreeMap::new(),
             epoch: 0,
             writing: 0,
-            leaving: None,
+            skipped: None,
             next_grant: 0,
-            telling: None,
+            sending: None,
             finished: None,
-            cut: BTreeSet::new(),
+            early: BTreeSet::new(),
         }
     }
 
     fn holders(&self, batch: u64) -> usize {
-        let has = |held: &&Held| {
-            held.due.contains(&batch) || held.grants.iter().any(|grant| grant.1 == batch)
+        let has = |consumer: &&ModelConsumer| {
+            consumer.assigned.contains(&batch)
+                || consumer.grants.iter().any(|grant| grant.1 == batch)
         };
         self.consumers.values().filter(has).count()
     }
 
-    /// A batch that lost its last holder unACKed waits again, in its order.
+    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers.
     pub(super) fn requeue(&mut self, batch: u64) {
         if self.holders(batch) == 0 && !self.acked.contains(&batch) {
             let before = |item: &&Item| matches!(item, Item::Batch(number) if *number < batch);
@@ -98,123 +104,137 @@ impl Model {
 
     pub(super) fn effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Grant { to, grant, place, batch } => self.granted(to, grant, place, batch),
-            Effect::End { to, end } => self.told(to, end),
-            Effect::Freed(place) => self.freed(place),
+            Effect::Grant { to, grant, slot, batch } => self.granted(to, grant, slot, batch),
+            Effect::End { to, end } => self.end_sent(to, end),
+            Effect::Freed(slot) => self.freed(slot),
         }
     }
 
-    fn granted(&mut self, to: ConsumerId, grant: u64, place: Place, batch: Batch) {
+    fn granted(&mut self, to: ConsumerId, grant: u64, slot: SlotId, batch: Batch) {
         assert!(self.started, "before enough consumers were there");
         assert_eq!(self.finished, None, "a grant after the end");
-        assert_eq!(self.batches.get(&batch.number), Some(&(place, batch)), "another batch there");
+        assert_eq!(self.batches.get(&batch.number), Some(&(slot, batch)), "another batch there");
         assert_eq!(grant, self.next_grant);
         self.next_grant += 1;
         let number = batch.number;
-        let assigned = self.consumers[&to].due.contains(&number);
+        let assigned = self.consumers[&to].assigned.contains(&number);
         if !assigned {
             assert_eq!(self.queue.pop_front(), Some(Item::Batch(number)), "out of order");
             assert_eq!(self.holders(number), 0, "granted twice at once");
             assert!(!self.acked.contains(&number), "granted after it was ACKed");
             self.epoch = batch.epoch;
-            for (id, held) in &mut self.consumers {
-                let wants = held.left != Some(batch.epoch) || self.leaving == Some(batch.epoch);
+            for (id, consumer) in &mut self.consumers {
+                let wants =
+                    consumer.skipped != Some(batch.epoch) || self.skipped == Some(batch.epoch);
                 if (self.mode == Mode::Share && *id == to)
                     || (self.mode == Mode::Broadcast && wants)
                 {
-                    held.due.push_back(number);
+                    consumer.assigned.push_back(number);
                 }
             }
         }
-        let held = self.consumers.get_mut(&to).expect("a consumer that is connected");
-        assert!(held.takes(), "beyond its credits or into a full socket");
-        assert_eq!(held.due.pop_front(), Some(number), "out of order");
-        held.grants.push((grant, number, false));
+        let consumer = self.consumers.get_mut(&to).expect("a consumer that is connected");
+        assert!(consumer.can_take(), "beyond its credits or into a full socket");
+        assert_eq!(consumer.assigned.pop_front(), Some(number), "out of order");
+        consumer.grants.push((grant, number, false));
     }
 
-    fn told(&mut self, to: ConsumerId, end: End) {
-        if self.telling.is_none() && self.finished.is_none() {
+    fn end_sent(&mut self, to: ConsumerId, end: End) {
+        if self.sending.is_none() && self.finished.is_none() {
             let item = match end {
                 End::Epoch(end) => Item::EpochEnd(end.epoch),
                 End::Stream | End::Error => Item::Finish(end),
             };
             assert_eq!(self.queue.pop_front(), Some(item), "out of order");
-            assert!(self.consumers.values().all(|held| held.done() && !held.blocked));
+            assert!(
+                self.consumers.values().all(|consumer| consumer.all_acked() && !consumer.blocked)
+            );
             if let End::Epoch(end) = end {
                 assert!(self.started);
                 let count = self.counts.get(&end.epoch).copied().unwrap_or_default();
                 assert_eq!((end.batches, end.records), count);
-                assert_eq!(end.early, self.cut.contains(&end.epoch));
+                assert_eq!(end.early, self.early.contains(&end.epoch));
                 self.epoch = end.epoch + 1;
             } else {
                 self.finished = Some(end);
                 self.queue.clear();
             }
-            self.telling = Some((end, self.consumers.keys().copied().collect()));
+            self.sending = Some((end, self.consumers.keys().copied().collect()));
         }
-        match &mut self.telling {
-            Some((telling, left)) => {
-                assert_eq!((*telling, left.remove(&to)), (end, true), "told twice");
+        match &mut self.sending {
+            Some((sending, left)) => {
+                assert_eq!((*sending, left.remove(&to)), (end, true), "sent twice");
                 if left.is_empty() {
-                    self.telling = None;
+                    self.sending = None;
                 }
             }
-            None => assert_eq!(self.finished, Some(end), "told out of turn"),
+            None => assert_eq!(self.finished, Some(end), "sent out of turn"),
         }
     }
 
-    fn freed(&mut self, place: Place) {
-        if let Some(at) = self.filling.iter().position(|filling| *filling == place) {
+    fn freed(&mut self, slot: SlotId) {
+        if let Some(at) = self.filling.iter().position(|filling| *filling == slot) {
             self.filling.remove(at);
             return;
         }
         let (&number, &(_, batch)) =
-            self.batches.iter().find(|(_, (at, _))| *at == place).expect("in use");
+            self.batches.iter().find(|(_, (at, _))| *at == slot).expect("in use");
         assert_eq!(self.holders(number), 0, "freed while a consumer holds it");
         if !self.acked.contains(&number) && self.finished.is_none() {
-            let leaves = |held: &Held| held.left == Some(batch.epoch);
+            let skips = |consumer: &ModelConsumer| consumer.skipped == Some(batch.epoch);
             assert!(
-                self.leaving == Some(batch.epoch) || self.consumers.values().any(leaves),
+                self.skipped == Some(batch.epoch) || self.consumers.values().any(skips),
                 "batch {number} is lost"
             );
             self.queue.retain(|item| *item != Item::Batch(number));
-            self.cut.insert(batch.epoch);
+            self.early.insert(batch.epoch);
             let count = self.counts.get_mut(&batch.epoch).expect("counted when it was pushed");
             *count = (count.0 - 1, count.1 - u64::from(batch.records));
         }
         self.batches.remove(&number);
     }
 
-    /// After each command, nothing is left undone that could be done.
-    pub(super) fn check_rest(&self, table: &Table) {
-        assert_eq!(self.telling, None, "an end was not told to all");
-        for (id, held) in &self.consumers {
-            assert!(held.due.is_empty() || !held.takes(), "{id} waits for what it could have");
+    /// After each command, nothing may remain that could be granted or sent.
+    pub(super) fn check_idle(&self, table: &Table) {
+        assert_eq!(self.sending, None, "an end was not sent to all");
+        for (id, consumer) in &self.consumers {
+            assert!(
+                consumer.assigned.is_empty() || !consumer.can_take(),
+                "{id} waits for what it could have"
+            );
         }
-        let idle = |held: &Held| held.due.is_empty() && held.takes();
-        let wants = |held: &Held, epoch| held.left != Some(epoch) || self.leaving == Some(epoch);
+        let idle = |consumer: &ModelConsumer| consumer.assigned.is_empty() && consumer.can_take();
+        let wants = |consumer: &ModelConsumer, epoch| {
+            consumer.skipped != Some(epoch) || self.skipped == Some(epoch)
+        };
         match self.queue.front() {
             Some(Item::Batch(number)) if self.started => {
                 let epoch = self.batches[number].1.epoch;
                 let share = self.mode == Mode::Share;
-                let could = |held: &Held| idle(held) && (share || wants(held, epoch));
+                let could =
+                    |consumer: &ModelConsumer| idle(consumer) && (share || wants(consumer, epoch));
                 assert!(!self.consumers.values().any(could), "batch {number} could be granted");
             }
             Some(item @ (Item::EpochEnd(_) | Item::Finish(_)))
                 if self.started || matches!(item, Item::Finish(_)) =>
             {
-                let open = self.consumers.values().all(|held| held.done() && !held.blocked);
-                assert!(self.consumers.is_empty() || !open, "{item:?} could be told");
+                let open = self
+                    .consumers
+                    .values()
+                    .all(|consumer| consumer.all_acked() && !consumer.blocked);
+                assert!(self.consumers.is_empty() || !open, "{item:?} could be sent");
             }
             _ => {}
         }
         let used = self.filling.len() + self.batches.len();
-        let [free, filling, ready, granted, extents] = table.census();
-        assert_eq!((free + filling + ready + granted), SLOTS, "a slot is lost");
-        let free_extents = EXTENTS - extents;
-        assert_eq!((free + free_extents) as usize, (SLOTS + EXTENTS) as usize - used);
-        assert_eq!(free as usize, table.free_slots.len());
-        assert_eq!(free_extents as usize, table.free_extents.len());
-        assert_eq!(table.asked(), self.leaving.filter(|epoch| *epoch >= self.writing));
+        let counts = table.slot_counts();
+        let slots = counts.free + counts.filling + counts.ready + counts.granted;
+        assert_eq!(slots, SLOTS, "a slot is lost");
+        let free_dedicated = DEDICATED - counts.dedicated;
+        assert_eq!((counts.free + free_dedicated) as usize, (SLOTS + DEDICATED) as usize - used);
+        assert_eq!(counts.free as usize, table.free_slots.len());
+        assert_eq!(free_dedicated as usize, table.free_dedicated.len());
+        let requested = self.skipped.filter(|epoch| *epoch >= self.writing);
+        assert_eq!(table.epoch_end_requested(), requested);
     }
 }

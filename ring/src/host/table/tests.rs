@@ -1,17 +1,17 @@
-//! Random commands to the table and to the model beside it, and then an orderly end: nothing is
-//! lost, granted twice, out of order, beyond credit, or left undone.
+//! Gives random commands to the table and to its model, and then ends the stream in good order: no
+//! batch is lost, granted twice, out of order, beyond credit, or granted later than it could be.
 
 use std::time::Instant;
 
 use proptest::prelude::*;
 
-use super::model::{EXTENTS, Held, Item, Model, SLOTS};
+use super::model::{DEDICATED, Item, Model, ModelConsumer, SLOTS};
 use super::*;
 
 #[derive(Clone, Debug)]
 enum Command {
     TakeSlot,
-    TakeExtent,
+    TakeDedicated,
     PutBack,
     Push(u32),
     EndEpoch(bool),
@@ -21,7 +21,7 @@ enum Command {
     Ack(usize, usize),
     Release(usize, usize),
     Wrong(usize, bool),
-    Leave(usize, u32),
+    Skip(usize, u32),
     Block(usize, bool),
 }
 
@@ -29,7 +29,7 @@ fn command() -> impl Strategy<Value = Command> {
     use Command::*;
     prop_oneof![
         6 => Just(TakeSlot),
-        1 => Just(TakeExtent),
+        1 => Just(TakeDedicated),
         1 => Just(PutBack),
         8 => (0..100u32).prop_map(Push),
         1 => prop::bool::weighted(0.2).prop_map(EndEpoch),
@@ -39,7 +39,7 @@ fn command() -> impl Strategy<Value = Command> {
         8 => any::<(usize, usize)>().prop_map(|(consumer, grant)| Ack(consumer, grant)),
         10 => any::<(usize, usize)>().prop_map(|(consumer, grant)| Release(consumer, grant)),
         1 => any::<(usize, bool)>().prop_map(|(consumer, ack)| Wrong(consumer, ack)),
-        1 => (any::<usize>(), 0..2u32).prop_map(|(consumer, later)| Leave(consumer, later)),
+        1 => (any::<usize>(), 0..2u32).prop_map(|(consumer, later)| Skip(consumer, later)),
         2 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(consumer, full)| Block(consumer, full)),
     ]
 }
@@ -50,15 +50,15 @@ struct Run {
     now: Instant,
     next_batch: u64,
     next_consumer: ConsumerId,
-    /// The writer has ended the stream, told or not.
+    /// The writer has ended the stream.
     ended: bool,
 }
 
 impl Run {
-    fn new(mode: Mode, minimum: u32) -> Run {
+    fn new(mode: Mode, min_consumers: u32) -> Run {
         Run {
-            table: Table::new(mode, minimum, SLOTS, EXTENTS),
-            model: Model::new(mode, minimum),
+            table: Table::new(mode, min_consumers, SLOTS, DEDICATED),
+            model: Model::new(mode, min_consumers),
             now: Instant::now(),
             next_batch: 0,
             next_consumer: 7,
@@ -74,18 +74,18 @@ impl Run {
     fn step(&mut self, command: Command) {
         match command {
             Command::TakeSlot => {
-                let place = self.table.take_slot();
-                assert!(place.is_none_or(|place| place < SLOTS));
-                self.model.filling.extend(place);
+                let slot = self.table.take_slot();
+                assert!(slot.is_none_or(|slot| slot < SLOTS));
+                self.model.filling.extend(slot);
             }
-            Command::TakeExtent => {
-                let place = self.table.take_extent();
-                assert!(place.is_none_or(|place| place >= SLOTS));
-                self.model.filling.extend(place);
+            Command::TakeDedicated => {
+                let slot = self.table.take_dedicated();
+                assert!(slot.is_none_or(|slot| slot >= SLOTS));
+                self.model.filling.extend(slot);
             }
             Command::PutBack => {
-                if let Some(place) = self.model.filling.last() {
-                    self.table.put_back(*place);
+                if let Some(slot) = self.model.filling.last() {
+                    self.table.put_back(*slot);
                 }
             }
             Command::Push(records) => self.push(records),
@@ -96,7 +96,7 @@ impl Run {
             Command::Ack(at, grant) => self.answer(at, grant, false),
             Command::Release(at, grant) => self.answer(at, grant, true),
             Command::Wrong(at, ack) => self.wrong(at, ack),
-            Command::Leave(at, later) => self.leave(at, later),
+            Command::Skip(at, later) => self.skip(at, later),
             Command::Block(at, blocked) => {
                 if let Some(id) = self.pick(at) {
                     self.model.consumers.get_mut(&id).unwrap().blocked = blocked;
@@ -109,28 +109,28 @@ impl Run {
         for effect in effects {
             self.model.effect(effect);
         }
-        self.model.check_rest(&self.table);
+        self.model.check_idle(&self.table);
     }
 
     fn push(&mut self, records: u32) {
-        // After the end of all, the table only has to keep its slots together.
+        // The model does not follow what a writer with a bug pushes after the end.
         if self.ended {
             return;
         }
-        let Some(place) = self.model.filling.pop() else { return };
+        let Some(slot) = self.model.filling.pop() else { return };
         let epoch = self.model.writing;
         let batch = Batch { number: self.next_batch, epoch, records, bytes: 1 };
         self.next_batch += 1;
-        if self.model.leaving == Some(epoch) {
-            self.model.cut.insert(epoch);
-            self.model.filling.push(place);
+        if self.model.skipped == Some(epoch) {
+            self.model.early.insert(epoch);
+            self.model.filling.push(slot);
         } else {
-            self.model.batches.insert(batch.number, (place, batch));
+            self.model.batches.insert(batch.number, (slot, batch));
             self.model.queue.push_back(Item::Batch(batch.number));
             let count = self.model.counts.entry(epoch).or_default();
             *count = (count.0 + 1, count.1 + u64::from(records));
         }
-        self.table.push(place, batch, self.now);
+        self.table.push(slot, batch, self.now);
     }
 
     fn end_epoch(&mut self, early: bool) {
@@ -138,8 +138,8 @@ impl Run {
             return;
         }
         let epoch = self.model.writing;
-        if early || self.model.leaving == Some(epoch) {
-            self.model.cut.insert(epoch);
+        if early || self.model.skipped == Some(epoch) {
+            self.model.early.insert(epoch);
         }
         self.model.writing += 1;
         self.model.queue.push_back(Item::EpochEnd(epoch));
@@ -157,23 +157,23 @@ impl Run {
     fn connect(&mut self, credits: u32) {
         let id = self.next_consumer;
         self.next_consumer += 1;
-        self.model.consumers.insert(id, Held { credits, ..Held::default() });
-        self.model.started |= self.model.consumers.len() >= self.model.minimum;
+        self.model.consumers.insert(id, ModelConsumer { credits, ..ModelConsumer::default() });
+        self.model.started |= self.model.consumers.len() >= self.model.min_consumers;
         self.table.connect(id, credits, self.now);
         if let Some(end) = self.model.finished {
             let mut effects = Vec::new();
             self.table.swap_effects(&mut effects);
-            assert_eq!(effects, [Effect::End { to: id, end }], "a late consumer is told at once");
+            assert_eq!(effects, [Effect::End { to: id, end }], "the end is sent at once");
         }
     }
 
     fn disconnect(&mut self, at: usize) {
         let Some(id) = self.pick(at) else { return };
-        let held = self.model.consumers.remove(&id).unwrap();
-        for batch in held.grants.iter().map(|grant| grant.1).chain(held.due) {
+        let gone = self.model.consumers.remove(&id).unwrap();
+        for batch in gone.grants.iter().map(|grant| grant.1).chain(gone.assigned) {
             self.model.requeue(batch);
         }
-        self.all_left();
+        self.skip_if_all_skip();
         self.table.disconnect(id, self.now);
     }
 
@@ -195,7 +195,7 @@ impl Run {
         }
     }
 
-    /// A grant that is another's, or was RELEASEd, or never was.
+    /// Names every grant number that this consumer does not hold: each is refused.
     fn wrong(&mut self, at: usize, ack: bool) {
         let Some(id) = self.pick(at) else { return };
         let own: Vec<u64> = self.model.consumers[&id].grants.iter().map(|grant| grant.0).collect();
@@ -209,45 +209,45 @@ impl Run {
         }
     }
 
-    fn leave(&mut self, at: usize, later: u32) {
+    fn skip(&mut self, at: usize, later: u32) {
         let Some(id) = self.pick(at) else { return };
         let epoch = self.model.epoch + later;
         if later == 0 && self.model.finished.is_none() {
             if self.model.mode == Mode::Share {
-                self.model.leaving = Some(epoch);
+                self.model.skipped = Some(epoch);
             } else {
-                let held = self.model.consumers.get_mut(&id).unwrap();
-                held.left = Some(epoch);
-                held.due.clear();
-                self.all_left();
+                let consumer = self.model.consumers.get_mut(&id).unwrap();
+                consumer.skipped = Some(epoch);
+                consumer.assigned.clear();
+                self.skip_if_all_skip();
             }
         }
-        self.table.leave_epoch(id, epoch, self.now);
-        if self.model.leaving == Some(epoch) && later == 0 && self.model.mode == Mode::Share {
+        self.table.skip_epoch(id, epoch, self.now);
+        if self.model.skipped == Some(epoch) && later == 0 && self.model.mode == Mode::Share {
             assert!(!self.table.queue.iter().any(
                 |entry| matches!(entry, Entry::Batch { epoch: other, .. } if *other == epoch)
             ));
         }
     }
 
-    fn all_left(&mut self) {
+    fn skip_if_all_skip(&mut self) {
         let epoch = self.model.epoch;
-        let left = |held: &Held| held.left == Some(epoch);
-        if !self.model.consumers.is_empty() && self.model.consumers.values().all(left) {
-            self.model.leaving = Some(epoch);
+        let skips = |consumer: &ModelConsumer| consumer.skipped == Some(epoch);
+        if !self.model.consumers.is_empty() && self.model.consumers.values().all(skips) {
+            self.model.skipped = Some(epoch);
         }
     }
 
-    /// Enough good consumers come, and all that was pushed reaches them.
+    /// Connects enough consumers, ends the stream and releases everything: every batch is delivered.
     fn drain(&mut self) {
-        while self.model.consumers.len() < self.model.minimum.max(1) {
+        while self.model.consumers.len() < self.model.min_consumers.max(1) {
             self.step(Command::Connect(2));
         }
         for at in 0..self.model.consumers.len() {
             self.step(Command::Block(at, false));
         }
         self.step(Command::Finish(false));
-        while self.model.consumers.values().any(|held| !held.grants.is_empty()) {
+        while self.model.consumers.values().any(|consumer| !consumer.grants.is_empty()) {
             for at in 0..self.model.consumers.len() {
                 self.step(Command::Release(at, 0));
             }
@@ -258,7 +258,8 @@ impl Run {
         assert!(self.table.drained());
         assert!(self.model.batches.is_empty(), "a batch is left: {:?}", self.model);
         assert!(self.model.finished.is_some());
-        assert_eq!(self.table.census(), [SLOTS, 0, 0, 0, 0]);
+        let all_free = SlotCounts { free: SLOTS, ..SlotCounts::default() };
+        assert_eq!(self.table.slot_counts(), all_free);
         let delivered: u64 = self.model.counts.values().map(|count| count.0).sum();
         assert_eq!(self.model.acked.len() as u64, delivered);
     }
@@ -268,13 +269,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_table_does_what_the_model_says(
+    fn random_commands_have_the_effects_that_the_model_allows(
         broadcast: bool,
-        minimum in 1..3u32,
+        min_consumers in 1..3u32,
         commands in prop::collection::vec(command(), 0..120),
     ) {
         let mode = if broadcast { Mode::Broadcast } else { Mode::Share };
-        let mut run = Run::new(mode, minimum);
+        let mut run = Run::new(mode, min_consumers);
         for command in commands {
             run.step(command);
         }
@@ -282,9 +283,9 @@ proptest! {
     }
 }
 
-/// The two cases below are too rare for random commands.
-fn broadcast(minimum: u32) -> Run {
-    Run::new(Mode::Broadcast, minimum)
+/// For the two cases below: random commands hit them too rarely.
+fn broadcast(min_consumers: u32) -> Run {
+    Run::new(Mode::Broadcast, min_consumers)
 }
 
 fn all(run: &mut Run, commands: &[Command]) {
@@ -292,22 +293,22 @@ fn all(run: &mut Run, commands: &[Command]) {
 }
 
 #[test]
-fn a_batch_that_only_those_who_left_could_take_is_still_delivered() {
+fn a_requeued_batch_is_granted_to_a_consumer_that_skips_its_epoch() {
     use Command::*;
     let mut run = broadcast(1);
-    all(&mut run, &[Connect(1), TakeSlot, Push(1), Connect(1), Leave(0, 0), Leave(1, 0)]);
+    all(&mut run, &[Connect(1), TakeSlot, Push(1), Connect(1), Skip(0, 0), Skip(1, 0)]);
     all(&mut run, &[Disconnect(0)]);
-    let left: Vec<_> = run.model.consumers.values().map(|held| held.grants.len()).collect();
+    let left: Vec<_> = run.model.consumers.values().map(|consumer| consumer.grants.len()).collect();
     assert_eq!(left, [1]);
     run.drain();
 }
 
 #[test]
-fn a_batch_that_its_last_taker_leaves_out_does_not_count() {
+fn a_batch_that_its_last_consumer_skips_is_subtracted_from_the_epoch() {
     use Command::*;
     let mut run = broadcast(2);
     all(&mut run, &[Connect(1), Connect(2), TakeSlot, Push(3), TakeSlot, Push(4)]);
-    all(&mut run, &[Disconnect(1), Leave(0, 0), EndEpoch(false)]);
+    all(&mut run, &[Disconnect(1), Skip(0, 0), EndEpoch(false)]);
     assert_eq!(run.model.counts[&0], (1, 3));
     run.drain();
 }

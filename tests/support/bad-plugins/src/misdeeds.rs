@@ -12,7 +12,7 @@ use crate::mix;
 use crate::plugin::{every_byte, field, span, typed};
 
 /// Bit of a span that says: in the payload.
-const MADE: u64 = 1 << 63;
+const IN_PAYLOAD: u64 = 1 << 63;
 
 /// Misdeeds before the first chunk; those with schemas, and those that keep the stream from starting.
 pub fn at_open(misdeed: &str) -> Result<(), String> {
@@ -66,7 +66,11 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
                 host::emit(&[span(at, 4)], &[], &[at]);
             }
             if end && whole < size {
-                host::emit(&[MADE | span(0, 4), MADE | span(0, 4)], b"....", &[whole, whole]);
+                host::emit(
+                    &[IN_PAYLOAD | span(0, 4), IN_PAYLOAD | span(0, 4)],
+                    b"....",
+                    &[whole, whole],
+                );
                 return Some(Ok(all));
             }
             return Some(Ok(Progress { consumed: whole, need: 4 }));
@@ -76,7 +80,7 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         "span-outside" => host::emit(&[span(0, 1), span(size - 1, 2)], &[], &[0, 1]),
         "span-far-outside" => host::emit(&[span(0x7fff_ffff, 0xffff_ffff)], &[], &[0]),
         "span-overlap" => host::emit(&[span(0, 3), span(2, 2)], &[], &[0, 2]),
-        "payload-outside" => host::emit(&[MADE | span(1, 3)], b"abc", &[0]),
+        "payload-outside" => host::emit(&[IN_PAYLOAD | span(1, 3)], b"abc", &[0]),
         "stay" => return Some(Ok(Progress { consumed: 0, need: 0 })),
         "bad-need" => return Some(Ok(Progress { consumed: 0, need: 1 })),
         "endless-need" => return Some(Ok(Progress { consumed: 0, need: u32::MAX })),
@@ -86,14 +90,14 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
             return Some(Ok(Progress { consumed: size - 1, need: 0 }));
         }
         "emit-and-stay" => {
-            host::emit(&[MADE | span(0, 1)], b"x", &[0]);
+            host::emit(&[IN_PAYLOAD | span(0, 1)], b"x", &[0]);
             return Some(Ok(Progress { consumed: 0, need: 0 }));
         }
         "emit-forever" => loop {
-            host::emit(&[MADE | span(0, 60_000)], &[7; 60_000], &[0]);
+            host::emit(&[IN_PAYLOAD | span(0, 60_000)], &[7; 60_000], &[0]);
         },
         "emit-nothings" => loop {
-            host::emit(&[MADE; 1000], &[], &[0; 1000]);
+            host::emit(&[IN_PAYLOAD; 1000], &[], &[0; 1000]);
         },
         "emit-then-trap" => {
             host::emit(&[span(0, 1), span(1, 1), span(2, 1)], &[], &[0, 1, 2]);

@@ -9,7 +9,7 @@ use pipemill_plugin::bindings::pipemill::decoder::host;
 use crate::plugin::span;
 
 /// Bit of a span that says: in the payload.
-const MADE: u64 = 1 << 63;
+const IN_PAYLOAD: u64 = 1 << 63;
 /// Bytes before the payload.
 const HEADER: usize = 5;
 /// Records handed over at a time, so that a call of `decode` has several of `emit`.
@@ -49,7 +49,7 @@ pub fn records(chunk: &[u8]) -> Progress {
                     let made = block.payload.len() as u32;
                     let bytes = chunk[payload.clone()].repeat(usize::from(how >> 2 & 7));
                     block.payload.extend_from_slice(&bytes);
-                    MADE | span(made, bytes.len() as u32)
+                    IN_PAYLOAD | span(made, bytes.len() as u32)
                 }
             });
         }

@@ -1,5 +1,5 @@
-//! An endpoint that gives out credentials as the one of a container does
-//! (`AWS_CONTAINER_CREDENTIALS_FULL_URI`), for as long as a test likes, or fails to.
+//! An endpoint that gives out credentials like that of a container
+//! (`AWS_CONTAINER_CREDENTIALS_FULL_URI`). A test sets what it answers and how it fails.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,41 +11,42 @@ use s3s::dto::{Timestamp, TimestampFormat};
 
 use crate::http::{Reader, RequestHead};
 
-/// A client that does not go on is left.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A client that sends no complete request within this time is disconnected.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the endpoint answers. It can be changed while it runs.
+/// What the endpoint answers. A test can change it while the endpoint runs.
 #[derive(Debug, Clone)]
 pub struct Answers {
     /// `AccessKeyId`.
     pub access_key: String,
     /// `SecretAccessKey`.
     pub secret_key: String,
-    /// `Token`, where there is one.
+    /// `Token`. `None`: the answer has no such key.
     pub session_token: Option<String>,
-    /// From the answer to `Expiration`.
+    /// The time from the answer until `Expiration`.
     pub lifetime: Duration,
-    /// What `Authorization` must be; with anything else the answer is 401. None: anything is right.
+    /// The header `Authorization` that is required; any other is answered with 401. `None`: any
+    /// header is accepted.
     pub authorization: Option<String>,
-    /// How it fails, if it does.
+    /// How the endpoint fails. `None`: it does not.
     pub failure: Option<Failure>,
 }
 
 /// How the endpoint fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// With this status.
+    /// It answers with this status.
     Status(u16),
-    /// With 200 and half of a JSON.
+    /// It answers with 200 and a JSON document that is cut short.
     Malformed,
-    /// With 200 and JSON in which a key is missing.
+    /// It answers with 200 and JSON in which a key is missing.
     Incomplete,
-    /// With the end of the connection.
+    /// It closes the connection without an answer.
     Nothing,
 }
 
 impl Answers {
-    /// Keys without a session token, for an hour, to anyone.
+    /// These keys without a session token, valid for an hour, for any client.
     pub fn of(access_key: &str, secret_key: &str) -> Self {
         Self {
             access_key: access_key.to_owned(),
@@ -58,28 +59,28 @@ impl Answers {
     }
 }
 
-/// The endpoint, at work until it is dropped.
+/// A running endpoint. It ends when this is dropped.
 pub struct Credentials {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<EndpointState>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct State {
+struct EndpointState {
     answers: Answers,
-    asked: usize,
+    requests: usize,
     stopping: bool,
 }
 
 impl Credentials {
-    /// Starts one on a free port.
+    /// Starts an endpoint on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// If no port is to be had.
+    /// If it can't bind a port.
     pub fn start(answers: Answers) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Mutex::new(State { answers, asked: 0, stopping: false }));
+        let state = Arc::new(Mutex::new(EndpointState { answers, requests: 0, stopping: false }));
         let thread = std::thread::spawn({
             let state = Arc::clone(&state);
             move || {
@@ -87,7 +88,7 @@ impl Credentials {
                     if lock(&state).stopping {
                         return;
                     }
-                    // A client that breaks off is its own affair.
+                    // The test sees the error of its client; the endpoint need not.
                     let _ = client.and_then(|client| serve(client, &state));
                 }
             }
@@ -95,17 +96,17 @@ impl Credentials {
         Ok(Self { address, state, thread: Some(thread) })
     }
 
-    /// What `AWS_CONTAINER_CREDENTIALS_FULL_URI` must be.
+    /// The value for `AWS_CONTAINER_CREDENTIALS_FULL_URI`.
     pub fn uri(&self) -> String {
         format!("http://{}/credentials", self.address)
     }
 
-    /// How often it was asked.
+    /// The number of requests so far.
     pub fn asked(&self) -> usize {
-        lock(&self.state).asked
+        lock(&self.state).requests
     }
 
-    /// Changes what it answers from now on.
+    /// Changes the answers from now on.
     pub fn change(&self, change: impl FnOnce(&mut Answers)) {
         change(&mut lock(&self.state).answers);
     }
@@ -114,7 +115,7 @@ impl Credentials {
 impl Drop for Credentials {
     fn drop(&mut self) {
         lock(&self.state).stopping = true;
-        // Any connection lets it look whether it is to stop.
+        // The thread checks `stopping` after each connection, so this one wakes it.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -122,18 +123,18 @@ impl Drop for Credentials {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<EndpointState>) -> MutexGuard<'_, EndpointState> {
     state.lock().expect("nothing panics while it is locked")
 }
 
-/// One request; the connection ends with the answer.
-fn serve(client: TcpStream, state: &Mutex<State>) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
+/// Answers one request, and closes the connection.
+fn serve(client: TcpStream, state: &Mutex<EndpointState>) -> io::Result<()> {
+    client.set_read_timeout(Some(READ_TIMEOUT))?;
     let mut client = Reader::new(Arc::new(client), 16 << 10);
     let Some(request) = client.request()? else { return Ok(()) };
     let answers = {
         let mut state = lock(state);
-        state.asked += 1;
+        state.requests += 1;
         state.answers.clone()
     };
     let Some((status, body)) = answer(&answers, &request) else { return Ok(()) };

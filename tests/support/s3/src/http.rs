@@ -1,83 +1,84 @@
-//! As much of HTTP/1.1 as a proxy and a small client need: heads, and how long a body is. It does not
-//! know what a header means beyond that.
+//! The part of HTTP/1.1 that a proxy and a small client need: it parses heads and finds the length
+//! of bodies.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// More than any head of S3 has.
-const LONGEST_HEAD: usize = 64 << 10;
-const HEADERS: usize = 128;
+/// The largest head, in bytes. No head of S3 is that large.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// The largest number of headers in a head.
+const MAX_HEADERS: usize = 128;
 
-/// The head of a request.
+/// The head of a request: its first line and headers.
 #[derive(Debug, Clone)]
 pub struct RequestHead {
-    /// As it came, with the empty line at its end.
+    /// The unchanged bytes, including the empty line at the end.
     pub raw: Vec<u8>,
     /// `GET`, `HEAD` and so on.
     pub method: String,
-    /// Path and query, as they came.
+    /// Path and query, unchanged.
     pub target: String,
-    /// Names in lower case, and values.
+    /// Names, in lower case, and values.
     pub headers: Vec<(String, String)>,
 }
 
-/// The head of an answer.
+/// The head of an answer: its first line and headers.
 #[derive(Debug, Clone)]
 pub struct AnswerHead {
-    /// As it came, with the empty line at its end.
+    /// The unchanged bytes, including the empty line at the end.
     pub raw: Vec<u8>,
-    /// Three digits.
+    /// The HTTP status.
     pub status: u16,
-    /// Whether another request may follow on this connection.
+    /// Whether the server keeps the connection open for another request.
     pub stays: bool,
-    /// Names in lower case, and values.
+    /// Names, in lower case, and values.
     pub headers: Vec<(String, String)>,
 }
 
-/// Where a body ends.
+/// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// After so many bytes.
+    /// The body has this many bytes.
     Bytes(u64),
-    /// After its last chunk.
+    /// The body ends after its last chunk.
     Chunked,
-    /// Where the connection ends.
+    /// The body ends when the connection ends.
     Open,
 }
 
-/// A header's value, of the first of that name.
+/// The value of the first header with this name, which is given in lower case.
 pub fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
 impl RequestHead {
-    /// A header's value.
+    /// The value of a header, whose name is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// How long the request's body is.
+    /// The length of the request's body, in bytes.
     ///
     /// # Errors
-    /// If it is chunked or no number: the clients there are send neither.
+    /// If the body is chunked, or its length is not a number. The clients in use send neither.
     pub fn length(&self) -> io::Result<u64> {
         if self.header("transfer-encoding").is_some() {
-            return Err(bad("a request with a chunked body"));
+            return Err(invalid_data("a request with a chunked body"));
         }
         let length = self.header("content-length").map_or(Ok(0), str::parse);
-        length.map_err(|_| bad("a content-length that is no number"))
+        length.map_err(|_| invalid_data("a content-length that is no number"))
     }
 
-    /// Whether the client wants to send more requests on this connection.
+    /// Whether the client keeps the connection open for another request.
     pub fn stays(&self) -> bool {
         !self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     fn parse(raw: Vec<u8>) -> io::Result<Self> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
-        request.parse(&raw).map_err(bad)?;
+        request.parse(&raw).map_err(invalid_data)?;
         let method = request.method.unwrap_or_default().to_owned();
         let target = request.path.unwrap_or_default().to_owned();
         let headers = owned(request.headers);
@@ -86,15 +87,15 @@ impl RequestHead {
 }
 
 impl AnswerHead {
-    /// A header's value.
+    /// The value of a header, whose name is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// Where the body of this answer to a request of this method ends.
+    /// How the body of this answer ends, if the request had this method.
     ///
     /// # Errors
-    /// If its length is no number.
+    /// If its length is not a number.
     pub fn length(&self, method: &str) -> io::Result<Length> {
         if method == "HEAD" || matches!(self.status, 100..=199 | 204 | 304) {
             return Ok(Length::Bytes(0));
@@ -103,14 +104,17 @@ impl AnswerHead {
             return Ok(Length::Chunked);
         }
         self.header("content-length").map_or(Ok(Length::Open), |value| {
-            value.parse().map(Length::Bytes).map_err(|_| bad("a content-length that is no number"))
+            value
+                .parse()
+                .map(Length::Bytes)
+                .map_err(|_| invalid_data("a content-length that is no number"))
         })
     }
 
     fn parse(raw: Vec<u8>) -> io::Result<Self> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut answer = httparse::Response::new(&mut headers);
-        answer.parse(&raw).map_err(bad)?;
+        answer.parse(&raw).map_err(invalid_data)?;
         let status = answer.code.unwrap_or_default();
         let new = answer.version == Some(1);
         let headers = owned(answer.headers);
@@ -123,7 +127,7 @@ impl AnswerHead {
     }
 }
 
-/// One side of a connection, of which heads and bodies are read in turn.
+/// Reads heads and bodies, in turn, from one side of a connection.
 pub struct Reader {
     stream: Arc<TcpStream>,
     buffer: Vec<u8>,
@@ -132,43 +136,43 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads `stream`, `capacity` bytes at a time.
+    /// Reads from `stream`, at most `capacity` bytes at once.
     pub fn new(stream: Arc<TcpStream>, capacity: usize) -> Self {
         Self { stream, buffer: vec![0; capacity], start: 0, end: 0 }
     }
 
-    /// What is read from, to write to it.
+    /// The stream that this reads from, for writing.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// The next request. None where the other side has ended.
+    /// The next request. `None` if the other side has closed the connection.
     ///
     /// # Errors
-    /// What reading says, and what is no request.
+    /// If reading fails, or the bytes are not a request.
     pub fn request(&mut self) -> io::Result<Option<RequestHead>> {
         self.head()?.map(RequestHead::parse).transpose()
     }
 
-    /// The next answer. None where the other side has ended.
+    /// The next answer. `None` if the other side has closed the connection.
     ///
     /// # Errors
-    /// What reading says, and what is no answer.
+    /// If reading fails, or the bytes are not an answer.
     pub fn answer(&mut self) -> io::Result<Option<AnswerHead>> {
         self.head()?.map(AnswerHead::parse).transpose()
     }
 
-    /// How many bytes were read already that nobody has taken.
+    /// The number of bytes in the buffer: read from the stream, but not returned yet.
     pub fn buffered(&self) -> u64 {
         (self.end - self.start) as u64
     }
 
-    /// The next bytes, at most `most` and at most what one read gives. None at the end.
+    /// The next bytes: at most `most`, and at most those of one read. `None` at the end.
     ///
     /// # Errors
-    /// What reading says.
+    /// If reading fails.
     pub fn bytes(&mut self, most: u64) -> io::Result<Option<&[u8]>> {
-        // None are there without waiting for any.
+        // If no bytes are wanted, do not wait for any.
         if most > 0 && self.start == self.end && !self.fill()? {
             return Ok(None);
         }
@@ -178,17 +182,17 @@ impl Reader {
         Ok(Some(&self.buffer[from..self.start]))
     }
 
-    /// The next line, with its end.
+    /// The next line, with its line end.
     ///
     /// # Errors
-    /// What reading says, and an end within the line.
+    /// If reading fails, or the stream ends within the line.
     pub fn line(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {
             let byte = self.bytes(1)?.ok_or(io::ErrorKind::UnexpectedEof)?;
             line.extend_from_slice(byte);
-            if line.len() > LONGEST_HEAD {
-                return Err(bad("a line without an end"));
+            if line.len() > MAX_HEAD_BYTES {
+                return Err(invalid_data("a line without an end"));
             }
         }
         Ok(line)
@@ -197,7 +201,7 @@ impl Reader {
     fn head(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut raw: Vec<u8> = Vec::new();
         loop {
-            let Some(piece) = self.bytes(LONGEST_HEAD as u64)? else {
+            let Some(piece) = self.bytes(MAX_HEAD_BYTES as u64)? else {
                 return if raw.is_empty() {
                     Ok(None)
                 } else {
@@ -209,13 +213,13 @@ impl Reader {
             let from = before.saturating_sub(3);
             if let Some(at) = raw[from..].windows(4).position(|four| four == b"\r\n\r\n") {
                 let end = from + at + 4;
-                // What follows the head is for the next who reads.
+                // The bytes after the head stay in the buffer for the next read.
                 self.start -= raw.len() - end;
                 raw.truncate(end);
                 return Ok(Some(raw));
             }
-            if raw.len() > LONGEST_HEAD {
-                return Err(bad("a head without an end"));
+            if raw.len() > MAX_HEAD_BYTES {
+                return Err(invalid_data("a head without an end"));
             }
         }
     }
@@ -239,6 +243,6 @@ fn owned(headers: &[httparse::Header<'_>]) -> Vec<(String, String)> {
     headers.iter().map(text).collect()
 }
 
-fn bad(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+fn invalid_data(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

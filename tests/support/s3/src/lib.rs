@@ -1,5 +1,5 @@
-//! S3 servers for tests and benches, a proxy that makes them slow or lets them fail, and an endpoint
-//! that gives out credentials. It knows nothing of pipemill.
+//! S3 servers for tests and benches, a proxy that delays answers and injects faults, and an
+//! endpoint that gives out credentials. This crate does not depend on pipemill.
 
 pub mod client;
 pub mod credentials;

@@ -1,10 +1,10 @@
-//! Keys and the paths of their files: the same, but for parts of a key that no file can have as a name.
-//! Those that are empty, `.` or `..` get a `%` before them, and so do those that begin with `%`:
-//! `a//b` is the file `a/%/b`, and `data/` is `data/%`.
+//! The path of the file that stores a key. It equals the key, except for parts of the key that
+//! can't be names of files: parts that are empty, `.` or `..`, or begin with `%`, get a `%` before
+//! them. `a//b` is stored in the file `a/%/b`, and `data/` in `data/%`.
 
 use std::path::{Path, PathBuf};
 
-/// The file of a key, within its bucket.
+/// The path of a key's file, relative to the bucket's folder.
 pub fn file(key: &str) -> PathBuf {
     key.split('/').map(file_name).collect()
 }
@@ -14,12 +14,12 @@ fn file_name(part: &str) -> String {
     format!("{}{part}", if marked { "%" } else { "" })
 }
 
-/// The part of a key that a file's name stands for.
+/// The part of a key that is stored under a file name: the reverse of [`file`] for one part.
 pub fn part(file_name: &str) -> &str {
     file_name.strip_prefix('%').unwrap_or(file_name)
 }
 
-/// The folder in which all keys with this prefix are, within its bucket.
+/// The folder that holds all keys with this prefix, relative to the bucket's folder.
 pub fn folder(prefix: &str) -> PathBuf {
     prefix.rsplit_once('/').map_or_else(|| Path::new("").to_owned(), |(folder, _)| file(folder))
 }

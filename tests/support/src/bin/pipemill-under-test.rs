@@ -1,7 +1,7 @@
-//! The `pipemill` command as host/src/main.rs has it, so that cargo builds it with the tests.
+//! The `pipemill` command as host/pipemill/src/main.rs has it, so that cargo builds it with the tests.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pipemill::cli::main()
+    pipemill_app::cli::main(&pipemill_builtin::BUILTINS)
 }

@@ -1,5 +1,5 @@
-//! The fault proxy by hand and for benches. It runs until its standard input ends or it is killed, and
-//! then says what it did.
+//! The fault proxy as a program, for use by hand. It runs until its standard input ends, and then
+//! prints what it did.
 
 use std::error::Error;
 use std::io::Read;
@@ -11,26 +11,27 @@ use nix::sys::signal::Signal;
 use pipemill_s3_test::proxy::{Kind, Plan, Proxy};
 
 #[derive(Parser)]
-#[command(about = "Stands before an S3 server and makes it slow or lets it fail")]
+#[command(about = "A proxy for an S3 server that delays answers and injects faults")]
 struct Arguments {
     /// The server, such as http://127.0.0.1:80
     server: String,
-    /// Where to listen; port 0 is any that is free, and the first line of standard output names it
+    /// The address to listen on; port 0 takes a free port. The first line of standard output names
+    /// it
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: String,
     /// The same seed and the same requests give the same faults
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Of a fault, for each request; 0 to 1
+    /// The probability of a fault for each request, from 0 to 1
     #[arg(long, default_value_t = 0.0)]
     probability: f64,
-    /// What may happen; all by default. A name that is none lists those there are
+    /// The kinds of faults to choose from, by default all. An unknown name prints the list
     #[arg(long, value_delimiter = ',')]
     kinds: Vec<Kind>,
-    /// Milliseconds to the first byte of every answer
+    /// Milliseconds until the first byte of every answer
     #[arg(long, default_value_t = 0)]
     latency: u64,
-    /// Bytes a second on each connection
+    /// Bytes per second on each connection
     #[arg(long)]
     throttle: Option<u64>,
     /// Milliseconds that stalls and slow starts last

@@ -1,5 +1,5 @@
-//! The body of an answer on its way to the client: as fast as can be, or at the pace that the plan sets,
-//! and broken where a fault breaks it.
+//! Passes the body of an answer on to the client: as fast as possible or at the plan's rate, with
+//! the fault that was selected for it.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -12,56 +12,63 @@ use nix::unistd::pipe;
 use crate::client::chunk_size;
 use crate::http::{Length, Reader};
 use crate::proxy::Kind;
-use crate::proxy::connection::{Connection, Then};
-use crate::proxy::judge::Verdict;
+use crate::proxy::connection::{Connection, NextAction};
+use crate::proxy::selector::SelectedFault;
 
-/// The largest piece in which a body is passed on.
-const PIECE: u64 = 256 << 10;
-const PIPE: i32 = 1 << 20;
-/// Where, at most, a body is broken whose length is not known beforehand.
-const UNKNOWN: f64 = 4096.0;
+/// The largest piece of a body that is passed on at once, in bytes.
+const MAX_PIECE_BYTES: u64 = 256 << 10;
+/// The capacity of the pipe for `splice`, in bytes.
+const PIPE_BYTES: i32 = 1 << 20;
+/// The largest offset of a random fault in a body whose length is not known beforehand, in bytes.
+const MAX_OFFSET_WITHOUT_LENGTH: f64 = 4096.0;
 
-/// A body to be passed on.
+/// A body to pass on.
 pub(super) struct Body<'a> {
     pub connection: &'a mut Connection,
     pub server: &'a mut Reader,
+    /// The request's index in the log.
     pub id: usize,
-    /// A fault within the body that is still to come.
-    pub verdict: Option<Verdict>,
-    /// Where it comes.
-    pub place: Option<u64>,
-    /// Bytes passed on.
+    /// A fault within the body that has not happened yet.
+    pub selected: Option<SelectedFault>,
+    /// The offset in the body at which the fault happens, in bytes.
+    pub fault_at: Option<u64>,
+    /// The bytes of the body that were passed on.
     pub sent: &'a mut u64,
 }
 
 impl Body<'_> {
     /// Passes on the head and the body.
-    pub fn pass(mut self, head: &[u8], length: Length) -> io::Result<Then> {
-        if let Some(verdict) = &self.verdict {
-            let most = if let Length::Bytes(most) = length { most as f64 } else { UNKNOWN };
-            self.place = Some(verdict.fault.at.unwrap_or((verdict.place * most) as u64));
+    pub fn pass(mut self, head: &[u8], length: Length) -> io::Result<NextAction> {
+        if let Some(selected) = &self.selected {
+            let end = match length {
+                Length::Bytes(count) => count as f64,
+                Length::Chunked | Length::Open => MAX_OFFSET_WITHOUT_LENGTH,
+            };
+            self.fault_at = Some(selected.fault.at.unwrap_or((selected.place * end) as u64));
         }
-        if self.small(head, length)? {
-            return Ok(Then::Stays);
+        if self.pass_at_once(head, length)? {
+            return Ok(NextAction::Keep);
         }
         self.connection.client().write_all(head)?;
         match length {
             Length::Bytes(count) => {
-                let then = self.run(count)?;
-                self.whole(then, count)
+                let next = self.pass_bytes(count)?;
+                self.close_if_short(next, count)
             }
-            Length::Chunked => self.chunks(),
+            Length::Chunked => self.pass_chunks(),
             Length::Open => {
-                let then = self.run(u64::MAX)?;
-                Ok(if then == Then::Stays { Then::Ends } else { then })
+                let next = self.pass_bytes(u64::MAX)?;
+                Ok(if next == NextAction::Keep { NextAction::Close } else { next })
             }
         }
     }
 
-    /// Passes on a body that came with its head, in one piece. Says whether it was one.
-    fn small(&mut self, head: &[u8], length: Length) -> io::Result<bool> {
+    /// Passes on the head and the body in one write, if the whole body has arrived with the head.
+    /// Gives whether it did.
+    fn pass_at_once(&mut self, head: &[u8], length: Length) -> io::Result<bool> {
         let Length::Bytes(count) = length else { return Ok(false) };
-        if self.place.is_some() || self.connection.is_paced() || count != self.server.buffered() {
+        if self.fault_at.is_some() || self.connection.is_paced() || count != self.server.buffered()
+        {
             return Ok(false);
         }
         let mut whole = head.to_vec();
@@ -71,12 +78,13 @@ impl Body<'_> {
         Ok(true)
     }
 
-    /// A server that breaks off is passed on, too.
-    fn whole(&self, then: Then, count: u64) -> io::Result<Then> {
-        Ok(if then == Then::Stays && *self.sent < count { Then::Ends } else { then })
+    /// Closes the client's connection if the server has sent fewer than `count` bytes.
+    fn close_if_short(&self, next: NextAction, count: u64) -> io::Result<NextAction> {
+        let short = next == NextAction::Keep && *self.sent < count;
+        Ok(if short { NextAction::Close } else { next })
     }
 
-    fn chunks(&mut self) -> io::Result<Then> {
+    fn pass_chunks(&mut self) -> io::Result<NextAction> {
         loop {
             let line = self.server.line()?;
             self.connection.client().write_all(&line)?;
@@ -85,65 +93,65 @@ impl Body<'_> {
                 break;
             }
             let end = *self.sent + size;
-            let then = self.run(size)?;
-            let then = self.whole(then, end)?;
-            if then != Then::Stays {
-                return Ok(then);
+            let next = self.pass_bytes(size)?;
+            let next = self.close_if_short(next, end)?;
+            if next != NextAction::Keep {
+                return Ok(next);
             }
             let line = self.server.line()?;
             self.connection.client().write_all(&line)?;
         }
-        // Trailers, to the empty line.
+        // Trailers, up to the empty line.
         loop {
             let line = self.server.line()?;
             self.connection.client().write_all(&line)?;
             if line == b"\r\n" {
-                return Ok(Then::Stays);
+                return Ok(NextAction::Keep);
             }
         }
     }
 
-    /// Passes on so many bytes, with the fault if its place is among them.
-    fn run(&mut self, count: u64) -> io::Result<Then> {
+    /// Passes on `count` bytes, and injects the fault if its offset is among them.
+    fn pass_bytes(&mut self, count: u64) -> io::Result<NextAction> {
         let mut left = count;
-        if let Some(place) = self.place.filter(|place| place - *self.sent < count) {
-            let before = place - *self.sent;
+        if let Some(fault_at) = self.fault_at.filter(|at| at - *self.sent < count) {
+            let before = fault_at - *self.sent;
             self.copy(before)?;
-            if *self.sent < place {
-                return Ok(Then::Stays);
+            if *self.sent < fault_at {
+                return Ok(NextAction::Keep);
             }
             left -= before;
-            let then = self.fall()?;
-            if then != Then::Stays {
-                return Ok(then);
+            let next = self.inject_fault()?;
+            if next != NextAction::Keep {
+                return Ok(next);
             }
         }
         self.copy(left)?;
-        Ok(Then::Stays)
+        Ok(NextAction::Keep)
     }
 
-    /// Here it happens.
-    fn fall(&mut self) -> io::Result<Then> {
-        self.place = None;
-        let Some(verdict) = self.verdict.take() else { return Ok(Then::Stays) };
-        self.connection.shared().record.fault(self.id, verdict.fault.kind);
-        let stalls = matches!(verdict.fault.kind, Kind::Stall | Kind::StallAndEnd);
+    /// Injects the fault, and gives what happens to the connection.
+    fn inject_fault(&mut self) -> io::Result<NextAction> {
+        self.fault_at = None;
+        let Some(selected) = self.selected.take() else { return Ok(NextAction::Keep) };
+        self.connection.shared().log.fault(self.id, selected.fault.kind);
+        let stalls = matches!(selected.fault.kind, Kind::Stall | Kind::StallAndEnd);
         if stalls {
-            self.connection.pause_until(Instant::now() + verdict.hold)?;
+            self.connection.pause_until(Instant::now() + selected.hold)?;
         }
-        Ok(match verdict.fault.kind {
-            Kind::Stall => Then::Stays,
-            Kind::ResetWithin => Then::Resets,
-            _ => Then::Ends,
+        Ok(match selected.fault.kind {
+            Kind::Stall => NextAction::Keep,
+            Kind::ResetWithin => NextAction::Reset,
+            _ => NextAction::Close,
         })
     }
 
-    /// Passes on so many bytes, or fewer where the server ends.
+    /// Passes on `count` bytes, or fewer if the server ends.
     fn copy(&mut self, count: u64) -> io::Result<()> {
         let mut left = count;
         while left > 0 {
-            let (client, mut pace, pipe) = self.connection.means();
-            let most = pace.as_mut().map_or(PIECE, |pace| pace.next()).min(left);
+            let (client, mut pace, pipe) = self.connection.parts();
+            let most = pace.as_mut().map_or(MAX_PIECE_BYTES, |pace| pace.next()).min(left);
             let passed = match pipe {
                 Some(pipe) if self.server.buffered() == 0 => {
                     pipe.pass(self.server.stream(), client, most)?
@@ -168,24 +176,24 @@ impl Body<'_> {
     }
 }
 
-/// Holds a connection to a number of bytes a second.
+/// Limits a connection to a number of bytes per second.
 pub(super) struct Pace {
     rate: u64,
     next: Instant,
 }
 
 impl Pace {
-    /// How much time may be made up for after being late.
+    /// How much delay may be caught up by sending faster.
     const CREDIT: Duration = Duration::from_millis(20);
 
     pub fn new(rate: u64) -> Self {
         Self { rate: rate.max(1), next: Instant::now() }
     }
 
-    /// Waits until bytes may be sent, and says how many at most: a fiftieth of a second's.
+    /// Waits until bytes may be sent, and gives how many at most: those of a fiftieth of a second.
     fn next(&self) -> u64 {
         std::thread::sleep(self.next.saturating_duration_since(Instant::now()));
-        (self.rate / 50).clamp(1, PIECE)
+        (self.rate / 50).clamp(1, MAX_PIECE_BYTES)
     }
 
     fn sent(&mut self, bytes: u64) {
@@ -195,24 +203,24 @@ impl Pace {
     }
 }
 
-/// Moves bytes from socket to socket within the kernel.
+/// A pipe to move bytes from socket to socket within the kernel (`splice`).
 pub(super) struct Pipe {
     out: OwnedFd,
     into: OwnedFd,
 }
 
 impl Pipe {
-    /// None where no pipe is to be had: bytes are then copied.
+    /// `None` if there can be no pipe: then bytes are copied.
     pub fn new() -> Option<Self> {
         let (out, into) = pipe().ok()?;
-        // A smaller one will do.
-        let _ = fcntl(&into, FcntlArg::F_SETPIPE_SZ(PIPE));
+        // A smaller pipe is enough, too.
+        let _ = fcntl(&into, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
         Some(Self { out, into })
     }
 
-    /// Passes on at most so many bytes, none only at the end.
+    /// Passes on at most `most` bytes. Gives their number, which is 0 only at the end.
     fn pass(&mut self, from: &TcpStream, to: &TcpStream, most: u64) -> io::Result<u64> {
-        let most = usize::try_from(most.min(PIECE)).expect("a small number");
+        let most = usize::try_from(most.min(MAX_PIECE_BYTES)).expect("a small number");
         let moves = SpliceFFlags::SPLICE_F_MOVE;
         let got = splice(from, None, &self.into, None, most, moves)?;
         let mut left = got;

@@ -1,4 +1,5 @@
-//! One connection of a client: requests in, answers out, and what befalls them.
+//! One connection of a client: reads requests, passes them to the server, and passes the answers
+//! back with their faults.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -12,20 +13,25 @@ use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt::Linger};
 
 use crate::http::{AnswerHead, Reader, RequestHead};
 use crate::proxy::body::{Body, Pace, Pipe};
-use crate::proxy::judge::Verdict;
+use crate::proxy::selector::SelectedFault;
 use crate::proxy::{Kind, Request, Shared};
 
-const FROM_CLIENT: usize = 16 << 10;
-const FROM_SERVER: usize = 256 << 10;
-/// How often a pause looks whether it still has a purpose.
-const LOOK: Duration = Duration::from_millis(20);
+/// The size of the read buffer for the client, in bytes.
+const CLIENT_BUFFER: usize = 16 << 10;
+/// The size of the read buffer for the server, in bytes.
+const SERVER_BUFFER: usize = 256 << 10;
+/// How often a pause checks whether the proxy stops or the client has disconnected.
+const PAUSE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How a connection goes on after an answer.
+/// What happens to the client's connection after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
-    Stays,
-    Ends,
-    Resets,
+pub(super) enum NextAction {
+    /// It stays open for the next request.
+    Keep,
+    /// It is closed in good order (FIN).
+    Close,
+    /// It is reset (RST).
+    Reset,
 }
 
 pub(super) struct Connection {
@@ -38,13 +44,13 @@ pub(super) struct Connection {
 
 impl Connection {
     pub fn new(shared: Arc<Shared>, client: Arc<TcpStream>) -> Self {
-        let client = Reader::new(client, FROM_CLIENT);
-        let pace = shared.judge.plan().throttle.map(Pace::new);
+        let client = Reader::new(client, CLIENT_BUFFER);
+        let pace = shared.selector.plan().throttle.map(Pace::new);
         Self { shared, client, server: None, pace, pipe: Pipe::new() }
     }
 
     pub fn run(mut self) {
-        // A client or a server that breaks off ends the connection; there is nobody to tell.
+        // If the client or the server breaks off, the connection ends. Nobody needs the error.
         while let Ok(Some(head)) = self.client.request() {
             let request = Request {
                 method: head.method.clone(),
@@ -52,62 +58,62 @@ impl Connection {
                 range: head.header("range").map(str::to_owned),
                 if_match: head.header("if-match").map(str::to_owned),
             };
-            let id = self.shared.record.begin(request.clone());
-            let verdict = self.shared.judge.judge(&request);
+            let id = self.shared.log.begin(request.clone());
+            let selected = self.shared.selector.select(&request);
             let mut sent = 0;
-            let then = self.serve(id, &head, verdict, &mut sent).unwrap_or(Then::Ends);
-            self.shared.record.end(id, sent);
-            match then {
-                Then::Stays => {}
-                Then::Ends => return,
-                Then::Resets => return self.reset(),
+            let next = self.answer(id, &head, selected, &mut sent).unwrap_or(NextAction::Close);
+            self.shared.log.end(id, sent);
+            match next {
+                NextAction::Keep => {}
+                NextAction::Close => return,
+                NextAction::Reset => return self.reset(),
             }
         }
     }
 
-    fn serve(
+    fn answer(
         &mut self,
         id: usize,
         head: &RequestHead,
-        verdict: Option<Verdict>,
+        selected: Option<SelectedFault>,
         sent: &mut u64,
-    ) -> io::Result<Then> {
-        let mut begins = Instant::now() + self.shared.judge.plan().latency;
-        let asked = self.request_body(head)?;
-        if let Some(verdict) = &verdict {
-            if verdict.fault.is_error() {
+    ) -> io::Result<NextAction> {
+        let mut begins = Instant::now() + self.shared.selector.plan().latency;
+        let body = self.request_body(head)?;
+        if let Some(selected) = &selected {
+            if selected.fault.is_error() {
                 self.pause_until(begins)?;
-                return self.error(id, head, verdict);
+                return self.error(id, head, selected);
             }
-            if verdict.fault.kind == Kind::ResetBefore {
+            if selected.fault.kind == Kind::ResetBefore {
                 self.pause_until(begins)?;
-                self.shared.record.fault(id, verdict.fault.kind);
-                return Ok(Then::Resets);
+                self.shared.log.fault(id, selected.fault.kind);
+                return Ok(NextAction::Reset);
             }
-            if verdict.fault.kind == Kind::SlowStart {
-                self.shared.record.fault(id, verdict.fault.kind);
-                begins += verdict.hold;
+            if selected.fault.kind == Kind::SlowStart {
+                self.shared.log.fault(id, selected.fault.kind);
+                begins += selected.hold;
             }
         }
-        let answer = self.ask(head, &asked)?;
+        let answer = self.send_to_server(head, &body)?;
         self.pause_until(begins)?;
-        self.shared.record.status(id, answer.status);
+        self.shared.log.status(id, answer.status);
         let length = answer.length(&head.method)?;
         let mut server = self.server.take().expect("it has just answered");
-        let then = Body {
+        let next = Body {
             connection: self,
             server: &mut server,
             id,
-            verdict: verdict.filter(|verdict| verdict.fault.is_within()),
-            place: None,
+            selected: selected.filter(|selected| selected.fault.is_within()),
+            fault_at: None,
             sent,
         }
         .pass(&answer.raw, length)?;
-        if then != Then::Stays || !answer.stays || !head.stays() {
-            return Ok(if then == Then::Stays { Then::Ends } else { then });
+        if next != NextAction::Keep || !answer.stays || !head.stays() {
+            return Ok(if next == NextAction::Keep { NextAction::Close } else { next });
         }
         self.server = Some(server);
-        Ok(Then::Stays)
+        Ok(NextAction::Keep)
     }
 
     fn request_body(&mut self, head: &RequestHead) -> io::Result<Vec<u8>> {
@@ -124,14 +130,15 @@ impl Connection {
         Ok(body)
     }
 
-    /// Asks the server. One that has closed a connection that was idle is asked again on a new one.
-    fn ask(&mut self, head: &RequestHead, body: &[u8]) -> io::Result<AnswerHead> {
+    /// Sends the request to the server, and reads the head of the answer. If the server has closed
+    /// the idle connection, sends the request again on a new one.
+    fn send_to_server(&mut self, head: &RequestHead, body: &[u8]) -> io::Result<AnswerHead> {
         loop {
             let (mut server, fresh) = match self.server.take() {
                 Some(server) => (server, false),
-                None => (Reader::new(self.shared.connect()?, FROM_SERVER), true),
+                None => (Reader::new(self.shared.connect()?, SERVER_BUFFER), true),
             };
-            match ask(&mut server, head, body) {
+            match exchange(&mut server, head, body) {
                 Ok(answer) => {
                     self.server = Some(server);
                     return Ok(answer);
@@ -142,15 +149,20 @@ impl Connection {
         }
     }
 
-    /// What S3 answers where it fails.
-    fn error(&mut self, id: usize, head: &RequestHead, verdict: &Verdict) -> io::Result<Then> {
-        let (status, code) = &verdict.fault.error;
-        self.shared.record.fault(id, verdict.fault.kind);
-        self.shared.record.status(id, *status);
+    /// Answers with an error in the form of S3's errors.
+    fn error(
+        &mut self,
+        id: usize,
+        head: &RequestHead,
+        selected: &SelectedFault,
+    ) -> io::Result<NextAction> {
+        let (status, code) = &selected.fault.error;
+        self.shared.log.fault(id, selected.fault.kind);
+        self.shared.log.status(id, *status);
         let message = match code.as_str() {
             "SlowDown" => "Please reduce your request rate.",
             "InternalError" => "We encountered an internal error. Please try again.",
-            _ => "The fault proxy was told to answer this.",
+            _ => "The plan of the fault proxy has this answer.",
         };
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code>\
@@ -164,7 +176,7 @@ impl Connection {
             body.len()
         );
         self.client().write_all(answer.as_bytes())?;
-        Ok(if head.stays() { Then::Stays } else { Then::Ends })
+        Ok(if head.stays() { NextAction::Keep } else { NextAction::Close })
     }
 
     pub(super) fn client(&self) -> &TcpStream {
@@ -179,32 +191,33 @@ impl Connection {
         self.pace.is_some()
     }
 
-    pub(super) fn means(&mut self) -> (&TcpStream, Option<&mut Pace>, Option<&mut Pipe>) {
+    pub(super) fn parts(&mut self) -> (&TcpStream, Option<&mut Pace>, Option<&mut Pipe>) {
         (self.client.stream(), self.pace.as_mut(), self.pipe.as_mut())
     }
 
-    /// Waits, but no longer than the client does.
+    /// Waits until `until`. Fails if the client disconnects or the proxy stops.
     pub(super) fn pause_until(&self, until: Instant) -> io::Result<()> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
             }
-            if self.shared.stopping() || gone(self.client()) {
+            if self.shared.stopping() || is_disconnected(self.client()) {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.min(PAUSE_POLL_INTERVAL));
         }
     }
 
-    /// Lets the socket, of which this is the only owner, end by RST.
+    /// Closes the socket by RST. This is the socket's only owner.
     fn reset(self) {
         let at_once = linger { l_onoff: 1, l_linger: 0 };
         setsockopt(self.client(), Linger, &at_once).expect("every TCP socket can");
     }
 }
 
-fn ask(server: &mut Reader, head: &RequestHead, body: &[u8]) -> io::Result<AnswerHead> {
+/// Sends the request, and reads the head of the answer. Skips informational answers (1xx).
+fn exchange(server: &mut Reader, head: &RequestHead, body: &[u8]) -> io::Result<AnswerHead> {
     server.stream().write_all(&head.raw)?;
     server.stream().write_all(body)?;
     loop {
@@ -215,7 +228,8 @@ fn ask(server: &mut Reader, head: &RequestHead, body: &[u8]) -> io::Result<Answe
     }
 }
 
-fn gone(socket: &TcpStream) -> bool {
-    let look = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-    !matches!(recv(socket.as_raw_fd(), &mut [0], look), Ok(1) | Err(Errno::EAGAIN | Errno::EINTR))
+/// Whether the other side has closed the connection.
+fn is_disconnected(socket: &TcpStream) -> bool {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    !matches!(recv(socket.as_raw_fd(), &mut [0], flags), Ok(1) | Err(Errno::EAGAIN | Errno::EINTR))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what of it is to go wrong when.
+//! The kinds of faults, and the plan that says when they happen.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,28 +9,28 @@ use crate::proxy::Request;
 /// The kinds of faults, for plans and for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// 503 `SlowDown`, before the server is asked.
+    /// Answers 503 `SlowDown`, without asking the server.
     SlowDown,
-    /// 500 `InternalError`, before the server is asked.
+    /// Answers 500 `InternalError`, without asking the server.
     InternalError,
-    /// Any other error that a script names.
+    /// Answers another error, which a script gives. See [`Fault::error()`].
     Error,
-    /// The connection is reset before anything is answered.
+    /// Resets the connection before the answer.
     ResetBefore,
-    /// The connection is reset within the body.
+    /// Resets the connection within the body.
     ResetWithin,
-    /// The connection ends in good order within the body.
+    /// Closes the connection in good order within the body.
     Truncate,
-    /// Nothing comes for a while within the body; then it goes on.
+    /// Sends nothing for a while within the body, then goes on.
     Stall,
-    /// Nothing comes for a while within the body; then the connection ends in good order.
+    /// Sends nothing for a while within the body, then closes the connection in good order.
     StallAndEnd,
-    /// The answer begins late.
+    /// Begins the answer late.
     SlowStart,
 }
 
 impl Kind {
-    /// Those that a plan can choose from.
+    /// The kinds that a plan can choose from: all but [`Kind::Error`].
     pub const ALL: [Self; 8] = [
         Self::SlowDown,
         Self::InternalError,
@@ -74,17 +74,17 @@ impl FromStr for Kind {
     }
 }
 
-/// One fault. What is not set is as the plan says, or random.
+/// One fault. Values that are not set come from the plan, or are random.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What happens.
+    /// The kind of the fault.
     pub kind: Kind,
-    /// After how many bytes of the body, for what happens within a body. Beyond its end, or where there
-    /// is no body, nothing happens.
+    /// For a fault within a body: its offset in the body, in bytes. Beyond the end of the body, or
+    /// without a body, nothing happens.
     pub at: Option<u64>,
-    /// For how long, for stalls and slow starts.
+    /// For stalls and slow starts: their duration.
     pub hold: Option<Duration>,
-    /// Status and code, for [`Kind::Error`].
+    /// For [`Kind::Error`]: the HTTP status and S3's error code.
     pub error: (u16, String),
 }
 
@@ -99,30 +99,30 @@ impl From<Kind> for Fault {
 }
 
 impl Fault {
-    /// An answer with a status and one of S3's codes, such as 403 and `AccessDenied`. The server is not
-    /// asked.
+    /// An answer with a status and one of S3's error codes, such as 403 and `AccessDenied`. The
+    /// server gets no request.
     pub fn error(status: u16, code: &str) -> Self {
         Self { error: (status, code.to_owned()), ..Self::from(Kind::Error) }
     }
 
-    /// After so many bytes of the body.
+    /// The fault at this offset in the body, in bytes.
     #[must_use]
     pub fn at(self, byte: u64) -> Self {
         Self { at: Some(byte), ..self }
     }
 
-    /// For so long.
+    /// The fault with this duration.
     #[must_use]
     pub fn hold(self, time: Duration) -> Self {
         Self { hold: Some(time), ..self }
     }
 
-    /// Whether the server is not asked at all.
+    /// Whether the fault is an answer, so that the server gets no request.
     pub(crate) fn is_error(&self) -> bool {
         matches!(self.kind, Kind::SlowDown | Kind::InternalError | Kind::Error)
     }
 
-    /// Whether it happens within a body.
+    /// Whether the fault happens within a body.
     pub(crate) fn is_within(&self) -> bool {
         use Kind::{ResetWithin, Stall, StallAndEnd, Truncate};
         matches!(self.kind, ResetWithin | Truncate | Stall | StallAndEnd)
@@ -132,18 +132,18 @@ impl Fault {
 type Matches = Box<dyn Fn(&Request) -> bool + Send + Sync>;
 type Hook = Box<dyn Fn(&Request) -> Option<Fault> + Send + Sync>;
 
-/// A fault for some of the requests that match: the script of a test.
+/// A fault for some of the requests that match. A test's script consists of rules.
 pub struct Rule {
     pub(crate) matches: Matches,
-    /// Of those that match, the first to suffer, counted from 0.
+    /// The first of the matching requests that gets the fault, counted from 0.
     pub(crate) from: u64,
-    /// How many suffer.
+    /// How many matching requests get the fault.
     pub(crate) count: u64,
     pub(crate) fault: Fault,
 }
 
 impl Rule {
-    /// The `n`-th request (counted from 0) for which `matches` holds gets this fault.
+    /// The `n`-th request (counted from 0) for which `matches` is true gets this fault.
     pub fn nth(
         n: u64,
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
@@ -152,38 +152,39 @@ impl Rule {
         Self { matches: Box::new(matches), from: n, count: 1, fault: fault.into() }
     }
 
-    /// The same for requests whose path and query, as they were sent, contain `part`.
+    /// Like [`nth`](Self::nth), for requests whose unchanged path and query contain `part`.
     pub fn nth_of(n: u64, part: &str, fault: impl Into<Fault>) -> Self {
         let part = part.to_owned();
         Self::nth(n, move |request| request.target.contains(&part), fault)
     }
 
-    /// So many in a row instead of one.
+    /// The rule for `count` requests in a row instead of one.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         Self { count, ..self }
     }
 }
 
-/// What a proxy does to requests. The default does nothing.
+/// What a proxy does to requests. The default passes them on unchanged.
 pub struct Plan {
-    /// Chooses which requests get a fault, which, and where in the body. The choice depends on this, on
-    /// the request's method, target and range, and on how often the same was asked before; it does not
-    /// depend on the order in which different requests come.
+    /// Chooses which requests get a fault, which fault, and at which offset in the body. The choice
+    /// depends on the seed, on the request's method, target and range, and on how often the same
+    /// request came before. It does not depend on the order of different requests.
     pub seed: u64,
-    /// Of a fault, for each request; 0 to 1.
+    /// The probability of a fault for each request, from 0 to 1.
     pub probability: f64,
-    /// The kinds to choose from, each as likely as the others.
+    /// The kinds to choose from, all with the same probability.
     pub kinds: Vec<Kind>,
-    /// No answer begins earlier than this after its request came.
+    /// The shortest time from a request to the beginning of its answer.
     pub latency: Duration,
-    /// Bytes a second, of bodies, on each connection.
+    /// The maximal rate of bodies on each connection, in bytes per second.
     pub throttle: Option<u64>,
-    /// For how long a stall or a slow start holds.
+    /// The duration of a stall or a slow start.
     pub hold: Duration,
-    /// Before chance: the first rule that applies decides.
+    /// Rules that override random faults. The first rule that applies decides.
     pub script: Vec<Rule>,
-    /// Before the script. It may also act, such as replace the object, before the server is asked.
+    /// A function that overrides the script. It runs before the server gets the request, so it may
+    /// also act, for example replace the object.
     pub hook: Option<Hook>,
 }
 
@@ -203,17 +204,17 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Faults by chance.
+    /// A plan of random faults.
     pub fn random(seed: u64, probability: f64, kinds: &[Kind]) -> Self {
         Self { seed, probability, kinds: kinds.to_vec(), ..Self::default() }
     }
 
-    /// Faults by a script.
+    /// A plan of faults by a script.
     pub fn script(rules: impl IntoIterator<Item = Rule>) -> Self {
         Self { script: rules.into_iter().collect(), ..Self::default() }
     }
 
-    /// With this called for each request.
+    /// The plan with a function that is called for each request.
     #[must_use]
     pub fn hook(self, hook: impl Fn(&Request) -> Option<Fault> + Send + Sync + 'static) -> Self {
         Self { hook: Some(Box::new(hook)), ..self }

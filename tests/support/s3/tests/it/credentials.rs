@@ -1,20 +1,20 @@
-//! The endpoint for credentials.
+//! Tests of the endpoint for credentials.
 
 use std::time::Duration;
 
-use pipemill_s3_test::client::{Answer, request};
+use pipemill_s3_test::client::{DecodeOutcome, request};
 use pipemill_s3_test::credentials::{Answers, Credentials, Failure};
 
-fn ask(credentials: &Credentials, authorization: &str) -> std::io::Result<Answer> {
+fn send(credentials: &Credentials, authorization: &str) -> std::io::Result<DecodeOutcome> {
     let uri = credentials.uri();
     let endpoint = uri.strip_suffix("/credentials").unwrap();
     request(endpoint, "GET", "/credentials", &[("authorization", authorization)], b"")
 }
 
 #[test]
-fn it_gives_what_it_was_told_to() {
+fn answers_are_those_that_were_set() {
     let credentials = Credentials::start(Answers::of("KEY", "SECRET")).unwrap();
-    let text = ask(&credentials, "").unwrap().text();
+    let text = send(&credentials, "").unwrap().text();
     assert!(text.starts_with(r#"{"AccessKeyId":"KEY","SecretAccessKey":"SECRET","Expiration":"2"#));
     assert!(text.ends_with("Z\"}"), "{text}");
     credentials.change(|answers| {
@@ -22,17 +22,17 @@ fn it_gives_what_it_was_told_to() {
         answers.lifetime = Duration::ZERO;
         answers.authorization = Some("right".to_owned());
     });
-    assert_eq!(ask(&credentials, "wrong").unwrap().status, 401);
-    assert!(ask(&credentials, "right").unwrap().text().contains(r#""Token":"SESSION""#));
+    assert_eq!(send(&credentials, "wrong").unwrap().status, 401);
+    assert!(send(&credentials, "right").unwrap().text().contains(r#""Token":"SESSION""#));
     assert_eq!(credentials.asked(), 3);
 }
 
 #[test]
-fn it_fails_as_it_was_told_to() {
+fn failures_are_those_that_were_set() {
     let credentials = Credentials::start(Answers::of("KEY", "SECRET")).unwrap();
     let fail = |failure| {
         credentials.change(|answers| answers.failure = failure);
-        ask(&credentials, "")
+        send(&credentials, "")
     };
     assert_eq!(fail(Some(Failure::Status(503))).unwrap().status, 503);
     assert_eq!(fail(Some(Failure::Malformed)).unwrap().text(), r#"{"AccessKeyId":"KEY""#);

@@ -12,15 +12,15 @@ use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use tempfile::TempDir;
 
-/// A server with an object `/bucket/object` of `SIZE` bytes, that needs no signatures.
-struct Place {
+/// A server that needs no signatures, with the object `/bucket/object` of `SIZE` bytes.
+struct Fixture {
     server: S3s,
     _folder: TempDir,
 }
 
 const SIZE: usize = 1 << 20;
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let server = S3s::start_open(folder.path());
@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// Bytes of which none is where it could be mistaken for another.
+/// The object's bytes. Each aligned word of 4 bytes is unique, so a wrong offset is noticed.
 fn object() -> Vec<u8> {
     (0..SIZE as u32 / 4)
         .flat_map(|number| (number.wrapping_mul(0x9e37_79b1)).to_le_bytes())

@@ -1,4 +1,4 @@
-//! A proxy without faults changes nothing.
+//! Tests that a proxy without faults changes nothing.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -10,13 +10,13 @@ use pipemill_s3_test::http::Reader;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::S3Server;
 
-use crate::{Place, SIZE, object};
+use crate::{Fixture, SIZE, object};
 
 #[test]
-fn everything_is_passed_on_as_it_came() {
-    let place = Place::new();
-    let proxy = place.proxy(Plan::default());
-    let mut direct = Client::connect(&place.server.endpoint()).unwrap();
+fn requests_and_answers_are_passed_on_unchanged() {
+    let fixture = Fixture::new();
+    let proxy = fixture.proxy(Plan::default());
+    let mut direct = Client::connect(&fixture.server.endpoint()).unwrap();
     let mut through = Client::connect(&proxy.endpoint()).unwrap();
     let requests = [
         ("GET", "/bucket/object", 0),
@@ -45,9 +45,9 @@ fn everything_is_passed_on_as_it_came() {
 }
 
 #[test]
-fn the_log_says_what_was_asked_and_answered() {
-    let place = Place::new();
-    let proxy = place.proxy(Plan::default());
+fn the_log_has_requests_and_answers() {
+    let fixture = Fixture::new();
+    let proxy = fixture.proxy(Plan::default());
     get(&proxy.endpoint(), "/bucket/object", Some("bytes=0-9")).unwrap();
     get(&proxy.endpoint(), "/bucket/none?x=y", None).unwrap();
     assert!(proxy.wait_idle(Duration::from_millis(1)));
@@ -60,11 +60,11 @@ fn the_log_says_what_was_asked_and_answered() {
 }
 
 #[test]
-fn many_clients_at_once_are_counted() {
-    let place = Place::new();
+fn concurrent_requests_are_counted() {
+    let fixture = Fixture::new();
     // None goes on before all are there.
     let all = Barrier::new(16);
-    let proxy = place.proxy(Plan::default().hook(move |_| {
+    let proxy = fixture.proxy(Plan::default().hook(move |_| {
         all.wait();
         None
     }));
@@ -82,17 +82,17 @@ fn many_clients_at_once_are_counted() {
 }
 
 #[test]
-fn a_server_that_is_gone_ends_the_connection() {
-    let place = Place::new();
-    let proxy = place.proxy(Plan::default());
+fn the_end_of_the_server_ends_the_connection() {
+    let fixture = Fixture::new();
+    let proxy = fixture.proxy(Plan::default());
     let mut client = Client::connect(&proxy.endpoint()).unwrap();
     assert_eq!(client.request("GET", "/bucket/object", &[], b"").unwrap().body, object());
-    drop(place);
+    drop(fixture);
     assert!(client.request("GET", "/bucket/object", &[], b"").is_err());
 }
 
 #[test]
-fn a_connection_that_the_server_closed_while_idle_is_made_anew() {
+fn a_connection_that_the_server_closed_while_idle_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
@@ -114,7 +114,7 @@ fn a_connection_that_the_server_closed_while_idle_is_made_anew() {
 }
 
 #[test]
-fn chunks_are_passed_on_with_what_follows_them() {
+fn chunked_bodies_are_passed_on() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {

@@ -1,18 +1,18 @@
-//! A seed says it all: the same requests get the same faults, in whatever order they come.
+//! Tests that faults depend only on the seed and the requests, not on the order of the requests.
 
 use std::time::Duration;
 
 use pipemill_s3_test::client::get;
 use pipemill_s3_test::proxy::{Kind, Plan};
 
-use crate::Place;
+use crate::Fixture;
 
-type Seen = Vec<(String, Option<Kind>, Option<u16>, u64)>;
+type Outcomes = Vec<(String, Option<Kind>, Option<u16>, u64)>;
 
-/// What 60 requests, each asked twice, get.
-fn seen(place: &Place, seed: u64, threads: usize) -> Seen {
+/// The outcomes of 60 requests, each sent twice.
+fn outcomes(fixture: &Fixture, seed: u64, threads: usize) -> Outcomes {
     let plan = Plan { hold: Duration::from_millis(1), ..Plan::random(seed, 0.5, &Kind::ALL) };
-    let proxy = place.proxy(plan);
+    let proxy = fixture.proxy(plan);
     let endpoint = proxy.endpoint();
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -22,7 +22,7 @@ fn seen(place: &Place, seed: u64, threads: usize) -> Seen {
                     let range = format!("bytes={}-{}", number * 1000, number * 1000 + 999);
                     for signature in ["one", "two"] {
                         let target = format!("/bucket/object?X-Amz-Date={signature}");
-                        // What comes of it is in the log.
+                        // The outcome is in the log.
                         let _ = get(endpoint, &target, Some(&range));
                     }
                 }
@@ -30,7 +30,7 @@ fn seen(place: &Place, seed: u64, threads: usize) -> Seen {
         }
     });
     assert!(proxy.wait_idle(Duration::from_millis(1)));
-    let mut seen: Seen = proxy
+    let mut outcomes: Outcomes = proxy
         .log()
         .into_iter()
         .map(|entry| {
@@ -38,17 +38,17 @@ fn seen(place: &Place, seed: u64, threads: usize) -> Seen {
             (what, entry.fault, entry.status, entry.body)
         })
         .collect();
-    seen.sort();
-    seen
+    outcomes.sort();
+    outcomes
 }
 
 #[test]
 fn the_same_seed_gives_the_same_faults_at_any_concurrency() {
-    let place = Place::new();
-    let first = seen(&place, 7, 1);
-    assert_eq!(first, seen(&place, 7, 1));
-    assert_eq!(first, seen(&place, 7, 8));
-    assert_ne!(first, seen(&place, 8, 1));
+    let fixture = Fixture::new();
+    let first = outcomes(&fixture, 7, 1);
+    assert_eq!(first, outcomes(&fixture, 7, 1));
+    assert_eq!(first, outcomes(&fixture, 7, 8));
+    assert_ne!(first, outcomes(&fixture, 8, 1));
     let faults = first.iter().filter(|(_, fault, ..)| fault.is_some()).count();
     assert!((30..90).contains(&faults), "{faults} of 120 at one in two");
     let all = |kind| first.iter().any(|(_, fault, ..)| *fault == Some(kind));

@@ -1,11 +1,12 @@
-//! The other servers, where they are there: what they have in common, also through the proxy.
+//! Tests of the other servers, directly and through the proxy. Servers that are not installed are
+//! left out.
 
-use pipemill_s3_test::client::{Answer, Client, get, request, target};
+use pipemill_s3_test::client::{Client, DecodeOutcome, get, request, target};
 use pipemill_s3_test::proxy::{Fault, Kind, Plan, Proxy, Rule};
 use pipemill_s3_test::servers::{Moto, Rclone, S3Server, S3s};
 
 #[test]
-fn rclone_starts_and_ends() {
+fn rclone_requires_signatures_and_sees_changes() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = Rclone::start(folder.path()) else { return };
     server.put("bucket", "folder/object", b"bytes");
@@ -33,42 +34,42 @@ fn rclone_starts_and_ends() {
     assert!(!listed.contains("<Key>later</Key>"), "{listed}");
 }
 
-/// moto lets anyone in who has a signature, whatever it is.
-fn ask(endpoint: &str, target: &str, etag: Option<&str>) -> Answer {
+/// Sends a GET to moto, with a signature: moto accepts any.
+fn get_signed(endpoint: &str, target: &str, etag: Option<&str>) -> DecodeOutcome {
     let headers = [("authorization", Moto::AUTHORIZATION), ("if-match", etag.unwrap_or_default())];
     let headers = &headers[..1 + usize::from(etag.is_some())];
     request(endpoint, "GET", target, headers, b"").unwrap()
 }
 
 #[test]
-fn moto_knows_conditions_and_any_key() {
+fn moto_supports_conditions_and_any_key() {
     let Some(server) = Moto::start() else { return };
     let proxy = Proxy::start(&server.endpoint(), Plan::default()).unwrap();
     for key in ["object", "a b+c", "ü", "a//b", "folder/"] {
         server.put("bucket", key, key.as_bytes());
-        let answer = ask(&proxy.endpoint(), &target("bucket", key), None);
+        let answer = get_signed(&proxy.endpoint(), &target("bucket", key), None);
         assert_eq!((answer.status, answer.text()), (200, key.to_owned()), "{}", server.log());
     }
-    let listed = ask(&proxy.endpoint(), "/bucket?list-type=2", None).text();
+    let listed = get_signed(&proxy.endpoint(), "/bucket?list-type=2", None).text();
     assert!(listed.contains("<KeyCount>5</KeyCount>"), "{listed}");
-    assert_eq!(ask(&proxy.endpoint(), "/bucket/object", Some("\"other\"")).status, 412);
+    assert_eq!(get_signed(&proxy.endpoint(), "/bucket/object", Some("\"other\"")).status, 412);
     server.delete("bucket", "object");
-    assert_eq!(ask(&proxy.endpoint(), "/bucket/object", None).status, 404);
+    assert_eq!(get_signed(&proxy.endpoint(), "/bucket/object", None).status, 404);
 }
 
 #[test]
-fn faults_befall_moto_too() {
+fn the_proxy_injects_faults_before_moto() {
     let Some(server) = Moto::start() else { return };
     server.put("bucket", "object", &[7; 9999]);
     let fault = Fault::from(Kind::Truncate).at(5000);
     let plan = Plan::script([Rule::nth_of(0, "object", fault)]);
     let proxy = Proxy::start(&server.endpoint(), plan).unwrap();
-    assert_eq!(ask(&proxy.endpoint(), "/bucket/object", None).body.len(), 5000);
-    assert_eq!(ask(&proxy.endpoint(), "/bucket/object", None).body.len(), 9999);
+    assert_eq!(get_signed(&proxy.endpoint(), "/bucket/object", None).body.len(), 5000);
+    assert_eq!(get_signed(&proxy.endpoint(), "/bucket/object", None).body.len(), 9999);
 }
 
 #[test]
-fn a_server_ends_with_its_owner_and_not_with_the_thread_that_made_it() {
+fn a_server_outlives_the_thread_that_started_it_and_ends_when_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let server = std::thread::spawn(move || S3s::start_open(&path)).join().unwrap();

@@ -1,12 +1,12 @@
-//! Our own server: what a reader of S3 relies on.
+//! Tests of this crate's own server: the behaviour that a reader of S3 relies on.
 
-use pipemill_s3_test::client::{Answer, Client, get, request, target};
+use pipemill_s3_test::client::{Client, DecodeOutcome, get, request, target};
 use pipemill_s3_test::servers::{S3Server, S3s};
 
-use crate::{Place, SIZE, object};
+use crate::{Fixture, SIZE, object};
 
-fn list(place: &Place, query: &str) -> Answer {
-    get(&place.server.endpoint(), &format!("/bucket?list-type=2{query}"), None).unwrap()
+fn list(fixture: &Fixture, query: &str) -> DecodeOutcome {
+    get(&fixture.server.endpoint(), &format!("/bucket?list-type=2{query}"), None).unwrap()
 }
 
 fn values<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
@@ -15,9 +15,9 @@ fn values<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn objects_and_ranges_are_what_was_put() {
-    let place = Place::new();
-    let endpoint = place.server.endpoint();
+fn objects_and_ranges_have_the_bytes_that_were_put() {
+    let fixture = Fixture::new();
+    let endpoint = fixture.server.endpoint();
     let whole = get(&endpoint, "/bucket/object", None).unwrap();
     assert_eq!((whole.status, whole.body), (200, object()));
     for (range, from, to) in [
@@ -35,54 +35,54 @@ fn objects_and_ranges_are_what_was_put() {
 
 #[test]
 fn a_range_may_end_but_not_begin_beyond_the_end() {
-    let place = Place::new();
-    let endpoint = place.server.endpoint();
+    let fixture = Fixture::new();
+    let endpoint = fixture.server.endpoint();
     let over = format!("bytes={}-{}", SIZE - 1, SIZE + 9);
     assert_eq!(get(&endpoint, "/bucket/object", Some(&over)).unwrap().body.len(), 1);
     let beyond = format!("bytes={SIZE}-");
     let answer = get(&endpoint, "/bucket/object", Some(&beyond)).unwrap();
     assert_eq!((answer.status, values(&answer.text(), "Code")), (416, vec!["InvalidRange"]));
-    place.server.put("bucket", "empty", b"");
+    fixture.server.put("bucket", "empty", b"");
     assert_eq!(get(&endpoint, "/bucket/empty", Some("bytes=0-9")).unwrap().status, 416);
     assert_eq!(get(&endpoint, "/bucket/empty", None).unwrap().status, 200);
 }
 
 #[test]
 fn the_etag_is_the_same_everywhere_until_the_object_is_replaced() {
-    let place = Place::new();
-    let endpoint = place.server.endpoint();
+    let fixture = Fixture::new();
+    let endpoint = fixture.server.endpoint();
     let first = request(&endpoint, "HEAD", "/bucket/object", &[], b"").unwrap();
     assert_eq!(first.header("content-length"), Some(SIZE.to_string().as_str()));
     let etag = first.header("etag").unwrap().to_owned();
     let part = get(&endpoint, "/bucket/object", Some("bytes=1-2")).unwrap();
     assert_eq!(part.header("etag"), Some(etag.as_str()));
-    assert_eq!(values(&list(&place, "").text(), "ETag")[0].replace("&quot;", "\""), etag);
+    assert_eq!(values(&list(&fixture, "").text(), "ETag")[0].replace("&quot;", "\""), etag);
     let when = |etag: &str| {
         request(&endpoint, "GET", "/bucket/object", &[("if-match", etag)], b"").unwrap().status
     };
     assert_eq!(when(&etag), 200);
-    place.server.put("bucket", "object", b"other");
+    fixture.server.put("bucket", "object", b"other");
     assert_eq!(when(&etag), 412);
-    place.server.delete("bucket", "object");
+    fixture.server.delete("bucket", "object");
     assert_eq!(when(&etag), 404);
 }
 
 #[test]
 fn any_key_is_found_and_listed_in_the_order_of_bytes() {
-    let place = Place::new();
-    place.server.delete("bucket", "object");
+    let fixture = Fixture::new();
+    fixture.server.delete("bucket", "object");
     let mut keys =
         ["a b", "a+b", "a%2Fb", "é/ü", "a//b", "folder/", "%", "a/../b", "z/&<>\"'", "日本", "a-"];
     for key in keys {
-        place.server.put("bucket", key, key.as_bytes());
-        let answer = get(&place.server.endpoint(), &target("bucket", key), None).unwrap();
+        fixture.server.put("bucket", key, key.as_bytes());
+        let answer = get(&fixture.server.endpoint(), &target("bucket", key), None).unwrap();
         assert_eq!((answer.status, answer.text()), (200, key.to_owned()), "{key}");
     }
     keys.sort_unstable();
-    let listed = list(&place, "").text();
+    let listed = list(&fixture, "").text();
     let listed: Vec<_> = values(&listed, "Key").into_iter().map(plain).collect();
     assert_eq!(listed, keys);
-    let encoded = list(&place, "&encoding-type=url&prefix=a").text();
+    let encoded = list(&fixture, "&encoding-type=url&prefix=a").text();
     assert!(values(&encoded, "Key").contains(&"a%2Bb"), "{encoded}");
 }
 
@@ -93,17 +93,17 @@ fn plain(text: &str) -> String {
 
 #[test]
 fn pages_follow_each_other_without_gaps() {
-    let place = Place::new();
-    place.server.delete("bucket", "object");
+    let fixture = Fixture::new();
+    fixture.server.delete("bucket", "object");
     let mut keys: Vec<_> = (0..2345).map(|number| format!("in/{}/{number}", number % 7)).collect();
     for key in &keys {
-        place.server.put("bucket", key, b"");
+        fixture.server.put("bucket", key, b"");
     }
     keys.sort_unstable();
     for (query, pages) in [("", 3), ("&max-keys=100", 24), ("&prefix=in/", 3)] {
         let (mut listed, mut count, mut next) = (Vec::new(), 0, String::new());
         loop {
-            let page = list(&place, &format!("{query}{next}")).text();
+            let page = list(&fixture, &format!("{query}{next}")).text();
             listed.extend(values(&page, "Key").into_iter().map(str::to_owned));
             count += 1;
             match values(&page, "NextContinuationToken")[..] {
@@ -113,18 +113,18 @@ fn pages_follow_each_other_without_gaps() {
         }
         assert_eq!((&listed, count), (&keys, pages), "{query}");
     }
-    let after = list(&place, "&start-after=in/6/9&prefix=in/6").text();
+    let after = list(&fixture, "&start-after=in/6/9&prefix=in/6").text();
     assert!(values(&after, "Key").iter().all(|key| *key > "in/6/9"));
-    let groups = list(&place, "&delimiter=/&prefix=in/&max-keys=5").text();
+    let groups = list(&fixture, "&delimiter=/&prefix=in/&max-keys=5").text();
     assert_eq!(values(&groups, "CommonPrefixes").len(), 5);
     assert_eq!(values(&groups, "IsTruncated"), ["true"]);
 }
 
 #[test]
-fn what_is_not_there_is_said_as_s3_says_it() {
-    let place = Place::new();
+fn errors_for_missing_things_are_those_of_s3() {
+    let fixture = Fixture::new();
     let code = |target: &str| {
-        let answer = get(&place.server.endpoint(), target, None).unwrap();
+        let answer = get(&fixture.server.endpoint(), target, None).unwrap();
         (answer.status, values(&answer.text(), "Code").concat())
     };
     assert_eq!(code("/bucket/none"), (404, "NoSuchKey".to_owned()));
@@ -137,7 +137,7 @@ fn what_is_not_there_is_said_as_s3_says_it() {
 }
 
 #[test]
-fn without_a_signature_nobody_gets_in() {
+fn requests_without_a_signature_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let server = S3s::start(folder.path());
     server.put("bucket", "object", b"secret");
@@ -146,9 +146,9 @@ fn without_a_signature_nobody_gets_in() {
 }
 
 #[test]
-fn objects_can_be_put_by_requests_too() {
-    let place = Place::new();
-    let mut client = Client::connect(&place.server.endpoint()).unwrap();
+fn objects_can_be_put_by_requests() {
+    let fixture = Fixture::new();
+    let mut client = Client::connect(&fixture.server.endpoint()).unwrap();
     assert_eq!(client.request("PUT", "/new-bucket", &[], b"").unwrap().status, 200);
     let put = client.request("PUT", "/new-bucket/a/b", &[], b"12345").unwrap();
     let got = client.request("GET", "/new-bucket/a/b", &[], b"").unwrap();

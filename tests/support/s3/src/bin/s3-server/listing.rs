@@ -1,6 +1,6 @@
-//! `ListObjectsV2`: the keys of a bucket in the order of their bytes, a page at a time. The folder is
-//! walked for the first page only; the pages after it come from what was found then, so that listing is
-//! fast with 100,000 keys.
+//! `ListObjectsV2`: the keys of a bucket in the order of their bytes, page by page. Only the first
+//! page walks the folder. The pages after it use the same result, so that listing 100,000 keys is
+//! fast.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,11 +18,12 @@ use pipemill_s3_test::names;
 
 use crate::store;
 
-/// Of a bucket and a prefix, what was found.
-type Found = Arc<Vec<Object>>;
+/// The objects of a bucket with a prefix, sorted by key.
+type SortedObjects = Arc<Vec<Object>>;
 
+/// The last listing of each bucket and prefix.
 #[derive(Default)]
-pub struct Listings(Mutex<HashMap<(String, String), Found>>);
+pub struct Listings(Mutex<HashMap<(String, String), SortedObjects>>);
 
 impl Listings {
     pub fn page(&self, root: &Path, input: ListObjectsV2Input) -> S3Result<ListObjectsV2Output> {
@@ -32,7 +33,8 @@ impl Listings {
         if !bucket.is_dir() {
             return Err(s3_error!(NoSuchBucket));
         }
-        let found = self.found((input.bucket.clone(), prefix.clone()), &bucket, token.is_some())?;
+        let found =
+            self.objects((input.bucket.clone(), prefix.clone()), &bucket, token.is_some())?;
         let after = token.or_else(|| input.start_after.clone().map(Bound::Excluded));
         let mut page = page(&found, &prefix, after, &input);
         if input.encoding_type.as_ref().is_some_and(|kind| kind.as_str() == EncodingType::URL) {
@@ -49,9 +51,11 @@ impl Listings {
         })
     }
 
-    fn found(&self, of: (String, String), bucket: &Path, goes_on: bool) -> S3Result<Found> {
+    /// The objects of a bucket and a prefix: those of the last listing if `reuse` is true and there
+    /// is one, else a new listing.
+    fn objects(&self, of: (String, String), bucket: &Path, reuse: bool) -> S3Result<SortedObjects> {
         let mut all = self.0.lock().expect("nothing panics while it is locked");
-        if let Some(found) = all.get(&of).filter(|_| goes_on) {
+        if let Some(found) = all.get(&of).filter(|_| reuse) {
             return Ok(Arc::clone(found));
         }
         let mut objects = Vec::new();
@@ -66,7 +70,7 @@ impl Listings {
     }
 }
 
-/// All objects with a prefix in a folder, whose keys begin with `above`.
+/// Adds all objects with `prefix` in a folder. The keys of the folder's files begin with `above`.
 fn walk(folder: &Path, above: &str, prefix: &str, objects: &mut Vec<Object>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error)
@@ -87,7 +91,7 @@ fn walk(folder: &Path, above: &str, prefix: &str, objects: &mut Vec<Object>) -> 
                 walk(&entry.path(), &inside, prefix, objects)?;
             }
         } else if key.starts_with(prefix) {
-            // One that is gone meanwhile is not listed.
+            // A file that was removed in the meantime is not listed.
             let Ok(meta) = entry.metadata() else { continue };
             objects.push(Object {
                 key: Some(key),
@@ -101,7 +105,7 @@ fn walk(folder: &Path, above: &str, prefix: &str, objects: &mut Vec<Object>) -> 
     Ok(())
 }
 
-/// The objects and common prefixes after `after`, as many as a page has.
+/// One page: the objects and common prefixes after `after`.
 fn page(
     found: &[Object],
     prefix: &str,
@@ -145,7 +149,8 @@ fn page(
     }
 }
 
-/// A token says with which key to go on, in a way that no client takes for a key.
+/// A continuation token: the first key of the next page, encoded so that no client can take the
+/// token for a key.
 fn to_token(key: &str) -> String {
     key.bytes().fold("1+/=".to_owned(), |token, byte| format!("{token}{byte:02x}"))
 }

@@ -1,5 +1,5 @@
-//! An S3 server over a folder, for tests: what the crate `s3s` reads, checks and writes, answered out of
-//! `store.rs`. It ends with the process that started it.
+//! An S3 server over a folder, for tests. The crate `s3s` handles requests, signatures and XML;
+//! `store.rs` has the objects. The server ends with the process that started it.
 
 mod listing;
 mod store;
@@ -22,22 +22,25 @@ use store::Store;
 #[derive(Parser)]
 #[command(about = "An S3 server over a folder, whose subfolders are the buckets; for tests")]
 struct Arguments {
-    /// Without keys, requests need no signature
+    /// The access key. Without keys, requests need no signature
     #[arg(long, requires = "secret_key")]
     access_key: Option<String>,
+    /// The secret key
     #[arg(long, requires = "access_key")]
     secret_key: Option<String>,
+    /// The address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
-    /// 0 is any that is free; the first line of standard output names it
+    /// The port to listen on; 0 takes a free port. The first line of standard output names it
     #[arg(long, default_value_t = 0)]
     port: u16,
+    /// The folder of the buckets
     folder: PathBuf,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    // Whose default is to end the process.
+    // The kernel sends SIGTERM when the parent dies; its default action ends the process.
     set_pdeathsig(Signal::SIGTERM)?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(arguments))
 }
@@ -58,7 +61,7 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         let connection =
             server.serve_connection(TokioIo::new(client), service.clone()).into_owned();
         tokio::spawn(async move {
-            // Clients break off whenever they like.
+            // A client may disconnect at any time.
             let _ = connection.await;
         });
     }

@@ -1,5 +1,5 @@
-//! Objects in files: what a reader of S3 asks for, with the conditions that S3 knows. Versions, multipart
-//! uploads and all else that only writers need are left out.
+//! Objects in files: the requests that a reader of S3 sends, with S3's conditions such as
+//! `If-Match`. Versions, multipart uploads and all else that only writers need are not supported.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -22,16 +22,18 @@ use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use crate::listing::Listings;
 use pipemill_s3_test::names;
 
-const PIECE: u64 = 256 << 10;
+/// The largest piece of a body that is read at once, in bytes.
+const MAX_PIECE_BYTES: u64 = 256 << 10;
 
+/// The buckets and objects in a folder.
 pub struct Store {
     root: PathBuf,
     listings: Listings,
     written: AtomicU64,
 }
 
-/// Another for each file and for each time it is written. It is no checksum; with large objects those of
-/// S3 are none, either.
+/// An ETag that differs for each file, and after each write of it. It is not a checksum: S3's ETags
+/// of large objects are not, either.
 pub fn etag(meta: &Metadata) -> ETag {
     let time =
         (meta.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec() as u64);
@@ -56,7 +58,7 @@ impl Store {
         if meta.is_dir() { Err(s3_error!(NoSuchKey)) } else { Ok((file, meta)) }
     }
 
-    /// Writes a file that is there as a whole or not at all.
+    /// Writes a file atomically.
     fn replace(&self, path: &Path, pieces: &[Bytes]) -> io::Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let draft = self.root.join(format!(".{}.{number}", std::process::id()));
@@ -67,7 +69,12 @@ impl Store {
     }
 }
 
-fn check(etag: &ETag, only: Option<&ETagCondition>, not: Option<&ETagCondition>) -> S3Result<()> {
+/// Checks the conditions `If-Match` and `If-None-Match`.
+fn check_preconditions(
+    etag: &ETag,
+    only: Option<&ETagCondition>,
+    not: Option<&ETagCondition>,
+) -> S3Result<()> {
     let is = |condition: &ETagCondition| match condition {
         ETagCondition::Any => true,
         ETagCondition::ETag(other) => other.value() == etag.value(),
@@ -90,7 +97,7 @@ impl S3 for Store {
         let input = request.input;
         let (file, meta) = self.open(&input.bucket, &input.key)?;
         let etag = etag(&meta);
-        check(&etag, input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        check_preconditions(&etag, input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let size = meta.len();
         let range = input.range.map(|range| range.check(size)).transpose()?;
         let content_range =
@@ -103,7 +110,7 @@ impl S3 for Store {
             content_type: Some("binary/octet-stream".parse().expect("a media type")),
             last_modified: meta.modified().ok().map(Timestamp::from),
             e_tag: Some(etag),
-            body: Some(StreamingBlob::wrap(Pieces { file, at: range.start, end: range.end })),
+            body: Some(StreamingBlob::wrap(FileRange { file, at: range.start, end: range.end })),
             ..GetObjectOutput::default()
         }))
     }
@@ -115,7 +122,7 @@ impl S3 for Store {
         let input = request.input;
         let (_, meta) = self.open(&input.bucket, &input.key)?;
         let etag = etag(&meta);
-        check(&etag, input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        check_preconditions(&etag, input.if_match.as_ref(), input.if_none_match.as_ref())?;
         Ok(S3Response::new(HeadObjectOutput {
             content_length: Some(meta.len() as i64),
             accept_ranges: Some("bytes".to_owned()),
@@ -177,25 +184,25 @@ impl S3 for Store {
         request: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
         let path = self.bucket(&request.input.bucket)?.join(names::file(&request.input.key));
-        // S3 says the same whether there was an object or none.
+        // S3 gives the same answer if there was no object.
         let _ = fs::remove_file(path);
         Ok(S3Response::new(DeleteObjectOutput::default()))
     }
 }
 
-/// A part of a file. It is read within `poll_next`: from the page cache that takes less time than to
-/// hand it to another thread.
-struct Pieces {
+/// Streams a range of a file. It reads within `poll_next`, because a read from the page cache takes
+/// less time than handing it to another thread.
+struct FileRange {
     file: File,
     at: u64,
     end: u64,
 }
 
-impl Stream for Pieces {
+impl Stream for FileRange {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let most = PIECE.min(self.end - self.at);
+        let most = MAX_PIECE_BYTES.min(self.end - self.at);
         if most == 0 {
             return Poll::Ready(None);
         }

@@ -1,0 +1,165 @@
+//! `pipemill cat`: decodes anything to standard output.
+
+use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::print::{Output, Printer};
+use super::{engine, exit, load, s3};
+use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
+use pipemill_channel::{
+    Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, Outcome,
+};
+use pipemill_decode::{Builtins, Limits};
+use pipemill_source::Stop;
+use pipemill_source::{Compression, Paths, Reading};
+
+/// Decode files, FIFOs, objects in S3 or standard input to standard output.
+///
+/// Exits with 0 when all was decoded, 64 if the command line is wrong, 65 if something could not be
+/// decoded (all records before it have been printed), 66 if an input is not there.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`)
+    #[arg(long, short)]
+    decoder: String,
+    /// An option of the decoder; see `pipemill plugin list`
+    #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
+    options: Vec<(String, String)>,
+    /// What to print
+    #[arg(long, value_enum, default_value = "jsonl")]
+    output: Output,
+    /// What to do with bytes that can't be decoded
+    #[arg(long, value_enum, default_value = "fail")]
+    on_error: OnErrorArg,
+    /// Where bytes that can't be decoded are kept, a JSON object a line
+    #[arg(long, value_name = "FILE", required_if_eq("on_error", "quarantine"))]
+    quarantine: Option<PathBuf>,
+    /// With skip and quarantine: stop after more decode errors than this
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    max_errors: u64,
+    /// Largest record, with its unit
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    max_record: u64,
+    /// How the input is compressed
+    #[arg(long, value_enum, default_value = "auto")]
+    compression: CompressionArg,
+    #[command(flatten)]
+    s3: s3::S3Args,
+    /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OnErrorArg {
+    /// Stop there
+    Fail,
+    /// Pass them over
+    Skip,
+    /// Pass them over and keep them in a file
+    Quarantine,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CompressionArg {
+    /// By name: .gz, .zst; in S3 also by Content-Encoding
+    Auto,
+    None,
+    Gzip,
+    Zstd,
+}
+
+pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
+    if let Err(code) = s3::check_addresses(&args.sources) {
+        return code;
+    }
+    let engine = match engine(builtins) {
+        Ok(engine) => engine,
+        Err(code) => return code,
+    };
+    let plugin = match load(&engine, &args.decoder, &args.options, exit::USAGE) {
+        Ok(plugin) => plugin,
+        Err(code) => return code,
+    };
+    let stop = match Stop::new() {
+        Ok(stop) => stop,
+        Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error}")),
+    };
+    let on_error = match (args.on_error, args.quarantine) {
+        (OnErrorArg::Fail, _) => OnError::Fail,
+        (OnErrorArg::Quarantine, Some(path)) => OnError::Quarantine(path),
+        (OnErrorArg::Skip | OnErrorArg::Quarantine, _) => OnError::Skip,
+    };
+    let compression = match args.compression {
+        CompressionArg::Auto => Compression::Auto,
+        CompressionArg::None => Compression::None,
+        CompressionArg::Gzip => Compression::Gzip,
+        CompressionArg::Zstd => Compression::Zstd,
+    };
+    let reading = Reading { compression, ..Reading::default() };
+    let source = Paths::new(args.sources, reading, args.s3.access(), stop);
+    let channel = Channel {
+        name: "cat".to_owned(),
+        source: Box::new(source),
+        plugin,
+        options: args.options,
+        limits: Limits::for_records(args.max_record),
+        policy: ErrorPolicy::new(on_error, args.max_errors),
+        max_record: args.max_record,
+        linger: Duration::from_millis(10),
+        offsets: args.output == Output::Jsonl,
+        observers: vec![Box::new(DecodeErrorLog)],
+    };
+    run(channel, Printer::new(args.output))
+}
+
+/// A remedy names keys of the configuration; here, some of them are options of the command line.
+fn in_words_of_the_command(mut failure: Failure) -> Failure {
+    for key in ["on_error", "max_record", "max_errors", "quarantine", "compression"] {
+        let option = format!("`--{}`", key.replace('_', "-"));
+        let remedy = &mut failure.fault.remedy;
+        *remedy = remedy.replace(&format!("`{key}`"), &option);
+    }
+    failure.fault.remedy = s3::in_words_of_the_command(&failure.fault.remedy);
+    failure
+}
+
+fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
+    let stats = Arc::new(ChannelStats::default());
+    // Where the records go to the same terminal, they are what there is to see.
+    let shown = (is_watched() && !stdout().is_terminal()).then(|| {
+        let (total, stats) = (channel.source.total(), stats.clone());
+        Progress::of(vec![Shown {
+            name: None,
+            total,
+            look: Box::new(move || Some(Look::at(&stats))),
+        }])
+    });
+    let outcome = channel.run(&mut printer, &stats);
+    let closed = printer.close();
+    drop(shown);
+    match outcome {
+        Outcome::Failed(failure) => {
+            let failure = in_words_of_the_command(failure);
+            exit::because_of(&failure, exit::of_failure(&failure), &failure)
+        }
+        // Nobody reads what is printed any more: that is how `… | head` ends.
+        Outcome::Stopped => ExitCode::SUCCESS,
+        Outcome::Ended => match closed {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => exit::because(exit::SYSTEM, format!("can't write the output: {error}")),
+        },
+    }
+}

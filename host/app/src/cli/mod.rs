@@ -1,0 +1,90 @@
+//! The command line: what a person types, and the exit codes.
+
+mod cat;
+mod config;
+mod exit;
+mod feed;
+mod ls;
+mod order;
+mod outputs;
+mod plugin;
+mod print;
+mod run;
+mod s3;
+mod top;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::telemetry::log::{self, Format};
+use pipemill_decode::{Builtins, Engine, Plugin};
+
+/// Streams records out of pipes and files, through sandboxed decoders, into shared memory.
+#[derive(Parser)]
+#[command(name = "pipemill", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Cat(cat::Args),
+    Config(config::Args),
+    Feed(feed::Args),
+    Ls(ls::Args),
+    Plugin(plugin::Args),
+    Top(top::Args),
+}
+
+/// The engine as the environment wants it; or what to exit with.
+fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
+    Engine::of_environment(builtins)
+        .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
+}
+
+/// Loads a decoder for the command line and checks its options; or says what is wrong, and gives what to
+/// exit with: `unusable` for the decoder.
+fn load(
+    engine: &Engine,
+    name: &str,
+    options: &[(String, String)],
+    unusable: u8,
+) -> Result<Plugin, ExitCode> {
+    let plugin =
+        Plugin::load(engine, name, None).map_err(|error| exit::because(unusable, error))?;
+    let faults: Vec<_> =
+        plugin.check_options(options).into_iter().map(|(_, fault)| fault).collect();
+    if faults.is_empty() {
+        return Ok(plugin);
+    }
+    Err(exit::because(exit::USAGE, faults.join("\n")))
+}
+
+/// Runs the command line of this process, with these built-in decoders.
+pub fn main(builtins: Builtins) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing to do if the terminal is gone.
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    log::start(match cli.command {
+        // What runs for long is watched by machines, where it is not by a person.
+        Command::Run(_) | Command::Feed(_) => Format::Json,
+        _ => Format::Human,
+    });
+    match cli.command {
+        Command::Run(args) => run::main(&args, builtins),
+        Command::Config(args) => config::main(&args, builtins),
+        Command::Cat(args) => cat::main(args, builtins),
+        Command::Feed(args) => feed::main(&args),
+        Command::Ls(args) => ls::main(&args),
+        Command::Plugin(args) => plugin::main(args, builtins),
+        Command::Top(args) => top::main(&args),
+    }
+}

@@ -1,0 +1,55 @@
+//! `pipemill plugin bench`: how fast a plugin is.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pipemill_decode::Engine;
+
+use super::{Meant, exit, read};
+use crate::plugin_tools::{self, Timing};
+
+/// Measure how fast a plugin decodes, and where the time goes.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    meant: Meant,
+    /// A file of its format, of some megabytes at least; not compressed
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// How long to measure
+    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = crate::config::parse_duration)]
+    time: Duration,
+}
+
+pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
+    let subject = args.meant.load(engine)?;
+    let input = Arc::new(read(&args.data)?);
+    let timing = plugin_tools::time(&subject, &input, args.time)
+        .map_err(|fault| exit::because(exit::DATA, format!("{}: {fault}", args.data.display())))?;
+    print(&args.meant.plugin, &timing);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(name: &str, timing: &Timing) {
+    let seconds = timing.pass.as_secs_f64().max(f64::MIN_POSITIVE);
+    let rate = timing.bytes as f64 / 1e9 / seconds;
+    let memcpy = timing.bytes as f64 / 1e9 / timing.memcpy.as_secs_f64().max(f64::MIN_POSITIVE);
+    let per_record = seconds * 1e9 / timing.records.max(1) as f64;
+    println!("{name}: {} bytes, {} records", timing.bytes, timing.records);
+    println!("  {rate:.2} GB/s, {per_record:.0} ns a record (median of {} passes)", timing.passes);
+    println!(
+        "  {:.0} % in the plugin, {:.0} % in the host's checks, {:.0} % at the boundary between them",
+        timing.guest * 100.0,
+        timing.host * 100.0,
+        timing.boundary * 100.0
+    );
+    println!(
+        "  memcpy of the same chunks: {memcpy:.2} GB/s; decoding is {:.2} of that",
+        rate / memcpy
+    );
+    if timing.bytes < 1 << 20 {
+        println!("  the file is small: most of this is the start of a stream");
+    }
+}

@@ -1,0 +1,67 @@
+//! `pipemill plugin build`: from a project's folder to one file.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::{check, exit, test};
+use crate::plugin_tools::project;
+use crate::plugin_tools::{Inspection, PluginUnderTest};
+use pipemill_decode::{Engine, Limits, Plugin};
+
+/// Compile a decoder's project to a plugin, and check that it fits.
+///
+/// Rust, C or Python, as the folder has Cargo.toml, src/*.c or decoder.py.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The project's folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// The plugin [default: DIR/<name of DIR>.wasm]
+    #[arg(long, value_name = "FILE.wasm")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
+    let folder = args.folder.canonicalize().map_err(|error| {
+        let why = format!("{} can't be opened: {error}", args.folder.display());
+        exit::because(exit::MISSING, why)
+    })?;
+    let out = args.out.clone().unwrap_or_else(|| default_out(&args.folder, &folder));
+    let shown = out.display().to_string();
+    let component = project::build(&folder).map_err(|error| {
+        let code = if error.is_missing { exit::SYSTEM } else { exit::DATA };
+        exit::because(code, error)
+    })?;
+    let plugin = Plugin::compile(engine, &shown, &component)
+        .map_err(|error| exit::because(exit::DATA, error))?;
+    let max_record = 64 << 20;
+    let limits = Limits::for_records(max_record);
+    let subject = PluginUnderTest { plugin, options: Vec::new(), limits, max_record };
+    if !check::report(&subject, &Inspection::at(&subject, &component)) {
+        return Err(exit::DATA.into());
+    }
+    put(&out, &component).map_err(|error| {
+        exit::because(exit::SYSTEM, format!("{shown} can't be written: {error}"))
+    })?;
+    // A name without a `/` would do, too, but in a configuration it looks like that of a built-in one.
+    println!("next: pipemill plugin test {} --data FILE", test::quote(&shown));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// In the project's folder, with its name.
+fn default_out(given: &Path, folder: &Path) -> PathBuf {
+    let name = folder.file_name().unwrap_or("decoder".as_ref()).to_string_lossy();
+    let file = format!("{name}.wasm");
+    if given == Path::new(".") { file.into() } else { given.join(file) }
+}
+
+/// Puts it there whole or not at all: a plugin may be in use.
+fn put(out: &Path, component: &[u8]) -> std::io::Result<()> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    std::io::Write::write_all(&mut file, component)?;
+    use std::os::unix::fs::PermissionsExt;
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.persist(out)?;
+    Ok(())
+}

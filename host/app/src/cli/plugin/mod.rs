@@ -1,0 +1,97 @@
+//! `pipemill plugin …`: for authors of plugins, and for those who put them into an image.
+
+mod bench;
+mod build;
+mod check;
+mod compile;
+mod inspect;
+mod list;
+mod new;
+mod test;
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::cat::key_value;
+use super::{engine, exit, load};
+use crate::plugin_tools::PluginUnderTest;
+use pipemill_decode::{Builtins, Engine, Limits, Plugin};
+
+/// Make, build, look through, test, time and compile plugins.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    New(new::Args),
+    Build(build::Args),
+    Check(check::Args),
+    Inspect(inspect::Args),
+    List(list::Args),
+    Test(test::Args),
+    Bench(bench::Args),
+    Compile(compile::Args),
+}
+
+pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
+    let done = engine(builtins).and_then(|engine| act(args.action, &engine));
+    done.unwrap_or_else(|code| code)
+}
+
+fn act(action: Action, engine: &Engine) -> Result<ExitCode, ExitCode> {
+    match action {
+        Action::New(args) => new::main(&args),
+        Action::Build(args) => build::main(&args, engine),
+        Action::Check(args) => check::main(&args, engine),
+        Action::Inspect(args) => inspect::main(&args, engine),
+        Action::List(args) => list::main(&args, engine),
+        Action::Test(args) => test::main(&args, engine),
+        Action::Bench(args) => bench::main(&args, engine),
+        Action::Compile(args) => compile::main(&args, engine),
+    }
+}
+
+/// The plugin that is meant, and how it is set.
+#[derive(clap::Args)]
+struct Meant {
+    /// The plugin's path (`FILE.wasm`), or the name of a decoder
+    #[arg(value_name = "FILE")]
+    plugin: String,
+    /// An option of the decoder
+    #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
+    options: Vec<(String, String)>,
+    /// Largest record, with its unit
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    max_record: u64,
+}
+
+impl Meant {
+    /// Loads it; or says why not, and gives what to exit with.
+    fn load(&self, engine: &Engine) -> Result<PluginUnderTest, ExitCode> {
+        let plugin = load(engine, &self.plugin, &self.options, exit::DATA)?;
+        Ok(PluginUnderTest {
+            plugin,
+            options: self.options.clone(),
+            limits: Limits::for_records(self.max_record),
+            max_record: self.max_record,
+        })
+    }
+
+    /// The bytes of its file.
+    fn bytes(&self, engine: &Engine) -> Result<Cow<'static, [u8]>, ExitCode> {
+        Plugin::file(engine, &self.plugin).map_err(|error| exit::because(exit::DATA, error))
+    }
+}
+
+/// Reads a file whole; or says why not.
+fn read(path: &Path) -> Result<Vec<u8>, ExitCode> {
+    std::fs::read(path).map_err(|error| {
+        exit::because(exit::MISSING, format!("{} can't be read: {error}", path.display()))
+    })
+}

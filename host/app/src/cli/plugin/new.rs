@@ -1,0 +1,99 @@
+//! `pipemill plugin new`: a folder to start from.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::{exit, test};
+use crate::plugin_tools::project::{Language, Sdk, refusal_of_name, template};
+
+/// Make a folder with a decoder that works, its test data and a Makefile.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The decoder's name, or a path that ends with it: the folder to make
+    #[arg(value_name = "NAME")]
+    folder: PathBuf,
+    /// The language to write it in
+    #[arg(long, value_name = "LANGUAGE")]
+    lang: Language,
+    /// With Rust: take the crate `pipemill-plugin` from this folder, or of this version from the
+    /// registry, instead of a copy of it in the new folder
+    #[arg(long, value_name = "PATH|VERSION")]
+    sdk: Option<String>,
+}
+
+pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
+    let usage = |why: String| exit::because(exit::USAGE, why);
+    let folder = args.folder.as_path();
+    // `.` and `..` have no name; `path/to/mine` has.
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+    if let Some(why) = refusal_of_name(&name, args.lang) {
+        return Err(usage(why));
+    }
+    let sdk = sdk(args).map_err(usage)?;
+    is_free(folder).map_err(usage)?;
+    for (path, bytes) in template(args.lang, &name, &sdk) {
+        write(&folder.join(path), &bytes)?;
+    }
+    print(folder, &name, args.lang);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sdk(args: &Args) -> Result<Sdk, String> {
+    let Some(given) = &args.sdk else { return Ok(Sdk::Copy) };
+    if args.lang != Language::Rust {
+        return Err("--sdk is for Rust; a project in C or Python has all it needs".to_owned());
+    }
+    if given.starts_with(|c: char| c.is_ascii_digit())
+        && given.chars().all(|c| c.is_ascii_digit() || c == '.')
+    {
+        return Ok(Sdk::Version(given.clone()));
+    }
+    match Path::new(given).canonicalize() {
+        Ok(path) if path.join("Cargo.toml").is_file() => Ok(Sdk::Path(path)),
+        _ => Err(format!(
+            "--sdk: there is no crate in {given}: expected the folder `plugins/sdk` of pipemill's \
+             sources, or a version as 0.1"
+        )),
+    }
+}
+
+fn is_free(folder: &Path) -> Result<(), String> {
+    let shown = folder.display();
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => {
+                Err(format!("{shown} is there, and not empty; take another name, or remove it"))
+            }
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("{shown} is there, but no folder: {error}; take another name")),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), ExitCode> {
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, bytes)).map_err(|error| {
+        exit::because(exit::SYSTEM, format!("{} can't be written: {error}", path.display()))
+    })
+}
+
+fn print(folder: &Path, name: &str, language: Language) {
+    let quoted = |path: &str| test::quote(&folder.join(path).to_string_lossy());
+    let plugin = quoted(&format!("{name}.wasm"));
+    let (data, expected) = (quoted("data/greetings.pstr"), quoted("data/greetings.jsonl"));
+    println!("{}: a decoder in {} that works, to be changed", folder.display(), language.name());
+    if language == Language::Python {
+        let (venv, pip) = (quoted(".venv"), quoted(".venv/bin/pip"));
+        println!("once:");
+        println!("    python3 -m venv {venv} && {pip} install componentize-py~=0.25");
+    }
+    println!("next:");
+    println!("    pipemill plugin build {}", test::quote(&folder.to_string_lossy()));
+    println!("    pipemill plugin test {plugin} -o text=true --data {data} --expect {expected}");
+    println!(
+        "then change {}; the guide: {}/blob/main/docs/write-a-decoder.md",
+        quoted(language.main_file()),
+        env!("CARGO_PKG_REPOSITORY")
+    );
+}

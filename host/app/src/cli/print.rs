@@ -1,0 +1,165 @@
+//! Batches printed: as JSON lines, counted, or raw.
+
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use crate::json;
+use pipemill_channel::{Batch, Sink, StopReason};
+use pipemill_types::{ABSENT, Field};
+
+/// What is printed of each record.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// A JSON object a record
+    Jsonl,
+    /// Only how many records and bytes of fields there are
+    Count,
+    /// The bytes of the fields, as they are
+    Raw,
+}
+
+/// Memory of a batch that is printed.
+const MEMORY: usize = 1 << 20;
+
+/// Prints batches to standard output.
+pub(super) struct Printer {
+    output: Output,
+    out: BufWriter<StdoutLock<'static>>,
+    /// Memory of the last batch, for the next.
+    spare: Option<Vec<u8>>,
+    fields: Arc<[Field]>,
+    records: u64,
+    bytes: u64,
+    failed: Option<io::Error>,
+}
+
+impl Printer {
+    pub(super) fn new(output: Output) -> Self {
+        Self {
+            output,
+            out: BufWriter::with_capacity(64 << 10, io::stdout().lock()),
+            spare: None,
+            fields: Arc::new([]),
+            records: 0,
+            bytes: 0,
+            failed: None,
+        }
+    }
+
+    /// Prints what comes last.
+    pub(super) fn close(mut self) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if self.output == Output::Count {
+            writeln!(self.out, "records={} bytes={}", self.records, self.bytes)?;
+        }
+        self.out.flush()
+    }
+
+    fn print(&mut self, memory: &[u8], batch: &Batch) -> io::Result<()> {
+        self.records += batch.records as u64;
+        if self.output == Output::Count {
+            let lengths = batch.columns.iter().flat_map(|column| &column.lengths);
+            self.bytes += lengths.map(|length| u64::from(*length)).sum::<u64>();
+            return Ok(());
+        }
+        for record in 0..batch.records {
+            if self.output == Output::Jsonl {
+                self.print_json(memory, batch, record)?;
+                continue;
+            }
+            for column in &batch.columns {
+                if column.offsets[record] != ABSENT {
+                    self.out.write_all(value(
+                        memory,
+                        column.offsets[record],
+                        column.lengths[record],
+                    ))?;
+                }
+            }
+        }
+        // A person, or a program, may be waiting for what came so far.
+        self.out.flush()
+    }
+
+    fn print_json(&mut self, memory: &[u8], batch: &Batch, record: usize) -> io::Result<()> {
+        let out = &mut self.out;
+        out.write_all(b"{\"object\":")?;
+        serde_json::to_writer(&mut *out, &batch.object)?;
+        write!(out, ",\"index\":{}", batch.first_record + record as u64)?;
+        match batch.starts.get(record) {
+            Some(start) => write!(out, ",\"offset\":{start}")?,
+            None => out.write_all(b",\"offset\":null")?,
+        }
+        out.write_all(b",\"fields\":{")?;
+        for (index, (field, column)) in self.fields.iter().zip(&batch.columns).enumerate() {
+            if index > 0 {
+                out.write_all(b",")?;
+            }
+            serde_json::to_writer(&mut *out, &field.name)?;
+            out.write_all(b":")?;
+            match column.offsets[record] {
+                ABSENT => out.write_all(b"null")?,
+                offset => {
+                    json::print(out, field, value(memory, offset, column.lengths[record]))?;
+                }
+            }
+        }
+        out.write_all(b"}}\n")
+    }
+}
+
+fn value(memory: &[u8], offset: u32, length: u32) -> &[u8] {
+    &memory[offset as usize..offset as usize + length as usize]
+}
+
+impl Sink for Printer {
+    type Memory = Vec<u8>;
+
+    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
+        Ok(self.spare.take().unwrap_or_else(|| vec![0; MEMORY]))
+    }
+
+    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0; payload])
+    }
+
+    fn room(&self, memory: &Vec<u8>, _: usize, _: usize) -> usize {
+        memory.len()
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.fields = fields.clone();
+    }
+
+    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+        let printed = self.print(&memory, batch);
+        if memory.len() == MEMORY {
+            self.spare = Some(memory);
+        }
+        match printed {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                if error.kind() != ErrorKind::BrokenPipe {
+                    self.failed = Some(error);
+                }
+                Err(StopReason::Stopped)
+            }
+        }
+    }
+
+    fn has_demand(&self) -> bool {
+        true
+    }
+
+    fn wants_epoch_end(&self, _: u32) -> bool {
+        false
+    }
+
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! `pipemill top`: how a running host stands, on a screen that is kept up to date, or once as text or JSON.
+
+mod history;
+mod screen;
+mod table;
+
+use std::io::{IsTerminal, Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use pipemill_ring::status_client::{StatusClient, StatusClientError};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+
+use super::exit;
+use crate::config::parse_duration;
+use crate::run;
+use crate::telemetry::status::Status;
+
+use history::History;
+
+/// Show how a running host stands: channels, rates, slots, consumers, and which stage holds each channel back.
+///
+/// Asks the host over its socket, and shows a screen that is kept up to date: arrows choose a channel, `q` ends it.
+/// Where standard output is no terminal it prints a table once.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The host's socket; without it the one of the environment (PIPEMILL_SOCKET), else the host's default
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// How often the host is asked
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Print a table once, and end
+    #[arg(long)]
+    once: bool,
+    /// Print the status once, as JSON, and end
+    #[arg(long)]
+    json: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(100)..=Duration::from_secs(60);
+    let found = parse_duration(text).ok().filter(|time| range.contains(time));
+    found.ok_or_else(|| "expected a time from 100ms to 60s".to_owned())
+}
+
+pub(super) fn main(args: &Args) -> ExitCode {
+    let socket = args.socket.clone().unwrap_or_else(|| {
+        let told = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
+        told.map_or_else(run::default_socket, PathBuf::from)
+    });
+    let mut host = match StatusClient::connect(&socket) {
+        Ok(host) => host,
+        Err(error) => {
+            let remedy = "is `pipemill run` at work, as this user? `--socket` says where it serves";
+            return exit::because(exit::MISSING, format!("{error}; {remedy}"));
+        }
+    };
+    let done = if args.json {
+        print(|| host.status().map_err(Trouble::from))
+    } else if args.once || !stdout().is_terminal() {
+        print(|| Ok(table::text(&ask(&mut host)?).into_bytes()))
+    } else {
+        watch(&mut host, args.interval)
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => exit::because(exit::SYSTEM, trouble),
+    }
+}
+
+/// Why nothing more can be shown.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Host(#[from] StatusClientError),
+    #[error("the host's answer is not understood: {0}; use the `pipemill` of the same release")]
+    DecodeOutcome(#[from] serde_json::Error),
+    #[error("the terminal: {0}")]
+    Terminal(#[from] std::io::Error),
+}
+
+fn ask(host: &mut StatusClient) -> Result<Status, Trouble> {
+    Ok(serde_json::from_slice(&host.status()?)?)
+}
+
+fn print(text: impl FnOnce() -> Result<Vec<u8>, Trouble>) -> Result<(), Trouble> {
+    let mut text = text()?;
+    if !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    // Whoever reads it may have seen enough.
+    let _ = stdout().lock().write_all(&text);
+    Ok(())
+}
+
+fn watch(host: &mut StatusClient, interval: Duration) -> Result<(), Trouble> {
+    let mut history = History::default();
+    history.add(Instant::now(), ask(host)?);
+    // Gives the terminal back on a panic, too.
+    let mut terminal = ratatui::try_init()?;
+    let done = keep_watching(host, interval, &mut history, &mut terminal);
+    ratatui::restore();
+    match done {
+        // It was seen to its end.
+        Err(Trouble::Host(StatusClientError::HungUp)) => {
+            if let Some(status) = history.last() {
+                print(|| Ok(table::text(status).into_bytes()))?;
+            }
+            eprintln!("pipemill: the host has ended; this is how it stood last");
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+fn keep_watching(
+    host: &mut StatusClient,
+    interval: Duration,
+    history: &mut History,
+    terminal: &mut DefaultTerminal,
+) -> Result<(), Trouble> {
+    let mut chosen = 0;
+    let mut next = Instant::now() + interval;
+    loop {
+        terminal.draw(|frame| screen::draw(frame, history, chosen))?;
+        if event::poll(next.saturating_duration_since(Instant::now()))? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    let channels = history.last().map_or(0, |status| status.channels.len());
+                    let ctrl_c = key.modifiers.contains(KeyModifiers::CONTROL);
+                    match key.code {
+                        KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                        KeyCode::Char('c') if ctrl_c => return Ok(()),
+                        KeyCode::Up | KeyCode::Char('k') => chosen = chosen.saturating_sub(1),
+                        KeyCode::Down | KeyCode::Char('j') => {
+                            chosen = (chosen + 1).min(channels.saturating_sub(1));
+                        }
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        if Instant::now() >= next {
+            history.add(Instant::now(), ask(host)?);
+            next += interval;
+        }
+    }
+}

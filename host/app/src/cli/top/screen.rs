@@ -1,0 +1,317 @@
+//! A host's status as a screen: a line for each channel, and below all that is known of the chosen one.
+
+use indicatif::BinaryBytes;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState, Wrap};
+
+use super::history::{History, Rates};
+use super::table;
+use crate::telemetry::status::{ChannelStatus, ConsumerStatus, RingStatus};
+
+const SOURCE: Color = Color::Blue;
+const DECODER: Color = Color::Magenta;
+const CONSUMER: Color = Color::Green;
+const STAGES: [(&str, Color); 3] =
+    [("source", SOURCE), ("decoder", DECODER), ("consumer", CONSUMER)];
+
+pub(super) fn draw(frame: &mut Frame<'_>, history: &History, chosen: usize) {
+    let Some(status) = history.last() else { return };
+    let chosen = chosen.min(status.channels.len().saturating_sub(1));
+    let rows = status.channels.len() as u16 + 3;
+    let [top, list, detail, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Max(rows),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Line::from(table::heading(status)).bold(), top);
+    channels(frame, list, history, chosen);
+    if let Some(channel) = status.channels.get(chosen) {
+        details(frame, detail, history, channel);
+    }
+    let keys = Line::from("↑ ↓ another channel   q end").style(Modifier::DIM);
+    frame.render_widget(keys, bottom);
+}
+
+fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, chosen: usize) {
+    let Some(status) = history.last() else { return };
+    let wide = area.width >= WIDE;
+    let columns: &[Column] = if wide { &COLUMNS } else { &COLUMNS[..COLUMNS.len() - 1] };
+    let rows = status.channels.iter().map(|channel| {
+        let rates = history.rates(&channel.name);
+        Row::new(columns.iter().map(|column| (column.cell)(channel, &rates)))
+    });
+    let widths = columns.iter().map(|column| column.width);
+    let head = Row::new(columns.iter().map(|column| column.head)).style(Modifier::DIM);
+    let table = Table::new(rows, widths)
+        .header(head)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+        .block(Block::bordered().title(" channels "));
+    let mut state = TableState::new().with_selected(chosen);
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// From so many cells on there is room for the last column.
+const WIDE: u16 = 100;
+
+/// A column of the list of channels.
+struct Column {
+    head: &'static str,
+    width: Constraint,
+    cell: fn(&ChannelStatus, &Rates) -> Cell<'static>,
+}
+
+static COLUMNS: [Column; 8] = [
+    Column {
+        head: "channel",
+        width: Constraint::Fill(1),
+        cell: |channel, _| Cell::from(channel.name.clone().bold()),
+    },
+    Column { head: "state", width: Constraint::Length(7), cell: |channel, _| state(channel) },
+    Column {
+        head: "epoch",
+        width: Constraint::Length(6),
+        cell: |channel, _| Cell::from(channel.epoch.to_string()),
+    },
+    Column {
+        head: "records/s",
+        width: Constraint::Length(9),
+        cell: |_, rates| Cell::from(format!("{:.0}", rates.records)),
+    },
+    Column {
+        head: "rate",
+        width: Constraint::Length(12),
+        cell: |_, rates| Cell::from(format!("{}/s", BinaryBytes(rates.bytes as u64))),
+    },
+    Column {
+        head: "slots",
+        width: Constraint::Length(SLOTS),
+        cell: |channel, _| Cell::from(slots(&channel.ring)),
+    },
+    Column {
+        head: "waits for",
+        width: Constraint::Length(13),
+        cell: |_, rates| {
+            Cell::from(rates.bottleneck.map_or_else(String::new, |bottleneck| {
+                format!("{} {}%", bottleneck.stage.word(), bottleneck.percent)
+            }))
+        },
+    },
+    Column {
+        head: "consumers",
+        width: Constraint::Length(9),
+        cell: |channel, _| Cell::from(channel.ring.consumers.len().to_string()),
+    },
+];
+
+fn state(channel: &ChannelStatus) -> Cell<'static> {
+    let word = channel.state.clone();
+    Cell::from(match word.as_str() {
+        "failed" => word.red(),
+        "running" => word.into(),
+        _ => word.dim(),
+    })
+}
+
+/// Cells of a bar of slots.
+const SLOTS: u16 = 12;
+
+/// Slots as a bar: granted, ready, being filled, free.
+fn slots(ring: &RingStatus) -> Line<'static> {
+    let width = u32::from(SLOTS);
+    let all = (ring.granted + ring.ready + ring.filling + ring.free).max(1);
+    let states = [
+        (ring.granted, '█', CONSUMER),
+        (ring.ready, '▓', Color::Yellow),
+        (ring.filling, '▒', SOURCE),
+        (ring.free, '░', Color::DarkGray),
+    ];
+    let mut before = 0;
+    let parts = states.map(|(slots, shade, color)| {
+        // Rounded by their sums, so that the whole is as wide as it should be.
+        let cells = (before + slots) * width / all - before * width / all;
+        before += slots;
+        Span::from(shade.to_string().repeat(cells as usize)).fg(color)
+    });
+    Line::from_iter(parts)
+}
+
+fn details(frame: &mut Frame<'_>, area: Rect, history: &History, channel: &ChannelStatus) {
+    let block = Block::bordered().title(format!(" {} ", channel.name));
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let rates = history.rates(&channel.name);
+    let lines = facts(channel, &rates);
+    // Wrapped at words, a line is not filled to its end.
+    let filled = (usize::from(inner.width) * 9 / 10).max(1);
+    let height = lines.iter().map(|line| line.width().div_ceil(filled)).sum::<usize>() as u16;
+    let paragraph = Paragraph::new(lines).wrap(Wrap { trim: false });
+    let consumers = channel.ring.consumers.len() as u16;
+    let [facts, spark, list] = Layout::vertical([
+        Constraint::Length(height),
+        Constraint::Max(SPARK),
+        Constraint::Max(if consumers == 0 { 1 } else { consumers + 1 }),
+    ])
+    .areas(inner);
+    frame.render_widget(paragraph, facts);
+    let line = history.line(&channel.name);
+    let shown = &line[line.len().saturating_sub(spark.width.into())..];
+    let peak = BinaryBytes(shown.iter().copied().max().unwrap_or(0));
+    let title = Line::from(format!("bytes a second, at most {peak}/s")).style(Modifier::DIM);
+    let sparkline = Sparkline::default().data(shown).style(SOURCE);
+    frame.render_widget(sparkline.block(Block::new().title(title)), spark);
+    consumer_list(frame, list, &channel.ring.consumers);
+}
+
+/// Lines of the rate's picture, its title with it.
+const SPARK: u16 = 7;
+
+/// What is known of a channel, line by line.
+fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
+    let totals = &channel.totals;
+    let mut lines = vec![
+        Line::from(format!(
+            "{} records in {} batches from {} of {} objects, through {} ({} of memory)",
+            totals.records,
+            totals.batches,
+            BinaryBytes(totals.bytes),
+            totals.objects,
+            channel.decoder,
+            BinaryBytes(channel.decoder_memory),
+        )),
+        Line::from(format!(
+            "{}: {}",
+            channel.source,
+            channel.object.as_deref().unwrap_or("no object yet")
+        )),
+        shares(rates),
+    ];
+    if let Some(error) = &channel.error {
+        lines.push(Line::from(error.message.clone()).fg(Color::Red));
+    }
+    if totals.decode_errors > 0 {
+        let text = format!("{} decode errors skipped", totals.decode_errors);
+        lines.push(Line::from(text).fg(Color::Yellow));
+    }
+    if let Some(bottleneck) = rates.bottleneck {
+        use pipemill_channel::Stage;
+        let remedy = match bottleneck.stage {
+            Stage::Source => &channel.remedies.source,
+            Stage::Decoder => &channel.remedies.decoder,
+            Stage::Consumer => &channel.remedies.consumer,
+        };
+        let text = format!("bottleneck: {}: {remedy}", bottleneck.stage.word());
+        lines.push(Line::from(text).bold());
+    }
+    lines
+}
+
+/// Where the time of the last seconds went, as a bar with its key.
+fn shares(rates: &Rates) -> Line<'static> {
+    let mut spans = vec![Span::from("time  ")];
+    for ((name, color), share) in STAGES.into_iter().zip(rates.shares) {
+        let cells = (share * 30.0).round() as usize;
+        spans.push(Span::from("█".repeat(cells)).fg(color));
+        spans.push(Span::from(format!(" {name} {:.0}%  ", share * 100.0)));
+    }
+    Line::from(spans)
+}
+
+fn consumer_list(frame: &mut Frame<'_>, area: Rect, consumers: &[ConsumerStatus]) {
+    if consumers.is_empty() {
+        frame.render_widget(Line::from("no consumer is connected").style(Modifier::DIM), area);
+        return;
+    }
+    let rows = consumers.iter().map(|consumer| {
+        let oldest = consumer.oldest.map_or_else(String::new, |age| format!("{age:.1} s"));
+        Row::new([
+            consumer.pid.to_string(),
+            format!("{} of {}", consumer.held, consumer.credits),
+            consumer.unacked.to_string(),
+            oldest,
+            consumer.client.clone(),
+        ])
+    });
+    let widths = [
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Fill(1),
+    ];
+    let head = ["consumer", "holds", "not ACKed", "oldest", "client"];
+    let table = Table::new(rows, widths).header(Row::new(head).style(Modifier::DIM));
+    frame.render_widget(table, area);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::telemetry::status::Status;
+
+    /// What a host told with a second between, `told` times.
+    fn history(told: u64) -> History {
+        let text = include_str!("status.json");
+        let mut status: Status = serde_json::from_str(text).expect("it is a status");
+        let (mut history, began) = (History::default(), Instant::now());
+        for second in 0..told {
+            history.add(began + Duration::from_secs(second), status.clone());
+            let totals = &mut status.channels[0].totals;
+            totals.bytes += (second + 1) << 20;
+            totals.records += 1000;
+            totals.source += 0.75;
+            totals.consumer += 0.25;
+        }
+        history
+    }
+
+    fn shown(width: u16, height: u16, history: &History, chosen: usize) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
+        terminal.draw(|frame| draw(frame, history, chosen)).expect("memory");
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn the_stage_that_holds_a_channel_back_and_its_remedy_are_shown() {
+        let screen = shown(120, 30, &history(10), 0);
+        let has = |words: &[&str]| {
+            screen.lines().any(|line| words.iter().all(|word| line.contains(word)))
+        };
+        assert!(has(&["process 4711", "up 12 seconds", "not ready"]), "{screen}");
+        assert!(has(&["train", "running", "1000", "MiB/s", "source 75%"]), "{screen}");
+        assert!(has(&["time", "source 75%", "decoder 0%", "consumer 25%"]), "{screen}");
+        assert!(has(&["bottleneck: source: raise `concurrency`"]), "{screen}");
+        assert!(has(&["4712", "2 of 2", "python 3.11"]), "{screen}");
+        assert!(has(&["bytes a second, at most 9.00 MiB/s"]), "{screen}");
+    }
+
+    #[test]
+    fn a_failure_is_shown_in_full() {
+        let screen = shown(120, 30, &history(3), 1);
+        assert!(screen.contains("channel `test`, epoch 0, object a, byte offset 7"), "{screen}");
+        assert!(screen.contains("no consumer is connected"), "{screen}");
+    }
+
+    #[test]
+    fn any_terminal_is_large_enough() {
+        let history = history(500);
+        for (width, height) in [(1, 1), (2, 9), (20, 3), (40, 12), (80, 24), (300, 100)] {
+            let screen = shown(width, height, &history, 7);
+            if width >= 80 {
+                assert!(screen.contains("train") && screen.contains("test"), "{screen}");
+            }
+        }
+        shown(80, 24, &History::default(), 0);
+    }
+}

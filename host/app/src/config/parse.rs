@@ -1,0 +1,389 @@
+//! From text to [`Config`]: walks the tables of the file and checks what must hold between values.
+//! What a single value may be is in `keys.rs`; how it is taken out, in `read.rs`.
+
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::document::{Document, Purpose, Read, Reported};
+use super::fault::{Fault, Place};
+use super::key::Key;
+use super::keys::*;
+use super::read::{Reader, found};
+use super::values::{Invalid, show_size};
+use super::{
+    Channel, Config, DecoderRef, Digest, Limits, Listen, Mode, OnError, Presets, Ring, Source,
+    rank, source,
+};
+
+/// Reads a configuration. `file` is its name for messages; `env` looks up environment variables.
+///
+/// Nothing outside of the text is looked at: whether files exist or a decoder is known is for the
+/// host to find out. `Channel::decoder_place` and `option_places` let it say where.
+///
+/// # Errors
+/// All that is wrong, in the order of the file; at least one. Text that is not TOML is one fault.
+pub fn parse(
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    parse_for(Purpose::Run, &Presets::default(), text, file, env)
+}
+
+/// Reads a configuration whose channels are fed through FIFOs: no channel needs a decoder, and a source without
+/// `epochs` has no end.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_to_feed(
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    parse_for(Purpose::Feed, &Presets::default(), text, file, env)
+}
+
+/// Reads a configuration of channels that somebody else describes as well: what it does not say of them holds as
+/// described. It may have fewer channels than are described, or none, and others.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_over(
+    presets: &Presets,
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    parse_for(Purpose::Run, presets, text, file, env)
+}
+
+fn parse_for(
+    purpose: Purpose,
+    presets: &Presets,
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    let doc = Document::new(text, file, env, purpose, presets);
+    let config = match DeTable::parse(text) {
+        Ok(table) => config(&doc, table.get_ref()).ok(),
+        Err(error) => {
+            let message = format!("not TOML: {}", error.message().replace('\n', " "));
+            let at = error.span().map_or(0, |span| span.start);
+            doc.report(at, None, String::new(), Invalid { message, remedy: String::new() });
+            None
+        }
+    };
+    let faults = doc.into_faults();
+    config.filter(|_| faults.is_empty()).ok_or(faults)
+}
+
+fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
+    let root = Reader::new(doc, table, 0, String::new(), None).knowing(&ROOT_TABLE);
+    let socket = root.path(&SOCKET).and_then(|path| match path {
+        Some(path) if path.as_os_str().len() > SOCKET_MAX => {
+            let found = format!("one of {}", path.as_os_str().len());
+            Err(root.wrong(SOCKET.name, SOCKET.expected, &found, String::new()))
+        }
+        path => Ok(path),
+    });
+    let allow_other_users = root.flag(&ALLOW_OTHER_USERS);
+    let metrics = listen(&root);
+    let stop_timeout = root.number(&STOP_TIMEOUT);
+    let fail_grace = root.number(&FAIL_GRACE);
+    let s3_budget = root
+        .table(&S3_TABLE_KEY, "begin it with a line [s3]")
+        .and_then(|table| table.knowing(&S3_TABLE).given(&BUDGET));
+    if let Ok(rank) = rank::rank(doc, &root) {
+        doc.set_rank(rank);
+    }
+    let channels = channels(doc, &root, table.get(CHANNEL.name))?;
+    Ok(Config {
+        file: doc.file().to_owned(),
+        socket: socket?,
+        allow_other_users: allow_other_users?,
+        metrics: metrics?,
+        stop_timeout: Duration::from_millis(stop_timeout?),
+        fail_grace: Duration::from_millis(fail_grace?),
+        s3_budget: s3_budget?,
+        channels,
+    })
+}
+
+fn listen(root: &Reader<'_>) -> Read<Option<Listen>> {
+    let Some(text) = root.filled(&METRICS)? else { return Ok(None) };
+    if text.contains('/') && text.len() <= SOCKET_MAX {
+        return Ok(Some(Listen::Unix(text.into())));
+    }
+    let address = text.parse().map_err(|_| {
+        let remedy = if text.starts_with("localhost:") {
+            text.replacen("localhost", "127.0.0.1", 1)
+        } else if text.starts_with(':') {
+            format!("0.0.0.0{text}")
+        } else {
+            String::new()
+        };
+        let remedy = if remedy.is_empty() { remedy } else { format!("write {remedy:?}") };
+        root.wrong(METRICS.name, METRICS.expected, &format!("{text:?}"), remedy)
+    });
+    address.map(|address| Some(Listen::Tcp(address)))
+}
+
+fn channels<'a>(
+    doc: &'a Document<'a>,
+    root: &Reader<'a>,
+    value: Option<&'a Spanned<DeValue<'a>>>,
+) -> Read<Vec<Channel>> {
+    let remedy = "begin each channel with a line [[channel]]";
+    if value.is_none() && !doc.presets().channels.is_empty() {
+        return Ok(Vec::new());
+    }
+    let value = root.required(&CHANNEL, Ok(value))?;
+    let tables: Vec<&Spanned<DeValue>> = match value.get_ref() {
+        DeValue::Array(array) if !array.is_empty() => array.iter().collect(),
+        // Its content is worth reading all the same: it most likely is a channel.
+        DeValue::Table(_) => {
+            root.wrong(CHANNEL.name, CHANNEL.expected, "a single table", remedy.to_owned());
+            vec![value]
+        }
+        DeValue::Array(_) => {
+            let found = "an empty list";
+            return Err(root.wrong(CHANNEL.name, CHANNEL.expected, found, remedy.to_owned()));
+        }
+        other => {
+            let found = found(other);
+            return Err(root.wrong(CHANNEL.name, CHANNEL.expected, &found, remedy.to_owned()));
+        }
+    };
+    let mut seen = Seen::default();
+    let channels = tables.into_iter().enumerate().map(|(index, value)| {
+        let path = format!("{}[{index}]", CHANNEL.name);
+        let at = value.span().start;
+        let DeValue::Table(table) = value.get_ref() else {
+            let message = format!("expected a table, found {}", found(value.get_ref()));
+            return Err(doc.report(at, None, path, Invalid { message, remedy: remedy.to_owned() }));
+        };
+        let name = table.get(NAME.name).and_then(|value| value.get_ref().as_str());
+        let name = name.and_then(|name| doc.expand(name).ok()).filter(|name| is_channel_name(name));
+        let reader = Reader::new(doc, table, at, path, name).knowing(&CHANNEL_TABLE);
+        channel(&reader, &mut seen)
+    });
+    // First all, so that every channel's faults are found, then whether all are good.
+    channels.collect::<Vec<_>>().into_iter().collect()
+}
+
+/// What only one channel may have.
+#[derive(Default)]
+struct Seen {
+    names: Vec<(String, Place)>,
+    stdin: Option<Place>,
+}
+
+/// Whether a channel may have this name.
+pub fn is_channel_name(name: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(good)
+}
+
+fn name(reader: &Reader, seen: &mut Seen) -> Read<String> {
+    let given = reader.required(&NAME, reader.text(NAME.name, NAME.expected))?;
+    if !is_channel_name(&given.text) {
+        return Err(reader.wrong(NAME.name, NAME.expected, &given.found(), String::new()));
+    }
+    if let Some((_, first)) = seen.names.iter().find(|(name, _)| *name == given.text) {
+        let message =
+            format!("`{}` is already the name of the channel in line {}", given.text, first.line);
+        return Err(reader.fault(NAME.name, message, "give each channel a name of its own".into()));
+    }
+    seen.names.push((given.text.clone(), reader.place(NAME.name)));
+    Ok(given.text)
+}
+
+fn channel(reader: &Reader, seen: &mut Seen) -> Read<Channel> {
+    let name = name(reader, seen);
+    let source = source::read(reader);
+    if let Ok(Source::Stdin { .. }) = source {
+        let place = reader.place(SOURCE.name);
+        if let Some(first) = seen.stdin.replace(place) {
+            let message =
+                format!("the channel in line {} already reads standard input", first.line);
+            reader.fault(SOURCE.name, message, "one channel can read it".to_owned());
+        }
+    }
+    let decoder = decoder(reader);
+    let sha256 = sha256(reader);
+    let options = options(reader);
+    let policy = reader.choice(&ON_ERROR);
+    let on_error = on_error(reader, policy);
+    let max_errors = max_errors(reader, policy);
+    let max_record = reader.number(&MAX_RECORD);
+    let mode = reader.choice(&MODE);
+    let consumers = consumers(reader, mode);
+    let ring = ring(reader);
+    let limits = limits(reader, &max_record, &ring);
+    let (options, option_places) = options?;
+    Ok(Channel {
+        name: name?,
+        source: source?,
+        decoder: decoder?,
+        decoder_place: reader.place(DECODER.name),
+        sha256: sha256?,
+        options,
+        option_places,
+        on_error: on_error?,
+        max_errors: max_errors?,
+        max_record: max_record?,
+        mode: mode?,
+        consumers: consumers?,
+        ring: ring?,
+        limits: limits?,
+    })
+}
+
+fn decoder(reader: &Reader) -> Read<DecoderRef> {
+    if reader.purpose() == Purpose::Feed && !reader.has(&DECODER) {
+        return Ok(DecoderRef::Name(String::new()));
+    }
+    if let Some(preset) = reader.preset()
+        && !reader.has(&DECODER)
+    {
+        return preset.decoder.clone().map_err(|why| {
+            let message = format!("missing, and {why}");
+            reader.fault(DECODER.name, message, format!("give {}", DECODER.expected))
+        });
+    }
+    let given = reader.required(&DECODER, reader.filled(&DECODER))?;
+    Ok(DecoderRef::of(&given))
+}
+
+fn sha256(reader: &Reader) -> Read<Option<Digest>> {
+    let Some(given) = reader.text(SHA256.name, SHA256.expected)? else { return Ok(None) };
+    given.text.parse().map(Some).map_err(|found: String| {
+        let remedy = "`sha256sum FILE.wasm` prints it, and so does `pipemill plugin inspect`";
+        reader.wrong(SHA256.name, SHA256.expected, &found, remedy.to_owned())
+    })
+}
+
+/// The options as text, and the place of each.
+type Options = (Vec<(String, String)>, Vec<Place>);
+
+fn options(reader: &Reader) -> Read<Options> {
+    let table = reader.table(&OPTIONS, "write options = { name = \"value\" }")?;
+    let names = table.names();
+    let places = names.iter().map(|name| table.place(name)).collect();
+    let value = |name: &&str| table.scalar(name, "a string, a whole number, true or false");
+    let values: Vec<_> = names.iter().map(value).collect();
+    let pairs = names.iter().zip(values).map(|(name, value)| Ok((name.to_string(), value?)));
+    Ok((pairs.collect::<Read<_>>()?, places))
+}
+
+fn on_error(reader: &Reader, policy: Read<Policy>) -> Read<OnError> {
+    let file = reader.path(&QUARANTINE);
+    match policy? {
+        Policy::Quarantine => Ok(OnError::Quarantine(reader.required(&QUARANTINE, file)?)),
+        _ if reader.has(&QUARANTINE) => {
+            Err(needs(reader, &QUARANTINE, "on_error = \"quarantine\""))
+        }
+        Policy::Skip => Ok(OnError::Skip),
+        Policy::Fail => Ok(OnError::Fail),
+    }
+}
+
+fn max_errors(reader: &Reader, policy: Read<Policy>) -> Read<u64> {
+    let number = reader.number(&MAX_ERRORS);
+    match policy {
+        Ok(Policy::Fail) if reader.has(&MAX_ERRORS) => {
+            Err(needs(reader, &MAX_ERRORS, "on_error = \"skip\" or \"quarantine\""))
+        }
+        Ok(Policy::Fail) => Ok(0),
+        _ => number,
+    }
+}
+
+fn consumers(reader: &Reader, mode: Read<Mode>) -> Read<u32> {
+    let number = reader.number(&CONSUMERS);
+    if reader.has(&CONSUMERS) && matches!(mode, Ok(Mode::Share)) {
+        return Err(needs(reader, &CONSUMERS, "mode = \"broadcast\""));
+    }
+    Ok(number? as u32) // within its range
+}
+
+/// Refuses a key that means nothing without another.
+fn needs(reader: &Reader, key: &dyn Key, other: &str) -> Reported {
+    let remedy = "set that, or leave this out".to_owned();
+    reader.fault(key.name(), format!("needs {other}"), remedy)
+}
+
+fn ring(channel: &Reader) -> Read<Ring> {
+    let reader = channel.table(&RING, "begin it with a line [channel.ring]")?.knowing(&RING_TABLE);
+    let slots = reader.number(&SLOTS);
+    let credits = reader.number(&CREDITS);
+    let linger = reader.number(&LINGER);
+    let slot = reader.number(&SLOT_SIZE);
+    if let Ok(slot) = slot
+        && !slot.is_multiple_of(SLOT_STEP)
+    {
+        let expected = format!("a multiple of {}", show_size(SLOT_STEP));
+        let nearest = show_size(slot.next_multiple_of(SLOT_STEP));
+        let remedy = format!("the next one is \"{nearest}\"");
+        reader.wrong(SLOT_SIZE.name, &expected, &format!("\"{}\"", show_size(slot)), remedy);
+    }
+    if let (Ok(slots), Ok(credits)) = (slots, credits)
+        && slots < credits + SPARE_SLOTS
+    {
+        let least = credits + SPARE_SLOTS;
+        let message = format!("{slots} are too few for {credits} credits");
+        let remedy = format!("give at least {least} (credits + {SPARE_SLOTS}), or fewer credits");
+        reader.fault(SLOTS.name, message, remedy);
+    }
+    if let (Ok(slots), Ok(slot)) = (slots, slot)
+        && slots * slot > RING_MAX
+    {
+        let message = format!("{slots} of {} are {}", show_size(slot), show_size(slots * slot));
+        let remedy =
+            format!("a ring has at most {}: give fewer or smaller slots", show_size(RING_MAX));
+        reader.fault(SLOTS.name, message, remedy);
+    }
+    Ok(Ring {
+        // All within their ranges.
+        slots: slots? as u32,
+        slot_size: slot? as usize,
+        credits: credits? as u32,
+        linger: Duration::from_millis(linger?),
+    })
+}
+
+fn limits(channel: &Reader, max_record: &Read<u64>, ring: &Read<Ring>) -> Read<Limits> {
+    let remedy = "begin it with a line [channel.limits]";
+    let reader = channel.table(&LIMITS, remedy)?.knowing(&LIMITS_TABLE);
+    let memory = reader.number(&MEMORY);
+    let time = reader.number(&CALL_TIMEOUT);
+    let output = reader.given(&OUTPUT);
+    let max_record = (*max_record)?;
+    let least = 2 * max_record + MEMORY_SPARE;
+    if let Ok(memory) = memory
+        && memory < least
+    {
+        let whose = if reader.has(&MEMORY) { "" } else { " (the default)" };
+        let (memory, record) = (show_size(memory), show_size(max_record));
+        let message = format!("{memory}{whose} is too little for max_record = {record}");
+        let (least, spare) = (show_size(least), show_size(MEMORY_SPARE));
+        let remedy = format!("give at least \"{least}\" (2 × max_record + {spare})");
+        reader.fault(MEMORY.name, message, remedy);
+    }
+    if let Ok(Some(output)) = output
+        && output < max_record
+    {
+        let message =
+            format!("{} is less than max_record = {}", show_size(output), show_size(max_record));
+        reader.fault(OUTPUT.name, message, "give at least as much".to_owned());
+    }
+    let slot = ring.as_ref().map_err(|reported| *reported)?.slot_size;
+    Ok(Limits {
+        memory: memory?,
+        call_timeout: Duration::from_millis(time?),
+        output: output?.unwrap_or_else(|| super::default_output(max_record, slot)),
+    })
+}

@@ -1,0 +1,391 @@
+//! A typed reader over parsed TOML: it takes values out of a table and writes down what is wrong
+//! instead of stopping at it, so that one pass finds all faults.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::Preset;
+use super::document::{Document, Purpose, Read, Reported};
+use super::fault::Place;
+use super::key::{Choice, Flag, Free, Key, Number, Table, Unit};
+use super::keys::{FOREVER, RENAMED, TABLES};
+use super::rank::Rank;
+use super::values::{self, Invalid, quoted};
+use pipemill_types::nearest;
+
+/// A string value, its variables filled in.
+pub(super) struct Given {
+    pub(super) text: String,
+    /// As it stood in the file, where variables changed it.
+    raw: Option<String>,
+}
+
+impl Given {
+    /// As "found …" has it.
+    pub(super) fn found(&self) -> String {
+        format!("{}{}", quoted(&self.text), self.origin())
+    }
+
+    fn origin(&self) -> String {
+        self.raw.as_ref().map_or(String::new(), |raw| format!(" (from {})", quoted(raw)))
+    }
+}
+
+/// One table of the file.
+pub(super) struct Reader<'a> {
+    doc: &'a Document<'a>,
+    table: &'a DeTable<'a>,
+    /// Byte offset of the table, or of what holds it if it is left out.
+    at: usize,
+    path: String,
+    /// The name of the channel that it is about, if that is a good one.
+    channel: Option<String>,
+    /// Keys that an unknown one was most likely meant to be: these are not reported as missing.
+    meant: Vec<(&'static str, Reported)>,
+    unknown: Option<Reported>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        doc: &'a Document<'a>,
+        table: &'a DeTable<'a>,
+        at: usize,
+        path: String,
+        channel: Option<String>,
+    ) -> Reader<'a> {
+        Reader { doc, table, at, path, channel, meant: Vec::new(), unknown: None }
+    }
+
+    /// Refuses every key that is not one of `keys`.
+    pub(super) fn knowing(mut self, keys: &'static Table) -> Reader<'a> {
+        let known = keys.names();
+        for (key, _) in self.table {
+            let name = key.get_ref().as_ref();
+            if known.contains(&name) {
+                continue;
+            }
+            let renamed = RENAMED.iter().find(|(old, new)| *old == name && known.contains(new));
+            let renamed = renamed.map(|(_, new)| *new);
+            let home = TABLES.iter().find(|table| table.names().contains(&name));
+            let near = renamed.or_else(|| nearest(name, &known).filter(|_| home.is_none()));
+            let remedy = match (renamed, home, near) {
+                (Some(new), ..) => format!("it is called `{new}` now"),
+                (None, Some(home), _) => format!("it belongs in {}", home.name),
+                (None, None, Some(near)) => format!("did you mean `{near}`?"),
+                (None, None, None) => format!("known here: {}", known.join(", ")),
+            };
+            let fault = Invalid { message: "unknown key".to_owned(), remedy };
+            let reported = self.report(key.span().start, name, fault);
+            self.unknown = Some(reported);
+            self.meant.extend(near.map(|near| (near, reported)));
+        }
+        self
+    }
+
+    /// What somebody else says of this channel.
+    pub(super) fn preset(&self) -> Option<&'a Preset> {
+        self.doc.presets().channels.get(self.channel.as_deref()?)
+    }
+
+    pub(super) fn rank(&self) -> Result<Rank, String> {
+        self.doc.rank()
+    }
+
+    pub(super) fn purpose(&self) -> Purpose {
+        self.doc.purpose()
+    }
+
+    fn report(&self, at: usize, name: &str, fault: Invalid) -> Reported {
+        let path = match (self.path.as_str(), key_text(name)) {
+            ("", key) => key,
+            (path, key) => format!("{path}.{key}"),
+        };
+        self.doc.report(at, self.channel.as_deref(), path, fault)
+    }
+
+    /// Writes down a fault of one key, at its value if it has one.
+    pub(super) fn fault(&self, name: &str, message: String, remedy: String) -> Reported {
+        self.report(self.offset(name), name, Invalid { message, remedy })
+    }
+
+    /// Writes down that a key holds something else than it should.
+    pub(super) fn wrong(
+        &self,
+        name: &str,
+        expected: &str,
+        found: &str,
+        remedy: String,
+    ) -> Reported {
+        self.fault(name, format!("expected {expected}, found {found}"), remedy)
+    }
+
+    fn value(&self, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.table.get(name)
+    }
+
+    pub(super) fn has(&self, key: &dyn Key) -> bool {
+        self.value(key.name()).is_some()
+    }
+
+    fn offset(&self, name: &str) -> usize {
+        self.value(name).map_or(self.at, |value| value.span().start)
+    }
+
+    /// Where the key's value stands; the table's place if it is left out.
+    pub(super) fn place(&self, name: &str) -> Place {
+        self.doc.place(self.offset(name))
+    }
+
+    /// The names of all keys, in the order of the file.
+    pub(super) fn names(&self) -> Vec<&'a str> {
+        let mut keys: Vec<_> = self.table.keys().collect();
+        keys.sort_by_key(|key| key.span().start);
+        keys.into_iter().map(|key| key.get_ref().as_ref()).collect()
+    }
+
+    /// What a key must have.
+    pub(super) fn required<T>(&self, key: &dyn Key, value: Read<Option<T>>) -> Read<T> {
+        value?.ok_or_else(|| {
+            let meant = self.meant.iter().find(|(name, _)| *name == key.name());
+            meant.map_or_else(|| self.missing(key), |(_, reported)| *reported)
+        })
+    }
+
+    fn missing(&self, key: &dyn Key) -> Reported {
+        self.fault(key.name(), "missing".to_owned(), format!("give {}", key.expected()))
+    }
+
+    /// A fault of an unknown key, if there was one: what seems missing may be meant by that.
+    pub(super) fn unknown(&self) -> Option<Reported> {
+        self.unknown
+    }
+
+    /// A string, or a list of them: not empty, and none of them empty.
+    pub(super) fn texts(&self, key: &Free) -> Read<Option<Vec<String>>> {
+        let list = match self.value(key.name).map(Spanned::get_ref) {
+            None => return Ok(None),
+            Some(DeValue::Array(list)) => list,
+            Some(_) => {
+                let one = self.text(key.name, key.expected)?;
+                return self.not_empty(key, one.into_iter().collect());
+            }
+        };
+        let given = list.iter().map(|value| match value.get_ref() {
+            DeValue::String(raw) => self.expanded(value, raw, key.name),
+            other => Err(self.wrong(key.name, key.expected, &found(other), String::new())),
+        });
+        // First all, so that every fault is found.
+        let given: Vec<_> = given.collect();
+        self.not_empty(key, given.into_iter().collect::<Read<_>>()?)
+    }
+
+    fn not_empty(&self, key: &Free, given: Vec<Given>) -> Read<Option<Vec<String>>> {
+        if given.is_empty() {
+            return Err(self.wrong(key.name, key.expected, "an empty list", String::new()));
+        }
+        if let Some(empty) = given.iter().find(|given| given.text.is_empty()) {
+            return Err(self.wrong(key.name, key.expected, &empty.found(), String::new()));
+        }
+        Ok(Some(given.into_iter().map(|given| given.text).collect()))
+    }
+
+    /// A string, variables filled in.
+    pub(super) fn text(&self, name: &str, expected: &str) -> Read<Option<Given>> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let DeValue::String(raw) = value.get_ref() else {
+            return Err(self.wrong(name, expected, &found(value.get_ref()), String::new()));
+        };
+        self.expanded(value, raw, name).map(Some)
+    }
+
+    fn expanded(&self, value: &Spanned<DeValue>, raw: &str, name: &str) -> Read<Given> {
+        match self.doc.expand(raw) {
+            Ok(text) => {
+                let raw = Some(raw.to_string()).filter(|raw| *raw != text);
+                Ok(Given { text, raw })
+            }
+            Err(faults) => {
+                let report = |_, fault| Some(self.report(value.span().start, name, fault));
+                let last = faults.into_iter().fold(None, report);
+                // `expand` fails with at least one fault; were there none, this one would be true.
+                Err(last.unwrap_or_else(|| self.fault(name, "a bad `$`".to_owned(), String::new())))
+            }
+        }
+    }
+
+    /// A path: not empty, and no zero byte in it.
+    pub(super) fn path(&self, key: &Free) -> Read<Option<PathBuf>> {
+        Ok(self.filled(key)?.map(PathBuf::from))
+    }
+
+    /// A string, not empty, and no zero byte in it.
+    pub(super) fn filled(&self, key: &Free) -> Read<Option<String>> {
+        let Some(given) = self.text(key.name, key.expected)? else { return Ok(None) };
+        if given.text.is_empty() || given.text.contains('\0') {
+            return Err(self.wrong(key.name, key.expected, &given.found(), String::new()));
+        }
+        Ok(Some(given.text))
+    }
+
+    /// One of a few words.
+    pub(super) fn choice<T: Copy + PartialEq + Sync>(&self, key: &Choice<T>) -> Read<T> {
+        let expected = key.expected();
+        let Some(given) = self.text(key.name, &expected)? else { return Ok(key.default) };
+        if let Some((_, value)) = key.words.iter().find(|(word, _)| *word == given.text) {
+            return Ok(*value);
+        }
+        let words: Vec<_> = key.words.iter().map(|(word, _)| *word).collect();
+        let near = nearest(&given.text, &words);
+        let remedy = near.map_or(String::new(), |near| format!("did you mean \"{near}\"?"));
+        Err(self.wrong(key.name, &expected, &given.found(), remedy))
+    }
+
+    /// `true` or `false`, or a string with a variable that holds one of them.
+    pub(super) fn flag(&self, key: &Flag) -> Read<bool> {
+        Ok(self.boolean(key.name, &key.expected())?.unwrap_or(false))
+    }
+
+    pub(super) fn boolean(&self, name: &str, expected: &str) -> Read<Option<bool>> {
+        match self.value(name).map(Spanned::get_ref) {
+            None => Ok(None),
+            Some(DeValue::Boolean(value)) => Ok(Some(*value)),
+            Some(DeValue::String(raw)) if raw.contains('$') => {
+                let Some(given) = self.text(name, expected)? else { return Ok(None) };
+                let value = given.text.parse().map(Some);
+                value.map_err(|_| self.wrong(name, expected, &given.found(), String::new()))
+            }
+            Some(other) => Err(self.wrong(name, expected, &found(other), String::new())),
+        }
+    }
+
+    /// A number with a default of its own.
+    pub(super) fn number(&self, key: &Number<u64>) -> Read<u64> {
+        Ok(self.given(key)?.unwrap_or(key.default))
+    }
+
+    /// A time that may be "forever": `None`.
+    pub(super) fn patience<D>(
+        &self,
+        key: &Number<D>,
+        default: Option<Duration>,
+    ) -> Read<Option<Duration>> {
+        if let Some(DeValue::String(raw)) = self.value(key.name).map(Spanned::get_ref)
+            && self.doc.expand(raw).is_ok_and(|text| text == FOREVER)
+        {
+            return Ok(None);
+        }
+        Ok(self.given(key)?.map_or(default, |millis| Some(Duration::from_millis(millis))))
+    }
+
+    /// A number that the file may leave out.
+    pub(super) fn given<D>(&self, key: &Number<D>) -> Read<Option<u64>> {
+        let Some(value) = self.value(key.name) else { return Ok(None) };
+        let (number, found) = match (key.unit, value.get_ref()) {
+            (Unit::Count, DeValue::Integer(number)) => (whole(number), number.to_string()),
+            (Unit::Count, DeValue::String(raw)) if raw.contains('$') => {
+                let Some(given) = self.text(key.name, &key.range())? else { return Ok(None) };
+                (given.text.parse().ok(), given.found())
+            }
+            (Unit::Count, other) => {
+                let quotes = other.as_str().is_some_and(|text| text.parse::<u64>().is_ok());
+                let remedy = if quotes { "write it without quotes" } else { "" };
+                return Err(self.wrong(key.name, &key.range(), &found(other), remedy.to_owned()));
+            }
+            (unit, DeValue::Integer(number)) => {
+                let found = format!("{number} without a unit");
+                let remedy = unit_remedy(unit, whole(number));
+                return Err(self.wrong(key.name, &key.range(), &found, remedy));
+            }
+            (unit, _) => {
+                let Some(given) = self.text(key.name, &key.range())? else { return Ok(None) };
+                (Some(self.measure(key.name, unit, &given)?), given.found())
+            }
+        };
+        match number.filter(|number| (key.min..=key.max).contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => Err(self.wrong(key.name, &key.range(), &found, String::new())),
+        }
+    }
+
+    fn measure(&self, name: &str, unit: Unit, given: &Given) -> Read<u64> {
+        let value = if unit == Unit::Size {
+            values::parse_size(&given.text)
+        } else {
+            // Whole milliseconds made from a u64, so the cast back loses nothing.
+            values::parse_duration(&given.text).map(|time| time.as_millis() as u64)
+        };
+        value.map_err(|Invalid { message, remedy }| {
+            self.fault(name, format!("{message}{}", given.origin()), remedy)
+        })
+    }
+
+    /// A table within this one; an empty one if it is left out.
+    pub(super) fn table(&self, key: &Free, remedy: &str) -> Read<Reader<'a>> {
+        let inner = match self.value(key.name).map(Spanned::get_ref) {
+            None => self.doc.empty(),
+            Some(DeValue::Table(table)) => table,
+            Some(other) => {
+                return Err(self.wrong(key.name, key.expected, &found(other), remedy.to_owned()));
+            }
+        };
+        let path = match self.path.as_str() {
+            "" => key.name.to_owned(),
+            path => format!("{path}.{}", key.name),
+        };
+        Ok(Reader::new(self.doc, inner, self.offset(key.name), path, self.channel.clone()))
+    }
+
+    /// The plain text of a string, whole number or boolean.
+    pub(super) fn scalar(&self, name: &str, expected: &str) -> Read<String> {
+        match self.value(name).map(Spanned::get_ref) {
+            Some(DeValue::Integer(number)) => match integer(number) {
+                Some(number) => Ok(number.to_string()),
+                None => Err(self.wrong(name, expected, &number.to_string(), String::new())),
+            },
+            Some(DeValue::Boolean(value)) => Ok(value.to_string()),
+            _ => Ok(self.text(name, expected)?.map_or(String::new(), |given| given.text)),
+        }
+    }
+}
+
+/// A key as it stands in a path: quoted if it is not a bare one.
+fn key_text(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { quoted(name) }
+}
+
+/// A value as "found …" has it.
+pub(super) fn found(value: &DeValue) -> String {
+    match value {
+        DeValue::String(text) => quoted(text),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Datetime(_) => "a date or time".to_owned(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+fn integer(number: &DeInteger) -> Option<i128> {
+    i128::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn whole(number: &DeInteger) -> Option<u64> {
+    integer(number).and_then(|number| u64::try_from(number).ok())
+}
+
+fn unit_remedy(unit: Unit, number: Option<u64>) -> String {
+    match (unit, number) {
+        (Unit::Size, Some(bytes)) => {
+            format!("give the unit, in quotes: \"{}\" if bytes are meant", values::show_size(bytes))
+        }
+        (_, Some(seconds)) => {
+            format!("give the unit, in quotes: \"{seconds}s\" if seconds are meant")
+        }
+        (_, None) => "give a whole number with its unit, in quotes".to_owned(),
+    }
+}

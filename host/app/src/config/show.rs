@@ -1,0 +1,247 @@
+//! The effective configuration as TOML, every default written out: what `config show` prints.
+//! `parse` reads it back to the same configuration.
+
+use std::fmt::{Display, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use super::keys::*;
+use super::values::{show_duration, show_size};
+use super::{
+    Channel, Config, DecoderRef, Listen, Mode, OnError, Order, Pattern, Reading, Shard, Source, s3,
+};
+
+/// Writes a configuration. Bytes of a path that are not UTF-8 are replaced; what a time has beyond
+/// whole milliseconds is cut off.
+pub fn show(config: &Config) -> String {
+    let mut page = Page::default();
+    if let Some(socket) = &config.socket {
+        page.line(SOCKET.name, path(socket));
+    }
+    page.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    match &config.metrics {
+        Some(Listen::Tcp(address)) => page.line(METRICS.name, quote(&address.to_string())),
+        Some(Listen::Unix(file)) => page.line(METRICS.name, path(file)),
+        None => {}
+    }
+    page.line(STOP_TIMEOUT.name, time(config.stop_timeout));
+    page.line(FAIL_GRACE.name, time(config.fail_grace));
+    if let Some(budget) = config.s3_budget {
+        page.header("[s3]");
+        page.line(BUDGET.name, size(budget));
+    }
+    for channel in &config.channels {
+        page.header("[[channel]]");
+        channel_lines(&mut page, channel);
+    }
+    page.text
+}
+
+fn channel_lines(page: &mut Page, channel: &Channel) {
+    page.line(NAME.name, quote(&channel.name));
+    page.line(SOURCE.name, source(&channel.source));
+    let decoder = match &channel.decoder {
+        DecoderRef::Name(name) => quote(name),
+        DecoderRef::File(file) => path(file),
+    };
+    page.line(DECODER.name, decoder);
+    if let Some(digest) = &channel.sha256 {
+        page.line(SHA256.name, word(&digest.to_string()));
+    }
+    if !channel.options.is_empty() {
+        let options = channel.options.iter().map(|(name, value)| (key(name), quote(value)));
+        page.line(OPTIONS.name, inline(options));
+    }
+    let (policy, file) = match &channel.on_error {
+        OnError::Fail => (Policy::Fail, None),
+        OnError::Skip => (Policy::Skip, None),
+        OnError::Quarantine(file) => (Policy::Quarantine, Some(file)),
+    };
+    page.line(ON_ERROR.name, word(ON_ERROR.word(policy)));
+    if let Some(file) = file {
+        page.line(QUARANTINE.name, path(file));
+    }
+    if policy != Policy::Fail {
+        page.line(MAX_ERRORS.name, channel.max_errors);
+    }
+    page.line(MAX_RECORD.name, size(channel.max_record));
+    page.line(MODE.name, word(MODE.word(channel.mode)));
+    if channel.mode == Mode::Broadcast {
+        page.line(CONSUMERS.name, channel.consumers);
+    }
+    page.header("[channel.ring]");
+    page.line(SLOTS.name, channel.ring.slots);
+    page.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
+    page.line(CREDITS.name, channel.ring.credits);
+    page.line(LINGER.name, time(channel.ring.linger));
+    page.header("[channel.limits]");
+    page.line(MEMORY.name, size(channel.limits.memory));
+    page.line(CALL_TIMEOUT.name, time(channel.limits.call_timeout));
+    page.line(OUTPUT.name, size(channel.limits.output));
+}
+
+fn source(source: &Source) -> String {
+    let mut pairs: Vec<(&str, String)> = Vec::new();
+    let compression = match source {
+        Source::Fifo {
+            dir,
+            epochs,
+            first_epoch,
+            open_timeout,
+            idle_timeout,
+            pipe_size,
+            compression,
+            epoch_file,
+        } => {
+            pairs.push((FIFO.name, path(dir)));
+            pairs.extend(epochs.map(|epochs| (EPOCHS.name, epochs.to_string())));
+            pairs.push((FIRST_EPOCH.name, first_epoch.to_string()));
+            pairs.push((OPEN_TIMEOUT.name, open_timeout.map_or(word(FOREVER), time)));
+            pairs.push((IDLE_TIMEOUT.name, idle_timeout.map_or(word(FOREVER), time)));
+            pairs.push((PIPE_SIZE.name, size(*pipe_size as u64)));
+            pairs.extend(epoch_file.as_ref().map(|file| (EPOCH_FILE.name, path(file))));
+            compression
+        }
+        Source::Files { pattern, reading } => {
+            pairs.push(match pattern {
+                Pattern::File(file) => (FILE.name, path(file)),
+                Pattern::Glob(pattern) => (GLOB.name, quote(pattern)),
+                Pattern::Folder(folder) => (FOLDER.name, path(folder)),
+            });
+            pairs.extend(reading_pairs(reading));
+            &reading.compression
+        }
+        Source::S3(settings) => {
+            pairs.extend(s3_pairs(settings));
+            pairs.extend(reading_pairs(&settings.reading));
+            &settings.reading.compression
+        }
+        Source::Stdin { compression } => {
+            pairs.push((STDIN.name, "true".to_owned()));
+            compression
+        }
+    };
+    pairs.push((COMPRESSION.name, word(COMPRESSION.word(*compression))));
+    inline(pairs)
+}
+
+fn reading_pairs(reading: &Reading) -> Vec<(&'static str, String)> {
+    let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
+    let Order { shuffle, shard } = reading.order;
+    pairs.extend(shuffle.map(|seed| (SHUFFLE.name, inline([(SEED.name, seed.to_string())]))));
+    if let Some(Shard { index, count, balance }) = shard {
+        let both = [(INDEX.name, index.to_string()), (COUNT.name, count.to_string())];
+        pairs.push((SHARD.name, inline(both)));
+        // What is not the default goes with sources only that have it.
+        if balance != BALANCE.default {
+            pairs.push((BALANCE.name, word(BALANCE.word(balance))));
+        }
+    }
+    pairs.push((WRAP.name, word(WRAP.word(reading.wrap))));
+    pairs
+}
+
+fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
+    let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
+    let all = |addresses: &[s3::Address]| {
+        list(addresses.iter().map(|address| quote(&address.to_string())).collect())
+    };
+    let mut pairs = match &settings.what {
+        s3::Selection::Prefixes(addresses) => vec![(S3.name, all(addresses))],
+        s3::Selection::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
+        // Of the command line only; the nearest that a file can say.
+        s3::Selection::Named(address) => vec![(S3.name, quote(&address.to_string()))],
+        s3::Selection::Manifest(address) => vec![(MANIFEST.name, quote(&address.to_string()))],
+        s3::Selection::Augmented { manifest, attributes } => vec![
+            (AUGMENTED_MANIFEST.name, quote(&manifest.to_string())),
+            (ATTRIBUTES.name, list(attributes.iter().map(|name| quote(name)).collect())),
+        ],
+    };
+    let access = &settings.access;
+    let given =
+        [(&REGION, &access.region), (&ENDPOINT, &access.endpoint), (&PROFILE, &access.profile)];
+    pairs.extend(
+        given.into_iter().filter_map(|(key, value)| Some((key.name, quote(value.as_ref()?)))),
+    );
+    pairs.extend([
+        (ADDRESSING.name, word(ADDRESSING.word(access.addressing))),
+        (ANONYMOUS.name, access.anonymous.to_string()),
+        (REQUESTER_PAYS.name, access.requester_pays.to_string()),
+        (ALLOW_EMPTY.name, settings.allow_empty.to_string()),
+        (PART_SIZE.name, size(settings.part_size)),
+        (CONCURRENCY.name, settings.concurrency.to_string()),
+        (STALL_TIMEOUT.name, time(settings.stall_timeout)),
+        (RETRY_TIMEOUT.name, time(settings.retry_timeout)),
+        (CHECKSUM.name, word(CHECKSUM.word(settings.verify))),
+        (ON_CHANGE.name, word(ON_CHANGE.word(settings.on_change))),
+    ]);
+    pairs
+}
+
+/// TOML as it grows: a line for each key, a blank line before each header.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn header(&mut self, header: &str) {
+        self.text.push('\n');
+        self.text.push_str(header);
+        self.text.push('\n');
+    }
+
+    fn line(&mut self, key: &str, value: impl Display) {
+        // Writing to a String can't fail.
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+}
+
+fn inline<K: Display>(pairs: impl IntoIterator<Item = (K, String)>) -> String {
+    let pairs: Vec<_> = pairs.into_iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    format!("{{ {} }}", pairs.join(", "))
+}
+
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { toml_string(name) }
+}
+
+fn path(path: &Path) -> String {
+    quote(&path.to_string_lossy())
+}
+
+fn size(bytes: u64) -> String {
+    word(&show_size(bytes))
+}
+
+fn time(time: Duration) -> String {
+    word(&show_duration(time))
+}
+
+/// A word of our own, which needs no escape.
+fn word(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// A value that `parse` takes as it is: no part of it is read as a variable.
+fn quote(text: &str) -> String {
+    toml_string(&text.replace('$', "$$"))
+}
+
+fn toml_string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => {
+                // Writing to a String can't fail.
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

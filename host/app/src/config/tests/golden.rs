@@ -1,0 +1,73 @@
+//! The messages themselves: a file full of faults against what a person sees for it, and texts
+//! whose one fault is worth its own example.
+
+use super::*;
+
+#[test]
+fn all_faults_of_a_file_are_found_at_once() {
+    let env = |name: &str| (name == "SLOT_SIZE").then(|| "65000B".to_owned());
+    let faults = parse(include_str!("../testdata/faults.toml"), "faults.toml", &env).unwrap_err();
+    let said: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
+    let expected = include_str!("../testdata/faults.txt");
+    let missing = expected.lines().filter(|line| !said.lines().any(|other| other == *line));
+    let new = said.lines().filter(|line| !expected.lines().any(|other| other == *line));
+    let difference: Vec<_> = missing
+        .map(|line| format!("- {line}"))
+        .chain(new.map(|line| format!("+ {line}")))
+        .collect();
+    assert!(said == expected, "against testdata/faults.txt:\n{}", difference.join("\n"));
+}
+
+/// A text with one fault, and the message for it.
+const SINGLE: &[(&str, &str)] = &[
+    ("", "pipemill.toml:1:1: channel: missing; give a list of tables, [[channel]]"),
+    (
+        "channel = []",
+        "pipemill.toml:1:11: channel: expected a list of tables, [[channel]], found an empty list; \
+         begin each channel with a line [[channel]]",
+    ),
+    (
+        "channel = [1]",
+        "pipemill.toml:1:12: channel[0]: expected a table, found 1; begin each channel with a line \
+         [[channel]]",
+    ),
+    ("[[chanel]]\nname = \"a\"", "pipemill.toml:1:3: chanel: unknown key; did you mean `channel`?"),
+    (
+        "[channel]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\n",
+        "pipemill.toml:1:1: channel: expected a list of tables, [[channel]], found a single table; \
+         begin each channel with a line [[channel]]",
+    ),
+    ("[[channel]\n", "pipemill.toml:1:11: not TOML: unclosed array table, expected `]`"),
+    ("a = 1\na = 2\n", "pipemill.toml:2:1: not TOML: duplicate key"),
+    (
+        "a = \"ü\" b\n",
+        "pipemill.toml:1:9: not TOML: unexpected key or value, expected newline, `#`",
+    ),
+];
+
+#[test]
+fn single_faults_say_what_they_should() {
+    for (text, expected) in SINGLE {
+        assert_eq!(messages(text), [*expected], "for {text:?}");
+    }
+}
+
+#[test]
+fn standard_input_is_for_one_channel() {
+    let channel =
+        |name| format!("[[channel]]\nname = '{name}'\nsource.stdin = true\ndecoder = 'lines'\n");
+    let said = messages(&format!("{}{}", channel("a"), channel("b")));
+    let expected = "pipemill.toml:7:1: channel `b`: source: the channel in line 3 already reads \
+                    standard input; one channel can read it";
+    assert_eq!(said, [expected]);
+}
+
+#[test]
+fn a_fault_can_be_read_by_a_program() {
+    let faults = parse_bare("[[channel]]\nname = 'a'\nsource.stdin = true\n").unwrap_err();
+    let [fault] = &faults[..] else { panic!("{faults:?}") };
+    assert_eq!(fault.place, Place { line: 1, column: 1 });
+    assert_eq!(fault.path, "channel[0].decoder");
+    assert_eq!(fault.channel.as_deref(), Some("a"));
+    assert_eq!(fault.message, "missing");
+}

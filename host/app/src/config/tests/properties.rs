@@ -1,0 +1,372 @@
+//! What holds for every text and every configuration: no text makes the parser panic, what is shown
+//! is read back, values survive being written, variables are filled in.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use super::super::key::Number;
+use super::super::{Digest, keys, vars};
+use super::*;
+
+fn pick<D>(key: &Number<D>) -> RangeInclusive<u64> {
+    key.min..=key.max
+}
+
+fn millis<D>(key: &Number<D>) -> impl Strategy<Value = Duration> + use<D> {
+    pick(key).prop_map(Duration::from_millis)
+}
+
+/// Any text that a path or a value can be, with what needs an escape in plenty.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z/.]{1,12}",
+        "[\"'\\\\$\\{\\}\\n\\t a-zäß☃\u{1}\u{7f}\u{85}]{1,12}",
+        "[^\u{0}]{1,9}"
+    ]
+}
+
+fn compression() -> impl Strategy<Value = Compression> {
+    select(keys::COMPRESSION.words).prop_map(|(_, compression)| compression)
+}
+
+fn source() -> impl Strategy<Value = Source> {
+    let fifo = (
+        text(),
+        option::of(1..=1_000_000u32),
+        0..=1_000_000u32,
+        option::of(millis(&keys::OPEN_TIMEOUT)),
+        option::of(millis(&keys::IDLE_TIMEOUT)),
+        pick(&keys::PIPE_SIZE),
+        compression(),
+        option::of(text()),
+    );
+    let fifo = fifo.prop_map(
+        |(dir, epochs, first_epoch, open_timeout, idle_timeout, pipe, compression, file)| {
+            let (dir, pipe_size, epoch_file) = (dir.into(), pipe as usize, file.map(Into::into));
+            Source::Fifo {
+                dir,
+                epochs,
+                first_epoch,
+                open_timeout,
+                idle_timeout,
+                pipe_size,
+                compression,
+                epoch_file,
+            }
+        },
+    );
+    let pattern = prop_oneof![
+        text().prop_map(|path| Pattern::File(path.into())),
+        "[a-z$*?]{1,3}/[*?]".prop_map(Pattern::Glob),
+        text().prop_map(|path| Pattern::Folder(path.into())),
+    ];
+    // `**` has to be a path's whole component; the pattern itself is not what is tested here.
+    let pattern = pattern.prop_filter("a good pattern", |pattern| match pattern {
+        Pattern::Glob(pattern) => !pattern.contains("**"),
+        _ => true,
+    });
+    let files = (pattern, reading()).prop_map(|(pattern, mut reading)| {
+        if matches!(pattern, Pattern::File(_)) {
+            reading.order = Order::default();
+        }
+        Source::Files { pattern, reading }
+    });
+    prop_oneof![fifo, files, s3()]
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    let shard = (1..=1_000_001u32).prop_flat_map(|count| {
+        let balance = select(keys::BALANCE.words).prop_map(|(_, balance)| balance);
+        (0..count.min(1_000_001), balance).prop_map(move |(index, balance)| Shard {
+            index,
+            count,
+            balance,
+        })
+    });
+    let order = (option::of(0..=i64::MAX as u64), option::of(shard))
+        .prop_map(|(shuffle, shard)| Order { shuffle, shard });
+    (1..=1_000_000u32, compression(), order, any::<bool>())
+        .prop_map(|(epochs, compression, order, wrap)| Reading { epochs, compression, order, wrap })
+}
+
+fn s3() -> impl Strategy<Value = Source> {
+    let address = |key: &'static str| {
+        ("[a-z0-9.-]{1,9}", key, option::of("[A-Za-z0-9]{1,9}"))
+            .prop_map(|(bucket, key, version)| s3::Address { bucket: bucket.into(), key, version })
+    };
+    const KEY: &str = "[^\u{0}?]{1,9}";
+    let what = prop_oneof![
+        vec(address("[^\u{0}?]{0,9}"), 1..4).prop_map(|mut addresses| {
+            addresses.iter_mut().for_each(|address| address.version = None);
+            s3::Selection::Prefixes(addresses)
+        }),
+        vec(address(KEY), 1..4).prop_map(s3::Selection::Objects),
+        address(KEY).prop_map(s3::Selection::Manifest),
+        (address(KEY), vec(text(), 1..16))
+            .prop_map(|(manifest, attributes)| s3::Selection::Augmented { manifest, attributes }),
+    ];
+    let words = (
+        select(keys::ADDRESSING.words).prop_map(|(_, addressing)| addressing),
+        select(keys::ON_CHANGE.words).prop_map(|(_, on_change)| on_change),
+    );
+    let access = (
+        option::of(text()),
+        option::of("https?://[a-z.]{1,9}(:[0-9]{1,4})?"),
+        option::of(text()),
+        any::<(bool, bool)>(),
+    );
+    let numbers = (
+        pick(&keys::PART_SIZE),
+        pick(&keys::CONCURRENCY),
+        millis(&keys::STALL_TIMEOUT),
+        millis(&keys::RETRY_TIMEOUT),
+        any::<(bool, bool)>(),
+    );
+    (what, words, access, numbers, reading()).prop_map(
+        |(what, (addressing, on_change), access, numbers, mut reading)| {
+            if let (false, Some(shard)) =
+                (matches!(what, s3::Selection::Prefixes(_)), &mut reading.order.shard)
+            {
+                shard.balance = Balance::Count;
+            }
+            let (region, endpoint, profile, (anonymous, requester_pays)) = access;
+            let (part_size, concurrency, stall_timeout, retry_timeout, (verify, allow_empty)) =
+                numbers;
+            let access =
+                s3::Access { region, endpoint, profile, addressing, anonymous, requester_pays };
+            let concurrency = concurrency as usize;
+            Source::S3(Box::new(s3::Settings {
+                channel: None,
+                what,
+                access,
+                reading,
+                part_size,
+                concurrency,
+                stall_timeout,
+                retry_timeout,
+                verify,
+                on_change,
+                allow_empty,
+            }))
+        },
+    )
+}
+
+fn ring() -> impl Strategy<Value = Ring> {
+    let slot = (keys::SLOT_SIZE.min / keys::SLOT_STEP)..=(keys::SLOT_SIZE.max / keys::SLOT_STEP);
+    (pick(&keys::CREDITS), 0..=4_096u64, slot, millis(&keys::LINGER)).prop_map(
+        |(credits, more, slot, linger)| {
+            let slot = slot * keys::SLOT_STEP;
+            // As many as credits, range and size allow, counted back from there.
+            let most = keys::SLOTS.max.min(keys::RING_MAX / slot);
+            let credits = credits.min(most - keys::SPARE_SLOTS);
+            let least = (credits + keys::SPARE_SLOTS).max(keys::SLOTS.min);
+            let slots = (least + more).min(most) as u32;
+            Ring { slots, slot_size: slot as usize, credits: credits as u32, linger }
+        },
+    )
+}
+
+fn limits(max_record: u64) -> impl Strategy<Value = Limits> {
+    let memory = (2 * max_record + keys::MEMORY_SPARE)..=keys::MEMORY.max;
+    let output = max_record..=keys::OUTPUT.max;
+    (memory, millis(&keys::CALL_TIMEOUT), output)
+        .prop_map(|(memory, call_timeout, output)| Limits { memory, call_timeout, output })
+}
+
+fn channel() -> impl Strategy<Value = Channel> {
+    let on_error = prop_oneof![
+        Just((OnError::Fail, 0)),
+        pick(&keys::MAX_ERRORS).prop_map(|most| (OnError::Skip, most)),
+        (text(), pick(&keys::MAX_ERRORS))
+            .prop_map(|(path, most)| (OnError::Quarantine(path.into()), most)),
+    ];
+    let mode = prop_oneof![
+        Just((Mode::Share, 1)),
+        pick(&keys::CONSUMERS).prop_map(|consumers| (Mode::Broadcast, consumers as u32)),
+    ];
+    let options = vec((text(), text()), 0..4).prop_map(|mut options| {
+        options.sort();
+        options.dedup_by(|a, b| a.0 == b.0);
+        options
+    });
+    let decoder = (text(), option::of(any::<[u8; 8]>().prop_map(|bytes| Digest::of(&bytes))));
+    let record = pick(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
+    ("[A-Za-z0-9._-]{1,64}", source(), decoder, options, on_error, mode, ring(), record).prop_map(
+        |(
+            name,
+            source,
+            (decoder, sha256),
+            options,
+            (on_error, max_errors),
+            (mode, consumers),
+            ring,
+            record,
+        )| {
+            let (max_record, limits) = record;
+            let new = Channel::new(&name, source, DecoderRef::of(&decoder));
+            Channel {
+                sha256,
+                options,
+                on_error,
+                max_errors,
+                max_record,
+                mode,
+                consumers,
+                ring,
+                limits,
+                ..new
+            }
+        },
+    )
+}
+
+fn listen() -> impl Strategy<Value = Listen> {
+    prop_oneof![
+        any::<SocketAddr>()
+            .prop_map(|address| match address {
+                // A scope is no part of what is written.
+                SocketAddr::V6(address) => SocketAddr::from((*address.ip(), address.port())),
+                address => address,
+            })
+            .prop_map(Listen::Tcp),
+        "/[a-z$]{0,100}".prop_map(|path| Listen::Unix(path.into())),
+    ]
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    // Standard input is for one channel at most.
+    let stdin = option::of(compression());
+    let budget = option::of(pick(&keys::BUDGET));
+    let times = (millis(&keys::STOP_TIMEOUT), millis(&keys::FAIL_GRACE));
+    let top = (option::of("/[a-z$]{0,100}"), option::of(listen()), any::<bool>(), times, budget);
+    (top, vec(channel(), 1..4), stdin).prop_map(
+        |(
+            (socket, metrics, allow_other_users, (stop_timeout, fail_grace), s3_budget),
+            mut channels,
+            stdin,
+        )| {
+            channels.sort_by(|a, b| a.name.cmp(&b.name));
+            channels.dedup_by(|a, b| a.name == b.name);
+            if let Some(compression) = stdin {
+                channels[0].source = Source::Stdin { compression };
+            }
+            let (file, socket) = (String::new(), socket.map(PathBuf::from));
+            Config {
+                file,
+                socket,
+                allow_other_users,
+                metrics,
+                stop_timeout,
+                fail_grace,
+                s3_budget,
+                channels,
+            }
+        },
+    )
+}
+
+/// A configuration without the places in its file, which depend on how it was written.
+fn placeless(mut config: Config) -> Config {
+    config.file.clear();
+    for channel in &mut config.channels {
+        assert_eq!(channel.options.len(), channel.option_places.len());
+        channel.decoder_place = Place::default();
+        channel.option_places.clear();
+    }
+    config
+}
+
+/// Pieces of configurations in no good order.
+fn soup() -> impl Strategy<Value = String> {
+    let mut pieces = vec!["[[channel]]\n", "[channel.ring]\n", "[channel.limits]\n", "[channel]\n"];
+    pieces.extend(["=", " = ", "{ ", " }", "[", "]", ",", ".", "\n", "\n\n", "\"", "'", "# ", "$"]);
+    pieces.extend([
+        "true",
+        "1",
+        "-1",
+        "1.5",
+        "\"4MiB\"",
+        "\"2s\"",
+        "\"${X}\"",
+        "0x10",
+        "2024-01-01",
+    ]);
+    pieces.extend(keys::TABLES.iter().flat_map(|table| table.names()));
+    vec(select(pieces), 0..60).prop_map(|pieces| pieces.concat())
+}
+
+/// The file full of faults with some of its bytes taken out or put elsewhere.
+fn mangled() -> impl Strategy<Value = String> {
+    vec((any::<Index>(), any::<Index>(), any::<Index>()), 1..6).prop_map(|cuts| {
+        let mut text: Vec<char> = include_str!("../testdata/faults.toml").chars().collect();
+        for (from, length, to) in cuts {
+            let from = from.index(text.len());
+            let taken: Vec<_> =
+                text.drain(from..(from + length.index(40)).min(text.len())).collect();
+            let to = to.index(text.len() * 2);
+            if to < text.len() {
+                text.splice(to..to, taken);
+            }
+        }
+        text.into_iter().collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in prop_oneof![any::<String>(), soup(), mangled()]) {
+        if let Err(faults) = parse_bare(&text) {
+            prop_assert!(!faults.is_empty());
+            for fault in faults {
+                let Place { line, column } = fault.place;
+                let length = text.split('\n').nth(line - 1).map(|line| line.chars().count());
+                prop_assert!(length.is_some_and(|length| column <= length + 1), "{}", fault);
+                prop_assert_eq!(fault.to_string().lines().count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_read_back(config in config()) {
+        let shown = show(&config);
+        match parse_bare(&shown) {
+            Ok(read) => {
+                prop_assert_eq!(show(&read), shown.clone());
+                prop_assert_eq!(placeless(read), config);
+            }
+            Err(faults) => prop_assert!(false, "{:?} in\n{}", faults, shown),
+        }
+    }
+
+    #[test]
+    fn sizes_and_times_are_read_back(value: u64) {
+        prop_assert_eq!(parse_size(&show_size(value)), Ok(value));
+        let time = Duration::from_millis(value);
+        prop_assert_eq!(parse_duration(&show_duration(time)), Ok(time));
+    }
+
+    #[test]
+    fn a_dollar_doubled_is_a_dollar(text: String) {
+        prop_assert_eq!(vars::expand(&text.replace('$', "$$"), &bare), Ok(text));
+    }
+
+    #[test]
+    fn variables_are_filled_in(pieces in vec(("[^$]*", "[a-z]{0,3}", "[^$}]{0,3}"), 0..5)) {
+        // A variable is set if its name begins before "m"; its value is its name twice.
+        let env = |name: &str| (name < "m").then(|| name.repeat(2));
+        let mut text = String::new();
+        let mut expected = String::new();
+        for (literal, name, default) in &pieces {
+            text += &format!("{literal}${{V{name}:-{default}}}${{{}}}", "a");
+            let value = env(&format!("V{name}")).unwrap_or_else(|| default.clone());
+            expected += &format!("{literal}{value}aa");
+        }
+        prop_assert_eq!(vars::expand(&text, &env), Ok(expected));
+    }
+}

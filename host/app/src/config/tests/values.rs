@@ -1,0 +1,196 @@
+//! Single values: what a size or a time may look like and what is said when it does not, that every
+//! range holds at both ends, and that a short file means the documented defaults.
+
+use super::super::key::Number;
+use super::super::keys::*;
+use super::*;
+
+#[test]
+fn balance_is_for_what_is_divided_and_has_sizes() {
+    let faults = |source: &str| {
+        let text = format!("[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ {source} }}\n");
+        let said = parse(&text, "c", &|_| None).err().unwrap_or_default();
+        said.iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("\n")
+    };
+    let shard = "shard = { index = 0, count = 2 }, balance = 'size'";
+    for good in ["folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
+        assert_eq!(faults(&format!("{good}, {shard}")), "");
+        let undivided = faults(&format!("{good}, balance = 'size'"));
+        assert!(undivided.contains("balance: there are no shares to balance; set `shard` or"));
+    }
+    for bad in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
+        let said = faults(&format!("{bad}, {shard}"));
+        assert!(said.contains("it goes with `glob`, `folder` or `s3`"), "{said}");
+    }
+}
+
+#[test]
+fn sizes_and_times_say_how_to_write_them() {
+    let size = |text| parse_size(text).map_err(|invalid| invalid.to_string());
+    assert_eq!(size("4096B"), Ok(4096));
+    assert_eq!(size("64KiB"), Ok(64 << 10));
+    assert_eq!(size("4MiB"), Ok(4 << 20));
+    assert_eq!(size("1GiB"), Ok(1 << 30));
+    for (text, meant) in [
+        ("4", "4MiB"),
+        ("4 MiB", "4MiB"),
+        ("4mb", "4MiB"),
+        ("4K", "4KiB"),
+        ("4kib", "4KiB"),
+        ("4 bytes", "4B"),
+        ("7Gi", "7GiB"),
+    ] {
+        let expected =
+            format!("expected a size such as \"4MiB\", found {text:?}; did you mean \"{meant}\"?");
+        assert_eq!(size(text), Err(expected));
+    }
+    let usage = "write a whole number and one of B, KiB, MiB, GiB, TiB, without a space";
+    for text in ["", "MiB", "1.5MiB", "-1MiB", "four", "4MiB4"] {
+        let expected = format!("expected a size such as \"4MiB\", found {text:?}; {usage}");
+        assert_eq!(size(text), Err(expected));
+    }
+    let expected = format!("the number in \"16777216TiB\" is too large; {usage}");
+    assert_eq!(size("16777216TiB"), Err(expected));
+
+    let time = |text| parse_duration(text).map_err(|invalid| invalid.remedy);
+    assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+    assert_eq!(time("2s"), Ok(Duration::from_secs(2)));
+    assert_eq!(time("10m"), Ok(Duration::from_secs(600)));
+    assert_eq!(time("1h"), Ok(Duration::from_secs(3600)));
+    assert_eq!(time("2 seconds"), Err("did you mean \"2s\"?".to_owned()));
+    assert_eq!(time("10"), Err("did you mean \"10s\"?".to_owned()));
+    assert_eq!(
+        time("1d"),
+        Err("write a whole number and one of ms, s, m, h, without a space".into())
+    );
+}
+
+/// A file in which one key of one table has this value, and nothing else is unusual.
+fn with(table: &str, key: &str, value: &str) -> String {
+    let quoted = if value.parse::<u64>().is_ok() { value.to_owned() } else { format!("'{value}'") };
+    let assignment = format!("{key} = {quoted}");
+    let (top, source, line) = match table {
+        "top" => (assignment, String::new(), String::new()),
+        "source" => (String::new(), format!(", {assignment}"), String::new()),
+        _ => (String::new(), String::new(), format!("{table}{assignment}\n")),
+    };
+    format!(
+        "{top}\n[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ fifo = '/'{source} }}\n\
+         on_error = 'skip'\nmode = 'broadcast'\n{line}"
+    )
+}
+
+/// Whether the value is refused for being out of its key's range.
+fn out_of_range<D>(table: &str, key: &Number<D>, value: u64) -> bool {
+    let expected = format!("expected {}, found", key.range());
+    messages(&with(table, key.name, &key.show(value))).iter().any(|said| said.contains(&expected))
+}
+
+fn ends_hold<D>(table: &str, key: &Number<D>) {
+    assert!(!out_of_range(table, key, key.min), "{} = {}", key.name, key.min);
+    assert!(!out_of_range(table, key, key.max), "{} = {}", key.name, key.max);
+    assert!(out_of_range(table, key, key.max + 1), "{} = {}", key.name, key.max + 1);
+    if key.min > 0 {
+        assert!(out_of_range(table, key, key.min - 1), "{} = {}", key.name, key.min - 1);
+    }
+}
+
+#[test]
+fn ranges_hold_at_both_ends() {
+    for key in [&STOP_TIMEOUT, &FAIL_GRACE] {
+        ends_hold("top", key);
+    }
+    for key in [&MAX_ERRORS, &MAX_RECORD, &CONSUMERS] {
+        ends_hold("", key);
+    }
+    for key in [&FIRST_EPOCH, &OPEN_TIMEOUT, &PIPE_SIZE] {
+        ends_hold("source", key);
+    }
+    for key in [&EPOCHS, &IDLE_TIMEOUT] {
+        ends_hold("source", key);
+    }
+    for key in [&SLOTS, &SLOT_SIZE, &CREDITS, &LINGER] {
+        ends_hold("[channel.ring]\n", key);
+    }
+    for key in [&MEMORY, &CALL_TIMEOUT] {
+        ends_hold("[channel.limits]\n", key);
+    }
+    ends_hold("[channel.limits]\n", &OUTPUT);
+}
+
+#[test]
+fn a_short_file_has_the_defaults() {
+    let text = "[[channel]]\nname = 'a'\nsource = { fifo = '/data' }\ndecoder = 'lines'\n";
+    let source = Source::Fifo {
+        epoch_file: None,
+        dir: "/data".into(),
+        epochs: None,
+        first_epoch: 0,
+        open_timeout: Some(Duration::from_secs(600)),
+        idle_timeout: None,
+        pipe_size: 1 << 20,
+        compression: Compression::Auto,
+    };
+    let place = Place { line: 4, column: 11 };
+    let decoder = DecoderRef::Name("lines".to_owned());
+    let channel = Channel { decoder_place: place, ..Channel::new("a", source, decoder) };
+    let config = Config {
+        file: "pipemill.toml".to_owned(),
+        socket: None,
+        allow_other_users: false,
+        metrics: None,
+        stop_timeout: Duration::from_secs(110),
+        fail_grace: Duration::from_secs(10),
+        s3_budget: None,
+        channels: vec![channel],
+    };
+    assert_eq!(parse_bare(text), Ok(config));
+}
+
+#[test]
+fn options_are_text_in_the_order_of_the_file() {
+    let text = "[[channel]]\nname = 'a'\nsource.stdin = true\ndecoder = './x'\n\
+                options = { z = 'a b', m = 0x10, a = false }\n";
+    let config = parse_bare(text).expect("a good file");
+    let [channel] = &config.channels[..] else { panic!("{config:?}") };
+    assert_eq!(channel.decoder, DecoderRef::File("./x".into()));
+    let pairs = [("z", "a b"), ("m", "16"), ("a", "false")];
+    assert_eq!(channel.options, pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let columns: Vec<_> = channel.option_places.iter().map(|place| place.column).collect();
+    assert_eq!(columns, [17, 28, 38]);
+}
+
+#[test]
+fn variables_are_used_where_numbers_and_flags_are_wanted() {
+    let env = |name: &str| match name {
+        "SLOTS" => Some("32".to_owned()),
+        "OPEN" => Some("true".to_owned()),
+        "EMPTY" => Some(String::new()),
+        _ => None,
+    };
+    let text = "allow_other_users = '${OPEN}'\n[[channel]]\nname = 'a-${EMPTY:-0}'\n\
+                source = { stdin = '${OPEN}' }\ndecoder = '$$x'\n[channel.ring]\n\
+                slots = '${SLOTS}'\nlinger = '${LINGER:-5ms}'\n";
+    let config = parse(text, "pipemill.toml", &env).expect("a good file");
+    assert!(config.allow_other_users);
+    let channel = &config.channels[0];
+    assert_eq!((channel.name.as_str(), channel.ring.slots), ("a-0", 32));
+    assert_eq!(channel.ring.linger, Duration::from_millis(5));
+    assert_eq!(channel.decoder, DecoderRef::Name("$x".to_owned()));
+
+    let faults = parse(&text.replace("${OPEN}", "${SLOTS}"), "f", &env).unwrap_err();
+    let said: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();
+    let found = "found \"32\" (from \"${SLOTS}\")";
+    assert_eq!(
+        said,
+        [format!("expected true or false, {found}"), format!("expected true, {found}")]
+    );
+}
+
+#[test]
+fn output_follows_the_larger_of_record_and_slot() {
+    let config = parse_bare(&with("[channel.ring]\n", "slot_size", "128MiB")).expect("a good file");
+    assert_eq!(config.channels[0].limits.output, 512 << 20);
+    let config = parse_bare(&with("", "max_record", "65MiB")).expect("a good file");
+    assert_eq!(config.channels[0].limits.output, 260 << 20);
+}

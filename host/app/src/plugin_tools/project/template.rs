@@ -1,0 +1,182 @@
+//! What a new project holds: the examples of this repository as they are, under another name, with all
+//! that they need to be built anywhere.
+
+use std::path::PathBuf;
+
+use super::Language;
+
+/// Where a Rust project gets the crate `pipemill-plugin` from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sdk {
+    /// A copy of its sources in the project, as this binary carries them.
+    Copy,
+    /// Its folder.
+    Path(PathBuf),
+    /// A version in the registry.
+    Version(String),
+}
+
+/// A file of a project, by its path there.
+pub type File = (String, Vec<u8>);
+
+macro_rules! files {
+    ($root:literal: $($path:literal),* $(,)?) => {
+        &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $root, $path)))),*]
+    };
+}
+
+type Embedded = &'static [(&'static str, &'static [u8])];
+
+const RUST: Embedded = files!["examples/decoder-rust/":
+    ".cargo/config.toml", ".gitignore", "Cargo.lock", "Cargo.toml", "Makefile", "README.md",
+    "data/greetings.jsonl", "data/greetings.pstr", "src/lib.rs", "tests/decoder.rs",
+];
+const C: Embedded = files!["examples/decoder-c/":
+    ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
+    "src/decoder.c", "src/pipemill.c", "src/pipemill.h",
+];
+const PYTHON: Embedded = files!["examples/decoder-python/":
+    ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
+    "decoder.py", "vendor/pipemill_guest.py", "vendor/pipemill_plugin.py",
+];
+const SDK: Embedded = files!["plugins/sdk/":
+    "src/bindings.rs",
+    "src/contract.rs",
+    "src/guest.rs",
+    "src/lib.rs",
+    "src/options.rs",
+    "src/records.rs",
+    "src/testing.rs",
+    "src/testing/speed.rs",
+];
+/// The interface.
+pub(super) const WIT: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1/decoder.wit"));
+const SDK_FOLDER: &str = "vendor/pipemill-plugin";
+const SDK_MANIFEST: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/sdk/Cargo.toml"));
+const WORKSPACE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"));
+
+/// What the examples are called.
+const EXAMPLE: &str = "pascal";
+/// How the example in Rust names the SDK.
+const EXAMPLE_SDK: &str = "{ path = \"../../plugins/sdk\" }";
+/// How the examples name the documentation.
+const EXAMPLE_DOCS: &str = "../../docs/";
+
+/// The files of a new project.
+pub fn template(language: Language, name: &str, sdk: &Sdk) -> Vec<File> {
+    let embedded = match language {
+        Language::Rust => RUST,
+        Language::C => C,
+        Language::Python => PYTHON,
+    };
+    let renamed = |(path, bytes): &(&str, &[u8])| (path.to_string(), rename(bytes, name, sdk));
+    let mut files: Vec<File> = embedded.iter().map(renamed).collect();
+    if language == Language::Rust {
+        match sdk {
+            Sdk::Copy => files.extend(sdk_copy()),
+            Sdk::Path(_) => {}
+            // The versions that were locked are those of another source.
+            Sdk::Version(_) => files.retain(|(path, _)| path != "Cargo.lock"),
+        }
+    }
+    files
+}
+
+fn rename(bytes: &[u8], name: &str, sdk: &Sdk) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
+    let sdk = match sdk {
+        Sdk::Copy => format!("{{ path = \"{SDK_FOLDER}\" }}"),
+        // As a TOML string: quotes, with what needs it escaped.
+        Sdk::Path(path) => format!("{{ path = {} }}", toml::Value::from(&*path.to_string_lossy())),
+        Sdk::Version(version) => format!("\"{version}\""),
+    };
+    let docs = format!("{}/blob/main/docs/", env!("CARGO_PKG_REPOSITORY"));
+    text.replace(&format!("{EXAMPLE}::"), &format!("{}::", name.replace('-', "_")))
+        .replace(EXAMPLE, name)
+        .replace(EXAMPLE_SDK, &sdk)
+        .replace(EXAMPLE_DOCS, &docs)
+        .into_bytes()
+}
+
+/// The SDK, as a crate without a workspace around it.
+fn sdk_copy() -> Vec<File> {
+    let sources = SDK.iter().map(|(path, bytes)| (format!("{SDK_FOLDER}/{path}"), bytes.to_vec()));
+    let mut files: Vec<File> = sources.collect();
+    let manifest = plain_manifest(SDK_MANIFEST, WORKSPACE);
+    files.push((format!("{SDK_FOLDER}/Cargo.toml"), manifest.into_bytes()));
+    files
+}
+
+/// A manifest in which what it takes from its workspace stands itself.
+fn plain_manifest(member: &str, workspace: &str) -> String {
+    let parse = |text: &str| text.parse::<toml::Table>().expect("cargo has read it: see the tests");
+    let (mut member, workspace) = (parse(member), parse(workspace));
+    for (section, inherited) in [("package", "package"), ("dependencies", "dependencies")] {
+        let Some(keys) = member.get_mut(section).and_then(|it| it.as_table_mut()) else { continue };
+        for (key, value) in keys.iter_mut() {
+            if value.get("workspace").is_some() {
+                *value = workspace["workspace"][inherited][key].clone();
+            }
+        }
+    }
+    let about = "# A copy of pipemill's SDK, made by `pipemill plugin new`.\n\n";
+    let sections = ["package", "dependencies"].map(|section| {
+        let table = toml::Table::from_iter([(section.to_owned(), member[section].clone())]);
+        table.to_string()
+    });
+    format!("{about}{}", sections.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(files: &[File], path: &str) -> String {
+        let (_, bytes) = files.iter().find(|(it, _)| it == path).expect(path);
+        String::from_utf8(bytes.clone()).expect(path)
+    }
+
+    #[test]
+    fn no_example_is_left_in_a_new_project() {
+        for language in [Language::Rust, Language::C, Language::Python] {
+            for (path, bytes) in template(language, "my-format", &Sdk::Copy) {
+                let text = String::from_utf8_lossy(&bytes);
+                assert!(!text.contains(EXAMPLE), "{path}");
+                assert!(!text.contains("../../docs") && !text.contains("../../plugins"), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_sdk_is_found_where_it_was_said_to_be() {
+        let dependency = |sdk: &Sdk| {
+            let manifest = text(&template(Language::Rust, "mine", sdk), "Cargo.toml");
+            let table: toml::Table = manifest.parse().expect("TOML");
+            table["dependencies"]["pipemill-plugin"].clone()
+        };
+        assert_eq!(dependency(&Sdk::Copy)["path"].as_str(), Some(SDK_FOLDER));
+        let path = Sdk::Path("/a \"b\"".into());
+        assert_eq!(dependency(&path)["path"].as_str(), Some("/a \"b\""));
+        assert_eq!(dependency(&Sdk::Version("0.1".into())).as_str(), Some("0.1"));
+    }
+
+    #[test]
+    fn the_copy_of_the_sdk_inherits_nothing() {
+        let files = template(Language::Rust, "mine", &Sdk::Copy);
+        let manifest = text(&files, "vendor/pipemill-plugin/Cargo.toml");
+        assert!(!manifest.contains("workspace"), "{manifest}");
+        let table: toml::Table = manifest.parse().expect("TOML");
+        assert_eq!(table["package"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")));
+        assert!(table["dependencies"]["wit-bindgen"]["version"].is_str(), "{manifest}");
+        // All of its modules are there.
+        let lib = text(&files, "vendor/pipemill-plugin/src/lib.rs");
+        for module in lib.lines().filter_map(|line| line.strip_suffix(';')) {
+            if let Some(name) = module.strip_prefix("mod ").or(module.strip_prefix("pub mod ")) {
+                text(&files, &format!("vendor/pipemill-plugin/src/{name}.rs"));
+            }
+        }
+        assert!(lib.contains("macro_rules! export"), "{lib}");
+    }
+}

@@ -1,0 +1,84 @@
+//! What the platform's description of a channel means for its source and its decoder.
+
+use std::path::Path;
+
+use super::{InputChannel, InputMode};
+use crate::config::{DecoderRef, Pattern, Preset, Reading, Source, fifo_source};
+
+/// What the platform's own reader keeps the next epoch's number in; so a restarted process, whichever reader it
+/// has, goes on with the right pipe.
+fn epoch_file(base: &Path, channel: &str) -> std::path::PathBuf {
+    base.join(format!("pipe_state/.{channel}-pipe_mode-state"))
+}
+
+/// The channel's source and decoder. The error of the decoder is why the description does not tell it.
+pub(super) fn preset(base: &Path, name: &str, channel: &InputChannel) -> Preset {
+    let data = base.join("input/data");
+    let source = match channel.mode {
+        InputMode::Pipe => fifo_source(data, Some(epoch_file(base, name))),
+        InputMode::File | InputMode::FastFile => {
+            Source::Files { pattern: Pattern::Folder(data.join(name)), reading: Reading::default() }
+        }
+    };
+    Preset { source, decoder: decoder(channel).map(|name| DecoderRef::Name(name.to_owned())) }
+}
+
+/// MIME types that mean one decoder.
+const DECODERS: [(&str, &str); 12] = [
+    ("application/x-recordio", "recordio"),
+    ("application/x-recordio-protobuf", "recordio-protobuf"),
+    ("application/x-tfrecord", "tfrecord"),
+    ("application/x-tfexample", "tf-example"),
+    ("application/x-webdataset", "webdataset"),
+    ("application/x-tar", "webdataset"),
+    ("application/jsonlines", "jsonl"),
+    ("application/jsonl", "jsonl"),
+    ("application/x-jsonlines", "jsonl"),
+    ("application/x-ndjson", "jsonl"),
+    ("text/csv", "csv"),
+    ("text/plain", "lines"),
+];
+
+fn decoder(channel: &InputChannel) -> Result<&'static str, String> {
+    // Through a pipe each object comes as a RecordIO record, whatever is in it. Files are as they were stored.
+    if channel.wrapped && channel.mode == InputMode::Pipe {
+        return Ok("recordio");
+    }
+    let Some(content_type) = &channel.content_type else {
+        return Err("the platform's file has no ContentType".to_owned());
+    };
+    let bare = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let known = DECODERS.iter().find(|(name, _)| *name == bare);
+    known.map(|(_, decoder)| *decoder).ok_or_else(|| {
+        let names: Vec<_> = DECODERS.iter().map(|(name, _)| *name).collect();
+        format!(
+            "no decoder goes with the ContentType {content_type:?}; known: {}",
+            names.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(mode: InputMode, content_type: Option<&str>, wrapped: bool) -> InputChannel {
+        let content_type = content_type.map(str::to_owned);
+        InputChannel { mode, content_type, wrapped, sharded: false }
+    }
+
+    #[test]
+    fn decoders_by_content_type() {
+        let of = |mode, content_type, wrapped| decoder(&channel(mode, content_type, wrapped));
+        assert_eq!(of(InputMode::File, Some("text/csv; label_size=0"), false), Ok("csv"));
+        assert_eq!(
+            of(InputMode::Pipe, Some("Application/X-RecordIO-Protobuf"), false),
+            Ok("recordio-protobuf")
+        );
+        assert_eq!(of(InputMode::Pipe, Some("image/jpeg"), true), Ok("recordio"));
+        assert!(
+            of(InputMode::File, Some("image/jpeg"), true).unwrap_err().contains("\"image/jpeg\"")
+        );
+        assert!(of(InputMode::Pipe, None, false).unwrap_err().contains("no ContentType"));
+    }
+}

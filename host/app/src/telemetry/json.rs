@@ -1,0 +1,152 @@
+//! A message as a JSON object: when, how bad, what, and fields.
+
+use std::fmt::Display;
+use std::time::SystemTime;
+
+use log::Level;
+use log::kv::{Error, Key, Source, Value, VisitSource, VisitValue};
+use serde::Serializer as _;
+use serde::ser::SerializeMap;
+
+use super::log::word;
+
+/// The object, and the end of its line.
+pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> String {
+    let object = || {
+        let mut out = Vec::new();
+        let mut serializer = serde_json::Serializer::new(&mut out);
+        let mut map = serializer.serialize_map(None)?;
+        let now = humantime::format_rfc3339_millis(SystemTime::now());
+        map.serialize_entry("time", &now.to_string())?;
+        map.serialize_entry("level", word(level))?;
+        map.serialize_entry("message", &message.to_string())?;
+        // A field that has no JSON is left out, and nothing has none.
+        let _ = fields.visit(&mut Fields(&mut map));
+        map.end()?;
+        Ok::<_, serde_json::Error>(String::from_utf8_lossy(&out).into_owned())
+    };
+    // Text, numbers and memory to write them to: that can't fail.
+    object().unwrap_or_default() + "\n"
+}
+
+/// Writes fields as JSON's own types.
+struct Fields<'a, M>(&'a mut M);
+
+impl<'kvs, M: SerializeMap> VisitSource<'kvs> for Fields<'_, M> {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
+        value.visit(Field { map: self.0, key: key.as_str() })
+    }
+}
+
+struct Field<'a, M> {
+    map: &'a mut M,
+    key: &'a str,
+}
+
+impl<M: SerializeMap> Field<'_, M> {
+    fn entry(&mut self, value: &(impl serde::Serialize + ?Sized)) -> Result<(), Error> {
+        self.map.serialize_entry(self.key, value).map_err(|_| Error::msg("it has no JSON"))
+    }
+}
+
+impl<M: SerializeMap> VisitValue<'_> for Field<'_, M> {
+    fn visit_any(&mut self, value: Value) -> Result<(), Error> {
+        self.entry(&value.to_string())
+    }
+
+    /// What is not known is left out.
+    fn visit_null(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn visit_u64(&mut self, value: u64) -> Result<(), Error> {
+        self.entry(&value)
+    }
+
+    fn visit_i64(&mut self, value: i64) -> Result<(), Error> {
+        self.entry(&value)
+    }
+
+    fn visit_f64(&mut self, value: f64) -> Result<(), Error> {
+        self.entry(&value)
+    }
+
+    fn visit_bool(&mut self, value: bool) -> Result<(), Error> {
+        self.entry(&value)
+    }
+
+    fn visit_str(&mut self, value: &str) -> Result<(), Error> {
+        self.entry(value)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use pipemill_channel::Failure;
+    use pipemill_types::log::{NO_FIELDS, optional};
+    use pipemill_types::{ErrorKind, Fault, Position};
+
+    /// An object without its time.
+    pub(in crate::telemetry) fn object(message: &str, fields: &dyn Source) -> serde_json::Value {
+        let line = super::line(Level::Warn, &message, fields);
+        assert_eq!(line.find('\n'), Some(line.len() - 1), "one line: {line:?}");
+        let mut object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let time = object["time"].take();
+        let time = time.as_str().unwrap();
+        assert!(time.len() == 24 && time.ends_with('Z'), "{time}");
+        assert!(humantime::parse_rfc3339(time).unwrap() <= SystemTime::now());
+        object.as_object_mut().unwrap().remove("time");
+        object
+    }
+
+    #[test]
+    fn any_text_is_one_line() {
+        let text = "a \"b\" \\ \n\r\u{1b}[1m\u{0}\u{2028}ä";
+        assert_eq!(object(text, &NO_FIELDS), json!({"level": "warn", "message": text}));
+    }
+
+    #[test]
+    fn fields_have_the_types_of_json() {
+        let (epoch, host) = (3_u32, std::net::Ipv4Addr::LOCALHOST);
+        let fields = [
+            ("object", Value::from("a\nb")),
+            ("epoch", epoch.into()),
+            ("bytes", u64::MAX.into()),
+            ("seconds", 0.5.into()),
+            ("told", true.into()),
+            ("record", optional(None::<u64>)),
+            ("host", Value::from_display(&host)),
+        ];
+        assert_eq!(
+            object("x", &fields),
+            json!({"level": "warn", "message": "x", "object": "a\nb", "epoch": 3, "bytes": u64::MAX,
+                   "seconds": 0.5, "told": true, "host": "127.0.0.1"})
+        );
+    }
+
+    #[test]
+    fn a_failure_tells_its_place() {
+        let failure = Failure {
+            fault: Fault::new(ErrorKind::Decode, "what", "remedy"),
+            channel: "train".to_owned(),
+            position: Position {
+                epoch: 1,
+                object: Some("a.csv".to_owned()),
+                offset: Some(6),
+                record: None,
+            },
+            decoder: "csv".to_owned(),
+            bytes: vec![1],
+            missing: false,
+        };
+        let both: [&dyn Source; 2] = [&failure, &("length", 7)];
+        assert_eq!(
+            object("x", &both),
+            json!({"level": "warn", "message": "x", "channel": "train", "epoch": 1,
+                   "object": "a.csv", "offset": 6, "decoder": "csv", "kind": "decode", "length": 7})
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! How a host stands, as it tells whoever asks over its socket or HTTP: a snapshot, in JSON. `docs/operate.md` has
+//! its fields.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::bottleneck::remedy;
+use super::process::Usage;
+use super::{Bottleneck, ChannelHandle, HostState, State};
+use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
+
+/// So many of the last epochs are told one by one.
+const EPOCHS: usize = 10;
+
+/// A snapshot of a host. Times are in seconds, sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct Status {
+    pub version: String,
+    pub pid: u32,
+    pub uptime: f64,
+    pub cpu: f64,
+    /// Resident memory outside of rings.
+    pub memory: u64,
+    /// Why consumers should not come; empty if they should.
+    pub not_ready: Vec<String>,
+    pub channels: Vec<ChannelStatus>,
+}
+
+/// A channel in a [`Status`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct ChannelStatus {
+    pub name: String,
+    /// `running`, `ended`, `stopped` or `failed`.
+    pub state: String,
+    pub error: Option<ErrorStatus>,
+    /// `fifo`, `files`, `s3` or `stdin`.
+    pub source: String,
+    pub decoder: String,
+    pub decoder_memory: u64,
+    /// What its thread does now: `source`, `decoder` or `consumer`.
+    pub stage: Option<String>,
+    pub epoch: u32,
+    pub object: Option<String>,
+    pub totals: StatsStatus,
+    /// Places passed over, by kind of fault.
+    pub decode_errors: Vec<(String, u64)>,
+    /// On all that was done.
+    pub bottleneck: Option<VerdictStatus>,
+    pub remedies: Remedies,
+    /// The last that have ended.
+    pub epochs: Vec<EpochStatus>,
+    pub ring: RingStatus,
+}
+
+/// What was done, and where the time went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct StatsStatus {
+    pub bytes: u64,
+    pub records: u64,
+    pub batches: u64,
+    pub objects: u64,
+    pub decode_errors: u64,
+    pub source: f64,
+    pub decoder: f64,
+    pub consumer: f64,
+}
+
+/// Which stage holds a channel back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct VerdictStatus {
+    pub stage: String,
+    pub percent: u32,
+    pub remedy: String,
+}
+
+/// What to do about each stage, should it hold the channel back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct Remedies {
+    pub source: String,
+    pub decoder: String,
+    pub consumer: String,
+}
+
+/// An epoch that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct EpochStatus {
+    pub epoch: u32,
+    pub early: bool,
+    pub totals: StatsStatus,
+}
+
+/// Why a channel failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct ErrorStatus {
+    pub kind: String,
+    /// All of it, for a person.
+    pub message: String,
+    pub epoch: u32,
+    pub object: Option<String>,
+    pub offset: Option<u64>,
+    pub record: Option<u64>,
+    pub remedy: String,
+}
+
+/// A channel's ring.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct RingStatus {
+    pub slot_bytes: u64,
+    pub free: u32,
+    pub filling: u32,
+    pub ready: u32,
+    pub granted: u32,
+    /// Batches with memory of their own.
+    pub large: u32,
+    pub consumers: Vec<ConsumerStatus>,
+}
+
+/// A consumer of a channel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct ConsumerStatus {
+    pub pid: i32,
+    pub client: String,
+    pub credits: u32,
+    /// Grants that it holds.
+    pub held: u32,
+    /// Those of them that it has not ACKed.
+    pub unacked: u32,
+    /// Age of the oldest.
+    pub oldest: Option<f64>,
+}
+
+impl Status {
+    /// How a host stands.
+    pub fn of(host_state: &HostState) -> Self {
+        let usage = Usage::now();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: host_state.uptime().as_secs_f64(),
+            cpu: usage.cpu.as_secs_f64(),
+            memory: usage.own,
+            not_ready: host_state.not_ready(),
+            channels: host_state
+                .channels
+                .iter()
+                .map(|channel_handle| channel(channel_handle))
+                .collect(),
+        }
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Vec<u8> {
+        serde_json::to_vec(self)
+            .expect("writing to memory can't fail, and there are no keys but names")
+    }
+}
+
+fn channel(channel_handle: &ChannelHandle) -> ChannelStatus {
+    let stats = &channel_handle.stats;
+    let state = channel_handle.state();
+    let totals = stats.snapshot();
+    let bottleneck = Bottleneck::of(&totals).map(|bottleneck| VerdictStatus {
+        stage: bottleneck.stage.word().to_owned(),
+        percent: bottleneck.percent,
+        remedy: remedy(bottleneck.stage, &channel_handle.source),
+    });
+    let epochs = stats.epochs();
+    let decode_errors = stats.decode_errors().into_iter().filter(|(_, count)| *count > 0);
+    ChannelStatus {
+        name: channel_handle.name.clone(),
+        state: state.word().to_owned(),
+        error: match state {
+            State::Failed(failure) => Some(error(failure)),
+            _ => None,
+        },
+        source: channel_handle.source.word().to_owned(),
+        decoder: channel_handle.decoder.clone(),
+        decoder_memory: stats.decoder_memory(),
+        stage: stats.stage().map(|stage: Stage| stage.word().to_owned()),
+        epoch: stats.epoch(),
+        object: stats.object(),
+        totals: totals.into(),
+        decode_errors: decode_errors.map(|(kind, count)| (kind.word().to_owned(), count)).collect(),
+        bottleneck,
+        remedies: Remedies {
+            source: remedy(Stage::Source, &channel_handle.source),
+            decoder: remedy(Stage::Decoder, &channel_handle.source),
+            consumer: remedy(Stage::Consumer, &channel_handle.source),
+        },
+        epochs: epochs[epochs.len().saturating_sub(EPOCHS)..].iter().map(epoch).collect(),
+        ring: ring(channel_handle),
+    }
+}
+
+fn epoch(epoch: &EpochStats) -> EpochStatus {
+    EpochStatus { epoch: epoch.number, early: epoch.early, totals: epoch.totals.into() }
+}
+
+fn error(failure: &Failure) -> ErrorStatus {
+    ErrorStatus {
+        kind: failure.fault.kind.word().to_owned(),
+        message: failure.to_string(),
+        epoch: failure.position.epoch,
+        object: failure.position.object.clone(),
+        offset: failure.position.offset,
+        record: failure.position.record,
+        remedy: failure.fault.remedy.clone(),
+    }
+}
+
+fn ring(channel_handle: &ChannelHandle) -> RingStatus {
+    let status = channel_handle.ring.status();
+    let consumer = |consumer: &pipemill_ring::host::ConsumerStatus| ConsumerStatus {
+        pid: consumer.pid,
+        client: consumer.client.clone(),
+        credits: consumer.credits,
+        held: consumer.held,
+        unacked: consumer.unacked,
+        oldest: consumer.oldest.as_ref().map(Duration::as_secs_f64),
+    };
+    RingStatus {
+        slot_bytes: channel_handle.ring.config().slot_bytes as u64,
+        free: status.free,
+        filling: status.filling,
+        ready: status.ready,
+        granted: status.granted,
+        large: status.dedicated,
+        consumers: status.consumers.iter().map(consumer).collect(),
+    }
+}
+
+impl From<StatsSnapshot> for StatsStatus {
+    fn from(totals: StatsSnapshot) -> Self {
+        Self {
+            bytes: totals.bytes,
+            records: totals.records,
+            batches: totals.batches,
+            objects: totals.objects,
+            decode_errors: totals.decode_errors,
+            source: totals.source.as_secs_f64(),
+            decoder: totals.decoder.as_secs_f64(),
+            consumer: totals.consumer.as_secs_f64(),
+        }
+    }
+}

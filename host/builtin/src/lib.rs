@@ -1,0 +1,29 @@
+//! The decoders that come with the binary. Their sources are in `plugins/`; the build script compiles them.
+
+use pipemill_decode::Builtin;
+
+macro_rules! builtin {
+    ($name:literal, $about:literal) => {
+        Builtin {
+            name: $name,
+            about: $about,
+            wasm: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".wasm")),
+            code: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".code")),
+        }
+    };
+}
+
+/// The built-in decoders, in the order of `docs/decoders.md`.
+pub static BUILTINS: [Builtin; 11] = [
+    builtin!("augmented-manifest", "SageMaker's augmented manifests: RecordIO records in groups"),
+    builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
+    builtin!("fixed", "records of a fixed size, as bytes or numbers, behind a header"),
+    builtin!("jsonl", "JSON Lines, whole or by JSON pointer"),
+    builtin!("length-prefixed", "records behind their lengths: integers or varints"),
+    builtin!("lines", "lines of text"),
+    builtin!("recordio", "MXNet RecordIO, both multi-part dialects"),
+    builtin!("recordio-protobuf", "SageMaker's RecordIO-protobuf: tensors as typed fields"),
+    builtin!("tf-example", "tf.train.Example in TFRecord: features as typed fields"),
+    builtin!("tfrecord", "TensorFlow's TFRecord, checksums verified"),
+    builtin!("webdataset", "samples of WebDataset's tar archives"),
+];

@@ -1,0 +1,441 @@
+//! Where the bytes of an object lie while they are decoded, and where its records come to lie. It owns the sink: it
+//! alone decides, by the rule in `cut`, when a batch leaves.
+//!
+//! **In place**: bytes are read right after the chunk, into the memory of the batch. Records that the decoder only
+//! refers to are never copied. **Copying**: a decoder that makes the bytes of its records gets its input in a private
+//! buffer, and only what it made goes into the batch. The last call of the decoder selects between the two.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pipemill_decode::DecodedRecords;
+use pipemill_types::{ErrorKind, Fault, Field};
+
+use super::cut::{CutPoint, Fill, is_cut};
+use super::{Batch, Sink, StopReason};
+
+/// Payloads start at multiples of this many bytes: a cache line, and the alignment that Arrow prefers.
+const ALIGN: usize = 64;
+/// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
+const MIN_READ: usize = 4 << 10;
+
+type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// The chunk and the batch of a channel, and the sink that batches go to.
+pub(super) struct BatchBuilder<'s, S: Sink> {
+    sink: &'s mut S,
+    /// The fields of the records, once a decoder has declared them.
+    schema: Option<Arc<[Field]>>,
+    /// The batch's memory. It is cloned only for the time of a call of the decoder.
+    memory: Option<Arc<S::Memory>>,
+    /// The memory was made for a record that does not fit into others. It leaves as soon as it holds a record.
+    dedicated: bool,
+    /// Holds the chunk while copying.
+    input: Arc<Vec<u8>>,
+    in_place: bool,
+    /// The next read begins copying, or goes on with it.
+    prefers_copying: bool,
+    /// Where the chunk starts, in the batch's memory or in `input`.
+    at: usize,
+    /// Bytes of the chunk.
+    len: usize,
+    batch: Batch,
+    /// Byte offset of the chunk in the object.
+    position: u64,
+    /// Records of the object so far.
+    records: u64,
+    /// Records that a byte of this object has given so far, on average.
+    density: f64,
+    /// Batches granted so far, of all objects.
+    granted: u64,
+}
+
+impl<'s, S: Sink> BatchBuilder<'s, S> {
+    /// A builder without a batch.
+    pub(super) fn new(sink: &'s mut S) -> Self {
+        Self {
+            sink,
+            schema: None,
+            memory: None,
+            dedicated: false,
+            input: Arc::default(),
+            in_place: true,
+            prefers_copying: false,
+            at: 0,
+            len: 0,
+            batch: Batch::default(),
+            position: 0,
+            records: 0,
+            density: 0.0,
+            granted: 0,
+        }
+    }
+
+    /// Begins an object.
+    pub(super) fn begin_object(&mut self, epoch: u32, object: &str) {
+        (self.at, self.len, self.position, self.records) = (0, 0, 0, 0);
+        object.clone_into(&mut self.batch.object);
+        self.batch.epoch = epoch;
+        self.batch.restart(0, 0);
+    }
+
+    /// Takes the fields of the object's records. The sink gets them once, before the first batch.
+    ///
+    /// # Errors
+    /// An earlier object had other fields.
+    pub(super) fn set_schema(&mut self, fields: &Arc<[Field]>) -> Result<(), Fault> {
+        match &self.schema {
+            Some(known) if known != fields => return Err(other_schema(known, fields)),
+            Some(_) => {}
+            None => {
+                self.sink.schema(fields);
+                self.schema = Some(fields.clone());
+            }
+        }
+        self.batch.columns.resize_with(fields.len(), Default::default);
+        Ok(())
+    }
+
+    /// Whether a consumer waits for a batch.
+    pub(super) fn has_demand(&self) -> bool {
+        self.sink.has_demand()
+    }
+
+    /// Whether the consumers asked to end this epoch.
+    pub(super) fn wants_epoch_end(&self, epoch: u32) -> bool {
+        self.sink.wants_epoch_end(epoch)
+    }
+
+    /// Tells the sink that the epoch is at its end.
+    pub(super) fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        self.sink.end_epoch(epoch, early)
+    }
+
+    /// Byte offset of the chunk in the object.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes of the chunk.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Records of the object so far.
+    pub(super) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Batches granted so far, of all objects.
+    pub(super) fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// Whether the batch holds records that no consumer has got yet.
+    pub(super) fn has_records(&self) -> bool {
+        self.batch.records > 0
+    }
+
+    /// The chunk: the bytes that were read and not consumed. For the time of a call of the decoder.
+    pub(super) fn chunk(&self) -> (Bytes, Range<usize>) {
+        let range = self.at..self.at + self.len;
+        match &self.memory {
+            Some(memory) if self.in_place => (memory.clone(), range),
+            _ => (self.input.clone(), range),
+        }
+    }
+
+    /// The bytes of the chunk from `offset` on, at most `max` of them.
+    pub(super) fn peek(&self, offset: usize, max: usize) -> Vec<u8> {
+        let (bytes, range) = self.chunk();
+        let chunk = &(*bytes).as_ref()[range];
+        let rest = chunk.get(offset..).unwrap_or(&[]);
+        rest[..rest.len().min(max)].to_vec()
+    }
+
+    /// Free memory right after the chunk: at least one byte and at most `want`. The batch leaves if there is no room.
+    pub(super) fn read_buffer(&mut self, want: usize) -> Result<&mut [u8], StopReason> {
+        if self.in_place && self.prefers_copying {
+            self.leave_batch_memory();
+        } else if !self.in_place && !self.prefers_copying {
+            self.enter_batch_memory()?;
+        }
+        let (from, to) =
+            if self.in_place { self.room_in_place(want)? } else { self.room_while_copying(want) };
+        let bytes = if self.in_place { self.memory_mut() } else { self.input_mut().as_mut_slice() };
+        Ok(&mut bytes[from..to])
+    }
+
+    /// Adds to the chunk the first `count` bytes of the last [`read_buffer`](Self::read_buffer).
+    pub(super) fn advance(&mut self, count: usize) {
+        self.len += count;
+    }
+
+    /// Removes the first `count` bytes from the chunk.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.at += count;
+        self.len -= count;
+        self.position += count as u64;
+        self.density = self.records as f64 / self.position.max(1) as f64;
+    }
+
+    /// Adds the records of a call of the decoder to the batch. If they don't fit, the batch leaves and a new one begins.
+    pub(super) fn append(&mut self, decoded: &DecodedRecords) -> Result<(), StopReason> {
+        if decoded.records == 0 {
+            return Ok(());
+        }
+        self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
+        if self.in_place && !self.append_in_place(decoded) {
+            self.leave_batch_memory();
+            self.cut_at(CutPoint::NoRoom)?;
+        }
+        if !self.in_place {
+            self.append_copying(decoded)?;
+        }
+        self.records += decoded.records as u64;
+        Ok(())
+    }
+
+    /// Lets the batch leave if the rule says so at this point. The chunk moves on to other memory.
+    pub(super) fn cut_at(&mut self, point: CutPoint) -> Result<(), StopReason> {
+        let fill = Fill { records: self.batch.records, bytes: self.batch.payload };
+        if is_cut(fill, point, || self.sink.has_demand()) { self.grant() } else { Ok(()) }
+    }
+
+    /// Hands the batch over, and begins another one.
+    fn grant(&mut self) -> Result<(), StopReason> {
+        if self.in_place {
+            self.leave_batch_memory();
+        }
+        // Only a call of the decoder holds a clone, and none is running.
+        let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
+        self.dedicated = false;
+        if let Some(memory) = memory {
+            self.sink.grant(memory, &self.batch)?;
+            self.granted += 1;
+        }
+        self.batch.restart(self.records, self.position);
+        Ok(())
+    }
+
+    /// Moves the chunk to the private buffer.
+    fn leave_batch_memory(&mut self) {
+        let range = self.at..self.at + self.len;
+        let memory = self.memory.take();
+        let input = self.input_mut();
+        input.clear();
+        if let Some(memory) = &memory {
+            input.extend_from_slice(&(**memory).as_ref()[range]);
+        }
+        self.memory = memory;
+        self.at = 0;
+        self.in_place = false;
+    }
+
+    /// Moves the chunk to the batch's memory, after its records.
+    fn enter_batch_memory(&mut self) -> Result<(), StopReason> {
+        let fields = self.batch.columns.len();
+        loop {
+            self.ensure_memory()?;
+            let memory = self.memory.as_ref().map_or(0, |memory| {
+                self.sink.room(memory, self.batch.records + self.expected(self.len), fields)
+            });
+            let to = self.batch.payload.next_multiple_of(ALIGN);
+            if to + self.len <= memory {
+                let tail = std::mem::take(&mut self.input);
+                let range = self.at..self.at + self.len;
+                self.memory_mut()[to..to + range.len()].copy_from_slice(&tail[range]);
+                self.input = tail;
+                self.at = to;
+                self.in_place = true;
+                return Ok(());
+            }
+            if self.has_records() {
+                self.cut_at(CutPoint::NoRoom)?;
+            } else {
+                self.replace_by_dedicated(self.len + MIN_READ)?;
+            }
+        }
+    }
+
+    fn ensure_memory(&mut self) -> Result<(), StopReason> {
+        if self.memory.is_none() {
+            self.memory = Some(Arc::new(self.sink.memory()?));
+            self.dedicated = false;
+        }
+        Ok(())
+    }
+
+    /// Takes a dedicated buffer in place of the batch's memory. Only for a batch without records, while copying.
+    fn replace_by_dedicated(&mut self, payload: usize) -> Result<(), StopReason> {
+        let fields = self.batch.columns.len().max(1);
+        self.memory = None;
+        self.memory = Some(Arc::new(self.sink.large_memory(payload, fields)?));
+        self.dedicated = true;
+        Ok(())
+    }
+
+    /// Records to expect from this many bytes.
+    fn expected(&self, bytes: usize) -> usize {
+        (bytes as f64 * self.density * 1.1) as usize + 16
+    }
+
+    fn room_in_place(&mut self, want: usize) -> Result<(usize, usize), StopReason> {
+        loop {
+            self.ensure_memory()?;
+            if self.batch.payload > self.at {
+                // Payload lies after the chunk: the next byte can't be written there.
+                self.leave_batch_memory();
+                self.enter_batch_memory()?;
+            }
+            let fields = self.batch.columns.len();
+            let records = self.batch.records + self.expected(self.len);
+            let room =
+                self.memory.as_ref().map_or(0, |memory| self.sink.room(memory, records, fields));
+            let end = self.at + self.len;
+            let free = room.saturating_sub(end);
+            // Each byte that is read takes its own room and that of its records' index.
+            let index = 8.0 * fields as f64 * self.density * 1.1;
+            let worth = ((free as f64 / (1.0 + index)) as usize).min(want);
+            let fresh = !self.has_records();
+            if (fresh || !self.dedicated) && worth >= want.min(MIN_READ) {
+                return Ok((end, end + worth));
+            }
+            if fresh && self.at == 0 && free > 0 {
+                return Ok((end, end + free.min(MIN_READ)));
+            }
+            if !fresh {
+                self.cut_at(CutPoint::NoRoom)?;
+                self.enter_batch_memory()?;
+            } else if self.at > 0 {
+                let (at, len) = (self.at, self.len);
+                self.memory_mut().copy_within(at..at + len, 0);
+                self.at = 0;
+                self.batch.payload = 0;
+            } else {
+                self.leave_batch_memory();
+                let larger = (self.len + want).max(self.len * 2);
+                self.replace_by_dedicated(larger)?;
+                self.enter_batch_memory()?;
+            }
+        }
+    }
+
+    fn room_while_copying(&mut self, want: usize) -> (usize, usize) {
+        let (at, len) = (self.at, self.len);
+        let input = self.input_mut();
+        if at > 0 {
+            input.copy_within(at..at + len, 0);
+        }
+        if input.len() < len + want {
+            input.resize(len + want, 0);
+        }
+        self.at = 0;
+        (len, len + want)
+    }
+
+    /// Adds all records of a call whose chunk lies in the batch's memory. False if they don't fit.
+    fn append_in_place(&mut self, decoded: &DecodedRecords) -> bool {
+        let Some(memory) = &self.memory else { return false };
+        let records = self.batch.records + decoded.records;
+        let room = self.sink.room(memory, records, self.batch.columns.len());
+        let chunk_end = self.at + self.len;
+        let payload_at = if self.batch.payload > chunk_end {
+            self.batch.payload
+        } else {
+            chunk_end.next_multiple_of(ALIGN)
+        };
+        let payload_end = payload_at + decoded.payload.len();
+        let end = if decoded.payload.is_empty() { chunk_end } else { payload_end };
+        if end.max(self.batch.payload) > room {
+            return false;
+        }
+        if decoded.payload.is_empty() {
+            self.batch.payload = self.batch.payload.max(self.at + decoded.end as usize);
+            self.batch.add_in_place(decoded, self.at, 0, self.position);
+        } else {
+            self.memory_mut()[payload_at..payload_end].copy_from_slice(&decoded.payload);
+            self.batch.payload = payload_end;
+            self.batch.add_in_place(decoded, self.at, payload_at, self.position);
+        }
+        true
+    }
+
+    /// Adds the records of a call whose chunk lies in the private buffer.
+    fn append_copying(&mut self, decoded: &DecodedRecords) -> Result<(), StopReason> {
+        self.ensure_memory()?;
+        let fields = self.batch.columns.len();
+        let end = self.batch.payload + decoded.payload.len();
+        let room = self.memory.as_ref().map_or(0, |memory| {
+            self.sink.room(memory, self.batch.records + decoded.records, fields)
+        });
+        if decoded.all_in_payload && end <= room {
+            let at = self.batch.payload;
+            self.memory_mut()[at..end].copy_from_slice(&decoded.payload);
+            self.batch.add_in_place(decoded, 0, at, self.position);
+            self.batch.payload = end;
+            return Ok(());
+        }
+        for record in 0..decoded.records {
+            let bytes: usize = decoded.columns.iter().map(|c| c.lengths[record] as usize).sum();
+            self.ensure_room(record, bytes)?;
+            let input = std::mem::take(&mut self.input);
+            let chunk = &input[self.at..self.at + self.len];
+            let (mut batch, from) = (std::mem::take(&mut self.batch), self.position);
+            batch.add_copied(self.memory_mut(), decoded, record, chunk, from);
+            self.batch = batch;
+            self.input = input;
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more record of `bytes` bytes, which has number `record` in the running call.
+    fn ensure_room(&mut self, record: usize, bytes: usize) -> Result<(), StopReason> {
+        let fields = self.batch.columns.len();
+        loop {
+            self.ensure_memory()?;
+            let room = self
+                .memory
+                .as_ref()
+                .map_or(0, |memory| self.sink.room(memory, self.batch.records + 1, fields));
+            let is_full = self.dedicated && self.has_records();
+            if self.batch.payload + bytes <= room && !is_full {
+                return Ok(());
+            }
+            if self.has_records() {
+                self.cut_at(CutPoint::NoRoom)?;
+                self.batch.restart(self.records + record as u64, self.position);
+            } else {
+                self.batch.payload = 0;
+                self.replace_by_dedicated(bytes)?;
+            }
+        }
+    }
+
+    fn memory_mut(&mut self) -> &mut [u8] {
+        let memory = self.memory.as_mut().and_then(Arc::get_mut);
+        // Every caller has ensured the memory, and clones live only as long as a call of the decoder.
+        memory.expect("the batch's memory is there and not shared").as_mut()
+    }
+
+    fn input_mut(&mut self) -> &mut Vec<u8> {
+        // As above.
+        Arc::get_mut(&mut self.input).expect("the input buffer is not shared")
+    }
+}
+
+fn other_schema(known: &[Field], found: &[Field]) -> Fault {
+    let names = |fields: &[Field]| {
+        let name = |field: &Field| format!("{} ({})", field.name, field.scalar.word());
+        fields.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    Fault::new(
+        ErrorKind::Decode,
+        format!(
+            "its records have the fields {}; those of the objects before it have {}",
+            names(found),
+            names(known)
+        ),
+        "put objects of different schemas into channels of their own",
+    )
+}

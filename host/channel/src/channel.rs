@@ -1,0 +1,173 @@
+//! Runs a channel: object after object, epoch after epoch, to the end of its source or its failure.
+
+use std::time::Duration;
+
+use pipemill_decode::{Limits, Plugin, Stream};
+use pipemill_source::{Object, Source, SourceError, SourceEvent};
+use pipemill_types::{ErrorKind, Fault, Position, StreamInfo};
+
+use super::batch_builder::BatchBuilder;
+use super::cut::CutPoint;
+use super::decode_loop::{Context, DecodeLoop, Progress};
+use super::monitor::Monitor;
+use super::observer::Observer;
+use super::{ChannelStats, ErrorPolicy, Failure, Sink, Stage, StopReason};
+
+/// A channel, ready to run.
+pub struct Channel {
+    /// Its name.
+    pub name: String,
+    /// Where its bytes come from.
+    pub source: Box<dyn Source>,
+    /// What decodes them.
+    pub plugin: Plugin,
+    /// The decoder's options.
+    pub options: Vec<(String, String)>,
+    /// What the decoder may use.
+    pub limits: Limits,
+    /// What happens to decode errors.
+    pub policy: ErrorPolicy,
+    /// Largest record, in bytes.
+    pub max_record: u64,
+    /// How long records wait for more records while the source has nothing.
+    pub linger: Duration,
+    /// Whether batches say where in the object each record starts.
+    pub offsets: bool,
+    /// They see each step of the channel's thread, in this order.
+    pub observers: Vec<Box<dyn Observer>>,
+}
+
+/// How a channel ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The source is at its end.
+    Ended,
+    /// The run was stopped.
+    Stopped,
+    /// It failed.
+    Failed(Failure),
+}
+
+impl Channel {
+    /// Runs until the source ends, the channel fails or the run is stopped. `stats` belongs to this channel alone. The
+    /// channel's thread is still at a stage afterwards: [`stop`](Self::stop) ends it.
+    pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
+        let observers = std::mem::take(&mut self.observers);
+        let monitor = Monitor::new(stats, &observers);
+        let mut builder = BatchBuilder::new(sink);
+        let outcome = match self.decode_objects(&mut builder, monitor) {
+            Ok(()) => Outcome::Ended,
+            Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
+            Err(StopReason::Failed(failure)) => match builder.cut_at(CutPoint::Failed) {
+                Err(StopReason::Stopped) => Outcome::Stopped,
+                _ => Outcome::Failed(*failure),
+            },
+        };
+        monitor.batches_granted(builder.granted());
+        monitor.enter(Stage::Consumer);
+        if let Outcome::Failed(failure) = &outcome {
+            monitor.failed(failure);
+        }
+        self.observers = observers;
+        outcome
+    }
+
+    /// The channel's thread has nothing more to do: all batches were delivered, or the run was stopped.
+    pub fn stop(&self, stats: &ChannelStats) {
+        Monitor::new(stats, &self.observers).stopped();
+    }
+
+    fn decode_objects<S: Sink>(
+        &mut self,
+        builder: &mut BatchBuilder<'_, S>,
+        monitor: Monitor<'_>,
+    ) -> Result<(), StopReason> {
+        let (mut epoch, mut early) = (0, false);
+        loop {
+            monitor.enter(Stage::Source);
+            let event = self.source.next();
+            match event.map_err(|error| self.source_failure(epoch, error))? {
+                SourceEvent::End => return Ok(()),
+                SourceEvent::EpochEnd(ended) => {
+                    monitor.enter(Stage::Consumer);
+                    monitor.batches_granted(builder.granted());
+                    builder.end_epoch(ended, early)?;
+                    monitor.epoch_ends(ended, std::mem::take(&mut early));
+                    epoch = ended + 1;
+                }
+                SourceEvent::Object(mut object) => {
+                    epoch = object.epoch;
+                    match self.decode_object(&mut object, builder, monitor) {
+                        Err(StopReason::EpochEnded) => {
+                            early = true;
+                            self.source.end_epoch();
+                        }
+                        other => other?,
+                    }
+                }
+            }
+        }
+    }
+
+    fn decode_object<S: Sink>(
+        &mut self,
+        object: &mut Object,
+        builder: &mut BatchBuilder<'_, S>,
+        monitor: Monitor<'_>,
+    ) -> Result<(), StopReason> {
+        let info = StreamInfo {
+            channel: self.name.clone(),
+            epoch: object.epoch,
+            object: object.name.clone(),
+            max_record: self.max_record,
+            offsets: self.offsets,
+        };
+        builder.begin_object(object.epoch, &object.name);
+        monitor.object_begins(object.epoch, &object.name);
+        monitor.enter(Stage::Decoder);
+        let stream = Stream::open(&self.plugin, &self.options, &info, &self.limits)
+            .map_err(|fault| self.failure(object, fault))?;
+        let context = Context {
+            channel: &self.name,
+            decoder: self.plugin.name(),
+            max_record: self.max_record,
+            linger: self.linger,
+            monitor,
+        };
+        let mut decode_loop = DecodeLoop {
+            context,
+            builder,
+            policy: &mut self.policy,
+            epoch: object.epoch,
+            object: &object.name,
+            input: &mut *object.input,
+            stream,
+            progress: Progress::default(),
+        };
+        let done = decode_loop.run();
+        monitor.object_ends();
+        done
+    }
+
+    fn failure(&self, object: &Object, fault: Fault) -> Failure {
+        Failure {
+            fault,
+            channel: self.name.clone(),
+            position: Position::object(object.epoch, &object.name),
+            decoder: self.plugin.name().to_owned(),
+            bytes: Vec::new(),
+            missing: false,
+        }
+    }
+
+    fn source_failure(&self, epoch: u32, error: SourceError) -> Failure {
+        Failure {
+            fault: Fault::new(ErrorKind::Source, error.message, error.remedy),
+            channel: self.name.clone(),
+            position: Position { object: error.object, ..Position::epoch(epoch) },
+            decoder: self.plugin.name().to_owned(),
+            bytes: Vec::new(),
+            missing: error.missing,
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Decodes one object: reads bytes to the end of the chunk, passes the chunk to the decoder when a call is worth it,
+//! appends the records that it emits to the batch, and handles decode errors.
+
+use std::time::{Duration, Instant};
+
+use pipemill_decode::{DecodeOutcome, Resume, Stream};
+use pipemill_source::{Input, ReadOutcome, SourceError};
+use pipemill_types::{ErrorKind, Fault, Position};
+
+use super::batch_builder::BatchBuilder;
+use super::cut::CutPoint;
+use super::error_policy::{ErrorPolicy, MAX_KEPT_BYTES};
+use super::failure::SHOWN_BYTES;
+use super::monitor::Monitor;
+use super::{Failure, Sink, Stage, StopReason};
+
+/// Bytes read and decoded at a time: with what the decoder copies of it, this fits into the second-level cache.
+const READ_BYTES: usize = 128 << 10;
+/// A chunk of this size, in which the decoder found no end of a record, is passed again only when it has grown by half.
+/// So a long record costs a few calls and not thousands.
+const LONG_CHUNK: usize = 64 << 10;
+/// A long chunk is passed all the same if no byte came for this long.
+const LONG_CHUNK_WAIT: Duration = Duration::from_millis(20);
+/// The shortest time between two batches that leave because the source is idle. A source as fast as the consumer would
+/// otherwise spend most of its time on handing over small batches.
+const MIN_GRANT_INTERVAL: Duration = Duration::from_millis(1);
+/// How often a wait for bytes is interrupted to ask whether the consumers still want them.
+const EPOCH_END_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes of framing that a record may have beyond `max_record`.
+const MAX_FRAMING: usize = 1 << 20;
+
+/// What stays the same for all objects of a channel.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) channel: &'a str,
+    pub(super) decoder: &'a str,
+    pub(super) max_record: u64,
+    pub(super) linger: Duration,
+    pub(super) monitor: Monitor<'a>,
+}
+
+/// The loop that decodes one object.
+pub(super) struct DecodeLoop<'a, 's, S: Sink> {
+    pub(super) context: Context<'a>,
+    pub(super) builder: &'a mut BatchBuilder<'s, S>,
+    pub(super) policy: &'a mut ErrorPolicy,
+    pub(super) epoch: u32,
+    pub(super) object: &'a str,
+    pub(super) input: &'a mut dyn Input,
+    pub(super) stream: Stream,
+    pub(super) progress: Progress,
+}
+
+/// How far the decoder got with the chunk.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Bytes that the decoder wants before it is called again; 0 if unknown.
+    need: usize,
+    /// Bytes that were left of the chunk after the last call.
+    left: usize,
+    /// The last call consumed nothing.
+    stalled: bool,
+    /// The input is at its end.
+    ended: bool,
+    /// Nothing more of the object can be decoded.
+    over: bool,
+    schema_known: bool,
+    /// When a batch last left because the source was idle.
+    last_idle_grant: Option<Instant>,
+}
+
+impl<S: Sink> DecodeLoop<'_, '_, S> {
+    /// Decodes to the end of the object.
+    pub(super) fn run(&mut self) -> Result<(), StopReason> {
+        self.learn_schema()?;
+        while !self.progress.ended && !self.progress.over {
+            match self.try_read()? {
+                Ok(ReadOutcome::Bytes(_)) if self.is_due() => {
+                    self.decode_available()?;
+                    self.builder.cut_at(CutPoint::Decoded)?;
+                }
+                Ok(ReadOutcome::Nothing) => self.source_idle()?,
+                Ok(_) => {}
+                Err(error) => {
+                    // Bytes that came since the last call may hold whole records.
+                    if self.has_unseen_bytes() {
+                        self.decode_available()?;
+                    }
+                    return Err(self.source_failure(error).into());
+                }
+            }
+            if self.builder.wants_epoch_end(self.epoch) {
+                return Err(StopReason::EpochEnded);
+            }
+        }
+        if !self.progress.over {
+            self.decode_available()?;
+        }
+        self.builder.cut_at(CutPoint::ObjectEnd)
+    }
+
+    /// Reads once. A failure of the source ends the channel.
+    fn read(&mut self) -> Result<ReadOutcome, StopReason> {
+        self.try_read()?.map_err(|error| self.source_failure(error).into())
+    }
+
+    /// Reads once to the end of the chunk.
+    fn try_read(&mut self) -> Result<Result<ReadOutcome, SourceError>, StopReason> {
+        let want = READ_BYTES.max(self.progress.need.saturating_sub(self.builder.len()));
+        let wait = self.longest_wait();
+        self.context.monitor.enter(Stage::Consumer);
+        let buf = self.builder.read_buffer(want)?;
+        self.context.monitor.enter(Stage::Source);
+        let got = self.input.read(buf, Some(wait));
+        match got {
+            Ok(ReadOutcome::Bytes(count)) => {
+                self.builder.advance(count);
+                self.context.monitor.bytes_read(count);
+            }
+            Ok(ReadOutcome::Stopped) => return Err(StopReason::Stopped),
+            Ok(ReadOutcome::End) => self.progress.ended = true,
+            Ok(ReadOutcome::Nothing) | Err(_) => {}
+        }
+        Ok(got)
+    }
+
+    /// How long to wait for bytes, until something else is to be done.
+    fn longest_wait(&self) -> Duration {
+        if self.builder.has_records() {
+            let linger = self.context.linger;
+            if !self.builder.has_demand() {
+                return linger;
+            }
+            let passed = self.progress.last_idle_grant.map(|at| at.elapsed());
+            return linger
+                .min(MIN_GRANT_INTERVAL.saturating_sub(passed.unwrap_or(MIN_GRANT_INTERVAL)));
+        }
+        let has_new_bytes = self.builder.len() > self.progress.left;
+        if has_new_bytes { LONG_CHUNK_WAIT } else { EPOCH_END_POLL_INTERVAL }
+    }
+
+    /// The source had nothing for [`longest_wait`](Self::longest_wait): the batch leaves, or the decoder gets a long
+    /// chunk that it was not called for.
+    fn source_idle(&mut self) -> Result<(), StopReason> {
+        if self.builder.has_records() {
+            self.progress.last_idle_grant = Some(Instant::now());
+            return self.builder.cut_at(CutPoint::SourceIdle);
+        }
+        if self.has_unseen_bytes() { self.decode_available() } else { Ok(()) }
+    }
+
+    /// Whether the chunk has bytes that the decoder has not seen, and at least as many as it wants.
+    fn has_unseen_bytes(&self) -> bool {
+        let len = self.builder.len();
+        len > self.progress.left && len >= self.progress.need
+    }
+
+    /// Whether the chunk is worth a call of the decoder.
+    fn is_due(&self) -> bool {
+        let (len, progress) = (self.builder.len(), &self.progress);
+        let grown =
+            !progress.stalled || len < LONG_CHUNK || len >= progress.left + progress.left / 2;
+        len >= progress.need && grown
+    }
+
+    /// Calls the decoder as long as it makes progress with the bytes that are there.
+    fn decode_available(&mut self) -> Result<(), StopReason> {
+        loop {
+            let outcome = self.decode()?;
+            let end = self.progress.ended;
+            match outcome {
+                Ok(DecodeOutcome::Progress { consumed, need }) => {
+                    self.builder.consume(consumed);
+                    let left = self.builder.len();
+                    self.progress.stalled = consumed == 0;
+                    (self.progress.need, self.progress.left) = (need, left);
+                    if consumed == 0 {
+                        return self.check_stalled(left, need);
+                    }
+                    if left == 0 || !(end || (1..=left).contains(&need)) {
+                        return Ok(());
+                    }
+                }
+                Ok(DecodeOutcome::Bad { offset, message, resume }) => {
+                    let remedy = "see `on_error` to skip records that can't be decoded";
+                    let fault = Fault::new(ErrorKind::Decode, message, remedy);
+                    self.skip_error(offset, fault, resume)?;
+                    if self.builder.len() == 0 || self.progress.over {
+                        return Ok(());
+                    }
+                }
+                Err(fault) => {
+                    // The instance can't be called again: the rest of the object is lost.
+                    let offset = self.stream.emitted().end as usize;
+                    return self.skip_error(offset, fault, Resume::None);
+                }
+            }
+        }
+    }
+
+    /// Calls the decoder once. The records that it emitted are appended even if the call fails.
+    fn decode(&mut self) -> Result<Result<DecodeOutcome, Fault>, StopReason> {
+        self.context.monitor.enter(Stage::Decoder);
+        let outcome = {
+            let (bytes, range) = self.builder.chunk();
+            self.stream.decode(&bytes, range, self.progress.ended)
+        };
+        self.context.monitor.call_ended(self.stream.memory_held());
+        self.learn_schema()?;
+        self.builder.append(self.stream.emitted())?;
+        let granted = self.builder.granted();
+        self.context.monitor.records_decoded(self.stream.emitted().records, granted);
+        Ok(outcome)
+    }
+
+    fn learn_schema(&mut self) -> Result<(), StopReason> {
+        let Some(fields) = self.stream.schema().filter(|_| !self.progress.schema_known) else {
+            return Ok(());
+        };
+        self.progress.schema_known = true;
+        let known = self.builder.set_schema(fields);
+        known.map_err(|fault| self.failure(0, fault).into())
+    }
+
+    /// The decoder consumed nothing of `left` bytes. This is an error if no more bytes can come, or if a record is too
+    /// large.
+    fn check_stalled(&mut self, left: usize, need: usize) -> Result<(), StopReason> {
+        if self.progress.ended && left > 0 {
+            let wants =
+                if need > left { format!("; it wants at least {need}") } else { String::new() };
+            let message =
+                format!("the input ends inside a record, {left} bytes after its start{wants}");
+            let remedy = "the object was cut short, or is not of this format";
+            let fault = Fault::new(ErrorKind::Decode, message, remedy);
+            return self.skip_error(0, fault, Resume::None);
+        }
+        let max = self.context.max_record.saturating_add(MAX_FRAMING as u64);
+        if (left.max(need) as u64) > max {
+            let max_record = self.context.max_record;
+            let message = format!("a record is larger than `max_record` = {max_record} bytes");
+            let remedy = "raise `max_record` (and `limits.memory`) if the input is sound";
+            let fault = Fault::new(ErrorKind::TooLarge, message, remedy);
+            return self.skip_error(0, fault, Resume::None);
+        }
+        Ok(())
+    }
+
+    /// Handles a decode error `offset` bytes into the chunk: ends the channel, or skips to where decoding can go on.
+    fn skip_error(
+        &mut self,
+        offset: usize,
+        fault: Fault,
+        resume: Resume,
+    ) -> Result<(), StopReason> {
+        let failure = self.failure(offset, fault);
+        if !self.policy.skips_errors() {
+            return Err(failure.into());
+        }
+        let start = self.builder.position();
+        self.builder.consume(offset);
+        let mut kept = Vec::new();
+        match resume {
+            Resume::At(to) => self.discard_to(start.saturating_add(to), &mut kept)?,
+            Resume::None => {
+                self.progress.over = true;
+                self.discard_to(u64::MAX, &mut kept)?;
+            }
+            Resume::Scan(from) => {
+                self.discard_to(start.saturating_add(from), &mut kept)?;
+                self.resync(&mut kept)?;
+            }
+        }
+        let length = self.builder.position() - start - offset as u64;
+        self.progress = Progress {
+            ended: self.progress.ended,
+            over: self.progress.over,
+            schema_known: self.progress.schema_known,
+            last_idle_grant: self.progress.last_idle_grant,
+            ..Progress::default()
+        };
+        self.context.monitor.error_skipped(&failure, length);
+        Ok(self.policy.error_skipped(&failure, length, &kept)?)
+    }
+
+    /// Drops the bytes before this offset of the object, or up to the object's end.
+    fn discard_to(&mut self, offset: u64, kept: &mut Vec<u8>) -> Result<(), StopReason> {
+        loop {
+            let left = offset.saturating_sub(self.builder.position());
+            self.discard(usize::try_from(left).unwrap_or(usize::MAX).min(self.builder.len()), kept);
+            if self.builder.position() >= offset || self.progress.ended {
+                return Ok(());
+            }
+            self.progress.need = 0;
+            self.read()?;
+        }
+    }
+
+    /// Drops the first `count` bytes of the chunk, and keeps them if the policy wants them.
+    fn discard(&mut self, count: usize, kept: &mut Vec<u8>) {
+        if self.policy.keeps_bytes() {
+            kept.extend(self.builder.peek(0, count.min(MAX_KEPT_BYTES - kept.len())));
+        }
+        self.builder.consume(count);
+    }
+
+    /// Drops bytes until the decoder finds the start of a record.
+    fn resync(&mut self, kept: &mut Vec<u8>) -> Result<(), StopReason> {
+        loop {
+            self.context.monitor.enter(Stage::Decoder);
+            let found = {
+                let (bytes, range) = self.builder.chunk();
+                self.stream.resync(&bytes, range, self.progress.ended)
+            };
+            let (count, found) = found.map_err(|fault| self.failure(0, fault))?;
+            self.discard(count, kept);
+            if found {
+                return Ok(());
+            }
+            if self.progress.ended {
+                return self.discard_to(u64::MAX, kept);
+            }
+            self.read()?;
+        }
+    }
+
+    fn failure(&self, offset: usize, fault: Fault) -> Failure {
+        Failure {
+            fault,
+            channel: self.context.channel.to_owned(),
+            position: Position {
+                epoch: self.epoch,
+                object: Some(self.object.to_owned()),
+                offset: Some(self.builder.position() + offset as u64),
+                record: Some(self.builder.records()),
+            },
+            decoder: self.context.decoder.to_owned(),
+            bytes: self.builder.peek(offset, SHOWN_BYTES),
+            missing: false,
+        }
+    }
+
+    fn source_failure(&self, error: SourceError) -> Failure {
+        let fault = Fault::new(ErrorKind::Source, error.message, error.remedy);
+        let offset = self.builder.len();
+        Failure { bytes: Vec::new(), missing: error.missing, ..self.failure(offset, fault) }
+    }
+}

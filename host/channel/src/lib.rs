@@ -1,0 +1,29 @@
+//! A channel: joins a source, a decoder and a sink, in the order of the way of a byte.
+//!
+//! `channel` takes the source's objects one by one; `decode_loop` reads and decodes one object. `batch_builder` owns the
+//! memory into which bytes are read, and decides by the rule in `cut` when a batch leaves for the `sink` (the ring, or
+//! standard output). `error_policy` says what happens to bytes that can't be decoded. `monitor` counts what the
+//! channel does in its `stats` and tells the channel's observers.
+
+mod batch;
+mod batch_builder;
+mod channel;
+mod cut;
+mod decode_loop;
+mod error_policy;
+mod failure;
+mod log_fields;
+mod monitor;
+mod observer;
+mod sink;
+mod stage_timer;
+mod stats;
+
+pub use batch::Batch;
+pub use channel::{Channel, Outcome};
+pub use error_policy::{ErrorPolicy, OnError};
+pub use failure::Failure;
+pub use observer::{DecodeErrorLog, Event, Observer};
+pub use sink::{Sink, StopReason};
+pub use stage_timer::Stage;
+pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};

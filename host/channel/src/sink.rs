@@ -1,0 +1,72 @@
+//! Where batches go: what a channel needs of a ring, or of anything else that takes records.
+
+use std::sync::Arc;
+
+use super::{Batch, Failure};
+use pipemill_types::Field;
+
+/// Why a channel's thread stops.
+#[derive(Debug)]
+pub enum StopReason {
+    /// The run is being stopped.
+    Stopped,
+    /// The consumers asked to end this epoch.
+    EpochEnded,
+    /// The channel failed.
+    Failed(Box<Failure>),
+}
+
+impl From<Failure> for StopReason {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(Box::new(failure))
+    }
+}
+
+impl From<Box<Failure>> for StopReason {
+    fn from(failure: Box<Failure>) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Where batches go.
+pub trait Sink {
+    /// Memory for one batch. A call of the decoder shares it, because the chunk lies in it.
+    type Memory: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static;
+
+    /// Memory for the next batch. Waits until a consumer has released some.
+    ///
+    /// # Errors
+    /// The run is being stopped, or there is no memory.
+    fn memory(&mut self) -> Result<Self::Memory, StopReason>;
+
+    /// Memory for a batch that does not fit into what [`memory`](Self::memory) gives: at least `payload` bytes of
+    /// payload, and an index of one record with `fields` fields.
+    ///
+    /// # Errors
+    /// As [`memory`](Self::memory).
+    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Self::Memory, StopReason>;
+
+    /// Bytes that the payload of a batch may take of this memory, if the batch has `records` records of `fields` fields.
+    fn room(&self, memory: &Self::Memory, records: usize, fields: usize) -> usize;
+
+    /// Takes the fields of all records. Called once, before the first batch.
+    fn schema(&mut self, fields: &Arc<[Field]>);
+
+    /// Hands a batch over.
+    ///
+    /// # Errors
+    /// It can't be handed over, or the run is being stopped.
+    fn grant(&mut self, memory: Self::Memory, batch: &Batch) -> Result<(), StopReason>;
+
+    /// Whether a consumer waits for a batch right now.
+    fn has_demand(&self) -> bool;
+
+    /// Whether the consumers asked to end this epoch.
+    fn wants_epoch_end(&self, epoch: u32) -> bool;
+
+    /// Ends the epoch: at its own end, or early because the consumers asked for it.
+    ///
+    /// # Errors
+    /// The run is being stopped.
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason>;
+}

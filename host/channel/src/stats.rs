@@ -1,0 +1,226 @@
+//! What a channel has done so far and what it is doing. Its thread counts, once a chunk; any thread may read. Nothing is
+//! locked or allocated on the way of a byte.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::stage_timer::{Stage, StageTimer};
+use pipemill_types::ErrorKind;
+
+/// What a channel did, and how long each stage took, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatsSnapshot {
+    /// Bytes read, inflated.
+    pub bytes: u64,
+    /// Records that the decoder emitted.
+    pub records: u64,
+    /// Batches granted.
+    pub batches: u64,
+    /// Objects begun.
+    pub objects: u64,
+    /// Decode errors skipped.
+    pub decode_errors: u64,
+    /// Time spent reading the source, waiting for it included.
+    pub source: Duration,
+    /// Time spent decoding.
+    pub decoder: Duration,
+    /// Time spent handing batches over, and waiting for memory that consumers hold.
+    pub consumer: Duration,
+}
+
+impl StatsSnapshot {
+    /// The time of all stages.
+    pub fn time(&self) -> Duration {
+        self.source + self.decoder + self.consumer
+    }
+
+    /// The time of a stage.
+    pub fn of(&self, stage: Stage) -> Duration {
+        match stage {
+            Stage::Source => self.source,
+            Stage::Decoder => self.decoder,
+            Stage::Consumer => self.consumer,
+        }
+    }
+
+    /// The difference to an earlier snapshot of the same channel.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            bytes: self.bytes - earlier.bytes,
+            records: self.records - earlier.records,
+            batches: self.batches - earlier.batches,
+            objects: self.objects - earlier.objects,
+            decode_errors: self.decode_errors - earlier.decode_errors,
+            source: self.source.saturating_sub(earlier.source),
+            decoder: self.decoder.saturating_sub(earlier.decoder),
+            consumer: self.consumer.saturating_sub(earlier.consumer),
+        }
+    }
+}
+
+/// The statistics of one epoch that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochStats {
+    /// Its number, from 0.
+    pub number: u32,
+    /// Whether its consumers asked to end it before its end.
+    pub early: bool,
+    /// What the channel did in it.
+    pub totals: StatsSnapshot,
+}
+
+/// Upper bounds of the buckets of the histogram of the decoder's call times. Longer calls count in one more bucket.
+pub const DECODE_BUCKETS: [Duration; 9] = {
+    let micros = [16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
+    let mut bounds = [Duration::ZERO; 9];
+    let mut at = 0;
+    while at < bounds.len() {
+        bounds[at] = Duration::from_micros(micros[at]);
+        at += 1;
+    }
+    bounds
+};
+
+/// Epochs whose statistics are kept; older ones are dropped.
+const MAX_EPOCHS: usize = 1000;
+
+/// The statistics of a channel. Only the channel's thread writes. Orders are relaxed, because each number stands for
+/// itself.
+#[derive(Default)]
+pub struct ChannelStats {
+    pub(super) timer: StageTimer,
+    bytes: AtomicU64,
+    records: AtomicU64,
+    batches: AtomicU64,
+    objects: AtomicU64,
+    /// By kind of error.
+    decode_errors: [AtomicU64; ErrorKind::ALL.len()],
+    epoch: AtomicU32,
+    calls: [AtomicU64; DECODE_BUCKETS.len() + 1],
+    call_nanos: AtomicU64,
+    decoder_memory: AtomicU64,
+    current: Mutex<Current>,
+}
+
+/// What changes with each object or epoch.
+#[derive(Default)]
+struct Current {
+    object: Option<String>,
+    epochs: VecDeque<EpochStats>,
+    /// The sum of all epochs that have ended.
+    ended: StatsSnapshot,
+}
+
+impl ChannelStats {
+    /// All counts and times so far.
+    pub fn snapshot(&self) -> StatsSnapshot {
+        let ([source, decoder, consumer], _) = self.timer.read();
+        StatsSnapshot {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
+            batches: self.batches.load(Ordering::Relaxed),
+            objects: self.objects.load(Ordering::Relaxed),
+            decode_errors: self.decode_errors().iter().map(|(_, count)| count).sum(),
+            source,
+            decoder,
+            consumer,
+        }
+    }
+
+    /// Counts and times of the current epoch so far.
+    pub fn this_epoch(&self) -> StatsSnapshot {
+        // Read under the lock: the sum of the ended epochs can't grow meanwhile.
+        let current = self.current();
+        self.snapshot().since(&current.ended)
+    }
+
+    /// Decode errors that were skipped, by kind.
+    pub fn decode_errors(&self) -> [(ErrorKind, u64); ErrorKind::ALL.len()] {
+        ErrorKind::ALL.map(|kind| (kind, self.decode_errors[kind as usize].load(Ordering::Relaxed)))
+    }
+
+    /// The stage that the channel is at; `None` before its start and after its end.
+    pub fn stage(&self) -> Option<Stage> {
+        self.timer.read().1
+    }
+
+    /// Number of the current epoch, from 0.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Name of the object that began last.
+    pub fn object(&self) -> Option<String> {
+        self.current().object.clone()
+    }
+
+    /// The epochs that have ended, in order; only the last 1,000 of them.
+    pub fn epochs(&self) -> Vec<EpochStats> {
+        self.current().epochs.iter().copied().collect()
+    }
+
+    /// Number of the decoder's calls in each bucket of [`DECODE_BUCKETS`], and last of those that took longer.
+    pub fn calls(&self) -> [u64; DECODE_BUCKETS.len() + 1] {
+        std::array::from_fn(|bucket| self.calls[bucket].load(Ordering::Relaxed))
+    }
+
+    /// The time of all calls of the decoder.
+    pub fn call_time(&self) -> Duration {
+        Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Size of the linear memory of the decoder's last instance, in bytes.
+    pub fn decoder_memory(&self) -> u64 {
+        self.decoder_memory.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_call(&self, took: Duration, memory: u64) {
+        let bucket = DECODE_BUCKETS.partition_point(|bound| *bound < took);
+        self.calls[bucket].fetch_add(1, Ordering::Relaxed);
+        self.call_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        self.decoder_memory.store(memory, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_records(&self, records: usize) {
+        self.records.fetch_add(records as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_batches(&self, batches: u64) {
+        self.batches.store(batches, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_decode_error(&self, kind: ErrorKind) {
+        self.decode_errors[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn begin_object(&self, epoch: u32, name: &str) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        self.current().object = Some(name.to_owned());
+    }
+
+    pub(super) fn end_epoch(&self, number: u32, early: bool) -> EpochStats {
+        let snapshot = self.snapshot();
+        let mut current = self.current();
+        let epoch = EpochStats { number, early, totals: snapshot.since(&current.ended) };
+        current.ended = snapshot;
+        if current.epochs.len() == MAX_EPOCHS {
+            current.epochs.pop_front();
+        }
+        current.epochs.push_back(epoch);
+        self.epoch.store(number + 1, Ordering::Relaxed);
+        epoch
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        // A panic can't leave it half changed.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,223 @@
+//! A decoder as a compiled component: what it needs, which options it takes, whether it fits.
+
+use std::sync::Arc;
+
+use wasmtime::Store;
+use wasmtime::component::{Component, types::ComponentItem};
+
+use super::call_time::{begin_call, limit_calls};
+use super::digest::Digest;
+use super::engine::Engine;
+use super::imports::{HostState, LogContext, printable};
+use super::wit::DecoderPluginPre;
+use super::{INTERFACE, INTERFACE_VERSION, Limits};
+use pipemill_types::{StreamInfo, nearest};
+
+/// An option that a decoder declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionSpec {
+    /// Its name.
+    pub name: String,
+    /// `string`, `bool`, `int` or `choice:a|b|c`.
+    pub kind: String,
+    /// Its value where none is set.
+    pub default: Option<String>,
+    /// One line of help.
+    pub help: String,
+}
+
+/// A decoder, compiled and looked through. Cheap to clone.
+#[derive(Clone)]
+pub struct Plugin {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) name: String,
+    digest: Digest,
+    is_precompiled: bool,
+    pub(super) engine: Engine,
+    pub(super) pre: DecoderPluginPre<HostState>,
+    options: Vec<OptionSpec>,
+}
+
+impl Plugin {
+    /// A component that was found and compiled: looks through it and asks for its options.
+    ///
+    /// # Errors
+    /// Made for another interface; asks for imports that decoders are not given; fails when asked.
+    pub(super) fn of_component(
+        engine: &Engine,
+        name: &str,
+        digest: Digest,
+        component: &Component,
+        is_precompiled: bool,
+    ) -> Result<Self, String> {
+        fits_interface(engine, component)?;
+        let pre =
+            engine.linker.instantiate_pre(component).and_then(DecoderPluginPre::new).map_err(
+                |why| {
+                    format!("does not fit the interface {INTERFACE}@{INTERFACE_VERSION}: {why:#}")
+                },
+            )?;
+        let (name, engine) = (name.to_owned(), engine.clone());
+        let mut inner = Inner { name, digest, is_precompiled, engine, pre, options: Vec::new() };
+        inner.options = inner.ask_options()?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// What the operator called it.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The digest of its file.
+    pub fn digest(&self) -> &Digest {
+        &self.inner.digest
+    }
+
+    /// Whether it was compiled together with the host.
+    pub fn is_precompiled(&self) -> bool {
+        self.inner.is_precompiled
+    }
+
+    /// The functions of the host that it imports, as `pipemill:decoder/host@0.1.0#emit`.
+    pub fn imports(&self) -> Vec<String> {
+        let engine = &self.inner.engine.engine;
+        let component = self.inner.pre.instance_pre().component();
+        let ty = component.component_type();
+        let mut names = Vec::new();
+        for (name, item) in ty.imports(engine) {
+            if let ComponentItem::ComponentInstance(instance) = item.ty {
+                let functions = instance
+                    .exports(engine)
+                    .filter(|(_, item)| matches!(item.ty, ComponentItem::ComponentFunc(_)));
+                names.extend(functions.map(|(function, _)| format!("{name}#{function}")));
+            }
+        }
+        names
+    }
+
+    /// The options that it takes.
+    pub fn options(&self) -> &[OptionSpec] {
+        &self.inner.options
+    }
+
+    /// Checks options against those declared. The answer is a fault for each that does not fit: the
+    /// index of the option, and what to do.
+    pub fn check_options(&self, given: &[(String, String)]) -> Vec<(usize, String)> {
+        let check = |(index, (name, value)): (usize, &(String, String))| {
+            let fault = match self.inner.options.iter().find(|spec| spec.name == *name) {
+                None => Some(self.unknown_option(name)),
+                Some(spec) => spec.refusal(value),
+            };
+            fault.map(|fault| (index, fault))
+        };
+        given.iter().enumerate().filter_map(check).collect()
+    }
+
+    fn unknown_option(&self, name: &str) -> String {
+        let known: Vec<_> = self.inner.options.iter().map(|spec| spec.name.as_str()).collect();
+        let decoder = self.name();
+        match nearest(name, &known) {
+            Some(near) => {
+                format!("decoder `{decoder}` has no option `{name}`; did you mean `{near}`?")
+            }
+            None if self.inner.options.is_empty() => {
+                format!("decoder `{decoder}` takes no options")
+            }
+            None => {
+                let known = known.join(", ");
+                format!("decoder `{decoder}` has no option `{name}`; it takes {known}")
+            }
+        }
+    }
+}
+
+impl OptionSpec {
+    /// Why a value is refused, if it is.
+    pub fn refusal(&self, value: &str) -> Option<String> {
+        let wants = match self.kind.as_str() {
+            "bool" if !matches!(value, "true" | "false") => "true or false".to_owned(),
+            "int" if value.parse::<u64>().is_err() => "a whole number".to_owned(),
+            kind => match kind.strip_prefix("choice:") {
+                Some(words) if words.split('|').all(|word| word != value) => {
+                    format!("one of {}", words.replace('|', ", "))
+                }
+                _ => return None,
+            },
+        };
+        Some(format!("option `{}` takes {wants}, not {value:?}", self.name))
+    }
+}
+
+impl Inner {
+    /// A fresh store with its limits set, ready for the call that makes the instance.
+    pub(super) fn store(&self, stream: Option<&StreamInfo>, limits: &Limits) -> Store<HostState> {
+        let context = LogContext { decoder: self.name.clone(), stream: stream.cloned() };
+        let want_starts = stream.is_some_and(|stream| stream.offsets);
+        let state = HostState::new(context, limits, want_starts);
+        let mut store = Store::new(&self.engine.engine, state);
+        store.limiter(|state| &mut state.limiter);
+        limit_calls(&mut store);
+        // What a guest passes is bounded by its own memory; this bounds what one call may lift.
+        store.set_hostcall_fuel((limits.output as usize).saturating_add(64 << 20));
+        begin_call(&mut store);
+        store
+    }
+
+    fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
+        let mut store = self.store(None, &Limits::default());
+        let asked = self.pre.instantiate(&mut store).and_then(|bindings| {
+            begin_call(&mut store);
+            bindings.pipemill_decoder_decoder().call_options(&mut store)
+        });
+        let specs = asked.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
+        let spec = |spec: super::wit::exports::pipemill::decoder::decoder::OptionSpec| OptionSpec {
+            name: printable(&spec.name),
+            kind: printable(&spec.kind),
+            default: spec.default.as_deref().map(printable),
+            help: printable(&spec.help),
+        };
+        Ok(specs.into_iter().map(spec).collect())
+    }
+}
+
+/// Says in the operator's terms what a plugin wants that decoders are not given.
+fn fits_interface(engine: &Engine, component: &Component) -> Result<(), String> {
+    let (package, version) = (format!("{INTERFACE}/"), format!("@{INTERFACE_VERSION}"));
+    let ty = component.component_type();
+    let mut foreign = Vec::new();
+    for (name, _) in ty.imports(&engine.engine) {
+        match name.strip_prefix(&package) {
+            Some(rest) if rest.ends_with(&version) => {}
+            Some(_) => return Err(other_version(name)),
+            None => foreign.push(format!("`{name}`")),
+        }
+    }
+    if !foreign.is_empty() {
+        let foreign = foreign.join(", ");
+        return Err(format!(
+            "requires {foreign}, which decoders are not given: they have no files, clock, randomness, \
+             environment or network; build it for wasm32-unknown-unknown, not for WASI"
+        ));
+    }
+    let decoder = format!("{package}decoder{version}");
+    for (name, item) in ty.exports(&engine.engine) {
+        let is_instance = matches!(item.ty, ComponentItem::ComponentInstance(_));
+        if name == decoder && is_instance {
+            return Ok(());
+        }
+        if name.starts_with(&format!("{package}decoder@")) {
+            return Err(other_version(name));
+        }
+    }
+    Err(format!("exports no `{decoder}`: it is not a pipemill decoder"))
+}
+
+fn other_version(name: &str) -> String {
+    format!(
+        "was made for `{name}`; this pipemill speaks {INTERFACE}@{INTERFACE_VERSION}: \
+         rebuild the plugin with a pipemill-plugin of that version"
+    )
+}

@@ -1,0 +1,27 @@
+//! Log records with fields, through the `log` facade. Where they are written is the program's business.
+
+use std::fmt::Arguments;
+
+use log::Level;
+use log::kv::{Source, ToValue, Value};
+
+/// An empty list of fields.
+pub const NO_FIELDS: [(&str, &str); 0] = [];
+
+/// Logs a message with the fields of `about`.
+pub fn log_with(level: Level, about: &dyn Source, message: Arguments) {
+    if level <= log::max_level() {
+        let record = log::Record::builder()
+            .level(level)
+            .target("pipemill")
+            .args(message)
+            .key_values(&about)
+            .build();
+        log::logger().log(&record);
+    }
+}
+
+/// The value of a field that may be absent.
+pub fn optional<'a, T: Into<Value<'a>>>(value: Option<T>) -> Value<'a> {
+    value.map_or_else(|| ().to_value(), Into::into)
+}

@@ -1,0 +1,14 @@
+//! How the batches of a channel are divided among its consumers.
+
+use serde::{Deserialize, Serialize};
+
+/// How the batches of a channel are divided among its consumers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Each batch goes to one consumer.
+    #[default]
+    Share,
+    /// Each batch goes to every consumer that is connected when it is first granted.
+    Broadcast,
+}

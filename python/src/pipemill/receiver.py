@@ -1,0 +1,151 @@
+"""Receives the host's messages in order, and waits for the next one."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from typing import NoReturn
+
+from . import protocol
+from .connection import Connection
+from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
+from .protocol import EpochEnd, Field, Grant
+
+#: Seconds between two tries to send what did not fit the socket.
+_POLL_INTERVAL = 1.0
+#: Seconds without a free credit after which the reader collects reference cycles: a batch may be
+#: in one.
+_COLLECT_AFTER = 0.05
+
+
+class Receiver:
+    """Gives the grants and the ends of epochs, in the host's order."""
+
+    def __init__(
+        self,
+        channel: str,
+        connection: Connection,
+        timeout: float | None,
+        hold_timeout: float | None,
+    ) -> None:
+        self.fields: tuple[Field, ...] = ()
+        #: The numbers of those that the program got, for error texts.
+        self.batches = self.records = 0
+        self._channel = channel
+        self._connection = connection
+        self._timeout = timeout
+        self._hold_timeout = hold_timeout
+        self._peeked: Grant | EpochEnd | None = None
+        self._final: tuple[int, bytes] | None = None
+
+    def take(self) -> Grant | EpochEnd | None:
+        """The next GRANT or EPOCH_END; None when the stream has ended."""
+        event = self._peeked
+        if event is not None:
+            self._peeked = None
+            return event
+        return self._next()
+
+    def peek(self) -> Grant | EpochEnd | None:
+        """As `take`, but the next call returns the same again."""
+        if self._peeked is None:
+            self._peeked = self._next()
+        return self._peeked
+
+    def discard(self) -> None:
+        """Drops a grant that was peeked at. The host gives its batch to another consumer."""
+        if isinstance(self._peeked, Grant) and self._peeked.fd is not None:
+            os.close(self._peeked.fd)
+        self._peeked = None
+
+    def _next(self) -> Grant | EpochEnd | None:
+        while self._final is None:
+            message, fd = self._connection.receive()
+            if message is None:
+                message, fd = self._wait()
+            if not message:
+                self._raise_host_died()
+            kind = protocol.TYPE.unpack_from(message)[0] if len(message) >= 4 else 0
+            if fd is not None and kind != protocol.GRANT:
+                os.close(fd)
+            if kind == protocol.GRANT:
+                if not self.fields:
+                    self._raise_unexpected("a GRANT before the SCHEMA")
+                return protocol.parse_grant(message, fd)
+            if kind == protocol.EPOCH_END:
+                return protocol.parse_epoch_end(message)
+            if kind == protocol.SCHEMA:
+                self.fields = protocol.parse_schema(bytes(message[4:]))
+            elif kind in (protocol.STREAM_END, protocol.ERROR):
+                self._final = kind, bytes(message[4:])
+            else:
+                self._raise_unexpected(f"a message of type {kind} and {len(message)} bytes")
+        kind, body = self._final
+        if kind == protocol.ERROR:
+            raise protocol.parse_error(body, self._channel)
+        return None
+
+    def _wait(self) -> tuple[memoryview, int | None]:
+        """Waits for the next message."""
+        began = time.monotonic()
+        no_credit_since: float | None = None
+        collected = False
+        while True:
+            now = time.monotonic()
+            if len(self._connection.open) < self._connection.welcome.credits:
+                no_credit_since, limit = None, _POLL_INTERVAL
+            else:
+                no_credit_since = now if no_credit_since is None else no_credit_since
+                limit = _POLL_INTERVAL if collected else _COLLECT_AFTER
+                if not collected and now - no_credit_since >= _COLLECT_AFTER:
+                    gc.collect()
+                    collected = True
+                if self._hold_timeout is not None:
+                    limit = min(limit, no_credit_since + self._hold_timeout - now)
+                    if limit <= 0:
+                        self._raise_held(now - no_credit_since)
+            if self._timeout is not None:
+                limit = min(limit, began + self._timeout - now)
+            self._connection.wait(limit)
+            message, fd = self._connection.receive()
+            if message is not None:
+                return message, fd
+            if self._timeout is not None and time.monotonic() - began >= self._timeout:
+                raise StreamTimeout(
+                    f"channel {self._channel!r}: nothing came from the host for "
+                    f"{self._timeout:g} s, after {self._progress()}; ask again, give connect() a "
+                    "longer timeout=, or look at the channel's source"
+                )
+
+    def _raise_held(self, seconds: float) -> NoReturn:
+        held = []
+        for lease in list(self._connection.open.values()):
+            alive = lease.batch is not None and lease.batch() is not None
+            what = "the Batch itself" if alive else "only views of it (arrays, memoryviews)"
+            held.append(f"batch {lease.grant.batch} of epoch {lease.grant.epoch}: {what}")
+        raise HeldError(
+            f"channel {self._channel!r}: this program holds {len(held)} batches, all that it may "
+            f"({self._connection.welcome.credits} credits), and has let go of none for "
+            f"{seconds:.1f} s while it asked for another. Held are: {'; '.join(held)}. Copy what "
+            "you keep (array.copy(), bytes(record)) and drop the rest, or ask connect() for more "
+            "credits="
+        )
+
+    def _raise_host_died(self) -> NoReturn:
+        raise HostDied(
+            f"the pipemill host hung up on channel {self._channel!r} before the stream had ended, "
+            f"after {self._progress()}; it has crashed, was killed or has disconnected this "
+            "consumer: look into its log. Views that this program holds stay readable",
+            batches=self.batches,
+            records=self.records,
+        )
+
+    def _raise_unexpected(self, what: str) -> NoReturn:
+        raise ProtocolError(
+            f"channel {self._channel!r}: the host sent {what}, which has no place there; "
+            f"{protocol.REMEDY}"
+        )
+
+    def _progress(self) -> str:
+        return f"{self.batches} batches with {self.records} records were read"

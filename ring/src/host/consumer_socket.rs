@@ -1,0 +1,107 @@
+//! The host's end of one consumer's socket: messages go out in order, and sending never blocks.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use nix::sys::socket::{Shutdown, shutdown};
+
+use super::table::ConsumerId;
+use crate::socket::send;
+
+/// The descriptor that is attached to a message. It stays open until the message is sent.
+pub(super) type AttachedFd = Option<Arc<OwnedFd>>;
+
+/// The process at the other end, as the kernel says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// 0 where it is in a process namespace that the host can't see.
+    pub(super) pid: i32,
+    pub(super) uid: u32,
+}
+
+/// A consumer's socket. The server's thread receives from it; any thread that holds the ring's
+/// lock sends.
+///
+/// A full socket is not the consumer's fault. Its grants alone can't fill one unless it has very
+/// many credits: they take less than 1 KiB each of the 200 KiB that a socket holds by default. But
+/// a program that is busy for an hour may leave the ends of hundreds of empty epochs unread, and
+/// breaks no rule by that.
+///
+/// So a message that does not fit waits in `unsent`, in order, and the table learns that this
+/// consumer is blocked. It then grants this consumer nothing and sends no ends to anybody until
+/// there is room. This bounds `unsent` by the messages that one command can cause, also for a
+/// consumer that breaks the rules (that guesses the numbers of grants which it never read, and
+/// RELEASEs them): its credits bound what it holds, and a full socket gets no more.
+#[derive(Debug)]
+pub(super) struct ConsumerSocket {
+    pub(super) id: ConsumerId,
+    pub(super) peer: Peer,
+    /// What the consumer calls itself.
+    pub(super) client: String,
+    /// The oldest grant that was logged as stuck, and how many times.
+    pub(super) reported: (u64, u64),
+    socket: Arc<OwnedFd>,
+    poller: Arc<Epoll>,
+    unsent: VecDeque<(Vec<u8>, AttachedFd)>,
+}
+
+impl ConsumerSocket {
+    pub(super) fn new(
+        id: ConsumerId,
+        peer: Peer,
+        client: String,
+        socket: Arc<OwnedFd>,
+        poller: Arc<Epoll>,
+    ) -> ConsumerSocket {
+        let unsent = VecDeque::new();
+        ConsumerSocket { id, peer, client, reported: (0, 0), socket, poller, unsent }
+    }
+
+    /// Sends a message, or keeps it where the socket is full. True when it was kept.
+    pub(super) fn send(&mut self, message: &[u8], attached: AttachedFd) -> bool {
+        if self.unsent.is_empty() && self.send_now(message, &attached) {
+            return false;
+        }
+        self.unsent.push_back((message.to_vec(), attached));
+        if self.unsent.len() == 1 {
+            self.watch(EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT);
+        }
+        true
+    }
+
+    /// Sends the messages that were kept. True when none is left.
+    pub(super) fn flush(&mut self) -> bool {
+        while let Some((message, attached)) = self.unsent.pop_front() {
+            if !self.send_now(&message, &attached) {
+                self.unsent.push_front((message, attached));
+                return false;
+            }
+        }
+        self.watch(EpollFlags::EPOLLIN);
+        true
+    }
+
+    /// False where the socket is full.
+    fn send_now(&self, message: &[u8], attached: &AttachedFd) -> bool {
+        let attached = attached.as_ref().map(|fd| fd.as_fd());
+        match send(&self.socket, message, attached, false) {
+            Err(Errno::EAGAIN) => return false,
+            Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
+            Err(errno) => {
+                // A grant that can't be sent must not be lost: end the connection, and the
+                // server's thread takes back all that this consumer held.
+                log::warn!("consumer {}: hanging up, sending failed: {errno}", self.peer.pid);
+                let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
+            }
+        }
+        true
+    }
+
+    fn watch(&self, events: EpollFlags) {
+        // Fails only where the server has removed the socket from its poller, to hang up.
+        let _ = self.poller.modify(&self.socket, &mut EpollEvent::new(events, self.id));
+    }
+}

@@ -1,0 +1,95 @@
+//! The interface for those that follow every batch of a ring, such as a trace.
+
+use super::table::{ConsumerId, Table};
+use crate::protocol::ToHost;
+
+/// Follows what happens to a ring's batches.
+pub trait Observer: Send + Sync {
+    /// Called for each event, in the order of events, while the ring's lock is held. So it must be
+    /// quick, and must call nothing of the ring.
+    fn on_event(&self, event: BatchEvent);
+}
+
+/// What happens to a batch. A `slot` at or above the number of slots is a dedicated buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchEvent {
+    /// The writer has filled a batch.
+    Filled {
+        /// The slot that it lies in.
+        slot: u32,
+        /// Number of the batch in the channel, from 0.
+        batch: u64,
+        /// Number of the epoch, from 0.
+        epoch: u32,
+        /// Number of records.
+        records: u32,
+        /// Size in bytes, with header, name and index.
+        bytes: u64,
+    },
+    /// A consumer was granted a batch.
+    Granted {
+        /// The slot that it lies in.
+        slot: u32,
+        /// Number of the batch in the channel, from 0.
+        batch: u64,
+        /// Number of the grant in the channel, from 0.
+        grant: u64,
+        /// The consumer's process id; 0 where it is in a namespace that the host can't see.
+        pid: i32,
+    },
+    /// The consumer has ACKed a grant: it has processed the batch.
+    Acked {
+        /// Number of the grant.
+        grant: u64,
+    },
+    /// The consumer has RELEASEd a grant: it holds no view of the batch any more.
+    Released {
+        /// Number of the grant.
+        grant: u64,
+    },
+    /// The consumer has disconnected while it held this grant.
+    Returned {
+        /// Number of the grant.
+        grant: u64,
+    },
+    /// The slot holds no batch any more.
+    Freed {
+        /// The slot.
+        slot: u32,
+    },
+}
+
+/// Reports the ACKs and RELEASEs of a message that the table is about to obey.
+pub(super) fn report_message(
+    observer: &dyn Observer,
+    table: &Table,
+    id: ConsumerId,
+    message: &ToHost<'_>,
+) {
+    let (grants, releases) = match message {
+        ToHost::Ack(grants) => (grants, false),
+        ToHost::Release(grants) => (grants, true),
+        _ => return,
+    };
+    let Some(consumer) = table.consumers().iter().find(|consumer| consumer.id == id) else {
+        return;
+    };
+    for grant in grants.iter() {
+        // The table ignores the numbers that come after a wrong one.
+        let Some(held) = consumer.grants.iter().find(|held| held.grant == grant) else { return };
+        if !held.acked {
+            observer.on_event(BatchEvent::Acked { grant });
+        }
+        if releases {
+            observer.on_event(BatchEvent::Released { grant });
+        }
+    }
+}
+
+/// Reports the grants of a consumer that is about to be disconnected.
+pub(super) fn report_disconnect(observer: &dyn Observer, table: &Table, id: ConsumerId) {
+    let consumer = table.consumers().iter().find(|consumer| consumer.id == id);
+    for held in consumer.into_iter().flat_map(|consumer| &consumer.grants) {
+        observer.on_event(BatchEvent::Returned { grant: held.grant });
+    }
+}

@@ -1,0 +1,130 @@
+//! What a ring's lock protects: the slot table, the consumers' sockets and the dedicated buffers.
+//! Turns the table's effects into messages and events.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::config::RingConfig;
+use super::consumer_socket::{AttachedFd, ConsumerSocket};
+use super::observer::{BatchEvent, Observer};
+use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table};
+use crate::layout::DEDICATED;
+use crate::protocol::{self, ErrorReport, Grant};
+
+/// Dedicated buffers that may exist at once. docs/ring.md names this number.
+const MAX_DEDICATED: u32 = 2;
+
+pub(super) struct RingState {
+    pub(super) table: Table,
+    pub(super) sockets: Vec<ConsumerSocket>,
+    /// The writer waits for memory.
+    pub(super) writer_waits: bool,
+    pub(super) stopped: bool,
+    /// The failure that ends the channel.
+    pub(super) error: Option<ErrorReport>,
+    slot_count: u32,
+    /// The dedicated buffers that hold a batch, by slot id less `slot_count`.
+    dedicated: [Option<Arc<OwnedFd>>; MAX_DEDICATED as usize],
+    /// Empty between two commands; kept for its memory.
+    effects: Vec<Effect>,
+}
+
+impl RingState {
+    pub(super) fn new(config: &RingConfig) -> RingState {
+        RingState {
+            table: Table::new(config.mode, config.consumers, config.slots, MAX_DEDICATED),
+            sockets: Vec::new(),
+            writer_waits: false,
+            stopped: false,
+            error: None,
+            slot_count: config.slots,
+            dedicated: [const { None }; MAX_DEDICATED as usize],
+            effects: Vec::new(),
+        }
+    }
+
+    /// Keeps the dedicated buffer of a batch that is about to be pushed. Without effect for a slot
+    /// of the ring.
+    pub(super) fn keep_dedicated(&mut self, slot: SlotId, sealed: Option<Arc<OwnedFd>>) {
+        if let Some(at) = slot.checked_sub(self.slot_count) {
+            self.dedicated[at as usize] = sealed;
+        }
+    }
+
+    /// Carries out the effects that the table has gathered, and those that follow from them.
+    pub(super) fn carry_out(&mut self, now: Instant, observer: Option<&dyn Observer>) {
+        let mut effects = std::mem::take(&mut self.effects);
+        loop {
+            self.table.swap_effects(&mut effects);
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects.drain(..) {
+                match effect {
+                    Effect::Freed(slot) => self.freed(slot, observer),
+                    Effect::Grant { to, grant, slot, batch } => {
+                        self.grant(to, grant, slot, batch, now, observer);
+                    }
+                    Effect::End { to, end } => self.end(to, end, now),
+                }
+            }
+        }
+        self.effects = effects;
+    }
+
+    fn freed(&mut self, slot: SlotId, observer: Option<&dyn Observer>) {
+        if let Some(observer) = observer {
+            observer.on_event(BatchEvent::Freed { slot });
+        }
+        self.keep_dedicated(slot, None);
+    }
+
+    fn grant(
+        &mut self,
+        to: ConsumerId,
+        grant: u64,
+        slot: SlotId,
+        batch: Batch,
+        now: Instant,
+        observer: Option<&dyn Observer>,
+    ) {
+        let Batch { number, epoch, bytes, .. } = batch;
+        if let Some(observer) = observer {
+            let socket = self.sockets.iter().find(|socket| socket.id == to);
+            let pid = socket.map_or(0, |socket| socket.peer.pid);
+            observer.on_event(BatchEvent::Granted { slot, batch: number, grant, pid });
+        }
+        let (slot, attached) = match slot.checked_sub(self.slot_count) {
+            None => (slot, None),
+            Some(at) => (DEDICATED, self.dedicated[at as usize].clone()),
+        };
+        let grant = Grant { grant, batch: number, bytes, slot, epoch };
+        self.send_to(to, &protocol::grant(&grant), attached, now);
+    }
+
+    fn end(&mut self, to: ConsumerId, end: End, now: Instant) {
+        match end {
+            End::Epoch(end) => self.send_to(to, &protocol::epoch_end(&end), None, now),
+            End::Stream => self.send_to(to, &protocol::stream_end(), None, now),
+            End::Error => {
+                let message = self.error.as_ref().map(protocol::error).unwrap_or_default();
+                self.send_to(to, &message, None, now);
+            }
+        }
+    }
+
+    fn send_to(&mut self, id: ConsumerId, message: &[u8], attached: AttachedFd, now: Instant) {
+        if let Some(at) = self.sockets.iter().position(|socket| socket.id == id) {
+            self.send(at, message, attached, now);
+        }
+    }
+
+    /// Sends a message to the consumer at this position of `sockets`.
+    pub(super) fn send(&mut self, at: usize, message: &[u8], attached: AttachedFd, now: Instant) {
+        let socket = &mut self.sockets[at];
+        if socket.send(message, attached) {
+            self.table.set_blocked(socket.id, true, now);
+        }
+    }
+}

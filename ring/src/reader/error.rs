@@ -1,0 +1,51 @@
+//! The reader's error.
+
+use std::path::PathBuf;
+
+use crate::memory::MemoryError;
+use crate::protocol::ErrorReport;
+
+/// Why a channel can't be read, or not any further.
+#[derive(Debug, thiserror::Error)]
+pub enum ReaderError {
+    /// No host answers at the path.
+    #[error("{}: no pipemill host answers: {error}", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// The kernel's error.
+        error: std::io::Error,
+    },
+    /// The host refused this consumer, for this reason.
+    #[error("the host refused this consumer: {0}")]
+    Refused(String),
+    /// The channel failed. The report says where and why.
+    #[error("{0}")]
+    Failed(Box<ErrorReport>),
+    /// The host hung up before it sent the end of the stream.
+    #[error("channel {channel:?}: the host died: it hung up before the end of the stream")]
+    HostDied {
+        /// Name of the channel.
+        channel: String,
+    },
+    /// The host broke the protocol.
+    #[error("channel {channel:?}: the host broke the protocol: {what}")]
+    Protocol {
+        /// Name of the channel.
+        channel: String,
+        /// What it did wrong.
+        what: String,
+    },
+    /// Shared memory of the host can't be mapped.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// This process was forked from the one that connected.
+    #[error("channel {channel:?}: connected before a fork; a child process must connect itself")]
+    Forked {
+        /// Name of the channel.
+        channel: String,
+    },
+    /// The kernel refused to receive.
+    #[error("the host's socket: {0}")]
+    Socket(#[from] std::io::Error),
+}

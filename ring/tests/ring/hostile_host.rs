@@ -1,0 +1,216 @@
+//! A host that breaks the protocol can't make the reader panic or read outside of its memory.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept, bind, listen, socket,
+};
+use pipemill_ring::layout::{DEDICATED, HEADER_BYTES, Header};
+use pipemill_ring::protocol::{self, Grant, Mode, Welcome};
+use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::raw_consumer::Raw;
+use crate::setup::{fields, folder};
+
+const SLOT: usize = 4096;
+const SLOTS: usize = 2;
+
+struct FakeHost {
+    listener: OwnedFd,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl FakeHost {
+    fn new() -> FakeHost {
+        let folder = folder();
+        let path = folder.path().join("socket");
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let listener = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
+        bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&listener, Backlog::new(5).unwrap()).unwrap();
+        FakeHost { listener, path, _folder: folder }
+    }
+
+    /// Sends these messages to one reader; returns the reader's result.
+    fn answer(&self, messages: &[(Vec<u8>, Option<BorrowedFd<'_>>)]) -> Result<Batch, ReaderError> {
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| read(&self.path));
+            // SAFETY: the kernel has just made this descriptor; nobody else owns it.
+            let host =
+                Raw(unsafe { OwnedFd::from_raw_fd(accept(self.listener.as_raw_fd()).unwrap()) });
+            for (message, fd) in messages {
+                let fd = fd.as_ref().map(|fd| fd.as_raw_fd());
+                host.send_with(message, fd.as_slice()).unwrap();
+            }
+            drop(host);
+            reader.join().expect("the reader must not panic")
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Batch, ReaderError> {
+    let mut reader = Reader::connect(path, "train", None)?;
+    match reader.next()? {
+        Event::Batch(batch) => Ok(batch),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn welcome() -> Welcome {
+    Welcome {
+        protocol: 1,
+        host: "fake".into(),
+        channel: "train".into(),
+        mode: Mode::Share,
+        slots: SLOTS as u32,
+        slot_bytes: SLOT as u64,
+        credits: 1,
+    }
+}
+
+fn memory(contents: &[u8], sealed: bool) -> OwnedFd {
+    let fd = memfd_create("fake", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
+    nix::unistd::write(&fd, contents).unwrap();
+    if sealed {
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
+    }
+    fd
+}
+
+fn batch() -> Header {
+    Header {
+        records: 3,
+        fields: 1,
+        payload_at: HEADER_BYTES as u64,
+        payload_bytes: 30,
+        index_at: 192,
+        object_at: 160,
+        object_bytes: 4,
+        ..Header::default()
+    }
+}
+
+/// A ring whose second slot has a good batch of three records.
+fn good_ring() -> Vec<u8> {
+    let mut ring = vec![0; SLOTS * SLOT];
+    let slot = &mut ring[SLOT..];
+    slot[..HEADER_BYTES].copy_from_slice(&batch().encode());
+    slot[160..164].copy_from_slice(b"name");
+    for (record, at) in (0..3u32).zip((192..).step_by(4)) {
+        slot[at..at + 4].copy_from_slice(&(record * 10).to_le_bytes());
+        slot[at + 64..at + 68].copy_from_slice(&10u32.to_le_bytes());
+    }
+    ring
+}
+
+const GRANT: Grant = Grant { grant: 0, batch: 0, bytes: SLOT as u64, slot: 1, epoch: 0 };
+
+fn with_grant(
+    host: &FakeHost,
+    ring: &[u8],
+    grant: Grant,
+    dedicated: Option<&[u8]>,
+) -> Result<Batch, ReaderError> {
+    let ring = memory(ring, true);
+    let dedicated = dedicated.map(|contents| memory(contents, true));
+    host.answer(&[
+        (protocol::welcome(&welcome()), Some(ring.as_fd())),
+        (protocol::schema(&fields()), None),
+        (protocol::grant(&grant).into(), dedicated.as_ref().map(|fd| fd.as_fd())),
+    ])
+}
+
+/// The text of the error, which must say that the host broke the protocol.
+fn broke(answer: Result<Batch, ReaderError>) -> String {
+    match answer {
+        Err(error @ (ReaderError::Protocol { .. } | ReaderError::Memory(_))) => error.to_string(),
+        other => panic!("expected a protocol error, got {other:?}"),
+    }
+}
+
+#[test]
+fn an_impossible_grant_is_a_protocol_error() {
+    let host = FakeHost::new();
+    let ring = good_ring();
+    let good = with_grant(&host, &ring, GRANT, None).unwrap();
+    assert_eq!((good.object(), good.field(2, 0)), ("name", Some(&[0; 10][..])));
+    let grant = Grant { slot: DEDICATED, ..GRANT };
+    let dedicated = with_grant(&host, &ring, grant, Some(&ring[SLOT..]));
+    assert_eq!(dedicated.unwrap().records(), 3);
+    let wrong = |grant, dedicated| broke(with_grant(&host, &ring, grant, dedicated));
+    wrong(Grant { slot: 2, ..GRANT }, None);
+    wrong(Grant { slot: DEDICATED, ..GRANT }, None);
+    wrong(Grant { slot: 1, ..GRANT }, Some(&ring[SLOT..]));
+    wrong(Grant { bytes: u64::MAX, ..GRANT }, None);
+    wrong(Grant { bytes: SLOT as u64 + 1, slot: 0, ..GRANT }, None);
+    wrong(Grant { bytes: 100, ..GRANT }, None);
+    wrong(Grant { batch: 1, ..GRANT }, None);
+    wrong(Grant { epoch: 1, ..GRANT }, None);
+    let short = wrong(Grant { slot: DEDICATED, ..GRANT }, Some(&ring[SLOT + 1..]));
+    assert!(short.contains("4095 bytes long where 4096 were announced"), "{short}");
+}
+
+#[test]
+fn a_span_outside_of_the_payload_is_a_protocol_error() {
+    let host = FakeHost::new();
+    for (at, number) in [(192, 21), (200, u32::MAX), (256, 31), (264, u32::MAX)] {
+        let mut ring = good_ring();
+        ring[SLOT + at..SLOT + at + 4].copy_from_slice(&u32::to_le_bytes(number));
+        let why = broke(with_grant(&host, &ring, GRANT, None));
+        assert!(why.contains("a span outside of the payload"), "{why}");
+    }
+}
+
+#[test]
+fn an_impossible_welcome_is_a_protocol_error() {
+    let host = FakeHost::new();
+    let ring = memory(&good_ring(), true);
+    let with = |welcome: Welcome, ring: Option<&OwnedFd>| {
+        broke(host.answer(&[(protocol::welcome(&welcome), ring.map(|ring| ring.as_fd()))]))
+    };
+    with(welcome(), None);
+    with(Welcome { slots: 3, ..welcome() }, Some(&ring));
+    with(Welcome { slots: 0, ..welcome() }, Some(&ring));
+    with(Welcome { slot_bytes: u64::MAX / 64 * 64, ..welcome() }, Some(&ring));
+    with(Welcome { slot_bytes: 100, ..welcome() }, Some(&ring));
+    with(Welcome { protocol: 2, ..welcome() }, Some(&ring));
+    let open = memory(&good_ring(), false);
+    assert!(with(welcome(), Some(&open)).contains("not sealed against shrinking"));
+    broke(host.answer(&[(protocol::stream_end().into(), None)]));
+    broke(host.answer(&[(vec![1, 2, 3], None)]));
+    assert!(matches!(host.answer(&[]), Err(ReaderError::HostDied { .. })));
+    let early = [
+        (protocol::welcome(&welcome()), Some(ring.as_fd())),
+        (protocol::grant(&GRANT).into(), None),
+    ];
+    assert!(broke(host.answer(&early)).contains("GRANT before SCHEMA"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// One number of header or index is replaced by garbage.
+    #[test]
+    fn a_damaged_slot_is_an_error_or_has_fields_within_the_payload(
+        at in 0usize..80, garbage in prop_oneof![any::<u32>(), 0..5000u32]
+    ) {
+        let host = FakeHost::new();
+        let mut ring = good_ring();
+        ring[SLOT + at * 4..SLOT + at * 4 + 4].copy_from_slice(&garbage.to_le_bytes());
+        if let Ok(batch) = with_grant(&host, &ring, GRANT, None) {
+            let payload = batch.payload().as_ptr_range();
+            for record in 0..batch.records() {
+                if let Some(field) = batch.field(record, 0) {
+                    let field = field.as_ptr_range();
+                    prop_assert!(payload.start <= field.start && field.end <= payload.end);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `pipemill cat` on bad input: what is printed before it, and what becomes of the bad bytes.
+
+use pipemill_tests::inputs::{tfrecord, unbase64};
+use pipemill_tests::place::Place;
+use serde_json::Value;
+
+use super::run;
+
+/// Hundred records of 30 bytes, in which bytes of the 20th and of the 70th are not what they were.
+fn damaged() -> (Vec<u8>, Vec<Vec<u8>>) {
+    let payloads: Vec<_> = (0..100u8).map(|n| vec![n; 30]).collect();
+    let mut bytes = tfrecord(&payloads);
+    for record in [20, 70] {
+        bytes[record * 46 + 12 + 7] ^= 0x55;
+    }
+    (bytes, payloads)
+}
+
+#[test]
+fn all_good_records_before_an_error_are_printed() {
+    let place = Place::new();
+    let (bytes, payloads) = damaged();
+    place.write("in", bytes);
+    let ended = run(&place, &["cat", "-d", "tfrecord", "--output", "raw", "in"]).with_code(65);
+    assert_eq!(ended.stdout, payloads[..20].concat());
+    ended.says(&[
+        "object in, byte offset 920, record 20, decoder tfrecord",
+        "CRC-32C",
+        "[bytes there:",
+        "`--on-error`",
+    ]);
+}
+
+#[test]
+fn skipping_prints_all_the_others() {
+    let place = Place::new();
+    let (bytes, payloads) = damaged();
+    place.write("in", bytes);
+    let args = ["cat", "-d", "tfrecord", "--output", "raw", "--on-error", "skip", "in"];
+    let ended = run(&place, &args).with_code(0);
+    let good = [&payloads[..20], &payloads[21..70], &payloads[71..]].concat();
+    assert_eq!(ended.stdout, good.concat());
+    ended.says(&["skipped 46 bytes", "byte offset 920, record 20", "byte offset 3220, record 69"]);
+}
+
+#[test]
+fn the_quarantine_keeps_the_very_bytes() {
+    let place = Place::new();
+    let (bytes, _) = damaged();
+    let input = place.write("in", &bytes);
+    let args = [
+        "cat",
+        "-d",
+        "tfrecord",
+        "--output",
+        "count",
+        "--on-error",
+        "quarantine",
+        "--quarantine",
+        "bad",
+    ];
+    // Twice, because the second appends.
+    for _ in 0..2 {
+        let ended = run(&place, &[&args[..], &["in"]].concat()).with_code(0);
+        assert_eq!(ended.text(), "records=98 bytes=2940\n");
+    }
+    let text = std::fs::read_to_string(place.path("bad")).expect("it was written");
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let offsets: Vec<_> =
+        lines.iter().map(|line| line["offset"].as_u64().expect("a number")).collect();
+    assert_eq!(offsets, [920, 3220, 920, 3220]);
+    for line in lines {
+        let at = line["offset"].as_u64().expect("a number") as usize;
+        assert_eq!(line["length"], 46);
+        assert_eq!(unbase64(line["bytes"].as_str().expect("text")), &bytes[at..at + 46]);
+        assert_eq!((line["channel"].as_str(), line["object"].as_str()), (Some("cat"), Some("in")));
+        assert!(line["reason"].as_str().is_some_and(|reason| reason.contains("CRC-32C")), "{line}");
+        assert!(line.get("truncated").is_none());
+    }
+    assert_eq!(std::fs::read(input).expect("it is there"), bytes);
+}
+
+#[test]
+fn too_many_bad_places_are_an_error_all_the_same() {
+    let place = Place::new();
+    let (bytes, payloads) = damaged();
+    place.write("in", bytes);
+    let args = [
+        "cat",
+        "-d",
+        "tfrecord",
+        "--output",
+        "raw",
+        "--on-error",
+        "skip",
+        "--max-errors",
+        "1",
+        "in",
+    ];
+    let ended = run(&place, &args).with_code(65);
+    assert_eq!(ended.stdout, [&payloads[..20], &payloads[21..70]].concat().concat());
+    ended.says(&["decode error number 2, more than `max_errors` = 1 allows", "byte offset 3220"]);
+}
+
+#[test]
+fn a_quarantine_that_cant_be_written_is_an_error() {
+    let place = Place::new();
+    place.write("in", damaged().0);
+    let args =
+        ["cat", "-d", "tfrecord", "--on-error", "quarantine", "--quarantine", "/nowhere/bad", "in"];
+    let ended = run(&place, &args).with_code(65);
+    ended.says(&["the quarantine /nowhere/bad can't be written", "check `--quarantine`"]);
+}
+
+#[test]
+fn a_record_larger_than_allowed() {
+    let place = Place::new();
+    place.write("in", tfrecord(&[vec![1; 10], vec![2; 5_000], vec![3; 10]]));
+    let args = ["cat", "-d", "tfrecord", "--output", "raw", "--max-record", "4KiB", "in"];
+    let ended = run(&place, &args).with_code(65);
+    assert_eq!(ended.stdout, [1; 10]);
+    ended.says(&["record 1", "5000", "4096"]);
+    let skipped = run(&place, &[&args[..], &["--on-error", "skip"]].concat()).with_code(0);
+    assert_eq!(skipped.stdout, [[1; 10], [3; 10]].concat());
+}

@@ -1,0 +1,76 @@
+//! `plugin check`, `plugin inspect` and `plugin bench`.
+
+use std::process::Command;
+
+use pipemill_tests::inputs::tfrecord;
+use pipemill_tests::place::Place;
+use pipemill_tests::process::finish;
+use pipemill_tests::{BAD_PLUGIN, pipemill};
+
+use super::{plugin, run};
+
+#[test]
+fn what_a_plugin_is() {
+    let place = Place::new();
+    let text = plugin(&place, &["inspect", "csv", "-o", "emit=row"]).with_code(0).text();
+    for line in [
+        "plugin     csv",
+        "interface  pipemill:decoder@0.1.0",
+        "imports    pipemill:decoder/host@0.1.0#",
+        "fields     row (bytes)",
+        "    delimiter = string (default ,)",
+    ] {
+        assert!(text.contains(line), "expected {line:?} in {text}");
+    }
+    let digest = text.lines().find_map(|line| line.strip_prefix("sha256     ")).expect("a digest");
+    assert_eq!(digest.len(), 64);
+    let named = plugin(&place, &["inspect", "csv"]).with_code(0).text();
+    assert!(named.contains("fields     known from the input"), "{named}");
+    let typed = plugin(&place, &["inspect", "csv", "-o", "names=a,b", "-o", "emit=dense"]);
+    assert!(typed.with_code(0).text().contains("fields     x (float32[2])"));
+}
+
+#[test]
+fn what_fits_and_what_does_not() {
+    let place = Place::new();
+    let fits = plugin(&place, &["check", BAD_PLUGIN]).with_code(0).text();
+    assert!(fits.contains("a decoder for pipemill:decoder@0.1.0"), "{fits}");
+    place.write("text.wasm", "no wasm at all");
+    plugin(&place, &["check", "text.wasm"])
+        .with_code(65)
+        .says(&["text.wasm", "its file is not WebAssembly"]);
+    place.write("empty.wasm", b"\0asm\x0d\0\x01\0");
+    plugin(&place, &["check", "empty.wasm"]).with_code(65).says(&["is not a pipemill decoder"]);
+    plugin(&place, &["check", "csv", "-o", "delimeter=;"])
+        .with_code(64)
+        .says(&["did you mean `delimiter`?"]);
+}
+
+#[test]
+fn one_that_is_found_by_its_name() {
+    let place = Place::new();
+    std::fs::copy(BAD_PLUGIN, place.path("mine.wasm")).unwrap();
+    let look = |action: &str| {
+        let mut command = Command::new(pipemill!());
+        command.args(["plugin", action, "mine"]).env("PIPEMILL_PLUGIN_PATH", place.folder());
+        // Away from the folder, so that its bare name finds nothing.
+        command.current_dir("/").env("PIPEMILL_CACHE", place.path("cache"));
+        finish(&mut command).with_code(0).text()
+    };
+    assert!(look("inspect").contains("plugin     mine\n"));
+    assert!(look("check").contains("mine: a decoder for pipemill:decoder@0.1.0"));
+}
+
+#[test]
+fn how_fast_it_is() {
+    let place = Place::new();
+    place.write("data", tfrecord(&vec![vec![7; 1_000]; 2_000]));
+    let text = plugin(&place, &["bench", "tfrecord", "--data", "data", "--time", "50ms"]);
+    let text = text.with_code(0).text();
+    assert!(text.contains("2000 records"), "{text}");
+    assert!(text.contains("GB/s") && text.contains("% in the plugin"), "{text}");
+    place.write("cut", &tfrecord(&[vec![7; 1_000]])[..500]);
+    run(&place, &["plugin", "bench", "csv", "-o", "types=int64", "--data", "data"])
+        .with_code(65)
+        .says(&["data: ", "measure with sound data"]);
+}

@@ -1,0 +1,236 @@
+//! Which objects are read, and in which order.
+
+use std::collections::BTreeSet;
+
+use flate2::Compression as Level;
+use flate2::write::GzEncoder;
+use pipemill_s3_test::proxy::Plan;
+use pipemill_s3_test::servers::S3Server;
+use pipemill_source::s3::{Selection, Settings};
+use pipemill_source::{Balance, Compression, Order, Reading, Shard};
+
+use crate::reading::{BUCKET, Bucket, objects, read, reading, settings};
+
+/// Keys that people make, as UTF-8 sorts them.
+const ODD: [&str; 12] = [
+    "data/ leading space",
+    "data/%41%2F",
+    "data/&amp;<>'\"",
+    "data/+plus+",
+    "data//double//slash",
+    "data/?versionId",
+    "data/a b",
+    "data/a/../b",
+    "data/~tilde",
+    "data/ä/ß",
+    "data/日本語",
+    "data/🙂",
+];
+
+#[test]
+fn odd_keys() {
+    let bucket = Bucket::with(ODD.iter().map(|key| (key, key)));
+    let (came, end) = read(&settings(&bucket.server.endpoint(), "data/"));
+    assert_eq!(end.ok(), Some(1));
+    let names: Vec<_> = came.iter().map(|came| came.name.as_str()).collect();
+    assert_eq!(names, ODD);
+    assert!(came.iter().all(|came| came.bytes == came.name.as_bytes()));
+    // Each by its own name, too.
+    let (came, end) = read(&objects(&bucket.server.endpoint(), &ODD));
+    assert_eq!(end.ok(), Some(1));
+    assert!(came.iter().map(|came| came.bytes.as_slice()).eq(ODD.iter().map(|key| key.as_bytes())));
+}
+
+#[test]
+fn a_prefix_is_not_a_folder() {
+    let keys = ["data-1", "data/", "data/1", "data2/1", "data3", "other"];
+    let bucket = Bucket::with(keys.map(|key| (key, if key.ends_with('/') { "" } else { "x" })));
+    let names = |prefix| {
+        let (came, end) = read(&settings(&bucket.server.endpoint(), prefix));
+        assert_eq!(end.ok(), Some(1));
+        came.into_iter().map(|came| came.name).collect::<Vec<_>>()
+    };
+    // What shows an empty folder is no object.
+    assert_eq!(names("data"), ["data-1", "data/1", "data2/1", "data3"]);
+    assert_eq!(names("data/"), ["data/1"]);
+    assert_eq!(names("").len(), 5);
+}
+
+#[test]
+fn a_name_is_one_object_or_else_a_prefix() {
+    let bucket = Bucket::with(["part", "part-1", "x/1", "x/2"].map(|key| (key, key)));
+    let names = |name: &str| {
+        let address = format!("s3://{BUCKET}/{name}").parse().unwrap();
+        let settings = settings(&bucket.server.endpoint(), "");
+        let (came, end) = read(&Settings { what: Selection::Named(address), ..settings });
+        end.map(|_| came.into_iter().map(|came| came.name).collect::<Vec<_>>())
+    };
+    assert_eq!(names("part").unwrap(), ["part"]);
+    assert_eq!(names("par").unwrap(), ["part", "part-1"]);
+    assert_eq!(names("x").unwrap(), ["x/1", "x/2"]);
+    assert_eq!(names("").unwrap().len(), 4);
+    assert!(names("y").unwrap_err().missing);
+}
+
+#[test]
+fn nothing_to_read() {
+    let bucket = Bucket::with([("a/", "")]);
+    for prefix in ["nothing/", "a/"] {
+        let settings = settings(&bucket.server.endpoint(), prefix);
+        let (_, end) = read(&settings);
+        let error = end.unwrap_err();
+        assert!(error.missing && error.message == "no key begins with this prefix", "{error}");
+        let (came, end) = read(&Settings { allow_empty: true, ..settings });
+        assert!(came.is_empty() && end.ok() == Some(1));
+    }
+    let (_, end) = read(&objects(&bucket.server.endpoint(), &["nothing"]));
+    let error = end.unwrap_err();
+    assert!(error.missing && error.object.as_deref() == Some("s3://bucket/nothing"), "{error:?}");
+}
+
+#[test]
+fn epochs_shuffled_and_dealt_out() {
+    let keys: Vec<_> = (0..40).map(|number| format!("k{number:02}")).collect();
+    let bucket = Bucket::with(keys.iter().map(|key| (key, key)));
+    let plain = settings(&bucket.server.endpoint(), "");
+    let names = |order| {
+        let (came, end) =
+            read(&reading(&plain, Reading { epochs: 2, order, ..Reading::default() }));
+        assert_eq!(end.ok(), Some(2));
+        let of = |epoch| {
+            let came = came.iter().filter(|came| came.epoch == epoch);
+            came.map(|came| came.name.clone()).collect::<Vec<_>>()
+        };
+        [of(0), of(1)]
+    };
+    assert_eq!(names(Order::default()), [keys.clone(), keys.clone()]);
+    let shuffled = Order { shuffle: Some(5), shard: None };
+    let [first, second] = names(shuffled);
+    assert!(first != keys && second != keys && first != second);
+    assert_eq!(names(shuffled), [first.clone(), second]);
+    let mut all = BTreeSet::new();
+    for index in 0..3 {
+        let [share, _] = names(Order {
+            shard: Some(Shard { index, count: 3, balance: Balance::Count }),
+            ..shuffled
+        });
+        assert!(share.iter().all(|name| all.insert(name.clone())), "an object was read twice");
+    }
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), keys);
+}
+
+#[test]
+fn shares_of_equal_size() {
+    let objects: Vec<_> =
+        (0..60).map(|number| (format!("k{number:02}"), number * 37 % 61 * 10)).collect();
+    let contents = objects.iter().map(|(key, size)| (key, "x".repeat(*size)));
+    let bucket = Bucket::with(contents.collect::<Vec<_>>().iter().map(|(key, text)| (key, text)));
+    let plain = settings(&bucket.server.endpoint(), "");
+    for shuffle in [None, Some(3)] {
+        let mut all = BTreeSet::new();
+        for index in 0..4 {
+            let shard = Some(Shard { index, count: 4, balance: Balance::Size });
+            let order = Order { shuffle, shard };
+            let (came, end) = read(&reading(&plain, Reading { order, ..Reading::default() }));
+            assert_eq!(end.ok(), Some(1));
+            let bytes: usize = came.iter().map(|came| came.bytes.len()).sum();
+            let total: usize = objects.iter().map(|(_, size)| size).sum();
+            assert!(bytes <= total / 4 + 600, "{bytes} of {total}");
+            assert!(came.iter().all(|came| all.insert(came.name.clone())), "read twice");
+        }
+        assert_eq!(all.len(), objects.len());
+    }
+    // What tells no sizes is not divided by count in silence.
+    let what = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
+    let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
+    let order = Order { shuffle: None, shard };
+    let settings = Settings { what, ..reading(&plain, Reading { order, ..Reading::default() }) };
+    let (_, end) = read(&settings);
+    let error = end.unwrap_err();
+    assert!(error.message.contains("does not tell the sizes") && error.remedy.contains("balance"));
+}
+
+#[test]
+fn manifests() {
+    let bucket = Bucket::with([
+        ("m.manifest", r#"[{"prefix": "s3://bucket/data/"}, "2", "1"]"#),
+        ("data/1", "one"),
+        ("data/2", "two"),
+        (
+            "lines",
+            "{\"n\": 1, \"x-ref\": \"s3://bucket/data/1\"}\n\n{\"n\": \"z\", \"x-ref\": \"s3://bucket/data/2\"}\n",
+        ),
+    ]);
+    let what = |what| Settings { what, ..settings(&bucket.server.endpoint(), "") };
+    let (came, end) = read(&what(Selection::Manifest("s3://bucket/m.manifest".parse().unwrap())));
+    assert_eq!(end.ok(), Some(1));
+    let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
+    assert_eq!(
+        came,
+        [("data/2".to_owned(), b"two".to_vec()), ("data/1".to_owned(), b"one".to_vec())]
+    );
+
+    let attributes = vec!["x-ref".to_owned(), "n".to_owned()];
+    let manifest = "s3://bucket/lines".parse().unwrap();
+    let lines = what(Selection::Augmented { manifest, attributes });
+    let (came, end) = read(&lines);
+    assert_eq!(end.ok(), Some(1));
+    let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
+    let expected = [("lines line 1", &b"one1"[..]), ("lines line 3", b"twoz")];
+    assert_eq!(came, expected.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())));
+
+    let (came, end) = read(&reading(&lines, Reading { wrap: true, ..Reading::default() }));
+    assert_eq!(end.ok(), Some(1));
+    let record = |bytes: &[u8]| {
+        let mut record =
+            [0xced7_230a_u32.to_le_bytes(), (bytes.len() as u32).to_le_bytes()].concat();
+        record.extend_from_slice(bytes);
+        record.resize(record.len().next_multiple_of(4), 0);
+        record
+    };
+    assert_eq!(came[1].bytes, [record(b"two"), record(b"z")].concat());
+}
+
+#[test]
+fn an_object_of_a_line_that_is_not_there() {
+    let bucket = Bucket::with([("lines", r#"{"x-ref": "s3://bucket/gone"}"#)]);
+    let manifest = "s3://bucket/lines".parse().unwrap();
+    let what = Selection::Augmented { manifest, attributes: vec!["x-ref".to_owned()] };
+    let (_, end) = read(&Settings { what, ..settings(&bucket.server.endpoint(), "") });
+    let error = end.unwrap_err();
+    assert_eq!(error.object.as_deref(), Some("s3://bucket/lines line 1"));
+    assert!(
+        error.message.contains("its object s3://bucket/gone: HEAD was answered with 404"),
+        "{error}"
+    );
+}
+
+#[test]
+fn compressed_objects() {
+    let text = b"some text ".repeat(10_000);
+    let mut gzip = GzEncoder::new(Vec::new(), Level::fast());
+    std::io::Write::write_all(&mut gzip, &text).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = zstd::encode_all(&text[..], 1).unwrap();
+    let bucket = Bucket::with([("a.gz", &gzip), ("b.zst", &zstd), ("c", &text)]);
+    let all = settings(&bucket.server.endpoint(), "");
+    let (came, end) = read(&all);
+    assert_eq!(end.ok(), Some(1));
+    assert!(came.iter().all(|came| came.bytes == text));
+    let plain = Reading { compression: Compression::None, ..Reading::default() };
+    let (came, _) = read(&reading(&all, plain));
+    assert!(came[0].bytes == gzip && came[1].bytes == zstd);
+    // Wrapped is what was inflated.
+    let (came, _) = read(&reading(&all, Reading { wrap: true, ..Reading::default() }));
+    assert!(came.iter().all(|came| came.bytes[8..8 + text.len()] == text));
+}
+
+#[test]
+fn a_listed_object_is_fetched_by_one_request_a_part() {
+    let bucket = Bucket::with([("a", vec![1; 10]), ("b", vec![]), ("c", vec![3; 40_000])]);
+    let proxy = bucket.proxy(Plan::default());
+    let (came, end) = read(&settings(&proxy.endpoint(), ""));
+    assert!(end.is_ok() && came.len() == 3);
+    // The list; none for the empty one; three parts of 16 KiB.
+    assert_eq!(proxy.requests(), 1 + 1 + 3, "{:#?}", proxy.log());
+}

@@ -1,0 +1,171 @@
+//! Which stage holds a channel back: nine runs, each of three stages made slow for each of three sources.
+//! The slow stage waits at a gate until the host itself has measured far more of it than of the others.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use pipemill_ring::reader::Event;
+use pipemill_ring::status_client::StatusClient;
+use pipemill_s3_test::proxy::{Plan, Proxy};
+use pipemill_s3_test::servers::{S3Server, S3s};
+use pipemill_tests::gate::Gate;
+use pipemill_tests::place::Place;
+use pipemill_tests::process::Process;
+use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, until};
+use serde_json::Value;
+
+/// Where a channel's bytes come from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum From {
+    Fifo,
+    File,
+    S3,
+}
+
+const FROM: [From; 3] = [From::Fifo, From::File, From::S3];
+
+/// A channel's source, and what must live as long as it.
+struct Source {
+    toml: String,
+    _keep: Box<dyn std::any::Any>,
+}
+
+/// A source of these bytes. With a gate it gives the first half, or nothing, before the gate is open.
+fn source(place: &Place, from: From, bytes: &[u8], gate: Option<Gate>) -> Source {
+    let nothing = Box::new(());
+    match from {
+        From::Fifo => {
+            place.make_folder("in");
+            write(place.fifo("in/train_0"), bytes, gate);
+            let toml = format!("{{ fifo = {:?}, epochs = 1 }}", place.path("in"));
+            Source { toml, _keep: nothing }
+        }
+        // A disk can't be made slow here, but what a path names can be a pipe.
+        From::File if gate.is_some() => {
+            let path = place.fifo("data");
+            write(path.clone(), bytes, gate);
+            Source { toml: format!("{{ file = {path:?} }}"), _keep: nothing }
+        }
+        From::File => {
+            let path = place.write("data", bytes);
+            Source { toml: format!("{{ file = {path:?} }}"), _keep: nothing }
+        }
+        From::S3 => {
+            let server = S3s::start_open(&place.make_folder("s3"));
+            server.put("bucket", "data", bytes);
+            let plan = Plan::default().hook(move |request| {
+                if request.target.contains("/data") {
+                    gate.iter().for_each(Gate::pass);
+                }
+                None
+            });
+            let proxy = Proxy::start(&server.endpoint(), plan).expect("a port");
+            let toml = format!(
+                "{{ s3 = \"s3://bucket/data\", endpoint = {:?}, region = \"us-east-1\", anonymous = true }}",
+                proxy.endpoint()
+            );
+            Source { toml, _keep: Box::new((server, proxy)) }
+        }
+    }
+}
+
+fn write(fifo: PathBuf, bytes: &[u8], gate: Option<Gate>) {
+    let bytes = bytes.to_owned();
+    std::thread::spawn(move || {
+        let mut pipe = File::options().write(true).open(fifo).expect("it is there");
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        pipe.write_all(first).expect("it is read");
+        gate.iter().for_each(Gate::pass);
+        pipe.write_all(second).expect("it is read");
+    });
+}
+
+fn start(place: &Place, source: &Source, decoder: &str) -> Process {
+    let config = format!(
+        "[[channel]]\nname = \"train\"\nsource = {}\ndecoder = {decoder}\n\
+         [channel.ring]\nslots = 4\nslot = \"64KiB\"\n",
+        source.toml
+    );
+    Process::start_unread(&mut host::command(&pipemill!(), place, &config))
+}
+
+/// Waits until the host has measured more than a second of this stage, and ten times as much as of the others.
+fn until_measured(place: &Place, stage: &str) {
+    let mut observer = None;
+    until("the host is up", || {
+        observer = StatusClient::connect(&place.path("run/host.sock")).ok();
+        observer.is_some()
+    });
+    let mut observer = observer.expect("it is connected");
+    until(&format!("most of the time is the {stage}'s"), || {
+        let status = observer.status().expect("the host is well");
+        let status: Value = serde_json::from_slice(&status).expect("it is JSON");
+        let totals = &status["channels"][0]["totals"];
+        let seconds = |stage: &str| totals[stage].as_f64().expect("a number");
+        let all: f64 = ["source", "decoder", "consumer"].map(seconds).iter().sum();
+        let of_stage = seconds(stage);
+        of_stage > 1.0 && of_stage > 10.0 * (all - of_stage)
+    });
+}
+
+/// To the end of the run, which names the stage.
+fn check(process: Process, from: From, words: &str) {
+    let ended = process.wait().with_code(0);
+    let line = ended.stderr.lines().find(|line| line.contains("channel `train` ended"));
+    let line = line.unwrap_or_else(|| panic!("{from:?}: {ended:#?}"));
+    assert!(line.contains(words), "{from:?}: {line}");
+}
+
+fn lines() -> Vec<u8> {
+    (0..100_000).flat_map(|number| format!("{number:08}\n").into_bytes()).collect()
+}
+
+#[test]
+fn a_source_that_waits_is_named() {
+    for from in FROM {
+        let (place, gate) = (Place::new(), Gate::default());
+        let source = source(&place, from, b"one\ntwo\n", Some(gate.clone()));
+        let mut process = start(&place, &source, "\"lines\"");
+        process.read_stderr();
+        until_measured(&place, "source");
+        gate.open();
+        let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
+        assert_eq!(consumer::read(&mut reader).well(), [b"one", b"two"]);
+        check(process, from, "% of the time for its source: ");
+    }
+}
+
+/// It waits inside of a call until what it logs is read.
+#[test]
+fn a_decoder_that_waits_is_named() {
+    for from in FROM {
+        let place = Place::new();
+        let source = source(&place, from, b"0123456789abcdef", None);
+        let decoder = format!("{BAD_PLUGIN:?}\noptions = {{ do = \"log-flood\" }}");
+        let mut process = start(&place, &source, &decoder);
+        until_measured(&place, "decoder");
+        process.read_stderr();
+        let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
+        assert_eq!(consumer::read(&mut reader).well().len(), 16);
+        check(process, from, "% of the time for its decoder: ");
+    }
+}
+
+/// It keeps its first batch, and the ring is smaller than the input.
+#[test]
+fn a_consumer_that_waits_is_named() {
+    for from in FROM {
+        let place = Place::new();
+        let source = source(&place, from, &lines(), None);
+        let mut process = start(&place, &source, "\"lines\"");
+        process.read_stderr();
+        let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
+        let Ok(Event::Batch(first)) = reader.next() else { panic!("expected a batch") };
+        until_measured(&place, "consumer");
+        let records = consumer::records(&first).len();
+        drop(first);
+        assert_eq!(records + consumer::read(&mut reader).well().len(), 100_000);
+        check(process, from, "% of the time for its consumers: ");
+    }
+}
