@@ -27,32 +27,30 @@ demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two
 
 test: test-rust test-python test-examples test-containers ## all tests
 
+# What stays from one run to the next: compiled plugins, images.
 test-rust: wasm compilers $(VENV)/s3-ready
-	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server \
-	    $(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
+	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server PIPEMILL_PYTHON=$(PY) \
+	    PIPEMILL_TEST_KEPT=$(TARGET) $(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
 
 # Of the whole workspace, as all other builds: a part of it has other features, and builds anew.
-test-python: wasm venv
+test-python: wasm venv chromium
 	cargo build --workspace --bin pipemill --bin s3-server --example serve_numbers
-	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers \
-	    $(PY) -m pytest -q -p no:cacheprovider python
+	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
-	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server \
-	    $(PY) -m pytest -q -rs -p no:cacheprovider tests --ignore tests/container
+	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container
 
 test-examples: wasm compilers venv $(DIGITS)
 	cargo build --workspace --bin pipemill
 	@$(call run-demos,debug)
-	@$(foreach example,rust $(call if-clang,c) $(call if-python,python),echo "== decoder-$(example)"; \
+	@$(foreach example,rust $(call if-clang,c) $(call if-python-all,python),echo "== decoder-$(example)"; \
 	    $(plugin-tools) PIPEMILL=$(TARGET)/debug/pipemill \
 	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
 
 # Left out, and said so, where there is no podman and it can't be installed.
 test-containers: podman wasm $(VENV)/containers-ready
 	@$(call static,debug,,$(TARGET)/containers)
-	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) \
-	    $(PY) -m pytest -q -rs -p no:cacheprovider tests/container
+	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) $(pytest) tests/container
 
 static: wasm ## target/static/pipemill, which runs on any Linux
 	@$(call static,release,--release,$(OUT))
@@ -94,29 +92,41 @@ nextest = $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 wasm:
 	@test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM)" || rustup target add $(WASM)
 
-# What plugins in C and Python are built with. Without clang, and unless Python is asked for, which takes
-# minutes, those tests are left out: each says so.
+# Under CI a test that is left out has failed, unless tests/skips.txt has it.
+pytest = PYTHONPATH=tests/support $(PY) -m pytest -q -rs -p no:cacheprovider -p skips
+
+# $(call from-debian,PACKAGES,CHECK,WHAT IS NOT TESTED): packages that tests need, unless the check says that they are there.
+# Root gets them on Debian; others are told what is left out.
+define from-debian
+@$(2) || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { \
+    echo "make: installing $(1)"; get="apt-get install -qq -y --no-install-recommends $(1)"; \
+    export DEBIAN_FRONTEND=noninteractive; \
+    $$get >/dev/null 2>&1 || { apt-get update -qq && $$get >/dev/null; } || true; }
+@$(2) || echo "make: without $(1), $(3) not tested; on Debian: apt-get install $(1)"
+endef
+
+# What plugins in C and Python are built with. Python takes minutes: under CI one is built in each run (`once`), all with
+# PIPEMILL_TEST_PYTHON_PLUGINS=1.
+PIPEMILL_TEST_PYTHON_PLUGINS ?= $(if $(CI),once)
+export PIPEMILL_TEST_PYTHON_PLUGINS
 has-clang = clang --print-prog-name=wasm-ld 2>/dev/null | grep -q /
-apt-clang = apt-get install -qq -y --no-install-recommends clang lld >/dev/null 2>&1
 if-clang  = $(if $(shell $(has-clang) && echo yes),$(1))
 if-python = $(if $(PIPEMILL_TEST_PYTHON_PLUGINS),$(1))
-plugin-tools = $(call if-python,PATH="$(VENV)/bin:$$PATH")
+if-python-all = $(if $(filter-out once,$(PIPEMILL_TEST_PYTHON_PLUGINS)),$(1))
+plugin-tools  = $(call if-python,PATH="$(CURDIR)/tests/support/bin:$(VENV)/bin:$$PATH")
 
 compilers: $(call if-python,venv)
-	@$(has-clang) || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-	    $(apt-clang) || { apt-get update -qq && $(apt-clang); } || true
-	@$(has-clang) || \
-	    echo "make: no clang and lld: decoders in C are not tested; on Debian: apt-get install clang lld"
+	$(call from-debian,clang lld,$(has-clang),decoders in C are)
 	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25,\
 	    echo "make: decoders in Python are not tested; PIPEMILL_TEST_PYTHON_PLUGINS=1 does it, in minutes")
 
-apt-podman = apt-get install -qq -y --no-install-recommends podman runc >/dev/null 2>&1
-
 podman:
-	@command -v podman >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-	    $(apt-podman) || { apt-get update -qq && $(apt-podman); } || true
-	@command -v podman >/dev/null || \
-	    echo "make: no podman: images are not tested; on Debian: apt-get install podman runc"
+	$(call from-debian,podman runc,command -v podman >/dev/null,images are)
+
+# The page of `run --report` is looked at in a browser.
+chromium:
+	$(call from-debian,chromium,$(has-chromium),reports are)
+has-chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 
 venv: $(VENV)/ready
 
@@ -152,4 +162,4 @@ $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo test test-rust test-python test-examples test-containers static image bench lint clean
-.PHONY: wasm compilers podman venv
+.PHONY: wasm compilers podman chromium venv

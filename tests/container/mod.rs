@@ -4,11 +4,11 @@
 mod command;
 mod failures;
 mod group;
-mod handed_on;
 mod moments;
-mod places;
 mod process_one;
+mod read_only_root;
 mod sagemaker;
+mod signals;
 mod terminal;
 
 use std::path::Path;
@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use pipemill_tests::host;
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, state};
-use pipemill_tests::{pipemill, until};
+use pipemill_tests::{left_out, pipemill, until};
 
 /// What a file holds, once a whole line is in it.
 fn line(file: &Path) -> String {
@@ -87,7 +87,7 @@ fn may(test: &str, words: &[&str]) -> bool {
     let done = Command::new(words[0]).args(&words[1..]).output();
     let may = done.is_ok_and(|done| done.status.success());
     if !may {
-        println!("left out: {test} needs `{}`", words.join(" "));
+        left_out(test, &format!("`{}` to work", words.join(" ")));
     }
     may
 }

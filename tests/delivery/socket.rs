@@ -9,7 +9,7 @@ use std::process::Command;
 use pipemill_tests::host::{self, Host};
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
-use pipemill_tests::{consumer, pipemill};
+use pipemill_tests::{consumer, left_out, pipemill};
 
 use super::{lines, numbered};
 
@@ -25,7 +25,7 @@ fn open_up(path: &Path, mode: u32) {
 }
 
 #[test]
-fn it_is_this_users_alone() {
+fn the_socket_is_this_users_alone() {
     let place = Place::new();
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
     let reader = host.connect("train");
@@ -48,7 +48,7 @@ fn a_second_host_leaves_the_first_alone() {
 }
 
 #[test]
-fn what_is_not_a_socket_is_left_alone() {
+fn a_file_in_the_sockets_place_is_left_alone() {
     let place = Place::new();
     let file = place.write("run/host.sock", "precious");
     open_up(&place.path("run"), 0o700);
@@ -96,7 +96,7 @@ fn as_nobody(place: &Place, socket: &Path) -> Process {
 fn is_root(test: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        println!("left out: {test} must be root, to become another user");
+        left_out(test, "root, to become another user");
     }
     root
 }

@@ -13,7 +13,7 @@ use pipemill_ring::reader::{Event, Reader};
 use pipemill_tests::host::{self, Host};
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
-use pipemill_tests::{consumer, inputs, pipemill};
+use pipemill_tests::{consumer, inputs, left_out, pipemill};
 
 const MIB: u64 = 1 << 20;
 /// The host's own memory, the ring left out: code, plugins, a decoder's sandbox.
@@ -84,7 +84,7 @@ fn read(reader: &mut Reader, pid: Pid) -> (u64, u64, u64) {
 }
 
 #[test]
-fn it_stays_flat() {
+fn the_hosts_own_memory_stays_flat() {
     let place = Place::new();
     // The largest need memory of their own, beside the ring.
     let writer = write(&place.fifo("train_0"), size(), 5 << 20);
@@ -107,11 +107,11 @@ fn it_stays_flat() {
 
 /// The ring's memory is no file in /dev/shm: not even a small one is needed.
 #[test]
-fn a_small_dev_shm_will_do() {
+fn a_ring_larger_than_dev_shm_works() {
     let small = "mount -t tmpfs -o size=64m none /dev/shm && exec \"$@\"";
     let mut probe = Command::new("unshare");
     if finish(probe.args(["-m", "sh", "-c", small, "sh", "true"])).code != Some(0) {
-        println!("left out: a_small_dev_shm_will_do must be allowed to unshare and mount");
+        left_out("a_ring_larger_than_dev_shm_works", "to be allowed to unshare and mount");
         return;
     }
     let place = Place::new();

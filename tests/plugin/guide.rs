@@ -8,7 +8,7 @@ use std::process::Command;
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
 
-use super::new::{has_clang, wants_python};
+use super::new::{Python, has_clang, wants_python};
 use super::plugin;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -40,7 +40,7 @@ fn make(place: &Place, project: &str, language: &str) {
 }
 
 #[test]
-fn npy() {
+fn the_guides_npy_decoder_in_rust_works() {
     let place = Place::new();
     make(&place, "npy", "rust");
     let fixtures = Path::new(ROOT).join("tests/plugin/fixtures/npy");
@@ -64,15 +64,15 @@ fn npy() {
 }
 
 #[test]
-fn quads_in_c() {
-    if has_clang("the guide's decoder in C") {
+fn the_guides_quads_in_c_work() {
+    if has_clang("the_guides_quads_in_c_work") {
         quads(&Place::new(), "quads-c", "c");
     }
 }
 
 #[test]
-fn quads_in_python() {
-    if wants_python("the guide's decoder in Python") {
+fn the_guides_quads_in_python_work() {
+    if wants_python("the_guides_quads_in_python_work", Python::All) {
         quads(&Place::new(), "quads-py", "python");
     }
 }

@@ -1,13 +1,15 @@
 //! `plugin new` and `plugin build`: from nothing to a plugin that passes, in each language; and what is
 //! said where that fails.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Command;
 
 use pipemill_tests::inputs::gzip;
-use pipemill_tests::pipemill;
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, Process};
+use pipemill_tests::{left_out, pipemill};
 
 use super::{plugin, run};
 
@@ -34,40 +36,60 @@ pub fn has_clang(test: &str) -> bool {
     let answer = Command::new("clang").arg("--print-prog-name=wasm-ld").output();
     let has = answer.is_ok_and(|answer| answer.stdout.contains(&b'/'));
     if !has {
-        println!("left out: {test} needs clang and lld");
+        left_out(test, "clang and lld");
     }
     has
 }
 
-/// Whether plugins in Python are to be built, which takes minutes; if not, says so.
-pub fn wants_python(test: &str) -> bool {
-    // As make takes it: empty is not set.
-    let wants =
-        std::env::var_os("PIPEMILL_TEST_PYTHON_PLUGINS").is_some_and(|value| !value.is_empty());
-    if !wants {
-        println!(
-            "left out: {test} needs PIPEMILL_TEST_PYTHON_PLUGINS=1, and componentize-py on PATH"
-        );
+/// How many tests build plugins in Python, which takes minutes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Python {
+    None,
+    Once,
+    All,
+}
+
+/// Whether as many are wanted; if not, says that a test is left out.
+pub fn wants_python(test: &str, least: Python) -> bool {
+    let wanted = match std::env::var("PIPEMILL_TEST_PYTHON_PLUGINS").as_deref() {
+        Err(_) | Ok("") => Python::None,
+        Ok("once") => Python::Once,
+        Ok(_) => Python::All,
+    };
+    if wanted < least {
+        left_out(test, "PIPEMILL_TEST_PYTHON_PLUGINS=1, and componentize-py on PATH");
     }
-    wants
+    wanted >= least
+}
+
+/// What was compiled in a run before need not be compiled again.
+fn keep_cache(place: &Place) {
+    if let Some(kept) = std::env::var_os("PIPEMILL_TEST_KEPT") {
+        let cache = Path::new(&kept).join("plugin-cache");
+        fs::create_dir_all(&cache).expect("it may be written to");
+        fs::set_permissions(&cache, Permissions::from_mode(0o700)).expect("it is ours");
+        symlink(cache, place.path("cache")).expect("it is not there yet");
+    }
 }
 
 #[test]
-fn rust() {
+fn a_new_project_in_rust_works() {
     from_nothing(&Place::new(), "rust");
 }
 
 #[test]
-fn c() {
-    if has_clang("plugin new --lang c") {
+fn a_new_project_in_c_works() {
+    if has_clang("a_new_project_in_c_works") {
         from_nothing(&Place::new(), "c");
     }
 }
 
 #[test]
-fn python() {
-    if wants_python("plugin new --lang python") {
-        from_nothing(&Place::new(), "python");
+fn a_new_project_in_python_works() {
+    if wants_python("a_new_project_in_python_works", Python::Once) {
+        let place = Place::new();
+        keep_cache(&place);
+        from_nothing(&place, "python");
     }
 }
 
@@ -93,11 +115,16 @@ fn text_at_its_limits() -> Vec<u8> {
 
 /// What is wrong with an input, as the decoders in different languages put it.
 #[test]
-fn all_say_the_same_of_bad_input() {
+fn the_templates_of_all_languages_say_the_same_of_bad_input() {
     let place = Place::new();
     let mut languages = vec!["rust"];
-    languages.extend(has_clang("C against Rust").then_some("c"));
-    languages.extend(wants_python("Python against Rust").then_some("python"));
+    languages.extend(
+        has_clang("the_templates_of_all_languages_say_the_same_of_bad_input").then_some("c"),
+    );
+    languages.extend(
+        wants_python("the_templates_of_all_languages_say_the_same_of_bad_input", Python::All)
+            .then_some("python"),
+    );
     let long = [b"PSTR\xff\xff".as_slice(), &[b'x'; 65_535]].concat();
     let text = text_at_its_limits();
     let inputs: [&[u8]; 10] = [
@@ -156,8 +183,8 @@ fn all_say_the_same_of_bad_input() {
 
 /// What a call of C took is given back: the limit is 134 MiB, the input 160.
 #[test]
-fn c_takes_no_more_and_more_memory() {
-    if !has_clang("the memory of a decoder in C") {
+fn a_decoder_in_c_gives_its_memory_back() {
+    if !has_clang("a_decoder_in_c_gives_its_memory_back") {
         return;
     }
     let place = Place::new();
@@ -183,8 +210,8 @@ fn c_takes_no_more_and_more_memory() {
 
 /// All of pipemill.h that the template has no use for.
 #[test]
-fn all_that_c_can_do() {
-    if !has_clang("all of pipemill.h") {
+fn a_decoder_in_c_can_use_all_of_the_header() {
+    if !has_clang("a_decoder_in_c_can_use_all_of_the_header") {
         return;
     }
     let place = Place::new();
@@ -220,7 +247,7 @@ fn all_that_c_can_do() {
 }
 
 #[test]
-fn folders_and_names_that_will_not_do() {
+fn folders_and_names_that_can_not_be_used_are_refused() {
     let place = Place::new();
     place.write("full/data", "");
     place.make_folder("empty");
@@ -243,7 +270,7 @@ fn folders_and_names_that_will_not_do() {
 }
 
 #[test]
-fn what_is_no_project_or_has_no_compiler() {
+fn a_folder_without_project_or_compiler_is_told() {
     let place = Place::new();
     place.make_folder("empty");
     plugin(&place, &["build", "nowhere"]).with_code(66).says(&["nowhere can't be opened"]);
@@ -275,7 +302,7 @@ fn build_changed(place: &Place, file: &str, from: &str, to: &str) -> Ended {
 }
 
 #[test]
-fn what_compilers_refuse_is_shown() {
+fn what_a_compiler_refuses_is_shown() {
     let place = Place::new();
     plugin(&place, &["new", "r", "--lang", "rust"]).with_code(0);
     let refused = build_changed(&place, "r/src/lib.rs", "magic_seen: false", "magic_seen: 0");
@@ -284,7 +311,7 @@ fn what_compilers_refuse_is_shown() {
     unnamed.with_code(65).says(&["exports no `pipemill:decoder/decoder@0.1.0`"]);
     let library = build_changed(&place, "r/Cargo.toml", "\"cdylib\", ", "");
     library.with_code(65).says(&["needs `crate-type = [\"cdylib\", \"rlib\"]`"]);
-    if !has_clang("errors of decoders in C") {
+    if !has_clang("what_a_compiler_refuses_is_shown") {
         return;
     }
     plugin(&place, &["new", "c", "--lang", "c"]).with_code(0);
@@ -301,8 +328,8 @@ fn what_compilers_refuse_is_shown() {
 }
 
 #[test]
-fn a_declaration_that_is_wrong_is_not_put_there() {
-    if !has_clang("a wrong option in C") {
+fn a_plugin_with_a_wrong_declaration_is_not_written() {
+    if !has_clang("a_plugin_with_a_wrong_declaration_is_not_written") {
         return;
     }
     let place = Place::new();

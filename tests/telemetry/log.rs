@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, LOG_FORMAT, finish};
-use pipemill_tests::{consumer, host, inputs, pipemill};
+use pipemill_tests::{consumer, host, inputs, left_out, pipemill};
 use serde_json::{Value, json};
 
 /// Standard error, each line of which is an object.
@@ -138,7 +138,7 @@ fn one_shot_commands_write_text_unless_asked() {
 }
 
 #[test]
-fn what_is_asked_for_counts() {
+fn the_variables_for_format_and_level_count() {
     let place = Place::new();
     let start = |format: &str, level: &str| {
         let mut command = host::command(&pipemill!(), &place, &failing(&place, ""));
@@ -157,10 +157,10 @@ fn what_is_asked_for_counts() {
 
 /// `script` makes a terminal.
 #[test]
-fn on_a_terminal_it_is_text() {
+fn the_log_on_a_terminal_is_text() {
     let mut probe = Command::new("script");
     if finish(probe.args(["-qec", "true", "/dev/null"])).code != Some(0) {
-        println!("left out: on_a_terminal_it_is_text needs script");
+        left_out("the_log_on_a_terminal_is_text", "script");
         return;
     }
     let place = Place::new();

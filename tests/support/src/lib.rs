@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 /// Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+pub use pipemill_s3_test::skips::left_out;
+
 /// Waits until something is so.
 ///
 /// # Panics
@@ -43,7 +45,7 @@ macro_rules! pipemill {
 pub fn python(test: &str) -> Option<PathBuf> {
     let python = std::env::var_os("PIPEMILL_PYTHON").map(PathBuf::from);
     if python.is_none() {
-        println!("left out: {test} needs PIPEMILL_PYTHON, a Python with the package `pipemill`");
+        left_out(test, "PIPEMILL_PYTHON, a Python with the package `pipemill`");
     }
     python
 }

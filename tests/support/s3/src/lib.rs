@@ -7,3 +7,4 @@ pub mod http;
 pub mod names;
 pub mod proxy;
 pub mod servers;
+pub mod skips;
