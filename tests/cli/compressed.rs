@@ -16,7 +16,7 @@ fn plain() -> Vec<u8> {
 }
 
 #[test]
-fn by_name_and_by_option() {
+fn compression_is_found_by_name_and_set_by_option() {
     let place = Place::new();
     let plain = plain();
     let expected = format!("records=2000 bytes={}\n", payloads().concat().len());
@@ -44,7 +44,7 @@ fn by_name_and_by_option() {
 }
 
 #[test]
-fn what_is_cut_short() {
+fn compressed_data_that_is_cut_short_is_an_error() {
     let place = Place::new();
     let (gzip, zstd) = (gzip(&plain()), zstd(&plain()));
     place.write("cut.gz", &gzip[..gzip.len() / 2]);
@@ -57,7 +57,7 @@ fn what_is_cut_short() {
 }
 
 #[test]
-fn what_is_broken_or_no_such_thing() {
+fn corrupt_compressed_data_is_an_error() {
     let place = Place::new();
     let mut broken = gzip(&plain());
     // A block of the type that there is not, right behind the header.

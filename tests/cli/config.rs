@@ -25,7 +25,7 @@ slots = 2
 "#;
 
 #[test]
-fn all_that_is_wrong_is_said_at_once() {
+fn all_faults_of_a_file_are_said_at_once() {
     let place = Place::new();
     place.write("p.toml", FAULTY);
     let ended = run(&place, &["config", "check", "p.toml"]).with_code(64);
@@ -47,7 +47,7 @@ fn all_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn decoders_and_options_that_there_are_not() {
+fn unknown_decoders_and_options_are_named() {
     let place = Place::new();
     let channel = |name: &str, decoder: &str, options: &str| {
         format!(
@@ -78,7 +78,7 @@ fn decoders_and_options_that_there_are_not() {
 }
 
 #[test]
-fn what_is_shown_can_be_used_again() {
+fn what_config_show_prints_is_a_configuration() {
     let place = Place::new();
     place.write(
         "p.toml",
@@ -97,7 +97,7 @@ fn what_is_shown_can_be_used_again() {
 }
 
 #[test]
-fn what_is_not_there_or_no_toml() {
+fn a_missing_file_and_one_that_is_no_toml_are_told() {
     let place = Place::new();
     place.write("p.toml", "[[channel]\nname = ");
     run(&place, &["config", "check", "p.toml"]).with_code(64).says(&["p.toml:1:"]);

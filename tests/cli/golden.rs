@@ -37,7 +37,7 @@ fn without_lines(said: &str) -> String {
 }
 
 #[test]
-fn bad_input() {
+fn messages_about_bad_input() {
     let place = Place::new();
     let payloads: Vec<_> = (0..20u8).map(|n| vec![n; 30]).collect();
     let records = tfrecord(&payloads);
@@ -66,7 +66,7 @@ fn bad_input() {
 
 /// A decoder that fails says where in it that was, in its author's own words.
 #[test]
-fn bad_plugins() {
+fn messages_about_bad_plugins() {
     let place = Place::new();
     place.write("data", "0123456789abcdef0123456789");
     for misdeed in ["panic", "deep-recursion", "alloc", "span-outside", "bad-need", "refuse"] {
@@ -98,7 +98,7 @@ fn wasi() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_not_there() {
+fn messages_about_what_is_not_there() {
     let place = Place::new();
     place.make_folder("empty");
     golden(&place, "no-file", &["cat", "-d", "lines", "nothing.txt"]);
@@ -108,7 +108,7 @@ fn what_is_not_there() {
 }
 
 #[test]
-fn command_lines() {
+fn messages_about_command_lines() {
     let place = Place::new();
     place.write("x", "x");
     golden(&place, "option-unknown", &["cat", "-d", "csv", "-o", "headers=true", "x"]);

@@ -4,7 +4,7 @@ mod cat;
 mod compressed;
 mod config;
 mod golden;
-mod passed_over;
+mod on_error;
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

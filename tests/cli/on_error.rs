@@ -32,7 +32,7 @@ fn all_good_records_before_an_error_are_printed() {
 }
 
 #[test]
-fn skipping_prints_all_the_others() {
+fn skip_prints_all_other_records() {
     let place = Place::new();
     let (bytes, payloads) = damaged();
     place.write("in", bytes);
@@ -44,7 +44,7 @@ fn skipping_prints_all_the_others() {
 }
 
 #[test]
-fn the_quarantine_keeps_the_very_bytes() {
+fn the_quarantine_has_the_bytes_that_were_passed_over() {
     let place = Place::new();
     let (bytes, _) = damaged();
     let input = place.write("in", &bytes);
@@ -114,7 +114,7 @@ fn a_quarantine_that_cant_be_written_is_an_error() {
 }
 
 #[test]
-fn a_record_larger_than_allowed() {
+fn a_record_larger_than_allowed_is_an_error_or_skipped() {
     let place = Place::new();
     place.write("in", tfrecord(&[vec![1; 10], vec![2; 5_000], vec![3; 10]]));
     let args = ["cat", "-d", "tfrecord", "--output", "raw", "--max-record", "4KiB", "in"];

@@ -18,21 +18,21 @@ fn run(words: &[&str]) -> pipemill_tests::process::Ended {
 }
 
 #[test]
-fn its_exit_code_is_the_hosts() {
+fn the_commands_exit_code_is_the_hosts() {
     for code in [0, 1, 3, 66, 255] {
         run(&["sh", "-c", &format!("exit {code}")]).with_code(code);
     }
 }
 
 #[test]
-fn the_signal_that_ended_it_is_told_as_a_shell_does() {
+fn the_signal_that_ended_the_command_is_128_and_its_number() {
     for (name, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
         run(&["sh", "-c", &format!("kill -{name} $$")]).with_code(128 + number);
     }
 }
 
 #[test]
-fn what_cant_be_started_is_said() {
+fn a_command_that_cant_be_started_is_127_or_126() {
     run(&["/nowhere/train.sh", "x"])
         .with_code(127)
         .says(&["`/nowhere/train.sh` can't be started", "PATH"]);
@@ -40,7 +40,7 @@ fn what_cant_be_started_is_said() {
 }
 
 #[test]
-fn it_finds_the_channel_and_reads_it() {
+fn the_command_finds_its_channel() {
     let ended = run(&[consumer!(), "train"]).with_code(0);
     let said = ended.text();
     let ends: Vec<_> = said.lines().filter(|line| line.starts_with('e')).collect();
@@ -48,7 +48,7 @@ fn it_finds_the_channel_and_reads_it() {
 }
 
 #[test]
-fn a_channel_that_failed_is_the_hosts_failure() {
+fn a_failed_channel_is_the_hosts_failure_if_the_command_ends_well() {
     let place = Place::new();
     let file = place.write("bad", "x".repeat(3_000));
     let config = format!(
@@ -61,14 +61,14 @@ fn a_channel_that_failed_is_the_hosts_failure() {
 }
 
 #[test]
-fn it_may_leave_before_all_is_read() {
+fn the_command_may_end_before_all_is_read() {
     let place = Place::new();
     let config = lines(&place, "train", &numbered(50_000, 200), "");
     Host::run(&pipemill!(), &place, &config, &["true"]).with_code(0);
 }
 
 #[test]
-fn signals_are_handed_on_to_it() {
+fn signals_are_handed_on_to_the_command() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let place = Place::new();
         let config = lines(&place, "train", &numbered(100, 10), "");
@@ -103,7 +103,7 @@ fn a_command_that_handles_no_signal_is_ended_by_it() {
 }
 
 #[test]
-fn without_a_command_it_ends_when_all_is_consumed() {
+fn without_a_command_the_host_ends_when_all_is_consumed() {
     let place = Place::new();
     let records = numbered(100, 10);
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &records, ""));
@@ -118,7 +118,7 @@ fn without_a_command_it_ends_when_all_is_consumed() {
 }
 
 #[test]
-fn without_a_command_a_signal_stops_it() {
+fn without_a_command_a_signal_stops_the_host() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let place = Place::new();
         let host =

@@ -47,7 +47,7 @@ const LONG: &str = "fail_grace = '24h'\nstop_timeout = '24h'";
 
 /// What the command does, and what comes of it.
 #[test]
-fn the_code_says_what_happened() {
+fn the_exit_code_after_a_failure_says_what_happened() {
     let handles = |how: &str| format!("trap '{how}' TERM; {FAIL}; while :; do sleep 0.02; done");
     let cases = [
         (TOLD, format!("{FAIL}; exec sleep 1000"), 65),
@@ -80,7 +80,7 @@ fn an_input_that_is_missing_has_a_code_of_its_own() {
 
 /// With an operator's signal, the command's end is its own again.
 #[test]
-fn somebody_may_stop_it_meanwhile() {
+fn a_signal_after_a_failure_makes_the_exit_code_the_commands() {
     let place = Place::new();
     let process = start(&place, &failing(&place, LONG), "echo > ready; exec sleep 1000");
     line(&place.path("ready"));
@@ -90,7 +90,7 @@ fn somebody_may_stop_it_meanwhile() {
 }
 
 #[test]
-fn without_a_command_a_late_consumer_is_told() {
+fn without_a_command_a_late_consumer_is_told_of_the_failure() {
     for connected_before in [false, true] {
         let place = Place::new();
         let mut process =
@@ -112,7 +112,7 @@ fn without_a_command_a_late_consumer_is_told() {
 }
 
 #[test]
-fn without_a_command_it_waits_for_nobody_for_ever() {
+fn without_a_command_no_consumer_is_waited_for_after_fail_grace() {
     let place = Place::new();
     let host = Host::start(&pipemill!(), &place, &failing(&place, SHORT));
     host.wait().with_code(65);
@@ -126,7 +126,7 @@ fn without_a_command_it_waits_for_nobody_for_ever() {
 }
 
 #[test]
-fn the_other_channels_end_with_it() {
+fn a_failed_channel_ends_the_others() {
     let place = Place::new();
     let config = [failing(&place, SHORT), super::numbered(&place, 50_000, "")].concat();
     finish(&mut host::command(&pipemill!(), &place, &config)).with_code(65);

@@ -9,7 +9,7 @@ use pipemill_tests::until;
 use super::{has_no_zombie, line, nothing_is_left, numbered, pid, start, state};
 
 #[test]
-fn what_is_left_of_its_group_is_ended() {
+fn what_is_left_of_the_commands_group_is_ended() {
     let place = Place::new();
     let child = "echo $PPID > ready; exec sleep 1000";
     let script = format!("sh -c '{child}' & while [ ! -s ready ]; do sleep 0.02; done; exit 3");
@@ -18,7 +18,7 @@ fn what_is_left_of_its_group_is_ended() {
 }
 
 #[test]
-fn what_is_left_and_will_not_end_is_killed() {
+fn a_process_of_the_commands_group_that_ignores_sigterm_is_killed() {
     let place = Place::new();
     let child = "trap \"\" TERM; echo > ready; while :; do sleep 0.02; done";
     let script = format!("sh -c '{child}' & while [ ! -s ready ]; do sleep 0.02; done; exit 0");

@@ -34,7 +34,7 @@ fn is_up(process: &Process) -> bool {
 
 /// The configuration is a FIFO: the host is up, and not ready, for as long as nothing is written.
 #[test]
-fn before_it_is_ready_the_command_is_never_started() {
+fn a_signal_before_the_host_is_ready_starts_no_command() {
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
         for command in [&["--", "touch", "started"][..], &[]] {
             let place = Place::new();
@@ -91,7 +91,7 @@ fn check(said: &str) -> u64 {
 }
 
 #[test]
-fn while_it_streams() {
+fn a_signal_while_it_streams_lets_what_was_granted_be_read() {
     for signal in BOTH {
         let place = Place::new();
         // More than the ring has room for, and than is read in half a minute.
@@ -107,7 +107,7 @@ fn while_it_streams() {
 }
 
 #[test]
-fn while_the_rest_is_read() {
+fn a_signal_after_all_was_granted_takes_nothing_away() {
     for signal in BOTH {
         let place = Place::new();
         let process = start(&place, &numbered(&place, 100, ""), &reads(50));
@@ -121,7 +121,7 @@ fn while_the_rest_is_read() {
 }
 
 #[test]
-fn a_command_that_is_just_ended_by_it() {
+fn a_command_without_a_handler_is_ended_by_the_signal() {
     for signal in BOTH {
         let place = Place::new();
         let script = format!("exec {} train 100 > said", consumer!());
@@ -137,7 +137,7 @@ fn a_command_that_is_just_ended_by_it() {
 const STUBBORN: &str = "trap '' TERM INT; echo > ready; while :; do sleep 0.02; done";
 
 #[test]
-fn a_command_that_ignores_it_is_killed() {
+fn a_command_that_ignores_the_signal_is_killed_after_stop_timeout() {
     for signal in BOTH {
         let place = Place::new();
         let config = numbered(&place, 100, "stop_timeout = '100ms'");
@@ -151,7 +151,7 @@ fn a_command_that_ignores_it_is_killed() {
 }
 
 #[test]
-fn a_second_one_ends_it_at_once() {
+fn a_second_signal_kills_the_command_at_once() {
     for (first, second) in [(SIGTERM, SIGTERM), (SIGINT, SIGTERM), (SIGTERM, SIGINT)] {
         let place = Place::new();
         let config = numbered(&place, 50_000, "stop_timeout = '24h'");
@@ -170,7 +170,7 @@ fn a_second_one_ends_it_at_once() {
 
 /// The command is dead, a child of it is not.
 #[test]
-fn when_the_command_is_dead_its_code_counts() {
+fn a_signal_after_the_commands_end_leaves_its_exit_code() {
     for signal in BOTH {
         let place = Place::new();
         let child = "trap '' TERM INT; echo $PPID > ready; while :; do sleep 0.02; done";

@@ -36,8 +36,8 @@ fn process_one(unshare: &Process) -> Pid {
 }
 
 #[test]
-fn signals_end_it_and_codes_are_handed_on() {
-    if !permitted("signals_end_it_and_codes_are_handed_on") {
+fn as_process_1_signals_and_exit_codes_are_handed_on() {
+    if !permitted("as_process_1_signals_and_exit_codes_are_handed_on") {
         return;
     }
     let ready = "echo > ready; while :; do sleep 0.02; done";
@@ -62,8 +62,8 @@ fn signals_end_it_and_codes_are_handed_on() {
 }
 
 #[test]
-fn the_channels_reach_the_command() {
-    if !permitted("the_channels_reach_the_command") {
+fn as_process_1_the_channels_reach_the_command() {
+    if !permitted("as_process_1_the_channels_reach_the_command") {
         return;
     }
     let place = Place::new();
@@ -73,8 +73,8 @@ fn the_channels_reach_the_command() {
 }
 
 #[test]
-fn orphans_are_waited_for() {
-    if !permitted("orphans_are_waited_for") {
+fn as_process_1_orphans_are_waited_for() {
+    if !permitted("as_process_1_orphans_are_waited_for") {
         return;
     }
     let place = Place::new();

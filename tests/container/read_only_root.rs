@@ -47,8 +47,8 @@ fn permitted(test: &str) -> bool {
 }
 
 #[test]
-fn one_folder_that_can_be_written_is_all_it_needs() {
-    if !permitted("one_folder_that_can_be_written_is_all_it_needs") {
+fn a_read_only_root_with_one_writable_folder_is_enough() {
+    if !permitted("a_read_only_root_with_one_writable_folder_is_enough") {
         return;
     }
     let place = Place::new();
@@ -58,8 +58,8 @@ fn one_folder_that_can_be_written_is_all_it_needs() {
 }
 
 #[test]
-fn without_one_it_says_what_to_set() {
-    if !permitted("without_one_it_says_what_to_set") {
+fn without_a_writable_folder_the_message_says_what_to_set() {
+    if !permitted("without_a_writable_folder_the_message_says_what_to_set") {
         return;
     }
     let place = Place::new();

@@ -99,7 +99,7 @@ fn channels_need_no_configuration() {
 }
 
 #[test]
-fn the_platforms_word_is_not_handed_on() {
+fn the_word_train_is_not_handed_on_to_the_command() {
     let job = Job::new(PIPE);
     let words = |args: &[&str]| job.run(args).with_code(0).text();
     assert_eq!(words(&["run", "--", "echo", "a", "train"]), "a\n");

@@ -19,7 +19,7 @@ fn script(signals: &[Signal], last: Signal) -> String {
 }
 
 #[test]
-fn all_that_mean_something_to_it() {
+fn signals_that_do_not_end_the_run_are_handed_on() {
     let place = Place::new();
     let handed_on = [SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT];
     let process = start(&place, &numbered(&place, 100, ""), &script(&handed_on, SIGTERM));
@@ -38,7 +38,7 @@ fn all_that_mean_something_to_it() {
 }
 
 #[test]
-fn the_end_as_it_was_asked_for() {
+fn the_signal_that_ends_the_run_reaches_the_command() {
     for signal in [SIGTERM, SIGINT] {
         let place = Place::new();
         let process = start(&place, &numbered(&place, 100, ""), &script(&[], signal));
@@ -51,7 +51,7 @@ fn the_end_as_it_was_asked_for() {
 
 /// A shell that has started the trainer and waits for it does not hand on what it gets.
 #[test]
-fn the_commands_children_get_it_too() {
+fn the_commands_children_get_the_signal_too() {
     let place = Place::new();
     let child =
         "trap 'echo saved > saved; exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
@@ -67,7 +67,7 @@ fn the_commands_children_get_it_too() {
 
 /// Suspended with the host, as Ctrl-Z does, and woken with it.
 #[test]
-fn it_is_stopped_and_goes_on_with_the_host() {
+fn the_command_is_suspended_and_resumed_with_the_host() {
     let place = Place::new();
     let config = numbered(&place, 100, "");
     // No loop of short children: a shell whose child is stopped between vfork and exec waits for that, and is

@@ -10,8 +10,11 @@ use super::{line, may, nothing_is_left, numbered, shell};
 
 /// `script` makes a terminal, and types what it is sent.
 #[test]
-fn the_command_reads_from_it_and_gets_ctrl_c() {
-    if !may("the_command_reads_from_it_and_gets_ctrl_c", &["script", "-qec", "true", "/dev/null"]) {
+fn the_command_reads_from_the_terminal_and_gets_ctrl_c() {
+    if !may(
+        "the_command_reads_from_the_terminal_and_gets_ctrl_c",
+        &["script", "-qec", "true", "/dev/null"],
+    ) {
         return;
     }
     let place = Place::new();

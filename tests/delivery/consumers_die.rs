@@ -115,7 +115,7 @@ fn write(place: &Place, killed: Arc<AtomicUsize>) -> JoinHandle<Vec<u64>> {
 }
 
 #[test]
-fn a_hundred_deaths_lose_nothing() {
+fn a_hundred_killed_consumers_lose_no_record_and_repeat_no_acked_batch() {
     let place = Place::new();
     let folder = place.folder();
     let config = format!(

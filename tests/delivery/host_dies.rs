@@ -19,7 +19,7 @@ fn shared_memory() -> BTreeSet<String> {
 }
 
 #[test]
-fn consumers_learn_it_and_nothing_is_left() {
+fn consumers_get_an_error_when_the_host_is_killed_and_nothing_is_left() {
     let place = Place::new();
     let before = shared_memory();
     let records = numbered(40_000, 100);

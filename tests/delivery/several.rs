@@ -10,7 +10,7 @@ use pipemill_tests::{consumer, pipemill};
 use super::{lines, numbered};
 
 #[test]
-fn two_share_a_channel() {
+fn two_consumers_share_a_channel() {
     let place = Place::new();
     let records = numbered(20_000, 200);
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &records, ""));
@@ -35,7 +35,7 @@ fn two_share_a_channel() {
 }
 
 #[test]
-fn each_gets_all_of_a_broadcast() {
+fn each_consumer_gets_all_of_a_broadcast() {
     let place = Place::new();
     let records = numbered(10_000, 100);
     let config = lines(&place, "all", &records, "mode = 'broadcast'\nconsumers = 3");
@@ -51,7 +51,7 @@ fn each_gets_all_of_a_broadcast() {
 }
 
 #[test]
-fn one_that_never_reads_stops_nobody_else() {
+fn a_consumer_that_never_reads_stops_no_other_channel() {
     let place = Place::new();
     let records = numbered(30_000, 200);
     let config =

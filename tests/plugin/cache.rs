@@ -36,7 +36,7 @@ fn a_plugin_is_compiled_once() {
 }
 
 #[test]
-fn what_is_damaged_is_compiled_anew() {
+fn a_damaged_cache_file_is_compiled_again() {
     let place = Place::new();
     place.write("data", "ab");
     decodes(&place);
@@ -53,7 +53,7 @@ fn what_is_damaged_is_compiled_anew() {
 }
 
 #[test]
-fn what_others_can_write_is_not_run() {
+fn a_cache_that_others_can_write_to_is_not_used() {
     let place = Place::new();
     place.write("data", "ab");
     decodes(&place);

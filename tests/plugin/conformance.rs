@@ -70,17 +70,17 @@ fn is_found(misdeed: &str, input: &str, says: &str) {
 }
 
 #[test]
-fn what_depends_on_the_pieces() {
+fn a_decoder_that_depends_on_the_pieces_is_found() {
     is_found("record-a-chunk", LETTERS, "in pieces it gives something else");
 }
 
 #[test]
-fn what_is_invented_where_the_input_is_cut() {
+fn a_record_invented_at_a_cut_is_found() {
     is_found("invent-at-end", LETTERS, "that the whole input does not have");
 }
 
 #[test]
-fn what_falls_over_damaged_input() {
+fn a_decoder_that_fails_on_damaged_input_is_found_with_the_smallest_input() {
     let (report, again) = found("fall-over-percent", LETTERS);
     assert!(report.contains("no failure on damaged input: the decoder failed"), "{report}");
     // Shrunk to the one byte.
@@ -89,7 +89,7 @@ fn what_falls_over_damaged_input() {
 }
 
 #[test]
-fn what_does_not_fit_its_type() {
+fn a_value_that_does_not_fit_its_type_is_found() {
     let place = Place::new();
     place.write("data", [0xff, 0xfe]);
     for (misdeed, says) in [
@@ -105,7 +105,7 @@ fn what_does_not_fit_its_type() {
 }
 
 #[test]
-fn what_hangs_or_breaks_the_contract() {
+fn a_decoder_that_hangs_or_breaks_its_contract_is_found() {
     for (misdeed, says) in [
         ("spin", "of CPU time in one call"),
         ("alloc", "bytes of memory; its limit is"),
@@ -120,7 +120,7 @@ fn what_hangs_or_breaks_the_contract() {
 }
 
 #[test]
-fn expectations() {
+fn records_are_compared_with_those_expected() {
     let place = Place::new();
     place.write("data", "one\ntwo\n");
     let printed = run(&place, &["cat", "-d", "lines", "-o", "utf8=true", "data"]).with_code(0);

@@ -10,7 +10,7 @@ use pipemill_tests::{BAD_PLUGIN, pipemill};
 use super::{plugin, run};
 
 #[test]
-fn what_a_plugin_is() {
+fn inspect_shows_interface_imports_fields_and_options() {
     let place = Place::new();
     let text = plugin(&place, &["inspect", "csv", "-o", "emit=row"]).with_code(0).text();
     for line in [
@@ -31,7 +31,7 @@ fn what_a_plugin_is() {
 }
 
 #[test]
-fn what_fits_and_what_does_not() {
+fn check_says_whether_a_plugin_fits() {
     let place = Place::new();
     let fits = plugin(&place, &["check", BAD_PLUGIN]).with_code(0).text();
     assert!(fits.contains("a decoder for pipemill:decoder@0.1.0"), "{fits}");
@@ -47,7 +47,7 @@ fn what_fits_and_what_does_not() {
 }
 
 #[test]
-fn one_that_is_found_by_its_name() {
+fn a_plugin_is_found_by_its_name() {
     let place = Place::new();
     std::fs::copy(BAD_PLUGIN, place.path("mine.wasm")).unwrap();
     let look = |action: &str| {
@@ -62,7 +62,7 @@ fn one_that_is_found_by_its_name() {
 }
 
 #[test]
-fn how_fast_it_is() {
+fn bench_says_how_fast_a_decoder_is() {
     let place = Place::new();
     place.write("data", tfrecord(&vec![vec![7; 1_000]; 2_000]));
     let text = plugin(&place, &["bench", "tfrecord", "--data", "data", "--time", "50ms"]);

@@ -1,9 +1,9 @@
 //! What the command does for authors of plugins: make, build, look through, test, time and compile.
 
 mod cache;
+mod conformance;
 mod guide;
-mod kit;
-mod look;
+mod inspect;
 mod new;
 
 use std::process::Command;

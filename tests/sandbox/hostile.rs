@@ -49,7 +49,7 @@ fn the_tiny_decoder_is_a_good_one() {
 }
 
 #[test]
-fn what_no_compiler_would_do() {
+fn hand_written_attacks_end_in_an_error() {
     let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
     let spin = "(loop $again (br $again))";
     let grow_memory =

@@ -244,7 +244,7 @@ fn check(case: &Case, read: &consumer::Read) -> Result<(), String> {
 
 /// With `skip`, a decoder that died takes the rest of its object with it: one bad place an object.
 #[test]
-fn skipping_goes_on_with_the_next_object() {
+fn with_skip_a_dead_decoder_goes_on_with_the_next_object() {
     let place = Place::new();
     place.write("input/a", INPUT);
     place.write("input/b", INPUT);
@@ -312,7 +312,7 @@ fn a_call_that_waits_is_not_ended_by_its_time_limit() {
 
 /// What is no decoder for this host is refused before anything starts, by every command.
 #[test]
-fn what_is_no_decoder_is_refused() {
+fn a_file_that_is_no_decoder_is_refused() {
     let place = Place::new();
     let wasi = r#"(component (import "wasi:cli/environment@0.2.0" (instance
         (export "get-environment" (func (result (list (tuple string string))))))))"#;

@@ -2,11 +2,11 @@
 //! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
 //! decoder's native core says.
 
-mod found;
 mod host;
 mod inputs;
 mod mix;
 mod native;
+mod regressions;
 mod sink;
 mod source;
 
@@ -18,7 +18,7 @@ use proptest::sample::Index;
 use proptest::test_runner::Config;
 
 fn config() -> Config {
-    // Minimal cases that were found stand in `found`.
+    // Minimal cases that were found stand in `regressions`.
     Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
 }
 
@@ -313,7 +313,7 @@ proptest! {
 
     /// An epoch that is left early gives a part of its records, and those in order.
     #[test]
-    fn left_early(
+    fn an_epoch_that_is_left_early_gives_a_part_in_order(
         job in job("recordio", fixed(&[("multipart", "dmlc")]), inputs::recordio()),
         way in way(),
         after in 0usize..6,
@@ -330,7 +330,7 @@ proptest! {
 
     /// What lies whole before the place where reading fails is delivered, however it came.
     #[test]
-    fn reading_fails(
+    fn a_source_that_fails_gives_all_records_before_it(
         job in job("lines", fixed(&[]), inputs::lines()),
         way in way(),
         at in any::<Index>(),

@@ -1,5 +1,5 @@
 //! What the host tells of itself, while it runs and at its end.
 
+mod bottleneck;
 mod log;
 mod progress;
-mod verdict;

@@ -196,7 +196,7 @@ fn a_command_has_the_terminal_for_itself() {
 }
 
 #[test]
-fn elsewhere_and_for_machines_nothing_is_drawn() {
+fn without_a_terminal_and_for_quiet_users_nothing_is_drawn() {
     let place = Place::new();
     lines(&place);
     let args = ["cat", "-d", "lines", "--output", "count", "data.txt"];

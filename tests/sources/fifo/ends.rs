@@ -30,7 +30,7 @@ fn leave_the_first(reader: &mut Reader) -> (Vec<u32>, Vec<EpochEnd>) {
 }
 
 #[test]
-fn the_writer_is_told_and_the_next_epoch_comes() {
+fn an_early_end_of_an_epoch_is_told_to_the_writer_and_the_next_comes() {
     let place = Place::new();
     let folder = place.folder().to_owned();
     place.fifo("train_0");
@@ -63,7 +63,7 @@ fn the_writer_is_told_and_the_next_epoch_comes() {
 }
 
 #[test]
-fn files_go_on_with_the_next_epoch() {
+fn an_early_end_of_an_epoch_of_files_goes_on_with_the_next() {
     let place = Place::new();
     for name in ["a", "b"] {
         place.write(&format!("data/{name}.txt"), b"line\n".repeat(200_000));

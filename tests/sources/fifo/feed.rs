@@ -24,7 +24,7 @@ fn feed(place: &Place, name: &str, from: &[&str], epochs: u32) -> Command {
 }
 
 #[test]
-fn several_channels_and_epochs() {
+fn feed_and_run_stream_several_channels_and_epochs() {
     let place = Place::new();
     let payloads = payloads();
     place.write("records.tfrecord", inputs::tfrecord(&payloads));
@@ -60,7 +60,7 @@ fn several_channels_and_epochs() {
 }
 
 #[test]
-fn it_goes_on_when_an_epoch_is_left_early() {
+fn feed_goes_on_when_an_epoch_is_left_early() {
     let place = Place::new();
     place.write("much.txt", b"line\n".repeat(2_000_000));
     let feeder = Process::start(&mut feed(&place, "train", &["much.txt"], 2));
@@ -81,7 +81,7 @@ fn it_goes_on_when_an_epoch_is_left_early() {
 }
 
 #[test]
-fn stopped_it_leaves_no_pipe_behind() {
+fn a_stopped_feed_leaves_no_pipe_behind() {
     let place = Place::new();
     place.write("text", "line\n");
     let feeder = Process::start(&mut feed(&place, "train", &["text"], 9));
@@ -97,7 +97,7 @@ fn stopped_it_leaves_no_pipe_behind() {
 }
 
 #[test]
-fn what_is_not_there_is_said_at_once() {
+fn feed_of_a_missing_file_is_an_error() {
     let place = Place::new();
     finish(&mut feed(&place, "train", &["nothing.txt"], 1))
         .with_code(66)

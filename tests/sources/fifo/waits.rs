@@ -15,7 +15,7 @@ use pipemill_tests::{consumer, pipemill, until};
 use super::{channel, epoch};
 
 #[test]
-fn the_reader_is_there_before_the_writer() {
+fn the_reader_may_be_there_before_the_writer() {
     let place = Place::new();
     let fifo = place.fifo("train_0");
     let host =
@@ -63,7 +63,7 @@ fn each_epochs_pipe_appears_when_the_one_before_is_over() {
 }
 
 #[test]
-fn a_pipe_that_does_not_appear() {
+fn a_pipe_that_does_not_appear_is_named() {
     let place = Place::new();
     place.fifo("test_0");
     let config = channel(&place, "train", "lines", ", open_timeout = '300ms'");
@@ -75,7 +75,7 @@ fn a_pipe_that_does_not_appear() {
 }
 
 #[test]
-fn a_folder_that_is_not_there() {
+fn a_missing_folder_is_named() {
     let place = Place::new();
     let config = channel(&place, "train", "lines", ", open_timeout = '100ms'");
     let config = config.replace(place.folder().to_str().expect("UTF-8"), "/nowhere/at/all");
@@ -88,7 +88,7 @@ fn a_folder_that_is_not_there() {
 }
 
 #[test]
-fn a_pipe_that_falls_silent() {
+fn a_silent_writer_is_an_error_after_its_timeout() {
     let place = Place::new();
     // Written before it is read, so that the host has all of it before it can be late; and kept open.
     let mut pipe =

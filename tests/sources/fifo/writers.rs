@@ -13,7 +13,7 @@ use pipemill_tests::{consumer, inputs, pipemill};
 use super::{channel, epoch, payloads};
 
 #[test]
-fn one_that_dribbles() {
+fn a_writer_of_single_bytes_makes_no_difference() {
     let place = Place::new();
     let payloads: Vec<_> = payloads().into_iter().filter(|payload| payload.len() < 100).collect();
     let bytes = inputs::tfrecord(&payloads);
@@ -36,7 +36,7 @@ fn one_that_dribbles() {
 }
 
 #[test]
-fn one_that_stops_hands_over_what_it_wrote() {
+fn what_a_silent_writer_wrote_is_handed_over() {
     let place = Place::new();
     let fifo = place.fifo("live_0");
     let host = Host::start(&pipemill!(), &place, &channel(&place, "live", "lines", ", epochs = 1"));
@@ -58,7 +58,7 @@ fn one_that_stops_hands_over_what_it_wrote() {
 }
 
 #[test]
-fn one_that_dies_inside_a_record() {
+fn a_writer_that_dies_inside_a_record_is_an_error_with_its_place() {
     let place = Place::new();
     let payloads = payloads();
     let whole = inputs::tfrecord(&payloads[..40]);
@@ -86,7 +86,7 @@ fn one_that_dies_inside_a_record() {
 }
 
 #[test]
-fn one_that_writes_nothing() {
+fn an_empty_pipe_is_an_empty_epoch() {
     let place = Place::new();
     let (folder, payloads) = (place.folder().to_owned(), payloads());
     let bytes = inputs::tfrecord(&payloads);
@@ -107,7 +107,7 @@ fn one_that_writes_nothing() {
 }
 
 #[test]
-fn one_whose_pipe_is_compressed() {
+fn a_compressed_pipe_is_inflated() {
     let place = Place::new();
     let payloads = payloads();
     let folder = place.folder().to_owned();

@@ -32,7 +32,7 @@ fn replace(server: &S3s, bytes: Vec<u8>) -> impl Fn() + Send + Sync + 'static {
 }
 
 #[test]
-fn is_an_error_that_says_so() {
+fn an_object_that_changes_while_it_is_read_is_an_error() {
     for (from, size) in [(0, 100_000), (2, 100_000), (2, 99_999), (0, 10)] {
         let bucket = Bucket::with([("one", bytes(1, 100_000))]);
         let proxy = bucket.proxy(before_get(from, replace(&bucket.server, bytes(2, size))));
@@ -49,7 +49,7 @@ fn is_an_error_that_says_so() {
 }
 
 #[test]
-fn is_begun_anew_if_nothing_of_it_was_read() {
+fn a_changed_object_is_read_again_if_nothing_of_it_was_given() {
     let new = bytes(2, 50_000);
     let bucket = Bucket::with([("one", bytes(1, 100_000)), ("two", b"2".to_vec())]);
     let proxy = bucket.proxy(before_get(0, replace(&bucket.server, new.clone())));
@@ -61,7 +61,7 @@ fn is_begun_anew_if_nothing_of_it_was_read() {
 }
 
 #[test]
-fn is_not_begun_anew_later() {
+fn a_changed_object_is_not_read_again_later() {
     let bucket = Bucket::with([("one", bytes(1, 100_000))]);
     let proxy = bucket.proxy(before_get(2, replace(&bucket.server, bytes(2, 100_000))));
     let mut settings = objects(&proxy.endpoint(), &["one"]);
@@ -73,7 +73,7 @@ fn is_not_begun_anew_later() {
 }
 
 #[test]
-fn is_gone() {
+fn an_object_that_is_deleted_while_it_is_read_is_missing() {
     let bucket = Bucket::with([("one", bytes(1, 100_000))]);
     let path = bucket.server.file(BUCKET, "one");
     let proxy = bucket.proxy(before_get(1, move || fs::remove_file(&path).unwrap()));

@@ -21,7 +21,7 @@ fn bucket() -> (Place, S3s) {
 }
 
 #[test]
-fn cat() {
+fn cat_reads_objects_and_prefixes() {
     let (place, server) = bucket();
     let cat = |name: &str| {
         let args = ["cat", "-d", "lines", "--output", "count", name];
@@ -43,7 +43,7 @@ fn cat() {
 }
 
 #[test]
-fn ls() {
+fn ls_lists_what_a_channel_would_read() {
     let (place, server) = bucket();
     let ls = |args: &[&str]| {
         let args = [&["ls"], args].concat();
@@ -69,7 +69,7 @@ fn ls() {
 }
 
 #[test]
-fn run_through_faults() {
+fn run_streams_all_records_through_faults() {
     let (place, server) = bucket();
     let payloads: Vec<_> =
         (0..500).map(|number| format!("{number:08}{}", "x".repeat(400))).collect();

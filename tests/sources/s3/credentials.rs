@@ -50,13 +50,13 @@ fn is_read(ended: Ended) {
 }
 
 #[test]
-fn from_the_environment() {
+fn credentials_from_the_environment() {
     let (place, server) = bucket();
     is_read(finish(&mut signed(&place, &server, &server.endpoint(), &CAT)));
 }
 
 #[test]
-fn from_a_profile() {
+fn credentials_from_a_profile() {
     let (place, server) = bucket();
     let keys = format!(
         "[mine]\naws_access_key_id = {}\naws_secret_access_key = {}\n",
@@ -69,7 +69,7 @@ fn from_a_profile() {
 }
 
 #[test]
-fn from_the_container_renewed_while_it_is_read() {
+fn credentials_from_the_container_are_renewed_while_it_is_read() {
     let (place, server) = bucket();
     for number in 0..30 {
         server.put(BUCKET, &format!("many/{number:02}"), b"00000000\n");
@@ -109,7 +109,7 @@ fn the_container_is_asked_without_a_proxy() {
 }
 
 #[test]
-fn each_link_that_failed_is_named() {
+fn each_source_of_credentials_that_failed_is_named() {
     let (place, server) = bucket();
     let ended = finish(&mut command(&place, &server.endpoint(), &CAT)).with_code(65);
     ended.says(&[
@@ -132,7 +132,7 @@ fn each_link_that_failed_is_named() {
 }
 
 #[test]
-fn wrong_ones() {
+fn wrong_credentials_are_told() {
     let (place, server) = bucket();
     let mut command = signed(&place, &server, &server.endpoint(), &["ls", "s3://bucket/"]);
     command.env("AWS_SECRET_ACCESS_KEY", "not-the-secret");

@@ -93,7 +93,7 @@ fn a_body_that_breaks_off_goes_on_at_the_byte_it_reached() {
 }
 
 #[test]
-fn a_server_that_never_gets_well_is_given_up() {
+fn a_server_that_keeps_failing_is_given_up() {
     let bucket = Bucket::with([("one", b"1")]);
     let faults = [
         (Fault::from(Kind::SlowDown), "503 SlowDown"),
@@ -125,7 +125,7 @@ fn is_given_up(bucket: &Bucket, fault: Fault, says: &str) {
 }
 
 #[test]
-fn what_will_never_go_well_is_not_tried_again() {
+fn an_error_that_will_not_pass_is_not_retried() {
     for (status, code, says) in [
         (403, "AccessDenied", "s3:GetObject"),
         (403, "InvalidObjectState", "restore it"),
@@ -147,7 +147,7 @@ fn what_will_never_go_well_is_not_tried_again() {
 }
 
 #[test]
-fn a_list_that_fails_goes_on() {
+fn a_listing_goes_on_after_faults() {
     let keys: Vec<_> = (0..2_500).map(|number| format!("k{number:05}")).collect();
     let bucket = Bucket::with(keys.iter().map(|key| (key, b"")));
     let plan = Plan::random(3, 0.5, &[Kind::SlowDown, Kind::ResetBefore, Kind::InternalError]);

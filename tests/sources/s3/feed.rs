@@ -24,7 +24,7 @@ fn read(place: &Place, name: &str) -> String {
 }
 
 #[test]
-fn one_channel_by_the_command_line() {
+fn feed_streams_one_channel_by_the_command_line() {
     let (place, server) = bucket();
     let args = [
         "feed",
@@ -53,7 +53,7 @@ fn one_channel_by_the_command_line() {
 }
 
 #[test]
-fn channels_of_a_configuration_as_the_platform_describes_them() {
+fn feed_streams_the_channels_that_the_platform_describes() {
     let (place, server) = bucket();
     place.write("local.txt", "a file\n");
     place.write(
@@ -91,7 +91,7 @@ fn channels_of_a_configuration_as_the_platform_describes_them() {
 }
 
 #[test]
-fn mangled_configurations() {
+fn feed_refuses_mangled_configurations() {
     let (place, server) = bucket();
     let feed = |toml: &str, json: &str| {
         place.write("feed.toml", toml);
@@ -114,7 +114,7 @@ fn mangled_configurations() {
 }
 
 #[test]
-fn an_error_names_channel_epoch_and_object() {
+fn an_error_of_feed_names_channel_epoch_and_object() {
     let (place, server) = bucket();
     let args = ["feed", "--from", "s3://bucket/none", "--to", "in", "--channel", "train"];
     let ended = finish(&mut signed(&place, &server, &server.endpoint(), &args)).with_code(66);

@@ -27,7 +27,7 @@ fn resident() -> u64 {
 }
 
 #[test]
-fn small_objects_in_flat_memory() {
+fn ten_thousand_small_objects_are_read_in_flat_memory() {
     let bucket = Bucket::new();
     for number in 0..keys() {
         bucket.server.put(BUCKET, &format!("k/{number:08}"), number.to_string().as_bytes());

@@ -8,7 +8,7 @@ use pipemill_tests::place::Place;
 use crate::reading::{BUCKET, bytes, objects, read, settings};
 
 #[test]
-fn rclone() {
+fn objects_of_rclone_are_read() {
     let place = Place::new();
     let Some(server) = Rclone::start_open(&place.make_folder("s3")) else { return };
     let object = bytes(1, 100_000);
@@ -31,7 +31,7 @@ fn put(server: &Moto, key: &str, headers: &[(&str, &str)], bytes: &[u8]) {
 }
 
 #[test]
-fn moto_keeps_checksums() {
+fn checksums_that_moto_keeps_are_compared() {
     let Some(server) = Moto::start() else { return };
     server.make_bucket(BUCKET);
     let object = bytes(1, 100_000);
@@ -61,7 +61,7 @@ fn moto_keeps_checksums() {
 }
 
 #[test]
-fn moto_tells_the_encoding() {
+fn the_encoding_that_moto_tells_is_used() {
     let Some(server) = Moto::start() else { return };
     server.make_bucket(BUCKET);
     let text = b"some text ".repeat(10_000);

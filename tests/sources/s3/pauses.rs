@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(4);
 const LIMIT: Duration = Duration::from_secs(3);
 
 #[test]
-fn loses_nothing_and_fails_nothing() {
+fn a_consumer_may_pause_for_longer_than_any_timeout() {
     let object = bytes(1, 3 << 20);
     let bucket = Bucket::with([("one", &object)]);
     // So slow that the pauses fall into bodies.
@@ -42,7 +42,7 @@ fn loses_nothing_and_fails_nothing() {
 }
 
 #[test]
-fn is_not_fetched_for_beyond_the_budget() {
+fn no_more_than_the_budget_is_fetched_ahead_of_a_paused_consumer() {
     let bucket = Bucket::with([("one", vec![7; 20 << 20])]);
     let proxy = bucket.proxy(Plan::default());
     let mut settings = settings(&proxy.endpoint(), "one");

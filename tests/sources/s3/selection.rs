@@ -28,7 +28,7 @@ const ODD: [&str; 12] = [
 ];
 
 #[test]
-fn odd_keys() {
+fn keys_with_odd_characters_are_read() {
     let bucket = Bucket::with(ODD.iter().map(|key| (key, key)));
     let (came, end) = read(&settings(&bucket.server.endpoint(), "data/"));
     assert_eq!(end.ok(), Some(1));
@@ -73,7 +73,7 @@ fn a_name_is_one_object_or_else_a_prefix() {
 }
 
 #[test]
-fn nothing_to_read() {
+fn a_source_without_objects_is_an_error() {
     let bucket = Bucket::with([("a/", "")]);
     for prefix in ["nothing/", "a/"] {
         let settings = settings(&bucket.server.endpoint(), prefix);
@@ -89,7 +89,7 @@ fn nothing_to_read() {
 }
 
 #[test]
-fn epochs_shuffled_and_dealt_out() {
+fn epochs_are_shuffled_and_sharded() {
     let keys: Vec<_> = (0..40).map(|number| format!("k{number:02}")).collect();
     let bucket = Bucket::with(keys.iter().map(|key| (key, key)));
     let plain = settings(&bucket.server.endpoint(), "");
@@ -120,7 +120,7 @@ fn epochs_shuffled_and_dealt_out() {
 }
 
 #[test]
-fn shares_of_equal_size() {
+fn shards_of_equal_size() {
     let objects: Vec<_> =
         (0..60).map(|number| (format!("k{number:02}"), number * 37 % 61 * 10)).collect();
     let contents = objects.iter().map(|(key, size)| (key, "x".repeat(*size)));
@@ -151,7 +151,7 @@ fn shares_of_equal_size() {
 }
 
 #[test]
-fn manifests() {
+fn manifests_name_the_objects() {
     let bucket = Bucket::with([
         ("m.manifest", r#"[{"prefix": "s3://bucket/data/"}, "2", "1"]"#),
         ("data/1", "one"),
@@ -192,7 +192,7 @@ fn manifests() {
 }
 
 #[test]
-fn an_object_of_a_line_that_is_not_there() {
+fn a_listed_object_that_is_missing_is_named() {
     let bucket = Bucket::with([("lines", r#"{"x-ref": "s3://bucket/gone"}"#)]);
     let manifest = "s3://bucket/lines".parse().unwrap();
     let what = Selection::Augmented { manifest, attributes: vec!["x-ref".to_owned()] };
@@ -206,7 +206,7 @@ fn an_object_of_a_line_that_is_not_there() {
 }
 
 #[test]
-fn compressed_objects() {
+fn compressed_objects_are_inflated() {
     let text = b"some text ".repeat(10_000);
     let mut gzip = GzEncoder::new(Vec::new(), Level::fast());
     std::io::Write::write_all(&mut gzip, &text).unwrap();

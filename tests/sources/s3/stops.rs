@@ -42,7 +42,7 @@ fn host(place: &Place, proxy: &Proxy, words: &[&str]) -> Command {
 }
 
 #[test]
-fn sigterm() {
+fn sigterm_ends_all_requests() {
     let (bucket, proxy) = slow();
     let process = Process::start(&mut host(&bucket.place, &proxy, &["sleep", "1000"]));
     until_asked(&proxy);
@@ -52,7 +52,7 @@ fn sigterm() {
 }
 
 #[test]
-fn a_command_that_dies() {
+fn the_commands_end_ends_all_requests() {
     let (bucket, proxy) = slow();
     let gate = bucket.place.fifo("gate");
     let words = ["sh", "-c", &format!("read line <{}; exit 3", gate.display())];
@@ -64,7 +64,7 @@ fn a_command_that_dies() {
 }
 
 #[test]
-fn kill_9() {
+fn a_killed_host_has_no_requests_left() {
     let (bucket, proxy) = slow();
     let process = Process::start(&mut host(&bucket.place, &proxy, &["sleep", "1"]));
     until_asked(&proxy);
@@ -74,7 +74,7 @@ fn kill_9() {
 }
 
 #[test]
-fn a_source_that_is_dropped() {
+fn dropping_a_source_ends_its_requests() {
     let (_bucket, proxy) = slow();
     let mut settings = settings(&proxy.endpoint(), "one");
     settings.part_size = 1 << 20;
@@ -85,7 +85,7 @@ fn a_source_that_is_dropped() {
 }
 
 #[test]
-fn an_object_that_is_left() {
+fn an_object_that_is_left_makes_room_for_the_next() {
     use pipemill_source::{Source, SourceEvent};
     let bucket = Bucket::with([("one", vec![1; 8 << 20]), ("two", vec![2; 100])]);
     let proxy = slow_proxy(&bucket);
