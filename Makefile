@@ -8,6 +8,8 @@ SHELL       := /bin/bash
 
 override TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET)
+# Machine code of the built-in decoders: the first build compiles it, the next one embeds it.
+export PIPEMILL_PRECOMPILED := $(TARGET)/precompiled
 export PYTHONPYCACHEPREFIX := $(TARGET)/pycache
 
 PYTHON ?= python3
@@ -22,26 +24,27 @@ help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
-	cargo build --release --workspace --bin pipemill
+	@$(call build,release,--release --workspace --bin pipemill)
 	@$(call run-demos,release)
 
 test: test-rust test-python test-examples test-containers ## all tests
 
 # What stays from one run to the next: compiled plugins, images.
 test-rust: wasm compilers $(VENV)/s3-ready
+	@$(call build,debug,--workspace --bin pipemill)
 	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_TEST_KEPT=$(TARGET) $(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
 
 # Of the whole workspace, as all other builds: a part of it has other features, and builds anew.
 test-python: wasm venv chromium
-	cargo build --workspace --bin pipemill --bin s3-server --example serve_numbers
+	@$(call build,debug,--workspace --bin pipemill --bin s3-server --example serve_numbers)
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container
 
 test-examples: wasm compilers venv $(DIGITS)
-	cargo build --workspace --bin pipemill
+	@$(call build,debug,--workspace --bin pipemill)
 	@$(call run-demos,debug)
 	@$(foreach example,rust $(call if-clang,c) $(call if-python-all,python),echo "== decoder-$(example)"; \
 	    $(plugin-tools) PIPEMILL=$(TARGET)/debug/pipemill \
@@ -60,7 +63,7 @@ image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
 bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
-	cargo build --release --workspace --bin pipemill --bin pipemill-bench --bin s3-server
+	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
 lint: wasm venv ## formats, warnings, types, documentation
@@ -76,11 +79,16 @@ clean: ## remove the target folder
 
 # --- set-up
 
-# $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it. Touched, because one that was built otherwise would do for
-# cargo.
+# $(call build,PROFILE,OPTIONS): builds `pipemill` and what else the options say, with the machine code of the built-in
+# decoders in it. The second build does nothing where the code is embedded already.
+build = cargo build $(2) && $(TARGET)/$(1)/pipemill plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
+    cargo build -q $(2)
+
+# $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it, in the same two steps.
 OUT    ?= $(TARGET)/static
-static  = touch deploy/static/src/main.rs && \
-    RUSTC_WRAPPER=$(CURDIR)/deploy/static/rustc cargo build $(2) --workspace --bin pipemill-static && \
+link-static = cargo rustc -p pipemill-static $(1) -- -C target-feature=+crt-static
+static  = $(call link-static,$(2)) && $(TARGET)/$(1)/pipemill-static plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
+    $(call link-static,-q $(2)) && \
     mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
 
 # $(call run-demos,PROFILE)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::report::Place;
+use crate::report::BenchPaths;
 
 /// The approximate size of an input file, in bytes.
 pub const SIZE: usize = 256 << 20;
@@ -29,8 +29,8 @@ impl Format {
 }
 
 /// A file with records of `record` bytes. It is read once, so that it is in the page cache.
-pub fn file(place: &Place, format: Format, record: usize) -> Result<PathBuf> {
-    let path = place.dir.join(format!("{}-{record}.data", format.decoder()));
+pub fn file(paths: &BenchPaths, format: Format, record: usize) -> Result<PathBuf> {
+    let path = paths.dir.join(format!("{}-{record}.data", format.decoder()));
     if !path.exists() {
         let part = path.with_extension("part");
         let mut out = BufWriter::with_capacity(1 << 20, fs::File::create(&part)?);

@@ -7,8 +7,8 @@ use pipemill_source::Stop;
 use pipemill_source::{Compression, Files, Pattern, Reading};
 
 use crate::data::{self, Format};
-use crate::host::Mill;
-use crate::report::{Place, Report};
+use crate::host::BenchDecoder;
+use crate::report::{BenchPaths, Report};
 use crate::{in_turns, native};
 
 /// A case: its name, format, record size, decoder options and bar.
@@ -25,11 +25,11 @@ const CASES: [Case; 8] = [
     ("csv fields of 100 B rows, quoted", Format::Csv, 100, &[], 0.68),
 ];
 
-pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
+pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     for (name, format, record, options, bar) in CASES {
-        let path = data::file(place, format, record)?;
+        let path = data::file(paths, format, record)?;
         let options: Vec<_> = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        let mill = Mill::new(format.decoder(), &options)?;
+        let mill = BenchDecoder::new(format.decoder(), &options)?;
         let stop = Stop::new()?;
         let mut counts = (0, 0);
         let (wasm, native) = in_turns(
@@ -37,7 +37,7 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
                 let pattern = Pattern::File(path.clone());
                 let reading = Reading { compression: Compression::None, ..Reading::default() };
                 let files = Files::new(pattern, reading, 0, stop.clone());
-                let ran = mill.run(&place.dir, Box::new(files))?;
+                let ran = mill.run(&paths.dir, Box::new(files))?;
                 counts.0 = ran.totals.records;
                 Ok(ran.seconds)
             },

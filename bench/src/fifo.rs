@@ -11,27 +11,26 @@ use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use pipemill_source::Stop;
-use pipemill_source::{Compression, Fifos};
+use pipemill_source::{Compression, FifoSettings, Fifos, Stop};
 
 use crate::data::{self, Format};
-use crate::host::Mill;
+use crate::host::BenchDecoder;
 use crate::in_turns;
-use crate::report::{Place, Report};
+use crate::report::{BenchPaths, Report};
 
 const PIPE: usize = 1 << 20;
 
-pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
+pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let cases = [
         ("fifo, recordio 1 KiB", Format::RecordIo, 1 << 10, Some(0.65)),
         ("fifo, tfrecord 1 KiB, full CRC", Format::TfRecord, 1 << 10, Some(0.65)),
         ("fifo, recordio 100 KiB", Format::RecordIo, 100 << 10, None),
     ];
     for (name, format, record, bar) in cases {
-        let input = Arc::new(data::bytes(&data::file(place, format, record)?)?);
-        let mill = Mill::new(format.decoder(), &[])?;
+        let input = Arc::new(data::bytes(&data::file(paths, format, record)?)?);
+        let mill = BenchDecoder::new(format.decoder(), &[])?;
         let (ours, bare) =
-            in_turns(|| through_host(place, &mill, &input), || bare_reads(place, &input))?;
+            in_turns(|| through_host(paths, &mill, &input), || bare_reads(paths, &input))?;
         let bytes = input.len() as f64 / 1e9;
         report.rate(name, bytes / ours, "GB/s", "bare reads of 64 KiB", bytes / bare, bar);
     }
@@ -50,37 +49,35 @@ pub fn write(fifo: &Path, input: Arc<Vec<u8>>) -> JoinHandle<Result<()>> {
     })
 }
 
-fn fifo(place: &Place) -> Result<(tempfile::TempDir, PathBuf)> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn fifo(paths: &BenchPaths) -> Result<(tempfile::TempDir, PathBuf)> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let path = dir.path().join("bench_0");
     mkfifo(&path, Mode::S_IRWXU)?;
     Ok((dir, path))
 }
 
-fn through_host(place: &Place, mill: &Mill, input: &Arc<Vec<u8>>) -> Result<f64> {
-    let (dir, path) = fifo(place)?;
+fn through_host(paths: &BenchPaths, mill: &BenchDecoder, input: &Arc<Vec<u8>>) -> Result<f64> {
+    let (dir, path) = fifo(paths)?;
     let writer = write(&path, input.clone());
-    let source = Fifos {
+    let settings = FifoSettings {
         dir: dir.path().to_owned(),
         channel: "bench".into(),
-        epoch: 0,
-        until: Some(1),
+        first_epoch: 0,
+        end_epoch: Some(1),
         open_timeout: None,
         idle_timeout: None,
         pipe_size: PIPE,
         compression: Compression::None,
-        stop: Stop::new()?,
         epoch_file: None,
-        given: false,
-        begun: false,
     };
-    let seconds = mill.run(&place.dir, Box::new(source))?.seconds;
+    let source = Fifos::new(settings, Stop::new()?);
+    let seconds = mill.run(&paths.dir, Box::new(source))?.seconds;
     writer.join().ok().context("the writer panicked")??;
     Ok(seconds)
 }
 
-fn bare_reads(place: &Place, input: &Arc<Vec<u8>>) -> Result<f64> {
-    let (_dir, path) = fifo(place)?;
+fn bare_reads(paths: &BenchPaths, input: &Arc<Vec<u8>>) -> Result<f64> {
+    let (_dir, path) = fifo(paths)?;
     let writer = write(&path, input.clone());
     let started = Instant::now();
     let mut pipe = File::open(&path)?;

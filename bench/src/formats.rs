@@ -11,7 +11,7 @@ use nix::unistd::mkfifo;
 
 use crate::in_turns;
 use crate::python::seconds_of;
-use crate::report::{Place, Report};
+use crate::report::{BenchPaths, Report};
 
 /// A format, and other readers of it.
 struct Case {
@@ -61,8 +61,8 @@ const CASES: [Case; 4] = [
     },
 ];
 
-pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
-    let python = &place.peers;
+pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
+    let python = &paths.peers;
     if !python.exists() {
         println!(
             "formats: left out, because {} is not there; `make bench` makes it",
@@ -71,17 +71,17 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
         return Ok(());
     }
     for case in CASES {
-        let file = place.dir.join(format!("{}.data", case.writer));
-        let script = place.scripts.join("make.py");
+        let file = paths.dir.join(format!("{}.data", case.writer));
+        let script = paths.scripts.join("make.py");
         let made = Command::new(python).arg(script).arg(case.writer).arg(&file).status()?;
         ensure!(made.success(), "{}: making the file: {made}", case.name);
         let bytes = file.metadata()?.len() as f64 / 1e9;
         for (peer, bar) in case.peers {
             let (ours, theirs) = in_turns(
-                || ours(place, &case, &file),
+                || ours(paths, &case, &file),
                 || {
                     let mut command = Command::new(python);
-                    command.arg(place.scripts.join("peers.py")).arg(peer).arg(&file);
+                    command.arg(paths.scripts.join("peers.py")).arg(peer).arg(&file);
                     seconds_of(&mut command)
                 },
             )?;
@@ -91,14 +91,14 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn ours(place: &Place, case: &Case, file: &Path) -> Result<f64> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn ours(paths: &BenchPaths, case: &Case, file: &Path) -> Result<f64> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let fifo = dir.path().join("bench_0");
     mkfifo(&fifo, Mode::S_IRWXU)?;
     let config = config(dir.path(), case).context("writing the configuration")?;
-    let mut command = Command::new(&place.pipemill);
-    command.arg("run").arg("--config").arg(&config).arg("--").arg(&place.python);
-    command.arg(place.scripts.join("consume.py")).arg(&fifo).arg(file).args(case.consume);
+    let mut command = Command::new(&paths.pipemill);
+    command.arg("run").arg("--config").arg(&config).arg("--").arg(&paths.python);
+    command.arg(paths.scripts.join("consume.py")).arg(&fifo).arg(file).args(case.consume);
     seconds_of(command.env("PIPEMILL_LOG", "error"))
 }
 

@@ -27,12 +27,12 @@ pub struct Ran {
 }
 
 /// A decoder with its options. It is compiled once, as in a host that runs for hours.
-pub struct Mill {
+pub struct BenchDecoder {
     plugin: Plugin,
     options: Vec<(String, String)>,
 }
 
-impl Mill {
+impl BenchDecoder {
     pub fn new(decoder: &str, options: &[(String, String)]) -> Result<Self> {
         let engine = Engine::new(&pipemill_builtin::BUILTINS)
             .map_err(|error| anyhow::anyhow!("{error:#}"))?;

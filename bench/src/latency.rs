@@ -12,21 +12,21 @@ use nix::unistd::mkfifo;
 use pipemill_ring::reader::{Event, Reader};
 
 use crate::data::{self, Format};
-use crate::report::{Place, Report};
+use crate::report::{BenchPaths, Report};
 use crate::{ROUNDS, median};
 
-pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
-    let input = data::bytes(&data::file(place, Format::TfRecord, 1 << 10)?)?;
+pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
+    let input = data::bytes(&data::file(paths, Format::TfRecord, 1 << 10)?)?;
     let record = (1 << 10) + 16;
     for (name, size) in [("1 MiB", 1usize << 20), ("4 GiB", 4 << 30)] {
         let whole = size / record * record;
         let times: Result<Vec<_>> =
-            (0..ROUNDS).map(|_| first_record(place, &input, whole)).collect();
+            (0..ROUNDS).map(|_| first_record(paths, &input, whole)).collect();
         let name = format!("first record of {name} in a FIFO");
         report.time(name, median(times?) * 1e3, "ms", 50.0);
     }
     for decoder in ["tfrecord", "csv"] {
-        let times: Result<Vec<_>> = (0..ROUNDS).map(|_| start(place, decoder)).collect();
+        let times: Result<Vec<_>> = (0..ROUNDS).map(|_| start(paths, decoder)).collect();
         let name = format!("start to finish of `run … -- true`, {decoder}");
         report.time(name, median(times?) * 1e3, "ms", 100.0);
     }
@@ -45,11 +45,11 @@ fn config(dir: &std::path::Path, decoder: &str) -> Result<std::path::PathBuf> {
 }
 
 /// Seconds from the first byte in the FIFO until a consumer has the first batch.
-fn first_record(place: &Place, input: &[u8], size: usize) -> Result<f64> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn first_record(paths: &BenchPaths, input: &[u8], size: usize) -> Result<f64> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let fifo = dir.path().join("bench_0");
     mkfifo(&fifo, Mode::S_IRWXU)?;
-    let mut command = Command::new(&place.pipemill);
+    let mut command = Command::new(&paths.pipemill);
     command.arg("run").arg("--config").arg(config(dir.path(), "tfrecord")?);
     let host = command.env("PIPEMILL_LOG", "error").spawn().context("starting pipemill")?;
     let mut host = Ended(host);
@@ -93,11 +93,11 @@ pub fn connect(socket: &std::path::Path) -> Result<Reader> {
 
 /// Seconds of a whole run whose command does nothing: load the decoder, create the ring, start the
 /// command, and wait for its end.
-fn start(place: &Place, decoder: &str) -> Result<f64> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn start(paths: &BenchPaths, decoder: &str) -> Result<f64> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let config = config(dir.path(), decoder)?;
     let started = Instant::now();
-    let mut command = Command::new(&place.pipemill);
+    let mut command = Command::new(&paths.pipemill);
     command.arg("run").arg("--config").arg(config).args(["--", "true"]);
     let status = command.env("PIPEMILL_LOG", "off").stdin(Stdio::null()).status()?;
     anyhow::ensure!(status.success(), "run -- true: {status}");

@@ -5,6 +5,8 @@
 //! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `operate`). Without arguments,
 //! all run.
 
+#![forbid(unsafe_code)]
+
 mod data;
 mod decode;
 mod fifo;
@@ -26,30 +28,30 @@ const ROUNDS: usize = 7;
 fn main() -> Result<()> {
     let parts: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| name == part);
-    let place = report::Place::find()?;
+    let paths = report::BenchPaths::find()?;
     let mut report = report::Report::default();
     if wanted("decode") {
-        decode::measure(&place, &mut report)?;
+        decode::measure(&paths, &mut report)?;
     }
     if wanted("fifo") {
-        fifo::measure(&place, &mut report)?;
+        fifo::measure(&paths, &mut report)?;
     }
     if wanted("python") {
-        python::measure(&place, &mut report)?;
+        python::measure(&paths, &mut report)?;
     }
     if wanted("formats") {
-        formats::measure(&place, &mut report)?;
+        formats::measure(&paths, &mut report)?;
     }
     if wanted("s3") {
-        s3::measure(&place, &mut report)?;
+        s3::measure(&paths, &mut report)?;
     }
     if wanted("latency") {
-        latency::measure(&place, &mut report)?;
+        latency::measure(&paths, &mut report)?;
     }
     if wanted("operate") {
-        operate::measure(&place, &mut report)?;
+        operate::measure(&paths, &mut report)?;
     }
-    report.write(&place)
+    report.write(&paths)
 }
 
 /// The median seconds of two measurements that run in turns.

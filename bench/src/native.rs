@@ -1,4 +1,4 @@
-//! The baseline of decoding: the same decoder, compiled natively, which decodes in place. It reads
+//! The baseline of decoding: the same decoder, compiled natively, which decodes in paths. It reads
 //! into slots, writes an index after each slot's data, and has none of the host's checks.
 
 use std::cell::RefCell;
@@ -18,11 +18,11 @@ const READ: usize = 256 << 10;
 /// Collects the records that the decoder emits.
 struct Index {
     memory: RefCell<Vec<u8>>,
-    state: RefCell<State>,
+    state: RefCell<NativeState>,
 }
 
 #[derive(Default)]
-struct State {
+struct NativeState {
     fields: usize,
     chunk: (usize, usize),
     columns: Vec<(Vec<u32>, Vec<u32>)>,
@@ -64,7 +64,7 @@ impl Host for Shared {
 pub fn run<D: Decoder>(path: &Path, options: &[(String, String)]) -> Result<(f64, u64)> {
     let index = Rc::new(Index {
         memory: RefCell::new(vec![1; SLOT * SLOTS]),
-        state: RefCell::new(State::default()),
+        state: RefCell::new(NativeState::default()),
     });
     let options = Options::new(&D::options(), options).map_err(anyhow::Error::msg)?;
     let info = StreamInfo {

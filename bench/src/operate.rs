@@ -15,7 +15,7 @@ use pipemill_ring::reader::{Event, Reader};
 
 use crate::data::{self, Format};
 use crate::latency::{Ended, connect};
-use crate::report::{Place, Report};
+use crate::report::{BenchPaths, Report};
 use crate::{ROUNDS, in_turns, median};
 
 /// The interval between two scrapes of the metrics.
@@ -23,14 +23,14 @@ const SCRAPE: Duration = Duration::from_secs(1);
 /// How often the input is read in a run.
 const EPOCHS: u32 = 32;
 
-pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
-    let input = data::file(place, Format::TfRecord, 100 << 10)?;
-    let times: Result<Vec<_>> = (0..ROUNDS).map(|_| start(place, &input)).collect();
+pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
+    let input = data::file(paths, Format::TfRecord, 100 << 10)?;
+    let times: Result<Vec<_>> = (0..ROUNDS).map(|_| start(paths, &input)).collect();
     report.time("exec to the command's first word, 2 channels", median(times?) * 1e3, "ms", 150.0);
-    let memory = serve(place, &input, Watched::No)?.memory as f64 / (1 << 20) as f64;
+    let memory = serve(paths, &input, Observed::No)?.memory as f64 / (1 << 20) as f64;
     report.time("the host's memory outside of rings", memory, "MiB", 60.0);
-    let rate = |watched| Ok(serve(place, &input, watched)?.seconds);
-    let (plain, watched) = in_turns(|| rate(Watched::No), || rate(Watched::Yes))?;
+    let rate = |watched| Ok(serve(paths, &input, watched)?.seconds);
+    let (plain, watched) = in_turns(|| rate(Observed::No), || rate(Observed::Yes))?;
     let gigabytes = input.metadata()?.len() as f64 * f64::from(EPOCHS) / 1e9;
     report.rate(
         "file to ring, metrics and trace on",
@@ -44,8 +44,8 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
 }
 
 /// Seconds from the start of the host to the first output of its command, which writes at once.
-fn start(place: &Place, input: &Path) -> Result<f64> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn start(paths: &BenchPaths, input: &Path) -> Result<f64> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let channel = |name, decoder| {
         format!(
             "[[channel]]\nname = \"{name}\"\nsource = {{ file = {input:?} }}\ndecoder = \"{decoder}\"\n"
@@ -54,7 +54,7 @@ fn start(place: &Place, input: &Path) -> Result<f64> {
     let config = dir.path().join("pipemill.toml");
     let channels = channel("train", "tfrecord") + &channel("validation", "csv");
     std::fs::write(&config, format!("socket = {:?}\n{channels}", dir.path().join("s/sock")))?;
-    let mut command = Command::new(&place.pipemill);
+    let mut command = Command::new(&paths.pipemill);
     command.arg("run").arg("--config").arg(config).args(["--", "sh", "-c", "echo; exec sleep 60"]);
     command.env("PIPEMILL_LOG", "off").stdin(Stdio::null()).stdout(Stdio::piped());
     // A process group of its own, which is ended below together with the command.
@@ -74,7 +74,7 @@ fn pid(child: &Child) -> nix::unistd::Pid {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Watched {
+enum Observed {
     No,
     Yes,
 }
@@ -86,13 +86,13 @@ struct Served {
 }
 
 /// Serves the input to a consumer that only takes the batches.
-fn serve(place: &Place, input: &Path, watched: Watched) -> Result<Served> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn serve(paths: &BenchPaths, input: &Path, watched: Observed) -> Result<Served> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let socket = dir.path().join("s/sock");
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let metrics = match watched {
-        Watched::No => String::new(),
-        Watched::Yes => format!("metrics = \"127.0.0.1:{port}\"\n"),
+        Observed::No => String::new(),
+        Observed::Yes => format!("metrics = \"127.0.0.1:{port}\"\n"),
     };
     let config = dir.path().join("pipemill.toml");
     let text = format!(
@@ -100,9 +100,9 @@ fn serve(place: &Place, input: &Path, watched: Watched) -> Result<Served> {
          source = {{ file = {input:?}, epochs = {EPOCHS} }}\ndecoder = \"tfrecord\"\n"
     );
     std::fs::write(&config, text)?;
-    let mut command = Command::new(&place.pipemill);
+    let mut command = Command::new(&paths.pipemill);
     command.arg("run").arg("--config").arg(config);
-    if watched == Watched::Yes {
+    if watched == Observed::Yes {
         command.arg("--trace").arg(dir.path().join("trace.json"));
     }
     let host = Ended(command.env("PIPEMILL_LOG", "error").spawn().context("starting pipemill")?);
@@ -113,7 +113,7 @@ fn serve(place: &Place, input: &Path, watched: Watched) -> Result<Served> {
             let mut most = 0;
             while !over.load(Ordering::Relaxed) {
                 most = most.max(own_memory(host.0.id()));
-                if watched == Watched::Yes {
+                if watched == Observed::Yes {
                     // The host may have ended in the meantime.
                     let _ = scrape(port);
                 }

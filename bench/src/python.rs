@@ -10,17 +10,17 @@ use tempfile::TempDir;
 
 use crate::data::{self, Format};
 use crate::fifo;
-use crate::report::{Place, Report};
+use crate::report::{BenchPaths, Report};
 use crate::{ROUNDS, in_turns, median};
 
-pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
+pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     for (size, record) in [("1 KiB", 1 << 10), ("100 KiB", 100 << 10)] {
-        let path = data::file(place, Format::TfRecord, record)?;
+        let path = data::file(paths, Format::TfRecord, record)?;
         let input = Arc::new(data::bytes(&path)?);
         let bytes = input.len() as f64 / 1e9;
         let file = format!("{{ file = \"{}\" }}", path.display());
         let (ours, raw) =
-            in_turns(|| ours(place, "batches.py", &file, None), || raw(place, &input))?;
+            in_turns(|| ours(paths, "batches.py", &file, None), || raw(paths, &input))?;
         let baseline = "Python, read + struct on a pipe";
         report.rate(
             format!("file to Python batches, {size}"),
@@ -31,8 +31,8 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
             Some(2.0),
         );
         let (piped, raw) = in_turns(
-            || self::ours(place, "batches.py", "", Some(&input)),
-            || self::raw(place, &input),
+            || self::ours(paths, "batches.py", "", Some(&input)),
+            || self::raw(paths, &input),
         )?;
         report.rate(
             format!("fifo to Python batches, {size}"),
@@ -43,7 +43,7 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
             None,
         );
         let (each, raw) =
-            in_turns(|| self::ours(place, "records.py", &file, None), || self::raw(place, &input))?;
+            in_turns(|| self::ours(paths, "records.py", &file, None), || self::raw(paths, &input))?;
         report.rate(
             format!("file to Python records, {size}"),
             bytes / each,
@@ -53,18 +53,18 @@ pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
             None,
         );
     }
-    hand_over(place, report)
+    hand_over(paths, report)
 }
 
 /// The CPU time of the consumer's process per batch, with system calls. The batches are as small as
 /// possible, so that other costs matter little. Waiting for the host is not included.
-fn hand_over(place: &Place, report: &mut Report) -> Result<()> {
-    let path = data::file(place, Format::TfRecord, 1 << 10)?;
+fn hand_over(paths: &BenchPaths, report: &mut Report) -> Result<()> {
+    let path = data::file(paths, Format::TfRecord, 1 << 10)?;
     let file =
         format!("{{ file = \"{}\" }}\n[channel.ring]\nslot_size = \"64KiB\"", path.display());
     let once = || -> Result<f64> {
         let text =
-            words(&mut host(place, "handover.py", &file, &tempfile::tempdir_in(&place.dir)?)?)?;
+            words(&mut host(paths, "handover.py", &file, &tempfile::tempdir_in(&paths.dir)?)?)?;
         let number = |at: usize| -> Result<f64> { Ok(text.get(at).context("a figure")?.parse()?) };
         Ok(number(3)? / number(1)? * 1e6)
     };
@@ -73,8 +73,13 @@ fn hand_over(place: &Place, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn ours(place: &Place, script: &str, source: &str, piped: Option<&Arc<Vec<u8>>>) -> Result<f64> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn ours(
+    paths: &BenchPaths,
+    script: &str,
+    source: &str,
+    piped: Option<&Arc<Vec<u8>>>,
+) -> Result<f64> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let mut source = source.to_owned();
     let mut writer = None;
     if let Some(input) = piped {
@@ -83,7 +88,7 @@ fn ours(place: &Place, script: &str, source: &str, piped: Option<&Arc<Vec<u8>>>)
         writer = Some(fifo::write(&fifo, input.clone()));
         source = format!("{{ fifo = \"{}\", epochs = 1 }}", dir.path().display());
     }
-    let seconds = seconds_of(&mut host(place, script, &source, &dir)?)?;
+    let seconds = seconds_of(&mut host(paths, script, &source, &dir)?)?;
     if let Some(writer) = writer {
         writer.join().ok().context("the writer panicked")??;
     }
@@ -91,7 +96,7 @@ fn ours(place: &Place, script: &str, source: &str, piped: Option<&Arc<Vec<u8>>>)
 }
 
 /// A host that runs a script as its command. `source` may have other keys of the channel after it.
-fn host(place: &Place, script: &str, source: &str, dir: &TempDir) -> Result<Command> {
+fn host(paths: &BenchPaths, script: &str, source: &str, dir: &TempDir) -> Result<Command> {
     let config = dir.path().join("pipemill.toml");
     let socket = dir.path().join("s/bench.sock");
     std::fs::write(
@@ -100,19 +105,19 @@ fn host(place: &Place, script: &str, source: &str, dir: &TempDir) -> Result<Comm
             "socket = {socket:?}\n[[channel]]\nname = \"bench\"\ndecoder = \"tfrecord\"\nsource = {source}\n"
         ),
     )?;
-    let mut command = Command::new(&place.pipemill);
-    command.arg("run").arg("--config").arg(&config).arg("--").arg(&place.python);
-    command.arg(place.scripts.join(script)).env("PIPEMILL_LOG", "error");
+    let mut command = Command::new(&paths.pipemill);
+    command.arg("run").arg("--config").arg(&config).arg("--").arg(&paths.python);
+    command.arg(paths.scripts.join(script)).env("PIPEMILL_LOG", "error");
     Ok(command)
 }
 
-fn raw(place: &Place, input: &Arc<Vec<u8>>) -> Result<f64> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
+fn raw(paths: &BenchPaths, input: &Arc<Vec<u8>>) -> Result<f64> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
     let fifo = dir.path().join("raw");
     mkfifo(&fifo, Mode::S_IRWXU)?;
     let writer = fifo::write(&fifo, input.clone());
-    let mut command = Command::new(&place.python);
-    command.arg(place.scripts.join("raw.py")).arg(&fifo);
+    let mut command = Command::new(&paths.python);
+    command.arg(paths.scripts.join("raw.py")).arg(&fifo);
     let seconds = seconds_of(&mut command)?;
     writer.join().ok().context("the writer panicked")??;
     Ok(seconds)

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 /// Paths that the benches use.
-pub struct Place {
+pub struct BenchPaths {
     /// The folder for data and the report: `target/bench`.
     pub dir: PathBuf,
     /// The `pipemill` binary of the same build.
@@ -19,7 +19,7 @@ pub struct Place {
     pub peers: PathBuf,
 }
 
-impl Place {
+impl BenchPaths {
     pub fn find() -> Result<Self> {
         let own = std::env::current_exe()?;
         let profile = own.parent().context("the bench's folder")?;
@@ -103,8 +103,8 @@ impl Report {
         self.rows.push(row);
     }
 
-    pub fn write(&self, place: &Place) -> Result<()> {
-        let path = place.dir.join("report.json");
+    pub fn write(&self, paths: &BenchPaths) -> Result<()> {
+        let path = paths.dir.join("report.json");
         std::fs::write(&path, serde_json::to_string_pretty(&self.rows)? + "\n")?;
         let missed =
             self.rows.iter().filter(|row| row.bar.is_some_and(|bar| row.ratio < bar)).count();

@@ -12,12 +12,13 @@ use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Rclone, S3Server, S3s};
 use pipemill_source::Stop;
 use pipemill_source::s3::{
-    Access, CONCURRENCY, Objects, PER_CONNECTION, S3, Selection, Settings, default_budget,
+    Access, CONNECTION_RATE, DEFAULT_CONCURRENCY, Objects, S3Runtime, Selection, Settings,
+    default_budget,
 };
 
 use crate::data::{self, Format};
-use crate::host::{Mill, Ran};
-use crate::report::{Place, Report};
+use crate::host::{BenchDecoder, Ran};
+use crate::report::{BenchPaths, Report};
 use crate::{in_turns, median};
 
 const BUCKET: &str = "bench-bucket";
@@ -64,31 +65,31 @@ fn targets(folder: &Path) -> Vec<Target> {
     targets
 }
 
-pub fn measure(place: &Place, report: &mut Report) -> Result<()> {
-    let folder = objects(place)?;
+pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
+    let folder = objects(paths)?;
     let targets = targets(&folder);
-    let mill = Mill::new("tfrecord", &[])?;
+    let mill = BenchDecoder::new("tfrecord", &[])?;
     for target in &targets {
-        plain(place, &mill, target, report)?;
+        plain(paths, &mill, target, report)?;
     }
     let s3s = &targets[0];
-    injected(place, &mill, s3s, report)?;
-    many_small(place, &mill, s3s, report)?;
-    memory(place, s3s, report)?;
+    injected(paths, &mill, s3s, report)?;
+    many_small(paths, &mill, s3s, report)?;
+    memory(paths, s3s, report)?;
     for target in &targets {
-        peers(place, target, report)?;
+        peers(paths, target, report)?;
     }
     Ok(())
 }
 
 /// Makes one object of 1 GiB, 64 of 16 MiB and 10,000 of 10 KiB. All have whole records only.
-fn objects(place: &Place) -> Result<PathBuf> {
-    let folder = place.dir.join("s3");
+fn objects(paths: &BenchPaths) -> Result<PathBuf> {
+    let folder = paths.dir.join("s3");
     let bucket = folder.join(BUCKET);
     if bucket.join("ready").exists() {
         return Ok(folder);
     }
-    let large = data::bytes(&data::file(place, Format::TfRecord, 100 << 10)?)?;
+    let large = data::bytes(&data::file(paths, Format::TfRecord, 100 << 10)?)?;
     let record = (100 << 10) + 16;
     for name in ["one", "many", "small"] {
         std::fs::create_dir_all(bucket.join(name))?;
@@ -98,7 +99,7 @@ fn objects(place: &Place) -> Result<PathBuf> {
     for (number, part) in large.chunks_exact(part).cycle().take(64).enumerate() {
         std::fs::write(bucket.join(format!("many/{number:02}")), part)?;
     }
-    let small = data::bytes(&data::file(place, Format::TfRecord, 1 << 10)?)?;
+    let small = data::bytes(&data::file(paths, Format::TfRecord, 1 << 10)?)?;
     let part = 10 * ((1 << 10) + 16);
     for (number, part) in small.chunks_exact(part).cycle().take(10_000).enumerate() {
         std::fs::write(bucket.join(format!("small/{number:05}")), part)?;
@@ -120,22 +121,27 @@ fn settings(endpoint: &str, prefix: &str) -> Settings {
 }
 
 /// Reads all objects with the prefix, through the sandbox into a ring.
-fn ours(place: &Place, mill: &Mill, settings: Settings) -> Result<Ran> {
-    let s3 = S3::start(default_budget())?;
+fn ours(paths: &BenchPaths, mill: &BenchDecoder, settings: Settings) -> Result<Ran> {
+    let s3 = S3Runtime::start(default_budget())?;
     let began = Instant::now();
     let source = Objects::new(s3, settings, 0, Stop::new()?);
-    let ran = mill.run(&place.dir, Box::new(source))?;
+    let ran = mill.run(&paths.dir, Box::new(source))?;
     Ok(Ran { seconds: began.elapsed().as_secs_f64(), ..ran })
 }
 
-fn plain(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
+fn plain(
+    paths: &BenchPaths,
+    mill: &BenchDecoder,
+    target: &Target,
+    report: &mut Report,
+) -> Result<()> {
     let endpoint = &target.endpoint;
     for (name, prefix) in [("1 GiB", "one/"), ("64 x 16 MiB", "many/")] {
-        let keys = keys(place, prefix)?;
+        let keys = keys(paths, prefix)?;
         let size = size(&keys);
         let (ours, bare) = in_turns(
-            || Ok(ours(place, mill, settings(endpoint, prefix))?.seconds),
-            || discard::all(endpoint, BUCKET, &keys, CONCURRENCY),
+            || Ok(ours(paths, mill, settings(endpoint, prefix))?.seconds),
+            || discard::all(endpoint, BUCKET, &keys, DEFAULT_CONCURRENCY),
         )?;
         let name = format!("S3 ({}), {name}, to the ring", target.name);
         report.rate(name, size / ours, "GB/s", "bare ranged GETs", size / bare, target.bar);
@@ -144,22 +150,27 @@ fn plain(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Re
 }
 
 /// Measures with the latency and the rate per connection of the real S3.
-fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
-    let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
+fn injected(
+    paths: &BenchPaths,
+    mill: &BenchDecoder,
+    target: &Target,
+    report: &mut Report,
+) -> Result<()> {
+    let plan = Plan { latency: LATENCY, throttle: Some(CONNECTION_RATE), ..Plan::default() };
     let proxy = Proxy::start(&target.endpoint, plan)?;
     for (name, prefix) in [("1 GiB", "one/"), ("64 x 16 MiB", "many/")] {
-        let keys = keys(place, prefix)?;
+        let keys = keys(paths, prefix)?;
         let size = size(&keys);
         let (mut times, mut limits, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..FEW {
             let settings = settings(&proxy.endpoint(), prefix);
             let settings = Settings { concurrency: CONNECTIONS, ..settings };
-            let ran = ours(place, mill, settings)?;
+            let ran = ours(paths, mill, settings)?;
             times.push(ran.seconds);
             firsts.push(ran.first);
             limits.push(discard::all(&proxy.endpoint(), BUCKET, &keys, CONNECTIONS)?);
         }
-        let line = CONNECTIONS as f64 * PER_CONNECTION as f64 / 1e9;
+        let line = CONNECTIONS as f64 * CONNECTION_RATE as f64 / 1e9;
         let limit = (size / median(limits)).min(line);
         let title = format!("S3, 30 ms, {CONNECTIONS} x 90 MB/s, {name}");
         let baseline = "bare GETs, or all connections";
@@ -170,10 +181,15 @@ fn injected(place: &Place, mill: &Mill, target: &Target, report: &mut Report) ->
     Ok(())
 }
 
-fn many_small(place: &Place, mill: &Mill, target: &Target, report: &mut Report) -> Result<()> {
+fn many_small(
+    paths: &BenchPaths,
+    mill: &BenchDecoder,
+    target: &Target,
+    report: &mut Report,
+) -> Result<()> {
     let proxy = Proxy::start(&target.endpoint, Plan { latency: LATENCY, ..Plan::default() })?;
-    let ran = ours(place, mill, settings(&proxy.endpoint(), "small/"))?;
-    let ideal = CONCURRENCY as f64 / LATENCY.as_secs_f64();
+    let ran = ours(paths, mill, settings(&proxy.endpoint(), "small/"))?;
+    let ideal = DEFAULT_CONCURRENCY as f64 / LATENCY.as_secs_f64();
     let name = "S3, 30 ms, 10,000 objects of 10 KiB";
     report.rate(
         name,
@@ -198,10 +214,10 @@ fn configuration(dir: &Path, endpoint: &str, prefix: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn host(place: &Place, dir: &Path, endpoint: &str, script: &str) -> Result<Command> {
-    let mut command = Command::new(&place.pipemill);
+fn host(paths: &BenchPaths, dir: &Path, endpoint: &str, script: &str) -> Result<Command> {
+    let mut command = Command::new(&paths.pipemill);
     command.arg("run").arg("--config").arg(configuration(dir, endpoint, "one/")?);
-    command.arg("--").arg(&place.python).arg(place.scripts.join(script));
+    command.arg("--").arg(&paths.python).arg(paths.scripts.join(script));
     command.env("PIPEMILL_LOG", "error");
     compiled(&mut command);
     Ok(command)
@@ -213,9 +229,9 @@ fn compiled(command: &mut Command) {
 }
 
 /// The host's peak memory, including its ring and the bytes that it fetched ahead.
-fn memory(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
-    let dir = tempfile::tempdir_in(&place.dir)?;
-    let mut command = host(place, dir.path(), &target.endpoint, "host_memory.py")?;
+fn memory(paths: &BenchPaths, target: &Target, report: &mut Report) -> Result<()> {
+    let dir = tempfile::tempdir_in(&paths.dir)?;
+    let mut command = host(paths, dir.path(), &target.endpoint, "host_memory.py")?;
     let output = command.stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{command:?}: {}", output.status);
     let text = String::from_utf8(output.stdout)?;
@@ -239,29 +255,29 @@ fn wall(command: &mut Command) -> Result<f64> {
     Ok(seconds)
 }
 
-fn peers(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
-    let plan = Plan { latency: LATENCY, throttle: Some(PER_CONNECTION), ..Plan::default() };
+fn peers(paths: &BenchPaths, target: &Target, report: &mut Report) -> Result<()> {
+    let plan = Plan { latency: LATENCY, throttle: Some(CONNECTION_RATE), ..Plan::default() };
     let proxy = Proxy::start(&target.endpoint, plan)?;
     // The first round only compiles Python's modules and warms caches.
     for (how, endpoint) in [("", target.endpoint.clone()), (", 30 ms, 90 MB/s", proxy.endpoint())] {
         let mut times = Vec::new();
         let mut theirs = [Vec::new(), Vec::new()];
         for round in 0..=FEW {
-            let dir = tempfile::tempdir_in(&place.dir)?;
+            let dir = tempfile::tempdir_in(&paths.dir)?;
             if round == 1 {
                 times.clear();
                 theirs.iter_mut().for_each(Vec::clear);
             }
-            times.push(wall(&mut host(place, dir.path(), &endpoint, "batches.py")?)?);
+            times.push(wall(&mut host(paths, dir.path(), &endpoint, "batches.py")?)?);
             for (peer, times) in ["s3torchconnector", "boto3"].iter().zip(&mut theirs) {
-                let mut command = Command::new(&place.peers);
-                command.arg(place.scripts.join("s3_peers.py"));
+                let mut command = Command::new(&paths.peers);
+                command.arg(paths.scripts.join("s3_peers.py"));
                 command.args([*peer, endpoint.as_str(), BUCKET, "one/1GiB"]);
                 compiled(&mut command);
                 times.push(wall(&mut command)?);
             }
         }
-        let size = size(&keys(place, "one/")?);
+        let size = size(&keys(paths, "one/")?);
         let ours = size / median(times);
         let [torch, boto] = theirs.map(|times| size / median(times));
         let name = format!("S3 ({}{how}) to Python, 1 GiB", target.name);
@@ -271,9 +287,9 @@ fn peers(place: &Place, target: &Target, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn keys(place: &Place, prefix: &str) -> Result<Vec<(String, u64)>> {
+fn keys(paths: &BenchPaths, prefix: &str) -> Result<Vec<(String, u64)>> {
     let mut keys = Vec::new();
-    for entry in std::fs::read_dir(place.dir.join("s3").join(BUCKET).join(prefix))? {
+    for entry in std::fs::read_dir(paths.dir.join("s3").join(BUCKET).join(prefix))? {
         let entry = entry?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         keys.push((name, entry.metadata()?.len()));

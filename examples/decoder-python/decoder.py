@@ -1,5 +1,5 @@
-"""A pipemill decoder for a small format, to copy and change. A file is the magic `PSTR`, then records:
-the length as a little-endian 16-bit number, then so many bytes."""
+"""A pipemill decoder for a small format, to copy and change. A file is the magic `PSTR`, then
+records: a length (16 bits, little-endian), then that many bytes."""
 
 from pipemill_plugin import BYTES, UTF8, DecodeError, Decoder, Field, Option, Progress
 
@@ -10,7 +10,8 @@ LENGTH = 2
 class Strings(Decoder):
     OPTIONS = [Option("text", "bool", "false", "make the field text: strings must be UTF-8")]
 
-    # What is kept between calls. Never a part of a record: bytes not consumed are shown again.
+    # State that is kept between calls. Never keep a part of a record: bytes that are not consumed
+    # are shown again.
     def __init__(self, options, info):
         self.text = options["text"] == "true"
         self.max_record = info.max_record
@@ -33,27 +34,28 @@ class Strings(Decoder):
             start = at + LENGTH
             stop = start + (chunk[at] | chunk[at + 1] << 8)
             if stop > len(chunk):
-                # The record is not whole: say how much it wants and leave it unconsumed.
+                # The chunk ends inside the record: leave it unconsumed, and say how long it is.
                 return Progress(at, stop - at)
             if self.text or stop - start > self.max_record:
                 self.check(chunk, at, start, stop)
-            # A span: the bytes stay where they are, nothing is copied.
+            # A span: the bytes stay in the chunk, nothing is copied.
             out.span(at, start, stop)
             at = stop
         return Progress(at, LENGTH)
 
     def check(self, chunk, at, start, stop):
-        """Says what was expected and what stood there; pipemill adds file, offset and record number."""
+        """Raises an error if the string is not valid: what was expected and what was found.
+        pipemill adds file, offset and record number."""
         length, most = stop - start, self.max_record
         if length > most:
-            why = f"a string of {length} bytes is larger than max_record ({most})"
-            raise DecodeError(at, why, resume_at=stop)
+            message = f"a string of {length} bytes is larger than max_record ({most})"
+            raise DecodeError(at, message, resume_at=stop)
         if self.text:
             try:
                 chunk[start:stop].decode()
             except UnicodeDecodeError as error:
-                why = f"expected UTF-8, which ends at byte {error.start} of the string"
-                raise DecodeError(at, why, resume_at=stop) from None
+                message = f"expected UTF-8, which ends at byte {error.start} of the string"
+                raise DecodeError(at, message, resume_at=stop) from None
 
 
 def hex(data):

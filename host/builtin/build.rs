@@ -1,8 +1,9 @@
-//! Compiles the built-in decoders to WebAssembly, so that the binary carries the very files that a user could load.
+//! Compiles the built-in decoders to WebAssembly. The binary embeds the same files that a user
+//! could load as plugins.
 //!
-//! Machine code for them is embedded as well if `PIPEMILL_PRECOMPILED` names a folder in which
-//! `pipemill plugin compile --builtin` has put it. `make` builds in these two steps. Without that folder a decoder
-//! is compiled when it is first used.
+//! The binary also embeds machine code for them if `PIPEMILL_PRECOMPILED` names a folder that
+//! `pipemill plugin compile --builtin` has filled. `make` builds in these two steps. Without
+//! machine code, the host compiles a decoder on first use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,7 +49,8 @@ fn main() {
     }
 }
 
-/// The machine code in `folder` for this very module. None if it is for another one, or not there.
+/// Reads the machine code for `module` from `folder`. `None` if there is none, or only code for
+/// another version of the module.
 fn machine_code(folder: &Path, name: &str, module: &[u8]) -> Option<Vec<u8>> {
     let source = folder.join(format!("{name}.wasm"));
     println!("cargo::rerun-if-changed={}", source.display());
@@ -56,6 +58,7 @@ fn machine_code(folder: &Path, name: &str, module: &[u8]) -> Option<Vec<u8>> {
     (fs::read(source).ok()? == module).then_some(code)
 }
 
+/// Compiles all built-in decoders into the folder `target`.
 fn compile(root: &Path, target: &Path) {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root).args(["build", "--profile", "plugin", "--target", TARGET]);
@@ -63,7 +66,7 @@ fn compile(root: &Path, target: &Path) {
     for name in BUILTINS {
         cargo.arg("-p").arg(format!("pipemill-{name}"));
     }
-    // What the outer build was told is for the host's machine, not for the plugins.
+    // The settings of the outer build are for the host's machine, not for the plugins.
     for (name, _) in env::vars_os() {
         let name_text = name.to_string_lossy();
         if name_text.starts_with("CARGO_ENCODED_") || name_text.starts_with("CARGO_PROFILE_") {
@@ -75,7 +78,8 @@ fn compile(root: &Path, target: &Path) {
     match cargo.output() {
         Ok(done) if done.status.success() => {}
         Ok(done) => fail(&format!(
-            "the built-in decoders don't compile; if the target is missing: rustup target add {TARGET}\n{}",
+            "the built-in decoders don't compile; if the target is missing: \
+             rustup target add {TARGET}\n{}",
             String::from_utf8_lossy(&done.stderr)
         )),
         Err(error) => fail(&format!("cargo can't be started: {error}")),

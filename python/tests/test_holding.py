@@ -138,18 +138,20 @@ def test_batches_in_reference_cycles_are_collected(path: str) -> None:
 
 
 def test_close_hangs_up_when_the_last_view_has_died(path: str) -> None:
-    hung_up = threading.Event()
+    granted, hung_up = threading.Event(), threading.Event()
 
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.grant(Rows([(text(0),)]))
         peer.grant(Rows([(text(1),)]))
+        granted.set()
         peer.linger()
         hung_up.set()
 
     with FakeHost(path, script):
         with pipemill.connect("train", path) as stream:
             batch = next(stream)
+            assert granted.wait(HANG_TIMEOUT)
         assert hung_up.wait(HANG_TIMEOUT), "a batch without views does not keep the connection"
         with pytest.raises(pipemill.ClosedError):
             _ = batch.payload
@@ -157,9 +159,11 @@ def test_close_hangs_up_when_the_last_view_has_died(path: str) -> None:
             next(stream)
         stream.close()
 
+        granted.clear()
         hung_up.clear()
         with pipemill.connect("train", path) as stream:
             view = next(stream).payload
+            assert granted.wait(HANG_TIMEOUT)
         assert not hung_up.is_set() and bytes(view) == text(0)
         del view
         assert hung_up.wait(HANG_TIMEOUT)
@@ -214,7 +218,7 @@ def test_a_forked_child_does_not_keep_its_parents_connection(path: str) -> None:
     """The host must notice that a consumer dies, also while a child of it lives."""
     program = (
         "import os, sys, pipemill\n"
-        "stream = pipemill.connect('train', sys.argv[1]); batch = next(stream)\n"
+        "stream = pipemill.connect('train', sys.argv[1], wait=60); batch = next(stream)\n"
         "if os.fork() == 0:\n"
         "    sys.stdin.read()\n"  # lives until the test lets it go
         "    os._exit(0)\n"

@@ -191,7 +191,7 @@ def test_two_consumers_get_all_batches(path: str, mode: str) -> None:
 def test_unacked_batches_of_a_killed_consumer_go_to_the_next(path: str) -> None:
     program = (
         "import sys, pipemill\n"
-        "stream = pipemill.connect('numbers', sys.argv[1])\n"
+        "stream = pipemill.connect('numbers', sys.argv[1], wait=60)\n"
         "for batch in stream:\n"
         "    if batch.number == 3:\n"
         "        print(batch.first_record, flush=True)\n"
@@ -227,7 +227,7 @@ def test_a_process_that_writes_to_the_ring_is_killed(path: str) -> None:
     """A view refuses by its type. Code that goes around it is stopped by the kernel."""
     program = (
         "import sys, ctypes, pipemill\n"
-        "batch = next(pipemill.connect('numbers', sys.argv[1]))\n"
+        "batch = next(pipemill.connect('numbers', sys.argv[1], wait=60))\n"
         "try: batch.payload[0] = 1\n"
         "except TypeError: print('refused', flush=True)\n"
         "batch.payload.obj[200] = 1\n"

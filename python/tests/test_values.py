@@ -113,8 +113,8 @@ def check_records(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
             same(record, wanted[0])
             continue
         assert len(record) == len(schema) and record.keys() == [name for name, _, _ in schema]
-        for place, ((name, _, _), value) in enumerate(zip(schema, wanted)):
-            for got in (record[name], getattr(record, name), record[place], record[:][place]):
+        for position, ((name, _, _), value) in enumerate(zip(schema, wanted)):
+            for got in (record[name], getattr(record, name), record[position], record[:][position]):
                 same(got, value)
         for got, value in zip(record, wanted):
             same(got, value)
@@ -122,8 +122,8 @@ def check_records(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
 
 
 def check_columns(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
-    for place, (name, scalar, shape) in enumerate(schema):
-        raws = [row[place] for row in sent.rows]
+    for position, (name, scalar, shape) in enumerate(schema):
+        raws = [row[position] for row in sent.rows]
         wanted = [expected(raw, scalar, shape) for raw in raws]
         offsets, lengths = list(batch.offsets(name)), list(batch.lengths(name))
         assert lengths == [len(raw or b"") for raw in raws]
@@ -153,8 +153,8 @@ def check_columns(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
 
 
 def check_dense(batch: pipemill.Batch, sent: Rows, schema: Schema) -> None:
-    for place, (name, _, _) in enumerate(schema):
-        raws = [row[place] for row in sent.rows]
+    for position, (name, _, _) in enumerate(schema):
+        raws = [row[position] for row in sent.rows]
         sizes = {-1 if raw is None else len(raw) for raw in raws}
         if len(sizes) > 1 or -1 in sizes:
             with pytest.raises(ValueError):

@@ -38,7 +38,10 @@ pub enum EndpointError {
         pid: i32,
     },
     /// The path is something else than a socket.
-    #[error("{}: expected a socket or nothing, found {found}; remove it or give another path", path.display())]
+    #[error(
+        "{}: expected a socket or nothing, found {found}; remove it or give another path",
+        path.display()
+    )]
     NotASocket {
         /// The path.
         path: PathBuf,
@@ -96,9 +99,8 @@ impl Endpoint {
     /// Binds `path` and listens. Its folder is made if it is missing. With `allow_other_users` the
     /// folder's mode is not checked, and every user who can reach the socket may connect.
     ///
-    /// # Errors
-    /// [`EndpointError`] names each: another host serves the path, it is not a socket, its folder is
-    /// open to others, another start hangs, or the kernel refuses.
+    /// # Errors [`EndpointError`] names each: another host serves the path, it is not a socket, its
+    /// folder is open to others, another start hangs, or the kernel refuses.
     pub fn bind(
         path: &Path,
         kind: SockType,

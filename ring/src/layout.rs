@@ -290,7 +290,8 @@ mod tests {
     proptest! {
         #[test]
         fn an_encoded_header_decodes_to_the_same(header in header()) {
-            let end = header.index_at as usize + header.fields as usize * 2 * stride(header.records);
+            let columns = header.fields as usize * 2;
+            let end = header.index_at as usize + columns * stride(header.records);
             let mut memory = vec![0; end];
             memory[..HEADER_BYTES].copy_from_slice(&header.encode());
             prop_assert_eq!(Header::decode(&memory), Ok(header));
@@ -321,10 +322,14 @@ mod tests {
 
         #[test]
         fn index_room_is_what_the_plan_needs(
-            payload in 0usize..1000, object in 0usize..100, fields in 0usize..5, records in 0usize..100
+            payload in 0usize..1000,
+            object in 0usize..100,
+            fields in 0usize..5,
+            records in 0usize..100,
         ) {
             let plan = Plan::new(payload, object, fields, records).unwrap();
-            prop_assert_eq!(HEADER_BYTES + payload + index_room(payload, object, fields, records), plan.end);
+            let room = index_room(payload, object, fields, records);
+            prop_assert_eq!(HEADER_BYTES + payload + room, plan.end);
             prop_assert!(plan.index_at.is_multiple_of(ALIGN));
             prop_assert!(plan.object_at + object <= plan.index_at);
         }

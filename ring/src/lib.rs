@@ -1,6 +1,6 @@
 //! pipemill's shared-memory ring: the layout of a slot ([`layout`]), the messages on the socket
-//! ([`protocol`]), the host's writing end ([`host`]), the Rust reader ([`reader`]) and a client that
-//! asks a host for its status ([`status_client`]). The contract is `docs/ring.md`.
+//! ([`protocol`]), the host's writing end ([`host`]), the Rust reader ([`reader`]) and a client
+//! that asks a host for its status ([`status_client`]). The contract is `docs/ring.md`.
 //!
 //! This crate has all code that touches shared memory. Its `unsafe` code is in `memory`, in the
 //! calls of `memory` by `host::ring` and `host::writer`, and in the two functions of `socket` that

@@ -207,8 +207,8 @@ impl DedicatedBuffer {
         let fd = create(name)?;
         reserve(&fd, 0, bytes)?;
         let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
-        // In the foreground, because all of it is written soon. Without it, each page becomes present
-        // when it is first written.
+        // In the foreground, because all of it is written soon. Without it, each page becomes
+        // present when it is first written.
         let _ = map.populate(0, bytes);
         Ok(DedicatedBuffer { fd, map })
     }

@@ -20,7 +20,8 @@ pub(crate) enum Received {
     Message(usize, Option<OwnedFd>),
     /// The other end has hung up, and everything that it had sent was received before.
     HungUp,
-    /// A message that can't be taken: longer than [`MAX_MESSAGE`], empty, or without its descriptor.
+    /// A message that can't be taken: longer than [`MAX_MESSAGE`], empty, or without its
+    /// descriptor.
     Invalid(&'static str),
     /// No message is there. Only on a socket that does not wait.
     WouldBlock,
@@ -86,8 +87,8 @@ pub(crate) fn send(
 pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
     let mut hang_up = HangUpCheck::default();
     loop {
-        // With MSG_TRUNC the kernel returns the length of the whole message, also where that is more
-        // than the buffer.
+        // With MSG_TRUNC the kernel returns the length of the whole message, also where that is
+        // more than the buffer.
         let flags = MsgFlags::MSG_TRUNC | hang_up.flags();
         return match recv(from.as_fd().as_raw_fd(), buffer, flags) {
             Ok(0) if hang_up.is_first() => continue,
@@ -171,15 +172,15 @@ impl HangUpCheck {
     }
 }
 
-/// Whether to receive again after this error: after a signal, and after ECONNRESET, which the kernel
-/// reports once where the other end hung up before it had read our messages. The messages that it
-/// had sent come after that.
+/// Whether to receive again after this error: after a signal, and after ECONNRESET, which the
+/// kernel reports once where the other end hung up before it had read our messages. The messages
+/// that it had sent come after that.
 fn is_passing(errno: Errno) -> bool {
     matches!(errno, Errno::EINTR | Errno::ECONNRESET)
 }
 
-/// Hangs up such that the other end receives all that was sent to it and then the hang-up. Closing a
-/// socket with unread messages would give it ECONNRESET first, so these are read here.
+/// Hangs up such that the other end receives all that was sent to it and then the hang-up. Closing
+/// a socket with unread messages would give it ECONNRESET first, so these are read here.
 pub(crate) fn hang_up(socket: impl AsFd, buffer: &mut [u8]) {
     // An error means that the other end has hung up already.
     let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);

@@ -6,7 +6,7 @@ use std::thread;
 
 use pipemill_tests::inputs::{base64, recordio, tfrecord};
 use pipemill_tests::pipemill;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use serde_json::{Value, json};
 
 use super::{run, run_with};
@@ -62,7 +62,7 @@ fn samples() -> [(&'static str, Vec<u8>, Vec<Value>, &'static str); 4] {
 #[test]
 fn every_decoder_in_every_output() {
     for (decoder, bytes, expected, count) in samples() {
-        let place = Place::new();
+        let place = TestDir::new();
         place.write("in", bytes);
         let jsonl = run(&place, &["cat", "--decoder", decoder, "in"]).with_code(0);
         assert_eq!(objects(&jsonl.text()), expected, "{decoder}");
@@ -92,7 +92,7 @@ fn unbase64(text: &str) -> Vec<u8> {
 
 #[test]
 fn numbers_text_and_absent_fields_are_json_of_their_own_kind() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", "id,x,name\n1,0.5,é\n-2,,\"a \"\"b\"\"\"\n3,nan,\n");
     let ended = run(
         &place,
@@ -129,7 +129,7 @@ fn numbers_text_and_absent_fields_are_json_of_their_own_kind() {
 
 #[test]
 fn files_folders_and_standard_input_in_the_order_given() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data/b.txt", "b");
     place.write("data/a.txt", "a1\na2");
     place.write("data/deep/c.txt", "c");
@@ -157,7 +157,7 @@ fn files_folders_and_standard_input_in_the_order_given() {
 
 #[test]
 fn a_fifo_is_read_to_its_writers_end() {
-    let place = Place::new();
+    let place = TestDir::new();
     let fifo = place.fifo("pipe");
     let writer = thread::spawn(move || std::fs::write(fifo, tfrecord(&PAYLOADS)));
     let ended = run(&place, &["cat", "-d", "tfrecord", "--output", "count", "pipe"]).with_code(0);
@@ -187,7 +187,7 @@ fn what_came_is_printed_while_the_writer_is_silent() {
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("much.txt", b"a line of text\n".repeat(300_000));
     let script = "\"$0\" cat -d lines much.txt | head -n 2; echo ${PIPESTATUS[0]}";
     let mut shell = Command::new("bash");

@@ -1,7 +1,7 @@
 //! Compressed input: by its name, by option, and broken.
 
 use pipemill_tests::inputs::{gzip, recordio, zstd};
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 use super::{run, run_with};
 
@@ -17,7 +17,7 @@ fn plain() -> Vec<u8> {
 
 #[test]
 fn compression_is_found_by_name_and_set_by_option() {
-    let place = Place::new();
+    let place = TestDir::new();
     let plain = plain();
     let expected = format!("records=2000 bytes={}\n", payloads().concat().len());
     // Members and frames one behind the other are one object.
@@ -45,7 +45,7 @@ fn compression_is_found_by_name_and_set_by_option() {
 
 #[test]
 fn compressed_data_that_is_cut_short_is_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (gzip, zstd) = (gzip(&plain()), zstd(&plain()));
     place.write("cut.gz", &gzip[..gzip.len() / 2]);
     place.write("cut.zst", &zstd[..zstd.len() / 2]);
@@ -58,7 +58,7 @@ fn compressed_data_that_is_cut_short_is_an_error() {
 
 #[test]
 fn corrupt_compressed_data_is_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut broken = gzip(&plain());
     // A block of the type that there is not, right behind the header.
     broken[10] |= 0b110;

@@ -3,7 +3,7 @@
 use pipemill_tests::consumer;
 use pipemill_tests::host::Host;
 use pipemill_tests::pipemill;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 use super::{command, run};
 
@@ -26,7 +26,7 @@ slots = 2
 
 #[test]
 fn all_faults_of_a_file_are_said_at_once() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("p.toml", FAULTY);
     let ended = run(&place, &["config", "check", "p.toml"]).with_code(64);
     let lines: Vec<_> = ended.stderr.lines().filter(|line| line.contains("p.toml:")).collect();
@@ -48,7 +48,7 @@ fn all_faults_of_a_file_are_said_at_once() {
 
 #[test]
 fn unknown_decoders_and_options_are_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     let channel = |name: &str, decoder: &str, options: &str| {
         format!(
             "[[channel]]\nname = '{name}'\nsource = {{ file = 'x' }}\ndecoder = '{decoder}'\noptions = {options}\n"
@@ -79,7 +79,7 @@ fn unknown_decoders_and_options_are_named() {
 
 #[test]
 fn what_config_show_prints_is_a_configuration() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "p.toml",
         "[[channel]]\nname = 'a${N:-1}'\nsource = { glob = '${DATA}/*.gz', epochs = 2 }\ndecoder = 'lines'\n",
@@ -98,7 +98,7 @@ fn what_config_show_prints_is_a_configuration() {
 
 #[test]
 fn a_missing_file_and_one_that_is_no_toml_are_told() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("p.toml", "[[channel]\nname = ");
     run(&place, &["config", "check", "p.toml"]).with_code(64).says(&["p.toml:1:"]);
     run(&place, &["config", "check", "q.toml"]).with_code(64).says(&["q.toml", "can't be read"]);
@@ -106,7 +106,7 @@ fn a_missing_file_and_one_that_is_no_toml_are_told() {
 
 #[test]
 fn a_glob_takes_its_files_by_name_in_every_epoch() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (name, text) in [("b.txt", "b"), ("a.txt", "a"), ("c.dat", "c"), ("sub/d.txt", "d")] {
         place.write(&format!("data/{name}"), text);
     }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use pipemill_tests::BAD_PLUGIN;
 use pipemill_tests::inputs::{gzip, recordio, tfrecord};
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 use super::run;
 
 /// Checks what a command says against the file of that name.
-fn golden(place: &Place, name: &str, args: &[&str]) {
+fn golden(place: &TestDir, name: &str, args: &[&str]) {
     let ended = run(place, args);
     let code = ended.code.unwrap_or(-1);
     let said = format!("$ pipemill {}\n{}exit code {code}\n", args.join(" "), ended.stderr);
@@ -38,7 +38,7 @@ fn without_lines(said: &str) -> String {
 
 #[test]
 fn messages_about_bad_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let payloads: Vec<_> = (0..20u8).map(|n| vec![n; 30]).collect();
     let records = tfrecord(&payloads);
     let mut damaged = records.clone();
@@ -67,7 +67,7 @@ fn messages_about_bad_input() {
 /// A decoder that fails says where in it that was, in its author's own words.
 #[test]
 fn messages_about_bad_plugins() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", "0123456789abcdef0123456789");
     for misdeed in ["panic", "deep-recursion", "alloc", "span-outside", "bad-need", "refuse"] {
         let option = format!("do={misdeed}");
@@ -99,7 +99,7 @@ fn wasi() -> Vec<u8> {
 
 #[test]
 fn messages_about_what_is_not_there() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.make_folder("empty");
     golden(&place, "no-file", &["cat", "-d", "lines", "nothing.txt"]);
     golden(&place, "empty-folder", &["cat", "-d", "lines", "empty"]);
@@ -109,7 +109,7 @@ fn messages_about_what_is_not_there() {
 
 #[test]
 fn messages_about_command_lines() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("x", "x");
     golden(&place, "option-unknown", &["cat", "-d", "csv", "-o", "headers=true", "x"]);
     golden(&place, "option-value", &["cat", "-d", "csv", "-o", "header=yes", "x"]);

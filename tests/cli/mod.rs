@@ -12,23 +12,23 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use pipemill_tests::pipemill;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, Process, finish};
+use pipemill_tests::test_dir::TestDir;
 
 /// The command in a folder, as if it had been found by its own name.
-fn command(place: &Place, args: &[&str]) -> Command {
+fn command(place: &TestDir, args: &[&str]) -> Command {
     let mut command = Command::new(pipemill!());
     command.arg0("pipemill").args(args).current_dir(place.folder()).stdin(Stdio::null());
     command.env_remove("PIPEMILL_LOG").env("COLUMNS", "100");
     command
 }
 
-fn run(place: &Place, args: &[&str]) -> Ended {
+fn run(place: &TestDir, args: &[&str]) -> Ended {
     finish(&mut command(place, args))
 }
 
 /// The same, with this on its standard input.
-fn run_with(place: &Place, args: &[&str], input: &[u8]) -> Ended {
+fn run_with(place: &TestDir, args: &[&str], input: &[u8]) -> Ended {
     let (reader, mut writer) = std::io::pipe().expect("a pipe can be made");
     let input = input.to_owned();
     // It may not want all of it.

@@ -1,7 +1,7 @@
 //! `pipemill cat` on bad input: what is printed before it, and what becomes of the bad bytes.
 
 use pipemill_tests::inputs::{tfrecord, unbase64};
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use serde_json::Value;
 
 use super::run;
@@ -18,7 +18,7 @@ fn damaged() -> (Vec<u8>, Vec<Vec<u8>>) {
 
 #[test]
 fn all_good_records_before_an_error_are_printed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (bytes, payloads) = damaged();
     place.write("in", bytes);
     let ended = run(&place, &["cat", "-d", "tfrecord", "--output", "raw", "in"]).with_code(65);
@@ -33,7 +33,7 @@ fn all_good_records_before_an_error_are_printed() {
 
 #[test]
 fn skip_prints_all_other_records() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (bytes, payloads) = damaged();
     place.write("in", bytes);
     let args = ["cat", "-d", "tfrecord", "--output", "raw", "--on-error", "skip", "in"];
@@ -45,7 +45,7 @@ fn skip_prints_all_other_records() {
 
 #[test]
 fn the_quarantine_has_the_bytes_that_were_passed_over() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (bytes, _) = damaged();
     let input = place.write("in", &bytes);
     let args = [
@@ -83,7 +83,7 @@ fn the_quarantine_has_the_bytes_that_were_passed_over() {
 
 #[test]
 fn too_many_bad_places_are_an_error_all_the_same() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (bytes, payloads) = damaged();
     place.write("in", bytes);
     let args = [
@@ -105,7 +105,7 @@ fn too_many_bad_places_are_an_error_all_the_same() {
 
 #[test]
 fn a_quarantine_that_cant_be_written_is_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", damaged().0);
     let args =
         ["cat", "-d", "tfrecord", "--on-error", "quarantine", "--quarantine", "/nowhere/bad", "in"];
@@ -115,7 +115,7 @@ fn a_quarantine_that_cant_be_written_is_an_error() {
 
 #[test]
 fn a_record_larger_than_allowed_is_an_error_or_skipped() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", tfrecord(&[vec![1; 10], vec![2; 5_000], vec![3; 10]]));
     let args = ["cat", "-d", "tfrecord", "--output", "raw", "--max-record", "4KiB", "in"];
     let ended = run(&place, &args).with_code(65);

@@ -3,14 +3,14 @@
 
 use nix::sys::signal::Signal;
 use pipemill_tests::host::{self, Host};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill};
 
 use crate::delivery::{lines, numbered};
 
 fn run(words: &[&str]) -> pipemill_tests::process::Ended {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = lines(&place, "train", &numbered(100, 10), "");
     let ended = Host::run(&pipemill!(), &place, &config, words);
     assert!(!place.path("run/host.sock").exists(), "the socket is left: {ended:?}");
@@ -49,7 +49,7 @@ fn the_command_finds_its_channel() {
 
 #[test]
 fn a_failed_channel_is_the_hosts_failure_if_the_command_ends_well() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = place.write("bad", "x".repeat(3_000));
     let config = format!(
         "[[channel]]\nname = 'bad'\ndecoder = 'lines'\nsource = {{ file = {file:?} }}\nmax_record = '1KiB'\n"
@@ -62,7 +62,7 @@ fn a_failed_channel_is_the_hosts_failure_if_the_command_ends_well() {
 
 #[test]
 fn the_command_may_end_before_all_is_read() {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = lines(&place, "train", &numbered(50_000, 200), "");
     Host::run(&pipemill!(), &place, &config, &["true"]).with_code(0);
 }
@@ -70,7 +70,7 @@ fn the_command_may_end_before_all_is_read() {
 #[test]
 fn signals_are_handed_on_to_the_command() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-        let place = Place::new();
+        let place = TestDir::new();
         let config = lines(&place, "train", &numbered(100, 10), "");
         let ready = place.fifo("ready");
         let name = signal.as_str().trim_start_matches("SIG");
@@ -91,7 +91,7 @@ fn signals_are_handed_on_to_the_command() {
 /// Most commands know nothing of signals, and must not be shielded from them.
 #[test]
 fn a_command_that_handles_no_signal_is_ended_by_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = lines(&place, "train", &numbered(100, 10), "");
     let ready = place.fifo("ready");
     let script = format!("echo ready > {}; exec sleep 1000", ready.display());
@@ -104,7 +104,7 @@ fn a_command_that_handles_no_signal_is_ended_by_it() {
 
 #[test]
 fn without_a_command_the_host_ends_when_all_is_consumed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let records = numbered(100, 10);
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &records, ""));
     let mut reader = host.connect("train");
@@ -120,7 +120,7 @@ fn without_a_command_the_host_ends_when_all_is_consumed() {
 #[test]
 fn without_a_command_a_signal_stops_the_host() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let place = Place::new();
+        let place = TestDir::new();
         let host =
             Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(50_000, 200), ""));
         // It waits for this consumer then, in the middle of its work.

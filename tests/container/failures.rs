@@ -4,19 +4,19 @@ use nix::sys::signal::Signal;
 use pipemill_tests::consumer;
 use pipemill_tests::host::{self, Host};
 use pipemill_tests::pipemill;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
+use pipemill_tests::test_dir::TestDir;
 
 use super::{line, nothing_is_left, start};
 
 /// Two records, and one that is too large.
-fn failing(place: &Place, top: &str) -> String {
+fn failing(place: &TestDir, top: &str) -> String {
     place.write("bad.txt", format!("one\ntwo\n{}", "x".repeat(3_000)));
     reading(place, "bad.txt", top)
 }
 
 /// The same, but it fails no sooner than somebody does [`FAIL`].
-fn failing_later(place: &Place, top: &str) -> String {
+fn failing_later(place: &TestDir, top: &str) -> String {
     let config = failing(place, top);
     place.fifo("bad.fifo");
     config.replace("bad.txt", "bad.fifo")
@@ -25,7 +25,7 @@ fn failing_later(place: &Place, top: &str) -> String {
 /// What a script does to let the channel fail.
 const FAIL: &str = "cat bad.txt > bad.fifo";
 
-fn reading(place: &Place, name: &str, top: &str) -> String {
+fn reading(place: &TestDir, name: &str, top: &str) -> String {
     let file = place.path(name);
     format!(
         "{top}\n[[channel]]\nname = 'bad'\ndecoder = 'lines'\nsource = {{ file = {file:?} }}\n\
@@ -33,7 +33,7 @@ fn reading(place: &Place, name: &str, top: &str) -> String {
     )
 }
 
-fn missing(place: &Place, top: &str) -> String {
+fn missing(place: &TestDir, top: &str) -> String {
     let file = place.path("nowhere.txt");
     format!(
         "{top}\n[[channel]]\nname = 'missing'\ndecoder = 'lines'\nsource = {{ file = {file:?} }}\n"
@@ -61,7 +61,7 @@ fn the_exit_code_after_a_failure_says_what_happened() {
         (LONG, format!("{FAIL}; kill -SEGV $$"), 139),
     ];
     for (top, script, code) in cases {
-        let place = Place::new();
+        let place = TestDir::new();
         let ended = start(&place, &failing_later(&place, top), &script).wait();
         assert_eq!(ended.code, Some(code), "{script}: {ended:#?}");
         nothing_is_left(&place);
@@ -70,7 +70,7 @@ fn the_exit_code_after_a_failure_says_what_happened() {
 
 #[test]
 fn an_input_that_is_missing_has_a_code_of_its_own() {
-    let place = Place::new();
+    let place = TestDir::new();
     start(&place, &missing(&place, SHORT), "exec sleep 1000").wait().with_code(66);
     finish(&mut host::command(&pipemill!(), &place, &missing(&place, SHORT))).with_code(66);
     // Unless something else has failed, too.
@@ -81,7 +81,7 @@ fn an_input_that_is_missing_has_a_code_of_its_own() {
 /// With an operator's signal, the command's end is its own again.
 #[test]
 fn a_signal_after_a_failure_makes_the_exit_code_the_commands() {
-    let place = Place::new();
+    let place = TestDir::new();
     let process = start(&place, &failing(&place, LONG), "echo > ready; exec sleep 1000");
     line(&place.path("ready"));
     process.signal(Signal::SIGTERM);
@@ -92,7 +92,7 @@ fn a_signal_after_a_failure_makes_the_exit_code_the_commands() {
 #[test]
 fn without_a_command_a_late_consumer_is_told_of_the_failure() {
     for connected_before in [false, true] {
-        let place = Place::new();
+        let place = TestDir::new();
         let mut process =
             Process::start(&mut host::command(&pipemill!(), &place, &failing(&place, LONG)));
         let socket = place.path("run/host.sock");
@@ -113,7 +113,7 @@ fn without_a_command_a_late_consumer_is_told_of_the_failure() {
 
 #[test]
 fn without_a_command_no_consumer_is_waited_for_after_fail_grace() {
-    let place = Place::new();
+    let place = TestDir::new();
     let host = Host::start(&pipemill!(), &place, &failing(&place, SHORT));
     host.wait().with_code(65);
     // Nor for one that reads nothing, and was there before.
@@ -127,7 +127,7 @@ fn without_a_command_no_consumer_is_waited_for_after_fail_grace() {
 
 #[test]
 fn a_failed_channel_ends_the_others() {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = [failing(&place, SHORT), super::numbered(&place, 50_000, "")].concat();
     finish(&mut host::command(&pipemill!(), &place, &config)).with_code(65);
     nothing_is_left(&place);

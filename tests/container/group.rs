@@ -3,14 +3,14 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::until;
 
 use super::{has_no_zombie, line, nothing_is_left, numbered, pid, start, state};
 
 #[test]
 fn what_is_left_of_the_commands_group_is_ended() {
-    let place = Place::new();
+    let place = TestDir::new();
     let child = "echo $PPID > ready; exec sleep 1000";
     let script = format!("sh -c '{child}' & while [ ! -s ready ]; do sleep 0.02; done; exit 3");
     start(&place, &numbered(&place, 100, ""), &script).wait().with_code(3);
@@ -19,7 +19,7 @@ fn what_is_left_of_the_commands_group_is_ended() {
 
 #[test]
 fn a_process_of_the_commands_group_that_ignores_sigterm_is_killed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let child = "trap \"\" TERM; echo > ready; while :; do sleep 0.02; done";
     let script = format!("sh -c '{child}' & while [ ! -s ready ]; do sleep 0.02; done; exit 0");
     let config = numbered(&place, 100, "stop_timeout = '50ms'");
@@ -30,7 +30,7 @@ fn a_process_of_the_commands_group_that_ignores_sigterm_is_killed() {
 /// In a group of its own, it is nobody's child but the host's.
 #[test]
 fn an_orphan_is_waited_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     let script = "(setsid sh -c 'echo $$ > orphan; exec sleep 1000' &); \
                   while [ ! -e done ]; do sleep 0.02; done; exit 6";
     let process = start(&place, &numbered(&place, 100, ""), script);
@@ -45,7 +45,7 @@ fn an_orphan_is_waited_for() {
 
 #[test]
 fn many_orphans_are_waited_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do (true &); (setsid true &); done; echo > ready; \
                   while [ ! -e done ]; do sleep 0.02; done";
     let process = start(&place, &numbered(&place, 100, ""), script);
@@ -58,7 +58,7 @@ fn many_orphans_are_waited_for() {
 
 #[test]
 fn a_host_that_is_killed_takes_the_command_with_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     let script = "echo $$ > command; exec sleep 1000";
     let process = start(&place, &numbered(&place, 100, ""), script);
     let command = pid(&place.path("command"));

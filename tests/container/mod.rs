@@ -16,9 +16,9 @@ use std::process::Command;
 
 use nix::unistd::Pid;
 use pipemill_tests::host;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, state};
-use pipemill_tests::{left_out, pipemill, until};
+use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{pipemill, skip_test, until};
 
 /// What a file holds, once a whole line is in it.
 fn line(file: &Path) -> String {
@@ -36,24 +36,24 @@ fn pid(file: &Path) -> Pid {
 
 /// A channel of records that are numbered, eight digits each, three epochs of them; `top`: keys at the top
 /// of the file.
-fn numbered(place: &Place, records: usize, top: &str) -> String {
+fn numbered(place: &TestDir, records: usize, top: &str) -> String {
     let lines: Vec<_> =
         (0..records).map(|number| format!("{number:08}{}", "x".repeat(192))).collect();
     let file = place.write("train.txt", lines.join("\n"));
     format!(
         "{top}\n[[channel]]\nname = 'train'\ndecoder = 'lines'\n\
-         source = {{ file = {file:?}, epochs = 3 }}\n[channel.ring]\nslots = 8\nslot = '64KiB'\n"
+         source = {{ file = {file:?}, epochs = 3 }}\n[channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
     )
 }
 
 /// The host with a script beside it, in the test's own place.
-fn shell(place: &Place, config: &str, script: &str) -> Command {
+fn shell(place: &TestDir, config: &str, script: &str) -> Command {
     let mut command = host::command(&pipemill!(), place, config);
     command.args(["--", "sh", "-c", script]).current_dir(place.folder());
     command
 }
 
-fn start(place: &Place, config: &str, script: &str) -> Process {
+fn start(place: &TestDir, config: &str, script: &str) -> Process {
     Process::start(&mut shell(place, config, script))
 }
 
@@ -64,7 +64,7 @@ fn processes() -> impl Iterator<Item = Pid> {
 
 /// Nothing is left: no socket, and no process that had been told of it.
 #[track_caller]
-fn nothing_is_left(place: &Place) {
+fn nothing_is_left(place: &TestDir) {
     assert!(place.names("run").is_empty(), "left: {:?}", place.names("run"));
     let told = format!("PIPEMILL_SOCKET={}", place.text("run/host.sock"));
     let knows = |pid: &Pid| {
@@ -87,7 +87,7 @@ fn may(test: &str, words: &[&str]) -> bool {
     let done = Command::new(words[0]).args(&words[1..]).output();
     let may = done.is_ok_and(|done| done.status.success());
     if !may {
-        left_out(test, &format!("`{}` to work", words.join(" ")));
+        skip_test(test, &format!("`{}` to work", words.join(" ")));
     }
     may
 }

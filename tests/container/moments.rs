@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill, until};
 
 use super::{has_no_zombie, line, nothing_is_left, numbered, start};
@@ -19,7 +19,7 @@ fn reads(pause: u32) -> String {
     format!("trap '' TERM INT; exec {} train {pause} > said", consumer!())
 }
 
-fn said(place: &Place) -> String {
+fn said(place: &TestDir) -> String {
     std::fs::read_to_string(place.path("said")).unwrap_or_default()
 }
 
@@ -37,7 +37,7 @@ fn is_up(process: &Process) -> bool {
 fn a_signal_before_the_host_is_ready_starts_no_command() {
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
         for command in [&["--", "touch", "started"][..], &[]] {
-            let place = Place::new();
+            let place = TestDir::new();
             place.make_folder("run");
             let config =
                 numbered(&place, 100, &format!("socket = {:?}", place.path("run/host.sock")));
@@ -93,7 +93,7 @@ fn check(said: &str) -> u64 {
 #[test]
 fn a_signal_while_it_streams_lets_what_was_granted_be_read() {
     for signal in BOTH {
-        let place = Place::new();
+        let place = TestDir::new();
         // More than the ring has room for, and than is read in half a minute.
         let records = 50_000;
         let process = start(&place, &numbered(&place, records, ""), &reads(100));
@@ -109,7 +109,7 @@ fn a_signal_while_it_streams_lets_what_was_granted_be_read() {
 #[test]
 fn a_signal_after_all_was_granted_takes_nothing_away() {
     for signal in BOTH {
-        let place = Place::new();
+        let place = TestDir::new();
         let process = start(&place, &numbered(&place, 100, ""), &reads(50));
         // The last one: all has been read.
         until("the third epoch begins", || said(&place).contains("about 2 "));
@@ -123,7 +123,7 @@ fn a_signal_after_all_was_granted_takes_nothing_away() {
 #[test]
 fn a_command_without_a_handler_is_ended_by_the_signal() {
     for signal in BOTH {
-        let place = Place::new();
+        let place = TestDir::new();
         let script = format!("exec {} train 100 > said", consumer!());
         let process = start(&place, &numbered(&place, 50_000, ""), &script);
         until("a batch is ACKed", || said(&place).contains("acked"));
@@ -139,7 +139,7 @@ const STUBBORN: &str = "trap '' TERM INT; echo > ready; while :; do sleep 0.02; 
 #[test]
 fn a_command_that_ignores_the_signal_is_killed_after_stop_timeout() {
     for signal in BOTH {
-        let place = Place::new();
+        let place = TestDir::new();
         let config = numbered(&place, 100, "stop_timeout = '100ms'");
         let process = start(&place, &config, STUBBORN);
         line(&place.path("ready"));
@@ -153,7 +153,7 @@ fn a_command_that_ignores_the_signal_is_killed_after_stop_timeout() {
 #[test]
 fn a_second_signal_kills_the_command_at_once() {
     for (first, second) in [(SIGTERM, SIGTERM), (SIGINT, SIGTERM), (SIGTERM, SIGINT)] {
-        let place = Place::new();
+        let place = TestDir::new();
         let config = numbered(&place, 50_000, "stop_timeout = '24h'");
         let mut process = start(&place, &config, STUBBORN);
         line(&place.path("ready"));
@@ -172,7 +172,7 @@ fn a_second_signal_kills_the_command_at_once() {
 #[test]
 fn a_signal_after_the_commands_end_leaves_its_exit_code() {
     for signal in BOTH {
-        let place = Place::new();
+        let place = TestDir::new();
         let child = "trap '' TERM INT; echo $PPID > ready; while :; do sleep 0.02; done";
         let script = format!("sh -c '{child}' & while [ ! -s ready ]; do sleep 0.02; done; exit 4");
         let mut process = start(&place, &numbered(&place, 100, "stop_timeout = '24h'"), &script);

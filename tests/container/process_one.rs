@@ -5,14 +5,14 @@ use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, until};
 
 use super::{line, may, nothing_is_left, numbered, processes, shell, state};
 
 /// A host in a namespace of its own. `unshare` stays outside of it, and hands on its exit code.
-fn start(place: &Place, config: &str, script: &str) -> Process {
+fn start(place: &TestDir, config: &str, script: &str) -> Process {
     let host = shell(place, config, script);
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(host.get_program());
@@ -51,7 +51,7 @@ fn as_process_1_signals_and_exit_codes_are_handed_on() {
         (Signal::SIGUSR1, format!("trap 'exit 10' USR1; {ready}"), long, 10),
     ];
     for (signal, script, top, code) in cases {
-        let place = Place::new();
+        let place = TestDir::new();
         let config = numbered(&place, 100, top);
         let process = start(&place, &config, &script);
         line(&place.path("ready"));
@@ -66,7 +66,7 @@ fn as_process_1_the_channels_reach_the_command() {
     if !permitted("as_process_1_the_channels_reach_the_command") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let script = format!("exec {} train", consumer!());
     let ended = start(&place, &numbered(&place, 100, ""), &script).wait().with_code(0);
     assert_eq!(ended.text().lines().last(), Some("end"));
@@ -77,7 +77,7 @@ fn as_process_1_orphans_are_waited_for() {
     if !permitted("as_process_1_orphans_are_waited_for") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     // In the command's own group, and in others.
     let script = "for how in '' setsid; do \
                     ($how sh -c 'echo $$ > orphan' &); \

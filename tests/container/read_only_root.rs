@@ -4,15 +4,15 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, finish};
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill};
 
 use super::{may, numbered};
 
 /// Runs the host as nobody, without a capability, in a file system of which all but one folder, `run`, can't
 /// be written, and not even that one if `writable` is false.
-fn strict(place: &Place, writable: bool, config: &str) -> Ended {
+fn strict(place: &TestDir, writable: bool, config: &str) -> Ended {
     place.write("strict.toml", config);
     place.make_folder("run");
     let open_up = |name: &str, mode| {
@@ -51,7 +51,7 @@ fn a_read_only_root_with_one_writable_folder_is_enough() {
     if !permitted("a_read_only_root_with_one_writable_folder_is_enough") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let socket = format!("socket = {:?}", place.path("run/pipemill/host.sock"));
     let ended = strict(&place, true, &numbered(&place, 100, &socket)).with_code(0);
     assert_eq!(ended.text().lines().last(), Some("end"), "{ended:#?}");
@@ -62,7 +62,7 @@ fn without_a_writable_folder_the_message_says_what_to_set() {
     if !permitted("without_a_writable_folder_the_message_says_what_to_set") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let ended = strict(&place, false, &numbered(&place, 100, "")).with_code(71);
     ended.says(&["Read-only file system", "set `socket` to a path in a folder", "tmpfs"]);
 }

@@ -4,18 +4,18 @@ use std::fs;
 use std::process::Command;
 
 use pipemill_tests::inputs;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, Process, finish};
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill};
 
 /// A container's `/opt/ml`.
 struct Job {
-    place: Place,
+    place: TestDir,
 }
 
 impl Job {
     fn new(input_data_config: &str) -> Self {
-        let place = Place::new();
+        let place = TestDir::new();
         place.write("ml/input/config/inputdataconfig.json", input_data_config);
         let resources = r#"{"current_host": "algo-1", "hosts": ["algo-1", "algo-2"], "network_interface_name": "eth0"}"#;
         place.write("ml/input/config/resourceconfig.json", resources);

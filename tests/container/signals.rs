@@ -1,7 +1,7 @@
 //! Signals are handed on to all of the command's group, and only some of them end the run.
 
 use nix::sys::signal::Signal::{self, *};
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::until;
 
 use super::{has_no_zombie, line, nothing_is_left, numbered, start};
@@ -20,7 +20,7 @@ fn script(signals: &[Signal], last: Signal) -> String {
 
 #[test]
 fn signals_that_do_not_end_the_run_are_handed_on() {
-    let place = Place::new();
+    let place = TestDir::new();
     let handed_on = [SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT];
     let process = start(&place, &numbered(&place, 100, ""), &script(&handed_on, SIGTERM));
     line(&place.path("ready"));
@@ -40,7 +40,7 @@ fn signals_that_do_not_end_the_run_are_handed_on() {
 #[test]
 fn the_signal_that_ends_the_run_reaches_the_command() {
     for signal in [SIGTERM, SIGINT] {
-        let place = Place::new();
+        let place = TestDir::new();
         let process = start(&place, &numbered(&place, 100, ""), &script(&[], signal));
         line(&place.path("ready"));
         process.signal(signal);
@@ -52,7 +52,7 @@ fn the_signal_that_ends_the_run_reaches_the_command() {
 /// A shell that has started the trainer and waits for it does not hand on what it gets.
 #[test]
 fn the_commands_children_get_the_signal_too() {
-    let place = Place::new();
+    let place = TestDir::new();
     let child =
         "trap 'echo saved > saved; exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
     let script = format!("sh -c \"{child}\"; exit 9");
@@ -68,7 +68,7 @@ fn the_commands_children_get_the_signal_too() {
 /// Suspended with the host, as Ctrl-Z does, and woken with it.
 #[test]
 fn the_command_is_suspended_and_resumed_with_the_host() {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = numbered(&place, 100, "");
     // No loop of short children: a shell whose child is stopped between vfork and exec waits for that, and is
     // never stopped itself.

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::Command;
 
-use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::test_dir::TestDir;
 
 use super::{line, may, nothing_is_left, numbered, shell};
 
@@ -17,7 +17,7 @@ fn the_command_reads_from_the_terminal_and_gets_ctrl_c() {
     ) {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let inner = "trap 'exit 5' INT; read word; echo $word > word; while :; do sleep 0.02; done";
     let host = shell(&place, &numbered(&place, 100, ""), inner);
     let quoted = |word: &std::ffi::OsStr| {

@@ -64,7 +64,7 @@ def test_it_needs_nothing_of_the_image(images):
 def test_a_ring_larger_than_dev_shm(start):
     """Every record, through 128 MiB of shared memory, in a container that has 64 MiB of /dev/shm."""
     script = COUNT + "import os\nprint('uid', os.getuid(), os.statvfs('/dev/shm').f_blocks * 4 >> 10)"
-    box = start(script, LINES + '[channel.ring]\nslots = 32\nslot = "4MiB"\n', lines=2_000_000)
+    box = start(script, LINES + '[channel.ring]\nslots = 32\nslot_size = "4MiB"\n', lines=2_000_000)
     code, log = box.end()
     assert code == 0, log
     assert "records 2000000\n" in log and "uid 1000 64\n" in log

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use nix::sys::signal::Signal;
 use pipemill_ring::reader::{Event, ReaderError};
 use pipemill_tests::host::Host;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{PATIENCE, consumer, pipemill};
 
 use super::{lines, numbered};
@@ -20,7 +20,7 @@ fn shared_memory() -> BTreeSet<String> {
 
 #[test]
 fn consumers_get_an_error_when_the_host_is_killed_and_nothing_is_left() {
-    let place = Place::new();
+    let place = TestDir::new();
     let before = shared_memory();
     let records = numbered(40_000, 100);
     let config = lines(&place, "train", &records, "");

@@ -6,7 +6,7 @@ mod host_dies;
 mod several;
 mod socket;
 
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 /// Records that start with their number, eight digits, and are about `size` bytes long.
 pub fn numbered(count: usize, size: usize) -> Vec<Vec<u8>> {
@@ -19,10 +19,10 @@ pub fn numbered(count: usize, size: usize) -> Vec<Vec<u8>> {
 }
 
 /// A channel of the smallest slots that reads a file of lines.
-pub fn lines(place: &Place, name: &str, records: &[Vec<u8>], rest: &str) -> String {
+pub fn lines(place: &TestDir, name: &str, records: &[Vec<u8>], rest: &str) -> String {
     let file = place.write(&format!("{name}.txt"), records.join(&b'\n'));
     format!(
         "[[channel]]\nname = '{name}'\ndecoder = 'lines'\nsource = {{ file = {file:?}, epochs = 3 }}\n\
-         {rest}\n[channel.ring]\nslots = 8\nslot = '64KiB'\n"
+         {rest}\n[channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
     )
 }

@@ -4,14 +4,14 @@ use std::thread;
 
 use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill};
 
 use super::{lines, numbered};
 
 #[test]
 fn two_consumers_share_a_channel() {
-    let place = Place::new();
+    let place = TestDir::new();
     let records = numbered(20_000, 200);
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &records, ""));
     // Both take a batch before either goes on.
@@ -36,7 +36,7 @@ fn two_consumers_share_a_channel() {
 
 #[test]
 fn each_consumer_gets_all_of_a_broadcast() {
-    let place = Place::new();
+    let place = TestDir::new();
     let records = numbered(10_000, 100);
     let config = lines(&place, "all", &records, "mode = 'broadcast'\nconsumers = 3");
     let host = Host::start(&pipemill!(), &place, &config);
@@ -52,7 +52,7 @@ fn each_consumer_gets_all_of_a_broadcast() {
 
 #[test]
 fn a_consumer_that_never_reads_stops_no_other_channel() {
-    let place = Place::new();
+    let place = TestDir::new();
     let records = numbered(30_000, 200);
     let config =
         [lines(&place, "still", &records, ""), lines(&place, "moving", &records, "")].concat();
@@ -71,7 +71,7 @@ fn a_consumer_that_never_reads_stops_no_other_channel() {
 #[test]
 fn python_reads_beside_rust() {
     let Some(python) = pipemill_tests::python("python_reads_beside_rust") else { return };
-    let place = Place::new();
+    let place = TestDir::new();
     let records = numbered(5_000, 50);
     let config = lines(&place, "train", &records, "mode = 'broadcast'\nconsumers = 2");
     let mut command = pipemill_tests::host::command(&pipemill!(), &place, &config);

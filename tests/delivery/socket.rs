@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use pipemill_tests::host::{self, Host};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
-use pipemill_tests::{consumer, left_out, pipemill};
+use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{consumer, pipemill, skip_test};
 
 use super::{lines, numbered};
 
@@ -26,7 +26,7 @@ fn open_up(path: &Path, mode: u32) {
 
 #[test]
 fn the_socket_is_this_users_alone() {
-    let place = Place::new();
+    let place = TestDir::new();
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
     let reader = host.connect("train");
     assert_eq!(mode(&place.path("run")), 0o700);
@@ -36,7 +36,7 @@ fn the_socket_is_this_users_alone() {
 
 #[test]
 fn a_second_host_leaves_the_first_alone() {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = lines(&place, "train", &numbered(10_000, 100), "");
     let first = Host::start(&pipemill!(), &place, &config);
     let mut reader = first.connect("train");
@@ -49,7 +49,7 @@ fn a_second_host_leaves_the_first_alone() {
 
 #[test]
 fn a_file_in_the_sockets_place_is_left_alone() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = place.write("run/host.sock", "precious");
     open_up(&place.path("run"), 0o700);
     let mut host =
@@ -62,7 +62,7 @@ fn a_file_in_the_sockets_place_is_left_alone() {
 
 #[test]
 fn a_folder_that_others_can_enter_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     open_up(&place.make_folder("run"), 0o755);
     let mut host =
         host::command(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
@@ -71,7 +71,7 @@ fn a_folder_that_others_can_enter_is_refused() {
 
 #[test]
 fn an_unknown_channel_is_refused_with_those_there_are() {
-    let place = Place::new();
+    let place = TestDir::new();
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
     let reader = host.connect("train");
     let mut other = Command::new(consumer!());
@@ -85,7 +85,7 @@ fn an_unknown_channel_is_refused_with_those_there_are() {
 }
 
 /// The consumer as another user; its program lies where everybody can get at it.
-fn as_nobody(place: &Place, socket: &Path) -> Process {
+fn as_nobody(place: &TestDir, socket: &Path) -> Process {
     open_up(place.folder(), 0o755);
     let program = place.path("consumer");
     std::fs::copy(consumer!(), &program).expect("it can be copied");
@@ -96,7 +96,7 @@ fn as_nobody(place: &Place, socket: &Path) -> Process {
 fn is_root(test: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        left_out(test, "root, to become another user");
+        skip_test(test, "root, to become another user");
     }
     root
 }
@@ -106,7 +106,7 @@ fn other_users_are_refused() {
     if !is_root("other_users_are_refused") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
     let reader = host.connect("train");
     let by_folder = as_nobody(&place, &host.socket).wait().with_code(3);
@@ -128,7 +128,7 @@ fn other_users_are_served_if_the_configuration_says_so() {
     if !is_root("other_users_are_served_if_the_configuration_says_so") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let config = lines(&place, "train", &numbered(10, 10), "");
     let host = Host::start(&pipemill!(), &place, &format!("allow_other_users = true\n{config}"));
     // Gone before it took anything; it only shows that the host is up.

@@ -11,9 +11,9 @@ use std::time::Instant;
 use nix::unistd::Pid;
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_tests::host::{self, Host};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
-use pipemill_tests::{consumer, inputs, left_out, pipemill};
+use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{consumer, inputs, pipemill, skip_test};
 
 const MIB: u64 = 1 << 20;
 /// The host's own memory, the ring left out: code, plugins, a decoder's sandbox.
@@ -30,11 +30,11 @@ fn size() -> u64 {
     gib << 30
 }
 
-fn config(place: &Place) -> String {
+fn config(place: &TestDir) -> String {
     let folder = place.folder();
     format!(
         "[[channel]]\nname = 'train'\ndecoder = 'tfrecord'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n\
-         max_record = '8MiB'\n[channel.ring]\nslots = 16\nslot = '4MiB'\n"
+         max_record = '8MiB'\n[channel.ring]\nslots = 16\nslot_size = '4MiB'\n"
     )
 }
 
@@ -85,7 +85,7 @@ fn read(reader: &mut Reader, pid: Pid) -> (u64, u64, u64) {
 
 #[test]
 fn the_hosts_own_memory_stays_flat() {
-    let place = Place::new();
+    let place = TestDir::new();
     // The largest need memory of their own, beside the ring.
     let writer = write(&place.fifo("train_0"), size(), 5 << 20);
     let host = Host::start(&pipemill!(), &place, &config(&place));
@@ -111,10 +111,10 @@ fn a_ring_larger_than_dev_shm_works() {
     let small = "mount -t tmpfs -o size=64m none /dev/shm && exec \"$@\"";
     let mut probe = Command::new("unshare");
     if finish(probe.args(["-m", "sh", "-c", small, "sh", "true"])).code != Some(0) {
-        left_out("a_ring_larger_than_dev_shm_works", "to be allowed to unshare and mount");
+        skip_test("a_ring_larger_than_dev_shm_works", "to be allowed to unshare and mount");
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let writer = write(&place.fifo("train_0"), 160 * MIB, 2 << 20);
     // More than would fit there.
     let config = config(&place).replace("slots = 16", "slots = 32");

@@ -4,18 +4,18 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use pipemill_tests::BAD_PLUGIN;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 use super::{plugin, run};
 
 /// The one file in the cache.
-fn cached(place: &Place) -> std::path::PathBuf {
+fn cached(place: &TestDir) -> std::path::PathBuf {
     let names = place.names("cache");
     assert_eq!(names.len(), 1, "{names:?}");
     place.path("cache").join(&names[0])
 }
 
-fn decodes(place: &Place) -> String {
+fn decodes(place: &TestDir) -> String {
     let said = run(place, &["cat", "-d", BAD_PLUGIN, "--output", "count", "data"]).with_code(0);
     assert_eq!(said.text(), "records=2 bytes=2\n");
     said.stderr
@@ -23,7 +23,7 @@ fn decodes(place: &Place) -> String {
 
 #[test]
 fn a_plugin_is_compiled_once() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", "ab");
     let compiled = plugin(&place, &["compile", BAD_PLUGIN, "csv"]).with_code(0).text();
     assert!(compiled.contains("compiled, in "), "{compiled}");
@@ -37,7 +37,7 @@ fn a_plugin_is_compiled_once() {
 
 #[test]
 fn a_damaged_cache_file_is_compiled_again() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", "ab");
     decodes(&place);
     let file = cached(&place);
@@ -54,7 +54,7 @@ fn a_damaged_cache_file_is_compiled_again() {
 
 #[test]
 fn a_cache_that_others_can_write_to_is_not_used() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", "ab");
     decodes(&place);
     let file = cached(&place);
@@ -68,7 +68,7 @@ fn a_cache_that_others_can_write_to_is_not_used() {
 
 #[test]
 fn a_plugin_can_be_found_by_its_name_and_pinned() {
-    let place = Place::new();
+    let place = TestDir::new();
     let folder = place.make_folder("plugins");
     fs::copy(BAD_PLUGIN, folder.join("mine.wasm")).expect("it can be copied");
     place.write("data", "ab");

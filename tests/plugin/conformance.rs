@@ -5,8 +5,8 @@ use std::process::Command;
 
 use pipemill_tests::BAD_PLUGIN;
 use pipemill_tests::inputs::{recordio, tfrecord};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::test_dir::TestDir;
 
 use super::{plugin, run};
 
@@ -15,7 +15,7 @@ const LETTERS: &str = "abcdefghijklmnopqrstabcdefghijklmnopqrst";
 
 #[test]
 fn the_built_in_decoders_pass() {
-    let place = Place::new();
+    let place = TestDir::new();
     let payloads: Vec<_> = (0..20u8).map(|n| vec![n; usize::from(n) * 3]).collect();
     place.write("small.tfrecord", tfrecord(&payloads));
     place.write("small.rec", recordio(&payloads));
@@ -43,7 +43,7 @@ fn the_built_in_decoders_pass() {
 
 /// Tests the decoder that misbehaves, then repeats what the report says; gives both reports.
 fn found(misdeed: &str, input: &str) -> (String, String) {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", input);
     let option = format!("do={misdeed}");
     // As many cases as there are, however long they take.
@@ -90,7 +90,7 @@ fn a_decoder_that_fails_on_damaged_input_is_found_with_the_smallest_input() {
 
 #[test]
 fn a_value_that_does_not_fit_its_type_is_found() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", [0xff, 0xfe]);
     for (misdeed, says) in [
         ("no-text-schema", "field `text`: is declared utf8, but holds other bytes"),
@@ -121,7 +121,7 @@ fn a_decoder_that_hangs_or_breaks_its_contract_is_found() {
 
 #[test]
 fn records_are_compared_with_those_expected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", "one\ntwo\n");
     let printed = run(&place, &["cat", "-d", "lines", "-o", "utf8=true", "data"]).with_code(0);
     let test = |expect: &str| {
@@ -144,7 +144,7 @@ fn records_are_compared_with_those_expected() {
 
 #[test]
 fn a_last_record_cut_short_is_told_or_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", "one\ntwo\n");
     let args = ["test", "lines", "--data", "data", "--cases", "10"];
     let told = plugin(&place, &args).with_code(0).text();

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
+use pipemill_tests::test_dir::TestDir;
 
 use super::new::{Python, has_clang, wants_python};
 use super::plugin;
@@ -31,7 +31,7 @@ fn files(project: &str) -> BTreeMap<String, String> {
 }
 
 /// Makes the project as the guide says, and builds it.
-fn make(place: &Place, project: &str, language: &str) {
+fn make(place: &TestDir, project: &str, language: &str) {
     plugin(place, &["new", project, "--lang", language]).with_code(0);
     for (file, text) in files(project) {
         place.write(&format!("{project}/{file}"), text);
@@ -41,7 +41,7 @@ fn make(place: &Place, project: &str, language: &str) {
 
 #[test]
 fn the_guides_npy_decoder_in_rust_works() {
-    let place = Place::new();
+    let place = TestDir::new();
     make(&place, "npy", "rust");
     let fixtures = Path::new(ROOT).join("tests/plugin/fixtures/npy");
     let script = fs::read_to_string(fixtures.join("make.py")).expect("how they were made");
@@ -66,18 +66,18 @@ fn the_guides_npy_decoder_in_rust_works() {
 #[test]
 fn the_guides_quads_in_c_work() {
     if has_clang("the_guides_quads_in_c_work") {
-        quads(&Place::new(), "quads-c", "c");
+        quads(&TestDir::new(), "quads-c", "c");
     }
 }
 
 #[test]
 fn the_guides_quads_in_python_work() {
     if wants_python("the_guides_quads_in_python_work", Python::All) {
-        quads(&Place::new(), "quads-py", "python");
+        quads(&TestDir::new(), "quads-py", "python");
     }
 }
 
-fn quads(place: &Place, project: &str, language: &str) {
+fn quads(place: &TestDir, project: &str, language: &str) {
     make(place, project, language);
     place.write("data", b"\x07\0\0\0Ada\0\0\0\0\0\xff\xff\xff\x7fGrace\0\0\0");
     place.write("bad", b"\x07\0\0\0Ada\0\0\0\0\0\x01\0\0\x80Grace\0\0\0");

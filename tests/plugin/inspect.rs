@@ -3,15 +3,15 @@
 use std::process::Command;
 
 use pipemill_tests::inputs::tfrecord;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::finish;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, pipemill};
 
 use super::{plugin, run};
 
 #[test]
 fn inspect_shows_interface_imports_fields_and_options() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = plugin(&place, &["inspect", "csv", "-o", "emit=row"]).with_code(0).text();
     for line in [
         "plugin     csv",
@@ -32,7 +32,7 @@ fn inspect_shows_interface_imports_fields_and_options() {
 
 #[test]
 fn check_says_whether_a_plugin_fits() {
-    let place = Place::new();
+    let place = TestDir::new();
     let fits = plugin(&place, &["check", BAD_PLUGIN]).with_code(0).text();
     assert!(fits.contains("a decoder for pipemill:decoder@0.1.0"), "{fits}");
     place.write("text.wasm", "no wasm at all");
@@ -48,7 +48,7 @@ fn check_says_whether_a_plugin_fits() {
 
 #[test]
 fn a_plugin_is_found_by_its_name() {
-    let place = Place::new();
+    let place = TestDir::new();
     std::fs::copy(BAD_PLUGIN, place.path("mine.wasm")).unwrap();
     let look = |action: &str| {
         let mut command = Command::new(pipemill!());
@@ -63,7 +63,7 @@ fn a_plugin_is_found_by_its_name() {
 
 #[test]
 fn bench_says_how_fast_a_decoder_is() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("data", tfrecord(&vec![vec![7; 1_000]; 2_000]));
     let text = plugin(&place, &["bench", "tfrecord", "--data", "data", "--time", "50ms"]);
     let text = text.with_code(0).text();

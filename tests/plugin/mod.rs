@@ -10,18 +10,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use pipemill_tests::pipemill;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, Process};
+use pipemill_tests::test_dir::TestDir;
 
 /// Runs `pipemill plugin …` in the test's folder, with a cache of its own.
-fn plugin(place: &Place, args: &[&str]) -> Ended {
+fn plugin(place: &TestDir, args: &[&str]) -> Ended {
     run(place, &[&["plugin"], args].concat())
 }
 
 /// Compiling an interpreter takes minutes on a slow machine.
 const COMPILING: Duration = Duration::from_secs(900);
 
-fn run(place: &Place, args: &[&str]) -> Ended {
+fn run(place: &TestDir, args: &[&str]) -> Ended {
     let mut command = Command::new(pipemill!());
     command.current_dir(place.folder()).args(args).stdin(std::process::Stdio::null());
     command.env("PIPEMILL_CACHE", place.path("cache")).env("PIPEMILL_LOG", "debug");

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::Command;
 
 use pipemill_tests::inputs::gzip;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, Process};
-use pipemill_tests::{left_out, pipemill};
+use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{pipemill, skip_test};
 
 use super::{plugin, run};
 
 /// Makes a project, builds it, tests it, decodes with it: what a newcomer types.
-fn from_nothing(place: &Place, language: &str) {
+fn from_nothing(place: &TestDir, language: &str) {
     let next = plugin(place, &["new", "mine", "--lang", language]).with_code(0).text();
     assert!(next.contains("    pipemill plugin build mine\n"), "{next}");
     let test = next.lines().find(|line| line.contains("plugin test")).expect("how to test it");
@@ -36,7 +36,7 @@ pub fn has_clang(test: &str) -> bool {
     let answer = Command::new("clang").arg("--print-prog-name=wasm-ld").output();
     let has = answer.is_ok_and(|answer| answer.stdout.contains(&b'/'));
     if !has {
-        left_out(test, "clang and lld");
+        skip_test(test, "clang and lld");
     }
     has
 }
@@ -57,13 +57,13 @@ pub fn wants_python(test: &str, least: Python) -> bool {
         Ok(_) => Python::All,
     };
     if wanted < least {
-        left_out(test, "PIPEMILL_TEST_PYTHON_PLUGINS=1, and componentize-py on PATH");
+        skip_test(test, "PIPEMILL_TEST_PYTHON_PLUGINS=1, and componentize-py on PATH");
     }
     wanted >= least
 }
 
 /// What was compiled in a run before need not be compiled again.
-fn keep_cache(place: &Place) {
+fn keep_cache(place: &TestDir) {
     if let Some(kept) = std::env::var_os("PIPEMILL_TEST_KEPT") {
         let cache = Path::new(&kept).join("plugin-cache");
         fs::create_dir_all(&cache).expect("it may be written to");
@@ -74,20 +74,20 @@ fn keep_cache(place: &Place) {
 
 #[test]
 fn a_new_project_in_rust_works() {
-    from_nothing(&Place::new(), "rust");
+    from_nothing(&TestDir::new(), "rust");
 }
 
 #[test]
 fn a_new_project_in_c_works() {
     if has_clang("a_new_project_in_c_works") {
-        from_nothing(&Place::new(), "c");
+        from_nothing(&TestDir::new(), "c");
     }
 }
 
 #[test]
 fn a_new_project_in_python_works() {
     if wants_python("a_new_project_in_python_works", Python::Once) {
-        let place = Place::new();
+        let place = TestDir::new();
         keep_cache(&place);
         from_nothing(&place, "python");
     }
@@ -116,7 +116,7 @@ fn text_at_its_limits() -> Vec<u8> {
 /// What is wrong with an input, as the decoders in different languages put it.
 #[test]
 fn the_templates_of_all_languages_say_the_same_of_bad_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut languages = vec!["rust"];
     languages.extend(
         has_clang("the_templates_of_all_languages_say_the_same_of_bad_input").then_some("c"),
@@ -187,7 +187,7 @@ fn a_decoder_in_c_gives_its_memory_back() {
     if !has_clang("a_decoder_in_c_gives_its_memory_back") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
     // Errors are made on the way, and fields that are copied.
     let source = fs::read_to_string(place.path("mine/src/decoder.c")).expect("it is there");
@@ -214,7 +214,7 @@ fn a_decoder_in_c_can_use_all_of_the_header() {
     if !has_clang("a_decoder_in_c_can_use_all_of_the_header") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
     place.write("mine/src/decoder.c", include_str!("fixtures/c/decoder.c"));
     plugin(&place, &["build", "mine"]).with_code(0);
@@ -248,7 +248,7 @@ fn a_decoder_in_c_can_use_all_of_the_header() {
 
 #[test]
 fn folders_and_names_that_can_not_be_used_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("full/data", "");
     place.make_folder("empty");
     plugin(&place, &["new", "empty", "--lang", "c"]).with_code(0);
@@ -271,7 +271,7 @@ fn folders_and_names_that_can_not_be_used_are_refused() {
 
 #[test]
 fn a_folder_without_project_or_compiler_is_told() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.make_folder("empty");
     plugin(&place, &["build", "nowhere"]).with_code(66).says(&["nowhere can't be opened"]);
     let none = plugin(&place, &["build", "empty"]).with_code(65);
@@ -289,7 +289,7 @@ fn a_folder_without_project_or_compiler_is_told() {
 }
 
 /// Changes a project's file and builds it.
-fn build_changed(place: &Place, file: &str, from: &str, to: &str) -> Ended {
+fn build_changed(place: &TestDir, file: &str, from: &str, to: &str) -> Ended {
     let folder = file.split('/').next().expect("a path");
     let text = fs::read_to_string(place.path(file)).expect(file);
     assert!(text.contains(from), "{file}");
@@ -303,7 +303,7 @@ fn build_changed(place: &Place, file: &str, from: &str, to: &str) -> Ended {
 
 #[test]
 fn what_a_compiler_refuses_is_shown() {
-    let place = Place::new();
+    let place = TestDir::new();
     plugin(&place, &["new", "r", "--lang", "rust"]).with_code(0);
     let refused = build_changed(&place, "r/src/lib.rs", "magic_seen: false", "magic_seen: 0");
     refused.with_code(65).says(&["error[E0308]", "src/lib.rs:", "cargo has refused it, see above"]);
@@ -332,7 +332,7 @@ fn a_plugin_with_a_wrong_declaration_is_not_written() {
     if !has_clang("a_plugin_with_a_wrong_declaration_is_not_written") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     plugin(&place, &["new", "c", "--lang", "c"]).with_code(0);
     let wrong = build_changed(&place, "c/src/decoder.c", "\"bool\"", "\"boolean\"").with_code(65);
     assert!(wrong.text().contains("wrong: option `text`: its kind is \"boolean\""), "{wrong:?}");

@@ -25,7 +25,7 @@ fn decode(plugin: &Plugin) -> Result<usize, Fault> {
     let mut stream = Stream::open(plugin, &[], &info, &limits())?;
     let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(vec![b'x'; 100_000]);
     let mut chunk = |range: Range<usize>, end| {
-        stream.decode(&bytes, range, end).map(|_| stream.emitted().records)
+        stream.decode(&bytes, range, end).map(|_| stream.decoded().records)
     };
     Ok(chunk(0..60_000, false)? + chunk(60_000..100_000, true)?)
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pipemill_ring::protocol::ErrorKind;
 use pipemill_tests::host::Host;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, pipemill, until};
 
 /// The input of the bad channels.
@@ -137,7 +137,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// A channel that is as it should be, and reads a FIFO.
-fn good(place: &Place) -> String {
+fn good(place: &TestDir) -> String {
     let folder = place.folder();
     format!(
         "[[channel]]\nname = 'good'\ndecoder = 'lines'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n"
@@ -181,7 +181,7 @@ output = "1MiB"
 /// goes on behind them.
 #[test]
 fn every_misdeed_ends_its_own_stream() {
-    let place = Place::new();
+    let place = TestDir::new();
     let input = place.write("input", INPUT);
     let fifo = place.fifo("good_0");
     let mut config = good(&place);
@@ -245,7 +245,7 @@ fn check(case: &Case, read: &consumer::Read) -> Result<(), String> {
 /// With `skip`, a decoder that died takes the rest of its object with it: one bad place an object.
 #[test]
 fn with_skip_a_dead_decoder_goes_on_with_the_next_object() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("input/a", INPUT);
     place.write("input/b", INPUT);
     let source = format!("{{ folder = {:?} }}", place.path("input"));
@@ -269,7 +269,7 @@ fn with_skip_a_dead_decoder_goes_on_with_the_next_object() {
     let ended = host.wait().with_code(65);
     for misdeed in ["emit-then-trap", "spin", "alloc"] {
         let passed = |line: &&str| {
-            line.contains("warn: passed over") && line.contains(&format!("`{misdeed}`, epoch"))
+            line.contains("warn: skipped") && line.contains(&format!("`{misdeed}`, epoch"))
         };
         let lines: Vec<_> = ended.stderr.lines().filter(passed).collect();
         assert_eq!(lines.len(), 2, "{misdeed}: one for each object: {lines:#?}");
@@ -279,7 +279,7 @@ fn with_skip_a_dead_decoder_goes_on_with_the_next_object() {
 /// The operator's log is not the decoder's.
 #[test]
 fn a_flood_of_log_lines_is_cut_off() {
-    let place = Place::new();
+    let place = TestDir::new();
     let input = place.write("input", INPUT);
     let config = channel("flood", "log-flood", &format!("{{ file = {input:?} }}"), "fail");
     let host = Host::start(&pipemill!(), &place, &config);
@@ -295,7 +295,7 @@ fn a_flood_of_log_lines_is_cut_off() {
 /// the test reads the log.
 #[test]
 fn a_call_that_waits_is_not_ended_by_its_time_limit() {
-    let place = Place::new();
+    let place = TestDir::new();
     let input = place.write("input", INPUT);
     let source = format!("{{ file = {input:?} }}");
     let config = channel_with_time("flood", "log-flood", &source, "fail", TIME);
@@ -313,7 +313,7 @@ fn a_call_that_waits_is_not_ended_by_its_time_limit() {
 /// What is no decoder for this host is refused before anything starts, by every command.
 #[test]
 fn a_file_that_is_no_decoder_is_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     let wasi = r#"(component (import "wasi:cli/environment@0.2.0" (instance
         (export "get-environment" (func (result (list (tuple string string))))))))"#;
     let core_wasi = r#"(module (import "wasi_snapshot_preview1" "fd_write"

@@ -47,25 +47,25 @@ pub enum Bad {
 
 /// How the bytes come in, and the memories that records go to.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct Setup {
     pub pieces: Vec<usize>,
     pub slot: usize,
     pub index_inside: bool,
-    pub hungry: bool,
+    pub has_demand: bool,
     /// Where in each object reading fails.
     pub fails_at: Option<usize>,
     /// Batches after which the consumer wants no more of the epoch.
     pub leaves_after: Option<usize>,
 }
 
-impl Way {
+impl Setup {
     /// In one piece, into memory that is never full.
-    pub fn straight() -> Self {
+    pub fn in_one_piece() -> Self {
         Self {
             pieces: Vec::new(),
             slot: 8 << 20,
             index_inside: false,
-            hungry: false,
+            has_demand: false,
             fails_at: None,
             leaves_after: None,
         }
@@ -74,7 +74,7 @@ impl Way {
 
 /// All that can be seen from outside, except for how records were shared out to batches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct Observed {
     pub schema: Option<Vec<Field>>,
     pub records: Vec<Kept>,
     /// The epochs that ended, and whether early.
@@ -110,7 +110,7 @@ pub fn plugin(name: &str) -> Plugin {
 }
 
 /// Runs the job.
-pub fn run(job: &Job, way: &Way) -> Seen {
+pub fn run(job: &Job, way: &Setup) -> Observed {
     let mut sink = Collector::new(way);
     let folder = tempfile::tempdir().expect("a folder for the quarantine");
     let quarantine = folder.path().join("bad.jsonl");
@@ -140,7 +140,7 @@ pub fn run(job: &Job, way: &Way) -> Seen {
         assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
     }
     assert_eq!(totals.batches, sink.batches as u64, "the count of batches");
-    Seen {
+    Observed {
         schema: sink.schema.as_ref().map(|fields| fields.to_vec()),
         records: sink.records,
         epochs: sink.epochs,
@@ -171,7 +171,7 @@ fn lines(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
 }
 
-impl Seen {
+impl Observed {
     /// What differs first, if anything does.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let pair = |what: &str, a: &dyn fmt::Debug, b: &dyn fmt::Debug| {

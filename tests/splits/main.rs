@@ -10,7 +10,7 @@ mod regressions;
 mod sink;
 mod source;
 
-use host::{Bad, Bytes, Job, Way};
+use host::{Bad, Bytes, Job, Setup};
 use pipemill_plugin::Decoder;
 use pipemill_tests::BAD_PLUGIN;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn config() -> Config {
     Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
 }
 
-fn way() -> impl Strategy<Value = Way> {
+fn way() -> impl Strategy<Value = Setup> {
     let piece = prop_oneof![
         1 => Just(0usize),
         4 => 1usize..20,
@@ -42,9 +42,15 @@ fn way() -> impl Strategy<Value = Way> {
         4 => 9_000usize..70_000,
         1 => 70_000usize..700_000,
     ];
-    (pieces, slot, any::<bool>(), any::<bool>()).prop_map(|(pieces, slot, index_inside, hungry)| {
-        Way { pieces, slot, index_inside, hungry, ..Way::straight() }
-    })
+    (pieces, slot, any::<bool>(), any::<bool>()).prop_map(
+        |(pieces, slot, index_inside, has_demand)| Setup {
+            pieces,
+            slot,
+            index_inside,
+            has_demand,
+            ..Setup::in_one_piece()
+        },
+    )
 }
 
 type Options = Vec<(&'static str, String)>;
@@ -73,8 +79,8 @@ fn job(
 }
 
 /// The property itself.
-fn same<D: Decoder>(job: &Job, way: &Way) -> Result<(), TestCaseError> {
-    let whole = host::run(job, &Way::straight());
+fn same<D: Decoder>(job: &Job, way: &Setup) -> Result<(), TestCaseError> {
+    let whole = host::run(job, &Setup::in_one_piece());
     let split = host::run(job, way);
     if let Some(difference) = whole.difference(&split) {
         return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
@@ -306,7 +312,7 @@ proptest! {
         };
         let split = host::run(&job, &way);
         mix::check(&objects, &split)?;
-        if let Some(difference) = host::run(&job, &Way::straight()).difference(&split) {
+        if let Some(difference) = host::run(&job, &Setup::in_one_piece()).difference(&split) {
             return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
         }
     }
@@ -319,7 +325,7 @@ proptest! {
         after in 0usize..6,
     ) {
         let whole = host::run(&job, &way);
-        let left = host::run(&job, &Way { leaves_after: Some(after), ..way });
+        let left = host::run(&job, &Setup { leaves_after: Some(after), ..way });
         prop_assert!(whole.records.starts_with(&left.records));
         if left.epochs == [(0, true)] {
             prop_assert_eq!(left.end, host::End::Ended);
@@ -337,8 +343,8 @@ proptest! {
     ) {
         let at = at.index(job.objects[0].0.len() + 1);
         let job = Job { max_record: 64 << 20, on_error: Bad::Fail, ..job };
-        let whole = host::run(&job, &Way { fails_at: Some(at), ..Way::straight() });
-        let split = host::run(&job, &Way { fails_at: Some(at), ..way });
+        let whole = host::run(&job, &Setup { fails_at: Some(at), ..Setup::in_one_piece() });
+        let split = host::run(&job, &Setup { fails_at: Some(at), ..way });
         prop_assert_eq!(whole.difference(&split), None);
         let ended = job.objects[0].0[..at].iter().filter(|byte| **byte == b'\n').count();
         prop_assert_eq!(split.records.len(), ended);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::host::{End, Seen};
+use crate::host::{End, Observed};
 use crate::inputs::noise;
 
 /// A record: its payload, and how each of its fields is made.
@@ -62,7 +62,7 @@ impl Object {
 }
 
 /// All records came, in order, each as it should be.
-pub fn check(objects: &[Object], seen: &Seen) -> Result<(), TestCaseError> {
+pub fn check(objects: &[Object], seen: &Observed) -> Result<(), TestCaseError> {
     prop_assert_eq!(&seen.end, &End::Ended);
     let mut kept = seen.records.iter();
     for (number, object) in objects.iter().enumerate() {

@@ -4,7 +4,7 @@ use pipemill_plugin::Decoder;
 use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
 use proptest::prelude::*;
 
-use crate::host::{Bad, End, Job, Seen};
+use crate::host::{Bad, End, Job, Observed};
 
 /// How both begin to say that the input is cut short; the host says more.
 const CUT: &str = "the input ends inside a record";
@@ -13,7 +13,7 @@ const CUT: &str = "the input ends inside a record";
 const OTHER_FIELDS: &str = "its records have the fields";
 
 /// Compares what the host made of a job with what the native core makes of each object.
-pub fn compare<D: Decoder>(job: &Job, seen: &Seen) -> Result<(), TestCaseError> {
+pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseError> {
     // One object alone can't show it.
     if matches!(&seen.end, End::Failed { message, .. } if message.starts_with(OTHER_FIELDS)) {
         return Ok(());
@@ -60,7 +60,7 @@ fn check_records<'a>(
 
 type Error = (String, (u64, u64, String));
 
-fn check_failure(seen: &Seen, error: Option<&Error>) -> Result<(), TestCaseError> {
+fn check_failure(seen: &Observed, error: Option<&Error>) -> Result<(), TestCaseError> {
     let Some((object, (at, _, text))) = error else {
         prop_assert_eq!(&seen.end, &End::Ended);
         return Ok(());
@@ -76,7 +76,7 @@ fn check_failure(seen: &Seen, error: Option<&Error>) -> Result<(), TestCaseError
     Ok(())
 }
 
-fn check_skipped(job: &Job, seen: &Seen, errors: &[Error]) -> Result<(), TestCaseError> {
+fn check_skipped(job: &Job, seen: &Observed, errors: &[Error]) -> Result<(), TestCaseError> {
     let most = job.max_errors.saturating_add(1).min(errors.len() as u64);
     prop_assert_eq!(seen.decode_errors, most, "bad places; native: {:?}", errors);
     prop_assert_eq!(seen.end == End::Ended, errors.len() as u64 <= job.max_errors);

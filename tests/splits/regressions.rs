@@ -1,6 +1,6 @@
 //! Minimal cases of what was wrong once, with the reason, so that they are tried every time.
 
-use crate::host::{self, Bad, Bytes, End, Job, Way};
+use crate::host::{self, Bad, Bytes, End, Job, Setup};
 
 fn job(decoder: &'static str, object: &[u8]) -> Job {
     Job {
@@ -23,7 +23,7 @@ fn a_made_field_that_is_empty() {
     for object in [&first_and_last_part[..], &[&plain[..], first_and_last_part].concat()] {
         let seen = host::run(
             &Job { options: options.clone(), ..job("recordio", object) },
-            &Way::straight(),
+            &Setup::in_one_piece(),
         );
         assert_eq!(seen.end, End::Ended);
         assert_eq!(
@@ -39,7 +39,8 @@ fn a_made_field_that_is_empty() {
 fn the_end_of_a_long_line_right_before_reading_fails() {
     let mut text = vec![b'x'; 100_000];
     text[80_000] = b'\n';
-    let way = Way { pieces: vec![70_000, 15_000], fails_at: Some(85_000), ..Way::straight() };
+    let way =
+        Setup { pieces: vec![70_000, 15_000], fails_at: Some(85_000), ..Setup::in_one_piece() };
     let seen = host::run(&job("lines", &text), &way);
     assert_eq!(seen.records.len(), 1);
     assert!(

@@ -6,7 +6,7 @@ use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_ring::layout::index_room;
 use pipemill_types::{ABSENT, Field};
 
-use crate::host::Way;
+use crate::host::Setup;
 
 /// One record, copied out of its batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Collector {
     slot: usize,
     /// Whether the index takes its part of the memory, as it does in a ring.
     index_inside: bool,
-    hungry: bool,
+    has_demand: bool,
     leaves_after: Option<usize>,
     pub batches: usize,
     pub schema: Option<Arc<[Field]>>,
@@ -54,11 +54,11 @@ pub struct Collector {
 }
 
 impl Collector {
-    pub fn new(way: &Way) -> Self {
+    pub fn new(way: &Setup) -> Self {
         Self {
             slot: way.slot,
             index_inside: way.index_inside,
-            hungry: way.hungry,
+            has_demand: way.has_demand,
             leaves_after: way.leaves_after,
             batches: 0,
             schema: None,
@@ -99,7 +99,7 @@ impl Sink for Collector {
         Ok(Memory { bytes: vec![DIRT; self.slot], large: false })
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
         Ok(Memory { bytes: vec![DIRT; payload], large: true })
     }
 
@@ -136,7 +136,7 @@ impl Sink for Collector {
     }
 
     fn has_demand(&self) -> bool {
-        self.hungry
+        self.has_demand
     }
 
     fn wants_epoch_end(&self, epoch: u32) -> bool {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 
-use crate::host::{Bytes, Way};
+use crate::host::{Bytes, Setup};
 
 /// Objects in memory, all in one epoch.
 pub struct Objects {
     objects: std::vec::IntoIter<Bytes>,
-    way: Way,
+    way: Setup,
     given: usize,
     ended: bool,
 }
@@ -17,7 +17,7 @@ pub struct Objects {
 impl Objects {
     /// The way's pieces are sizes of the reads of each object, 0 for one that gives nothing; then all
     /// the rest comes at once.
-    pub fn new(objects: &[Bytes], way: &Way) -> Self {
+    pub fn new(objects: &[Bytes], way: &Setup) -> Self {
         Self { objects: Vec::from(objects).into_iter(), way: way.clone(), given: 0, ended: false }
     }
 }

@@ -10,8 +10,8 @@ use pipemill_ring::status_client::StatusClient;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::gate::Gate;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, until};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ struct Source {
 }
 
 /// A source of these bytes. With a gate it gives the first half, or nothing, before the gate is open.
-fn source(place: &Place, from: From, bytes: &[u8], gate: Option<Gate>) -> Source {
+fn source(place: &TestDir, from: From, bytes: &[u8], gate: Option<Gate>) -> Source {
     let nothing = Box::new(());
     match from {
         From::Fifo => {
@@ -81,17 +81,17 @@ fn write(fifo: PathBuf, bytes: &[u8], gate: Option<Gate>) {
     });
 }
 
-fn start(place: &Place, source: &Source, decoder: &str) -> Process {
+fn start(place: &TestDir, source: &Source, decoder: &str) -> Process {
     let config = format!(
         "[[channel]]\nname = \"train\"\nsource = {}\ndecoder = {decoder}\n\
-         [channel.ring]\nslots = 4\nslot = \"64KiB\"\n",
+         [channel.ring]\nslots = 4\nslot_size = \"64KiB\"\n",
         source.toml
     );
     Process::start_unread(&mut host::command(&pipemill!(), place, &config))
 }
 
 /// Waits until the host has measured more than a second of this stage, and ten times as much as of the others.
-fn until_measured(place: &Place, stage: &str) {
+fn until_measured(place: &TestDir, stage: &str) {
     let mut observer = None;
     until("the host is up", || {
         observer = StatusClient::connect(&place.path("run/host.sock")).ok();
@@ -124,7 +124,7 @@ fn lines() -> Vec<u8> {
 #[test]
 fn a_source_that_waits_is_named() {
     for from in FROM {
-        let (place, gate) = (Place::new(), Gate::default());
+        let (place, gate) = (TestDir::new(), Gate::default());
         let source = source(&place, from, b"one\ntwo\n", Some(gate.clone()));
         let mut process = start(&place, &source, "\"lines\"");
         process.read_stderr();
@@ -140,7 +140,7 @@ fn a_source_that_waits_is_named() {
 #[test]
 fn a_decoder_that_waits_is_named() {
     for from in FROM {
-        let place = Place::new();
+        let place = TestDir::new();
         let source = source(&place, from, b"0123456789abcdef", None);
         let decoder = format!("{BAD_PLUGIN:?}\noptions = {{ do = \"log-flood\" }}");
         let mut process = start(&place, &source, &decoder);
@@ -156,7 +156,7 @@ fn a_decoder_that_waits_is_named() {
 #[test]
 fn a_consumer_that_waits_is_named() {
     for from in FROM {
-        let place = Place::new();
+        let place = TestDir::new();
         let source = source(&place, from, &lines(), None);
         let mut process = start(&place, &source, "\"lines\"");
         process.read_stderr();

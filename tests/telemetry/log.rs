@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, LOG_FORMAT, finish};
-use pipemill_tests::{consumer, host, inputs, left_out, pipemill};
+use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{consumer, host, inputs, pipemill, skip_test};
 use serde_json::{Value, json};
 
 /// Standard error, each line of which is an object.
@@ -43,14 +43,14 @@ fn unsaid(mut command: Command) -> Ended {
     finish(command.env_remove(LOG_FORMAT).env_remove("PIPEMILL_LOG"))
 }
 
-fn command(place: &Place, args: &[&str]) -> Command {
+fn command(place: &TestDir, args: &[&str]) -> Command {
     let mut command = Command::new(pipemill!());
     command.args(args).current_dir(place.folder()).env("XDG_RUNTIME_DIR", place.folder());
     command
 }
 
 /// A channel whose third record is too large.
-fn failing(place: &Place, more: &str) -> String {
+fn failing(place: &TestDir, more: &str) -> String {
     let file = place.write("bad.txt", format!("00000000\n00000001\n{}\n", "x".repeat(3_000)));
     format!(
         "fail_grace = '50ms'\n[[channel]]\nname = 'bad'\ndecoder = 'lines'\nmax_record = '1KiB'\n\
@@ -60,7 +60,7 @@ fn failing(place: &Place, more: &str) -> String {
 
 #[test]
 fn a_run_that_fails_says_where() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut command = host::command(&pipemill!(), &place, &failing(&place, ""));
     command.args(["--", "sleep", "1000"]);
     let said = lines(&unsaid(command).with_code(65));
@@ -79,7 +79,7 @@ fn a_run_that_fails_says_where() {
 
 #[test]
 fn places_that_are_passed_over_are_told() {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = failing(&place, "on_error = 'skip'\n");
     let mut command = host::command(&pipemill!(), &place, &config);
     command.args(["--", consumer!(), "bad"]);
@@ -92,7 +92,7 @@ fn places_that_are_passed_over_are_told() {
 /// What ends a run before anything was started goes the same way.
 #[test]
 fn each_fault_of_a_configuration_is_a_line() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("c.toml", "x = 1\n[[channel]]\nname = 'a b'\nsource = { stdin = true }\n");
     let said = lines(&unsaid(command(&place, &["run", "-c", "c.toml"])).with_code(64));
     assert!(said.len() == 4 && said.iter().all(|line| line["level"] == "error"), "{said:#?}");
@@ -102,7 +102,7 @@ fn each_fault_of_a_configuration_is_a_line() {
 
 #[test]
 fn a_feeder_that_fails_says_where() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in/a", "a\n");
     place.write("in/b", [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff]);
     place.write(
@@ -126,7 +126,7 @@ fn a_feeder_that_fails_says_where() {
 
 #[test]
 fn one_shot_commands_write_text_unless_asked() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bad.csv", "1\nx\n");
     let args = ["cat", "-d", "csv", "-o", "types=int32", "bad.csv"];
     let ended = unsaid(command(&place, &args)).with_code(65);
@@ -139,7 +139,7 @@ fn one_shot_commands_write_text_unless_asked() {
 
 #[test]
 fn the_variables_for_format_and_level_count() {
-    let place = Place::new();
+    let place = TestDir::new();
     let start = |format: &str, level: &str| {
         let mut command = host::command(&pipemill!(), &place, &failing(&place, ""));
         command.args(["--", "true"]).env(LOG_FORMAT, format).env("PIPEMILL_LOG", level);
@@ -160,10 +160,10 @@ fn the_variables_for_format_and_level_count() {
 fn the_log_on_a_terminal_is_text() {
     let mut probe = Command::new("script");
     if finish(probe.args(["-qec", "true", "/dev/null"])).code != Some(0) {
-        left_out("the_log_on_a_terminal_is_text", "script");
+        skip_test("the_log_on_a_terminal_is_text", "script");
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let host = host::command(&pipemill!(), &place, &failing(&place, ""));
     let words: Vec<_> = [host.get_program()].into_iter().chain(host.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.display())).collect();

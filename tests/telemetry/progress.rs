@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::finish;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{PATIENCE, consumer, host, pipemill};
 
 const WINDOW: Winsize = Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
@@ -84,7 +84,7 @@ fn log(text: &str) -> Vec<&str> {
     last.map(|line| line.trim_start_matches("[2K").trim_start_matches("[1A")).collect()
 }
 
-fn command(place: &Place, args: &[&str]) -> Command {
+fn command(place: &TestDir, args: &[&str]) -> Command {
     let mut command = Command::new(pipemill!());
     command.args(args).current_dir(place.folder()).env("XDG_RUNTIME_DIR", place.folder());
     command
@@ -93,13 +93,13 @@ fn command(place: &Place, args: &[&str]) -> Command {
 const LINES: usize = 3 << 17;
 
 /// 3 MiB.
-fn lines(place: &Place) {
+fn lines(place: &TestDir) {
     place.write("data.txt", b"1234567\n".repeat(LINES));
 }
 
 #[test]
 fn cat_shows_how_much_of_its_files() {
-    let place = Place::new();
+    let place = TestDir::new();
     lines(&place);
     let (mut out, records) = std::io::pipe().expect("the kernel makes pipes");
     let args = ["cat", "-d", "lines", "--output", "raw", "data.txt"];
@@ -116,7 +116,7 @@ fn cat_shows_how_much_of_its_files() {
 
 #[test]
 fn feed_shows_a_line_a_channel_and_its_log_above() {
-    let place = Place::new();
+    let place = TestDir::new();
     lines(&place);
     place.write("small.txt.gz", pipemill_tests::inputs::gzip(b"1\n"));
     place.write(
@@ -147,7 +147,7 @@ fn feed_shows_a_line_a_channel_and_its_log_above() {
 
 #[test]
 fn a_feeder_that_is_interrupted_leaves_nothing_on_the_screen() {
-    let place = Place::new();
+    let place = TestDir::new();
     lines(&place);
     let args = ["feed", "--from", "data.txt", "--to", "in", "--channel", "train"];
     let seen = Seen::start(command(&place, &args).stdout(Stdio::null()));
@@ -159,11 +159,11 @@ fn a_feeder_that_is_interrupted_leaves_nothing_on_the_screen() {
 
 #[test]
 fn run_shows_its_channels_where_no_command_has_the_terminal() {
-    let place = Place::new();
+    let place = TestDir::new();
     lines(&place);
     let config = format!(
         "[[channel]]\nname = 'train'\ndecoder = 'lines'\nsource = {{ file = {:?} }}\n\
-         [channel.ring]\nslots = 4\nslot = '64KiB'\n",
+         [channel.ring]\nslots = 4\nslot_size = '64KiB'\n",
         place.path("data.txt")
     );
     let seen = Seen::start(host::command(&pipemill!(), &place, &config).stdout(Stdio::null()));
@@ -182,7 +182,7 @@ fn run_shows_its_channels_where_no_command_has_the_terminal() {
 
 #[test]
 fn a_command_has_the_terminal_for_itself() {
-    let place = Place::new();
+    let place = TestDir::new();
     lines(&place);
     let config = format!(
         "[[channel]]\nname = 'train'\ndecoder = 'lines'\nsource = {{ file = {:?} }}\n",
@@ -197,7 +197,7 @@ fn a_command_has_the_terminal_for_itself() {
 
 #[test]
 fn without_a_terminal_and_for_quiet_users_nothing_is_drawn() {
-    let place = Place::new();
+    let place = TestDir::new();
     lines(&place);
     let args = ["cat", "-d", "lines", "--output", "count", "data.txt"];
     assert_eq!(finish(&mut command(&place, &args)).with_code(0).stderr, "");

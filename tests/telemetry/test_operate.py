@@ -128,7 +128,7 @@ def test_metrics_agree_with_what_cat_counts(tmp_path, host, port):
     finish(child)
 
 
-SMALL_RING = '[channel.ring]\nslots = 4\nslot = "256KiB"'
+SMALL_RING = '[channel.ring]\nslots = 4\nslot_size = "256KiB"'
 
 
 def test_the_times_of_the_stages_add_up_to_the_wall_clock(fifos, host, port):

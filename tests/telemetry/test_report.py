@@ -94,7 +94,7 @@ def test_the_plots_are_drawn(reported, browser, tmp_path):
     data = tmp_path / "data.csv"
     data.write_text("1,2\n" * 2_000_000)
     script = READ.replace("pass", "import time; time.sleep(0.2)")
-    ring = '[channel.ring]\nslot = "1MiB"\nslots = 4'
+    ring = '[channel.ring]\nslot_size = "1MiB"\nslots = 4'
     code, log, page = reported(channel(f'file = "{data}"', ring), script)
     assert code == 0, log
     dom, complaints = browser(page, "--dump-dom")

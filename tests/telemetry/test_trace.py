@@ -26,7 +26,7 @@ with pipemill.connect("train") as stream:
 
 
 def channel(source, more="", decoder="csv"):
-    ring = '[channel.ring]\nslot = "256KiB"\nslots = 4\n'
+    ring = '[channel.ring]\nslot_size = "256KiB"\nslots = 4\n'
     source = f"source = {{ {source} }}"
     return f'[[channel]]\nname = "train"\n{source}\ndecoder = "{decoder}"\n{more}\n{ring}'
 

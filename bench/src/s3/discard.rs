@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use pipemill_source::s3::PART;
+use pipemill_source::s3::DEFAULT_PART_SIZE;
 
 /// Seconds to fetch all of these objects over `connections` connections, in parts of the source's
 /// size.
@@ -22,7 +22,7 @@ pub fn all(
     for (key, size) in keys {
         let mut from = 0;
         while from < *size {
-            let end = (from + PART).min(*size);
+            let end = (from + DEFAULT_PART_SIZE).min(*size);
             let head = format!(
                 "GET /{bucket}/{key} HTTP/1.1\r\nHost: {host}\r\nRange: bytes={from}-{}\r\n\r\n",
                 end - 1

@@ -1,18 +1,20 @@
-// A pipemill decoder for a small format, to copy and change. A file is the magic `PSTR`, then records:
-// the length as a little-endian 16-bit number, then so many bytes.
+// A pipemill decoder for a small format, to copy and change. A file is the magic `PSTR`, then
+// records: a length (16 bits, little-endian), then that many bytes.
 
 #include "pipemill.h"
 
 static const uint8_t MAGIC[4] = {'P', 'S', 'T', 'R'};
 enum { LENGTH = 2 };
 
-// What is kept between calls. Never a part of a record: bytes not consumed are shown again.
+// State that is kept between calls. Never keep a part of a record: bytes that are not consumed are
+// shown again.
 static bool text;
 static uint64_t max_record;
 static bool magic_seen;
 
 void pm_options(void) {
-    pm_option((pm_option_spec){"text", "bool", "false", "make the field text: strings must be UTF-8"});
+    pm_option((pm_option_spec){"text", "bool", "false",
+                               "make the field text: strings must be UTF-8"});
 }
 
 const char *pm_open(const pm_info *info) {
@@ -22,10 +24,12 @@ const char *pm_open(const pm_info *info) {
     return NULL;
 }
 
-// Says what was expected and what stood there; pipemill adds file, offset and record number.
-static const char *refusal(const uint8_t *string, size_t length) {
+// The error message for a string, or NULL: what was expected and what was found. pipemill adds
+// file, offset and record number.
+static const char *check(const uint8_t *string, size_t length) {
     if (length > max_record)
-        return pm_format("a string of %zu bytes is larger than max_record (%llu)", length, max_record);
+        return pm_format("a string of %zu bytes is larger than max_record (%llu)", length,
+                         max_record);
     size_t good = text ? pm_utf8(string, length) : length;
     if (good < length)
         return pm_format("expected UTF-8, which ends at byte %zu of the string", good);
@@ -38,7 +42,8 @@ pm_answer pm_decode(pm_chunk chunk) {
     if (!magic_seen) {
         if (chunk.length < sizeof MAGIC) return pm_progress(0, sizeof MAGIC);
         if (memcmp(at, MAGIC, sizeof MAGIC) != 0)
-            return pm_fatal(0, pm_format("expected the magic [50, 53, 54, 52], found [%02x, %02x, %02x, %02x]",
+            return pm_fatal(0, pm_format("expected the magic [50, 53, 54, 52], "
+                                         "found [%02x, %02x, %02x, %02x]",
                                          at[0], at[1], at[2], at[3]));
         magic_seen = true;
         place = sizeof MAGIC;
@@ -47,18 +52,18 @@ pm_answer pm_decode(pm_chunk chunk) {
         size_t start = place + LENGTH;
         size_t length = at[place] | (size_t)at[place + 1] << 8;
         if (length > chunk.length - start)
-            // The record is not whole: say how much it wants and leave it unconsumed.
+            // The chunk ends inside the record: leave it unconsumed, and say how many bytes it has.
             return pm_progress(place, LENGTH + length);
-        const char *why = refusal(at + start, length);
-        if (why) return pm_skippable(place, why, start + length);
-        // A span: the bytes stay where they are, nothing is copied.
+        const char *message = check(at + start, length);
+        if (message) return pm_skippable(place, message, start + length);
+        // A span: the bytes stay in the chunk, nothing is copied.
         pm_span(place, start, start + length);
         place = start + length;
     }
     return pm_progress(place, LENGTH);
 }
 
-// Never asked: no error of this decoder is pm_searchable.
+// Never called, because no error of this decoder is pm_searchable.
 pm_resynced pm_resync(pm_chunk chunk) {
     return (pm_resynced){chunk.length, false};
 }

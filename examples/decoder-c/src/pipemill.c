@@ -1,6 +1,7 @@
-// The way through the sandbox's wall: the four functions of decoder.c as the exports of a WebAssembly
-// component, pipemill's interface as the functions of pipemill.h. No part of the format; leave it as it is.
-// The offsets below are those of the component model's canonical ABI for wit/0.1/decoder.wit.
+// Connects decoder.c with the host: its four functions become the exports of a WebAssembly
+// component, and the imports become the functions of pipemill.h. It has nothing to do with the
+// format; don't change it. The layouts of the structs are those of the component model's canonical
+// ABI for wit/0.1/decoder.wit.
 
 #include <stdarg.h>
 
@@ -15,30 +16,33 @@ IMPORT(HOST, "log") void host_log(uint32_t level, const char *at, size_t length)
 IMPORT(HOST, "set-schema") void host_set_schema(const void *fields, size_t count);
 IMPORT(HOST, "emit") void host_emit(const void *spans, size_t n, const void *payload, size_t bytes,
                                     const void *starts, size_t records);
-IMPORT(HOST, "check-crc32c") void host_check_crc32c(const void *spans, size_t n, const void *expected,
-                                                    size_t m, uint32_t answer[2]);
+IMPORT(HOST, "check-crc32c") void host_check_crc32c(const void *spans, size_t n,
+                                                    const void *expected, size_t m,
+                                                    uint32_t result[2]);
 IMPORT("[export]" DECODER, "[resource-new]stream") uint32_t stream_new(uint32_t number);
 
-// --- Memory: one pile. All that lies on it is taken away when the call after the answer begins, but for
-// what lay there when pm_open answered.
+// --- Memory: one stack that only grows during a call of the host. The first allocation of the next
+// call resets it to where it was when pm_open returned.
 
 extern uint8_t __heap_base;
 static uintptr_t kept = (uintptr_t)&__heap_base, top = (uintptr_t)&__heap_base;
-static bool answered;
+static bool returned; // whether the last call of the host returned
 
 static void *take(size_t length, size_t align) {
-    if (answered) top = kept;
-    answered = false;
+    if (returned) top = kept;
+    returned = false;
     uintptr_t at = (top + align - 1) & ~(uintptr_t)(align - 1);
     if (at < top || at + length < at) __builtin_trap();
     size_t pages = __builtin_wasm_memory_size(0), wanted = (at + length + 65535ull) >> 16;
-    // The host knows that it refused memory, and says so.
-    if (wanted > pages && __builtin_wasm_memory_grow(0, wanted - pages) == (size_t)-1) __builtin_trap();
+    // The host reports by itself that it refused memory.
+    if (wanted > pages && __builtin_wasm_memory_grow(0, wanted - pages) == (size_t)-1)
+        __builtin_trap();
     top = at + length;
     return (void *)at;
 }
 
-EXPORT("cabi_realloc") void *cabi_realloc(void *old, size_t old_length, size_t align, size_t length) {
+EXPORT("cabi_realloc")
+void *cabi_realloc(void *old, size_t old_length, size_t align, size_t length) {
     if (length <= old_length) return old ? old : (void *)align;
     void *at = take(length, align);
     return old_length ? memcpy(at, old, old_length) : at;
@@ -48,7 +52,7 @@ void *pm_take(size_t length) {
     return memset(take(length, 16), 0, length);
 }
 
-// What grows: begins in memory of its own, goes on on the pile.
+// A list that grows. It starts in static memory, and continues on the stack.
 typedef struct {
     uint8_t *at;
     size_t length, room;
@@ -69,17 +73,17 @@ static inline void *add(list *list, size_t bytes) {
     return list->at + list->length - bytes;
 }
 
-// --- Records: gathered, and handed over a few thousand at a time, as a call through the wall costs as
-// much as framing ten of them.
+// --- Records: gathered and passed to the host a few thousand at a time, because one call of the
+// host costs as much as framing ten records.
 
 enum { FLUSH_SPANS = 4096, FLUSH_PAYLOAD = 65536 };
-static const uint64_t MADE = 1ull << 63, ABSENT = ~0ull;
+static const uint64_t IN_PAYLOAD = 1ull << 63, ABSENT = ~0ull;
 
 static uint64_t first_spans[FLUSH_SPANS + 64];
 static uint32_t first_starts[FLUSH_SPANS + 64];
 static _Alignas(16) uint8_t first_payload[FLUSH_PAYLOAD + 1024];
 static list spans, starts, payload;
-static size_t whole_spans, whole_payload; // of records that were ended
+static size_t whole_spans, whole_payload; // bytes of the records that were ended
 static bool want_starts;
 
 static void begin_records(void) {
@@ -89,10 +93,11 @@ static void begin_records(void) {
     whole_spans = whole_payload = 0;
 }
 
-// A record that was not ended is left out.
+// Passes all records to the host, except one that was not ended.
 static void flush(void) {
     if (whole_spans)
-        host_emit(spans.at, whole_spans / 8, payload.at, whole_payload, starts.at, starts.length / 4);
+        host_emit(spans.at, whole_spans / 8, payload.at, whole_payload, starts.at,
+                  starts.length / 4);
     spans.length = starts.length = payload.length = whole_spans = whole_payload = 0;
 }
 
@@ -117,7 +122,7 @@ void pm_field(size_t begin, size_t end) {
 }
 
 uint8_t *pm_field_made(size_t length) {
-    add_span(MADE | (uint64_t)payload.length << 32 | length);
+    add_span(IN_PAYLOAD | (uint64_t)payload.length << 32 | length);
     return add(&payload, length);
 }
 
@@ -129,7 +134,7 @@ void pm_absent(void) {
     add_span(ABSENT);
 }
 
-// --- Answers
+// --- Results
 
 pm_answer pm_progress(size_t consumed, size_t need) {
     return (pm_answer){.kind = 3, .offset = consumed, .need = need};
@@ -173,7 +178,8 @@ static pm_text text(const char *at) {
 
 void pm_option(pm_option_spec spec) {
     *(lowered_option *)add(&specs, sizeof(lowered_option)) = (lowered_option){
-        text(spec.name), text(spec.kind), spec.standard != NULL, text(spec.standard), text(spec.help)};
+        text(spec.name), text(spec.kind), spec.standard != NULL, text(spec.standard),
+        text(spec.help)};
 }
 
 pm_text pm_get(const char *option) {
@@ -189,7 +195,7 @@ bool pm_is_on(const char *option) {
     return pm_equal(pm_get(option), "true");
 }
 
-// The host has checked that it is a number that fits.
+// The host has checked that the value is a number of 64 bits.
 uint64_t pm_int(const char *option) {
     pm_text digits = pm_get(option);
     uint64_t number = 0;
@@ -205,69 +211,69 @@ typedef struct {
     size_t length;
 } lowered_list;
 
-EXPORT(DECODER "#options") const lowered_list *wall_options(void) {
-    static lowered_list answer;
+EXPORT(DECODER "#options") const lowered_list *export_options(void) {
+    static lowered_list result;
     specs = (list){0};
     pm_options();
-    answer = (lowered_list){specs.at, specs.length / sizeof(lowered_option)};
-    answered = true;
-    return &answer;
+    result = (lowered_list){specs.at, specs.length / sizeof(lowered_option)};
+    returned = true;
+    return &result;
 }
 
 EXPORT(DECODER "#[static]stream.open")
-const void *wall_open(const given_option *options, size_t count, const char *channel, size_t channel_length,
-                 uint32_t epoch, const char *object, size_t object_length, uint64_t max_record,
-                 uint32_t offsets) {
-    static struct { uint32_t failed; union { uint32_t stream; pm_text why; }; } answer;
+const void *export_open(const given_option *options, size_t count, const char *channel,
+                        size_t channel_length, uint32_t epoch, const char *object,
+                        size_t object_length, uint64_t max_record, uint32_t offsets) {
+    static struct { uint32_t failed; union { uint32_t stream; pm_text why; }; } result;
     static pm_info info;
     begin_records();
     given = options, given_count = count, want_starts = offsets;
     pm_options();
     info = (pm_info){{channel, channel_length}, epoch, {object, object_length}, max_record};
     const char *why = pm_open(&info);
-    answer.failed = why != NULL;
-    if (why) answer.why = text(why);
-    else answer.stream = stream_new(1);
+    result.failed = why != NULL;
+    if (why) result.why = text(why);
+    else result.stream = stream_new(1);
     kept = top;
-    answered = true;
-    return &answer;
+    returned = true;
+    return &result;
 }
 
 EXPORT(DECODER "#[method]stream.decode")
-const void *wall_decode(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
+const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
     static struct {
         uint32_t failed, align;
         union {
             struct { uint32_t consumed, need; };
             struct { uint32_t offset; pm_text message; uint32_t gap, kind; uint64_t resume; };
         };
-    } answer;
+    } result;
     (void)stream;
     begin_records();
-    pm_answer said = pm_decode((pm_chunk){at, length, end});
+    pm_answer answer = pm_decode((pm_chunk){at, length, end});
     flush();
-    answer.failed = said.kind != 3;
-    answer.offset = said.offset; // or `consumed`, at the same place
-    if (answer.failed) {
-        answer.message = said.message, answer.kind = said.kind, answer.resume = said.resume;
+    result.failed = answer.kind != 3;
+    result.offset = answer.offset; // or `consumed`, which has the same offset in the union
+    if (result.failed) {
+        result.message = answer.message, result.kind = answer.kind, result.resume = answer.resume;
     } else {
-        answer.need = said.need;
+        result.need = answer.need;
     }
-    answered = true;
-    return &answer;
+    returned = true;
+    return &result;
 }
 
 EXPORT(DECODER "#[method]stream.resync")
-const void *wall_resync(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
-    static struct { uint32_t consumed, found; } answer;
+const void *export_resync(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
+    static struct { uint32_t consumed, found; } result;
     (void)stream;
-    pm_resynced said = pm_resync((pm_chunk){at, length, end});
-    answer.consumed = said.consumed, answer.found = said.found;
-    answered = true;
-    return &answer;
+    pm_resynced resynced = pm_resync((pm_chunk){at, length, end});
+    result.consumed = resynced.consumed, result.found = resynced.found;
+    returned = true;
+    return &result;
 }
 
-_Static_assert(sizeof(lowered_option) == 36 && sizeof(pm_text) == 8, "as the canonical ABI has them");
+_Static_assert(sizeof(lowered_option) == 36 && sizeof(pm_text) == 8, "sizes of the canonical ABI");
 
 // --- Calls of the host
 
@@ -297,9 +303,9 @@ _Noreturn void pm_fail(const char *why) {
 }
 
 int64_t pm_check_crc32c(const uint64_t *spans, const uint32_t *expected, size_t count) {
-    uint32_t answer[2];
-    host_check_crc32c(spans, count, expected, count, answer);
-    return (uint8_t)answer[0] ? (int64_t)answer[1] : -1;
+    uint32_t result[2];
+    host_check_crc32c(spans, count, expected, count, result);
+    return (uint8_t)result[0] ? (int64_t)result[1] : -1;
 }
 
 // --- Text and bytes
@@ -321,12 +327,13 @@ const char *pm_format(const char *format, ...) {
             *(char *)add(&out, 1) = *format;
             continue;
         }
-        // Number 0 is the width, number 1 the precision.
+        // numbers[0] is the width, numbers[1] the precision.
         uint32_t numbers[2] = {0, 0}, longs = 0;
         bool precise = false;
         for (format++;; format++) {
             uint32_t *number = &numbers[precise];
-            if (*format >= '0' && *format <= '9') *number = *number * 10 + (uint32_t)(*format - '0');
+            if (*format >= '0' && *format <= '9')
+                *number = *number * 10 + (uint32_t)(*format - '0');
             else if (*format == '*') *number = (uint32_t)va_arg(args, int);
             else if (*format == 'l') longs++;
             else if (*format == '.') precise = true;
@@ -347,7 +354,7 @@ const char *pm_format(const char *format, ...) {
             uint64_t number = longs > 1 ? va_arg(args, unsigned long long) : va_arg(args, unsigned);
             add_number(&out, number, *format == 'x' ? 16 : 10, width);
         } else {
-            *(char *)add(&out, 1) = *format; // %%
+            *(char *)add(&out, 1) = *format; // a percent sign
             if (!*format) break;
         }
     }
@@ -356,7 +363,7 @@ const char *pm_format(const char *format, ...) {
     return (const char *)out.at;
 }
 
-static bool follows(uint8_t byte, uint8_t from, uint8_t to) {
+static bool in_range(uint8_t byte, uint8_t from, uint8_t to) {
     return byte >= from && byte <= to;
 }
 
@@ -377,9 +384,9 @@ size_t pm_utf8(const uint8_t *at, size_t length) {
         if (first < 0xc2 || first > 0xf4 || length - i <= more) return i;
         uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
         uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-        if (!follows(at[i + 1], low, high)) return i;
+        if (!in_range(at[i + 1], low, high)) return i;
         for (size_t n = 2; n <= more; n++)
-            if (!follows(at[i + n], 0x80, 0xbf)) return i;
+            if (!in_range(at[i + n], 0x80, 0xbf)) return i;
         i += more + 1;
     }
     return i;
@@ -389,7 +396,8 @@ bool pm_equal(pm_text text, const char *other) {
     return text.length == strlen(other) && memcmp(text.at, other, text.length) == 0;
 }
 
-// An instruction each; the compiler must not take the functions for calls of themselves.
+// The first three compile to one instruction each. In the last two, no_builtin keeps the compiler
+// from replacing the loop by a call of the same function.
 void *memcpy(void *to, const void *from, size_t length) {
     return __builtin_memcpy(to, from, length);
 }

@@ -1,14 +1,16 @@
 // pipemill.h: write a pipemill decoder in C. Version 0.1 of the interface.
 //
-// You write four functions: pm_options, pm_open, pm_decode, pm_resync. The rest of this header is what
-// they are given and what they may call. src/pipemill.c is the way through the sandbox's wall; leave it
-// as it is. There is no libc: no files, no printf, no malloc; see "Memory" and "Text" instead.
+// You write four functions: pm_options, pm_open, pm_decode, pm_resync. The rest of this header is
+// their arguments and the functions that they may call. src/pipemill.c connects them with the host;
+// don't change it. There is no libc: no files, no printf, no malloc; see "Memory" and "Text"
+// instead.
 //
-// THE RULE. However the input is split into chunks, the records are the same. Keep no part of a record
-// between calls: leave its bytes unconsumed, and they are shown again with more behind them.
+// THE RULE. However the input is split into chunks, the records and the errors are the same. Keep
+// no part of a record between calls: leave its bytes unconsumed. They are shown again, followed by
+// more bytes.
 //
-// Each stream (one object, or one epoch of a FIFO) has an instance of its own, with memory of its own.
-// So keep what you must remember in plain static variables: they are zero when a stream starts.
+// Each stream (one object, or one epoch of a FIFO) has its own instance with its own memory. So
+// keep state in plain static variables: they are zero when a stream starts.
 
 #ifndef PIPEMILL_H
 #define PIPEMILL_H
@@ -19,72 +21,73 @@
 
 // --- What you write
 
-// Bytes of text. There is no zero behind them.
+// Text. There is no zero byte after it.
 typedef struct {
     const char *at;
     size_t length;
 } pm_text;
 
-// An option that the operator may set. The kind is "string", "bool", "int" or "choice:a|b|c"; the host
-// refuses other values, and options that are not declared.
+// An option that the operator may set. The kind is "string", "bool", "int" or "choice:a|b|c". The
+// host refuses other values, and options that are not declared.
 typedef struct {
     const char *name;
     const char *kind;
-    const char *standard; // its default; NULL for none
+    const char *standard; // the default; NULL for none
     const char *help;     // one line
 } pm_option_spec;
 
-// What stream is opened. It may be kept: what pm_open is given stays where it is.
+// The context of a stream. The pointer and the texts stay valid until the stream ends.
 typedef struct {
     pm_text channel;
     uint32_t epoch;
-    pm_text object;      // a path, or a FIFO's path
-    uint64_t max_record; // the largest record that the channel takes, in bytes
+    pm_text object;      // a path or a URL; for a FIFO, its path
+    uint64_t max_record; // the largest record that the channel accepts, in bytes
 } pm_info;
 
-// A part of the input. It is gone when the call returns.
+// A part of the input. It is valid until the call returns.
 typedef struct {
     const uint8_t *at;
     size_t length;
     bool end; // no byte follows
 } pm_chunk;
 
-// What pm_decode answers: made by pm_progress, or by pm_fatal, pm_skippable or pm_searchable.
+// The result of pm_decode: made by pm_progress, pm_fatal, pm_skippable or pm_searchable.
 typedef struct {
     uint32_t kind, offset, need;
     uint64_t resume;
     pm_text message;
 } pm_answer;
 
-// What pm_resync answers: so many bytes hold no start of a record; whether one starts right behind them.
+// The result of pm_resync: no record starts in the consumed bytes; `found` says whether a record
+// starts right after them.
 typedef struct {
     size_t consumed;
     bool found;
 } pm_resynced;
 
-// Says which options there are, by pm_option. Most decoders have few; none is fine.
+// Declares the options: calls pm_option for each. There may be none.
 void pm_options(void);
 
-// Starts a stream: read the options, then say the fields by pm_schema (or later, before the first
-// record, where only the input tells them). Answer NULL; or a text for the operator that says what is
-// wrong and what would be right.
+// Starts a stream: reads the options, then calls pm_schema. If only the input tells the fields,
+// call pm_schema later, before the first record. Returns NULL, or a text for the operator that says
+// what is wrong and what would be right.
 const char *pm_open(const pm_info *info);
 
-// Emits the records that lie whole in the chunk, and says how far it came. What is left unconsumed at
-// the end of the input is reported by the host, as an input that ends inside a record.
+// Emits the records that lie whole in the chunk, and returns how many bytes are done with. At the
+// end of the input, the host reports unconsumed bytes as an input that ends inside a record.
 pm_answer pm_decode(pm_chunk chunk);
 
-// After pm_searchable: looks for the next record. The chunk starts at the place that the error named.
-// Called again with what follows the consumed bytes, until one is found or the input ends. A decoder
-// that never answers pm_searchable writes: return (pm_resynced){chunk.length, false};
+// Looks for the next record after an error of pm_searchable. The chunk starts at the place that the
+// error named. It is called again with the bytes after the consumed ones, until it finds a record
+// or the input ends. In a decoder without pm_searchable: return (pm_resynced){chunk.length, false};
 pm_resynced pm_resync(pm_chunk chunk);
 
 // --- Options
 
 void pm_option(pm_option_spec spec); // in pm_options only
-pm_text pm_get(const char *option);  // the operator's value, or the default, or nothing
-bool pm_is_on(const char *option);   // whether it is `true`
-uint64_t pm_int(const char *option); // its number, or 0
+pm_text pm_get(const char *option);  // the operator's value, else the default, else nothing
+bool pm_is_on(const char *option);   // whether the value is `true`
+uint64_t pm_int(const char *option); // the value as a number, or 0
 
 // --- Fields
 
@@ -93,8 +96,8 @@ typedef enum {
     PM_BYTES, PM_UTF8, PM_BOOLEAN, PM_INT32, PM_INT64, PM_FLOAT32, PM_FLOAT64
 } pm_scalar;
 
-// One field of every record. Without a shape it is a single element; a dimension of 0 is told by the
-// length of each field.
+// One field of every record. Without a shape it is a single element. A dimension of 0 means any
+// size: it follows from the length of each value.
 typedef struct {
     const char *name;
     pm_scalar scalar;
@@ -102,65 +105,69 @@ typedef struct {
     const uint32_t *shape;
 } pm_field_spec;
 
-// Says the fields of every record: once, before the first.
+// Sets the fields of every record: once, before the first record.
 void pm_schema(const pm_field_spec *fields, size_t count);
 
 // --- Records, in the order of the input
 //
-// Places are counted from the start of the chunk; `start` is where the record begins, its framing
-// included. What lies in the chunk stays there: nothing is copied.
+// Offsets count from the start of the chunk. `start` is where the record begins, its framing
+// included. Bytes of the chunk are not copied.
 
-// A record of one field: chunk bytes from `begin` to before `end`.
+// Emits a record of one field: the bytes of the chunk from `begin` up to `end`, without `end`.
 void pm_span(size_t start, size_t begin, size_t end);
 
-// A record of several fields: one of these for each, in the order of the schema, then pm_end_record.
+// A record of several fields: one of these for each field, in the order of the schema, then
+// pm_end_record.
 void pm_field(size_t begin, size_t end);             // bytes of the chunk
 void pm_field_copy(const void *bytes, size_t length); // bytes that you made
-uint8_t *pm_field_made(size_t length);               // the same, to be filled at once by you
-void pm_absent(void);                                // no value
+uint8_t *pm_field_made(size_t length);               // the same: fill it before the next call
+void pm_absent(void);                                // a field without a value
 void pm_end_record(size_t start);
 
-// --- Answers
+// --- Results
 
-// `consumed` bytes are done with. `need` is the least number of bytes, counted from there, with which
-// the next call can get further; 0 if that is not known. Say it where the format tells it.
+// `consumed` bytes are done with. `need` is the least number of bytes, counted from the first
+// unconsumed one, with which the next call can get further; 0 if that is not known. Give it if the
+// format tells it.
 pm_answer pm_progress(size_t consumed, size_t need);
 
-// Errors: `offset` is where the bad record starts, the message says what was expected and what stood
-// there. The host adds channel, object, place and record. Decoding can go on …
+// Errors: `offset` is where the bad record starts. The message says what was expected and what was
+// found; the host adds channel, object, place and record. Decoding can go on …
 pm_answer pm_fatal(size_t offset, const char *message); // not in this object
 pm_answer pm_skippable(size_t offset, const char *message, uint64_t resume); // at this place
-pm_answer pm_searchable(size_t offset, const char *message, uint64_t from);  // where pm_resync says
+pm_answer pm_searchable(size_t offset, const char *message, uint64_t from);  // by pm_resync
 
 // --- Memory
 
-// Bytes for the time of this call, zeroed, aligned to 16. What is taken in pm_open stays for the whole
-// stream. There is nothing to give back. Beyond the channel's limit, the stream ends with an error.
+// Memory that is valid until this call ends, zeroed, aligned to 16 bytes. Memory taken in pm_open
+// is valid until the stream ends. You need not free it. More than the channel's limit ends the
+// stream with an error.
 void *pm_take(size_t length);
 
 // --- Text
 
-// A text made as by printf, for as long as pm_take gives. It knows %s %.*s %c %d %u %zu %lld %llu %x
-// %02x and %%; the compiler checks the types. The bytes of %.*s must be there, zeros or not.
+// Formats a text like printf, in memory of pm_take. It knows %s %.*s %c %d %u %zu %lld %llu %x %02x
+// and %%; the compiler checks the types. %.*s copies exactly that many bytes, even zeros.
 const char *pm_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// A line for the operator, in the host's log.
+// Writes a line to the host's log, for the operator.
 typedef enum { PM_DEBUG = 1, PM_INFO, PM_WARN, PM_ERROR } pm_level;
 void pm_log(pm_level level, const char *message);
 
-// Ends the stream: for what can't happen. For bad input, there are pm_fatal and its kin.
+// Ends the stream with this reason, for bugs. For bad input use pm_fatal, pm_skippable or
+// pm_searchable.
 _Noreturn void pm_fail(const char *why);
 
 // --- Other help
 
-// Index of the first span of the chunk whose CRC-32C is not the one expected, or -1: at the speed of
-// the host's hardware, many at once. A span is pm_pack(begin, end).
+// Index of the first span of the chunk whose CRC-32C differs from the expected one, or -1. The host
+// computes fast; check many spans in one call. A span is pm_pack(begin, end).
 int64_t pm_check_crc32c(const uint64_t *spans, const uint32_t *expected, size_t count);
 static inline uint64_t pm_pack(size_t begin, size_t end) {
     return (uint64_t)begin << 32 | (uint64_t)(end - begin);
 }
 
-// Index of the first byte that is not part of UTF-8 text; `length` if all are.
+// Index of the first byte that is not valid UTF-8; `length` if all bytes are valid.
 size_t pm_utf8(const uint8_t *at, size_t length);
 
 bool pm_equal(pm_text text, const char *other);

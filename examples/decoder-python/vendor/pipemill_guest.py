@@ -1,5 +1,6 @@
-"""The wall's inner side: the class derived from `Decoder` in decoder.py, as the exports of a component.
-`componentize-py` makes the module `wit_world` of the interface; there is none outside of it."""
+"""Inside the sandbox: makes the class derived from `Decoder` in decoder.py the exports of a
+component. `componentize-py` generates the module `wit_world` from the interface, so this runs only
+there."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ CLASS = CLASSES[0]
 
 
 class Host:
-    """The imports, as the host of `Records`."""
+    """The imports of the component, as the host of `Records`."""
 
     @staticmethod
     def set_schema(fields):
@@ -37,8 +38,9 @@ class Host:
     check_crc32c = staticmethod(host.check_crc32c)
 
 
-def told(function):
-    """An exception that nobody expects becomes a trap without a text: tell the host the text first."""
+def log_exceptions(function):
+    """Logs the text of an unexpected exception. Without this the host sees only a trap without a
+    text."""
 
     def wrapped(*args):
         try:
@@ -47,7 +49,7 @@ def told(function):
             raise
         except Exception as error:
             place = error.__traceback__
-            # Not by `traceback`, which would read the source's file: there are no files.
+            # The module `traceback` would read the source file, but there are no files.
             while place.tb_next:
                 place = place.tb_next
             code = place.tb_frame.f_code
@@ -59,14 +61,14 @@ def told(function):
 
 
 class PipemillGuest(exports.PipemillGuest):
-    @told
+    @log_exceptions
     def options(self):
         return [wit.OptionSpec(o.name, o.kind, o.default, o.help) for o in CLASS.OPTIONS]
 
 
 class Stream(wit.Stream):
     @classmethod
-    @told
+    @log_exceptions
     def open(cls, given, info):
         values = {o.name: o.default for o in CLASS.OPTIONS if o.default is not None}
         values.update(given)
@@ -82,7 +84,7 @@ class Stream(wit.Stream):
             stream.out.set_schema(fields)
         return stream
 
-    @told
+    @log_exceptions
     def decode(self, chunk, end_of_input):
         try:
             progress = self.decoder.decode(chunk, end_of_input, self.out)
@@ -98,7 +100,7 @@ class Stream(wit.Stream):
         self.out.flush()
         return wit.Progress(progress.consumed, min(progress.need, 0xFFFFFFFF))
 
-    @told
+    @log_exceptions
     def resync(self, chunk, end_of_input):
         resync = self.decoder.resync(chunk, end_of_input)
         return wit.Resynced(resync.consumed, resync.found)

@@ -1,4 +1,5 @@
-"""What a decoder is, in Python. Nothing here knows of WebAssembly: decoders can be tried natively."""
+"""The contract of a decoder, in Python. Nothing here depends on WebAssembly, so a decoder also runs
+natively."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ BYTES, UTF8, BOOLEAN, INT32, INT64, FLOAT32, FLOAT64 = range(7)
 """Types of one element of a field. Numbers are little-endian, a boolean is one byte, 0 or 1."""
 
 DEBUG, INFO, WARN, ERROR = range(1, 5)
-"""How loud a line in the log is."""
+"""The severities of a log line."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Field:
-    """One field of every record. `shape` is empty for a single element; a dimension of 0 is told by
-    the length of each field."""
+    """One field of every record. `shape` is empty for a single element. A dimension of 0 means any
+    size: it follows from the length of each value."""
 
     name: str
     scalar: int = BYTES
@@ -34,7 +35,8 @@ class Field:
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """What stream is opened. `max_record`, in bytes, is the largest record that the channel takes."""
+    """The context of a stream. `max_record` is the largest record that the channel accepts, in
+    bytes."""
 
     channel: str
     epoch: int
@@ -44,8 +46,9 @@ class StreamInfo:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a call came: `consumed` bytes of the chunk are done with. `need` is the least number of
-    bytes, counted from there, with which the next call can get further; 0 if that is not known."""
+    """The result of `decode`: `consumed` bytes of the chunk are done with. `need` is the least
+    number of bytes, counted from the first unconsumed one, with which the next call can get
+    further; 0 if that is not known."""
 
     consumed: int
     need: int = 0
@@ -53,16 +56,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class Resync:
-    """`consumed` bytes hold no start of a record; `found` says that one starts right behind them."""
+    """The result of `resync`: no record starts in the `consumed` bytes. `found` says whether a
+    record starts right after them."""
 
     consumed: int
     found: bool
 
 
 class DecodeError(Exception):
-    """A place that can't be decoded: raise it from `decode`. `offset` is where in the chunk the bad
-    record starts. Without `resume_at` or `search_from`, decoding can't go on in this object; with the
-    first it goes on there, with the second where `resync` finds a record from there on. Both count
+    """A record that can't be decoded: raise it from `decode`. `offset` is where the bad record
+    starts. With `resume_at`, decoding goes on there. With `search_from`, `resync` searches for the
+    next record from there on. Without both, decoding can't go on in this object. All offsets count
     from the start of the chunk."""
 
     def __init__(
@@ -83,65 +87,70 @@ class DecodeError(Exception):
 class Decoder:
     """A decoder of one stream: one object, or one epoch of a FIFO. Derive one class from it.
 
-    However the input is split into chunks, the records must be the same. Keep no part of a record
-    between calls: leave its bytes unconsumed, and they are shown again with more behind them.
+    However the input is split into chunks, the records and the errors must be the same. Keep no
+    part of a record between calls: leave its bytes unconsumed. They are shown again, followed by
+    more bytes.
     """
 
     OPTIONS: Sequence[Option] = ()
     """The options that the operator may set."""
 
     def __init__(self, options: dict[str, str], info: StreamInfo) -> None:
-        """Starts a stream. `options` has the operator's values and the defaults. A ValueError is for
-        the operator: say what is wrong and what would be right."""
+        """Starts a stream. `options` has the operator's values and the defaults. Raise a ValueError
+        with a text for the operator: what is wrong and what would be right."""
 
     def schema(self) -> Sequence[Field] | None:
-        """The fields of every record. None where only the input tells them: then call
+        """The fields of every record. Return None if only the input tells them: then call
         `out.set_schema` before the first record."""
         raise NotImplementedError
 
     def decode(self, chunk: bytes, end: bool, out: Records) -> Progress:
-        """Emits the records that lie whole in the chunk and says how far it came. With `end`, no byte
-        follows the chunk; what is left unconsumed then is reported as an input that ends inside a
-        record."""
+        """Emits the records that lie whole in the chunk, and returns how many bytes are done with.
+        With `end`, no byte follows the chunk; unconsumed bytes are then reported as an input that
+        ends inside a record."""
         raise NotImplementedError
 
     def resync(self, chunk: bytes, end: bool) -> Resync:
-        """After an error with `search_from`: looks for the next record, in the bytes from there on."""
+        """Looks for the next record after an error with `search_from`. `chunk` starts there."""
         return Resync(len(chunk), False)
 
 
-MADE = 1 << 63
+# The bit of a span that is set if the bytes are in the payload, and the span of an absent field.
+IN_PAYLOAD = 1 << 63
 ABSENT = (1 << 64) - 1
+# Number of spans, and bytes of payload, at which they are passed to the host.
 FLUSH_SPANS = 4096
 FLUSH_PAYLOAD = 64 << 10
 
 
 class Records:
-    """The records of a stream, on their way to the host, a few thousand at a time.
+    """The records that a decoder emits. They are passed to the host a few thousand at a time.
 
-    A record of one field is one call, `span` or `made`. A record of several is a call of `field`,
-    `field_made` or `absent` for each, in the order of the schema, then `end_record`. Places are
-    counted from the start of the chunk; `start` is where the record begins, its framing included.
+    A record of one field is one call, of `span` or `made`. A record of several fields is one call
+    of `field`, `field_made` or `absent` for each field, in the order of the schema, then
+    `end_record`. Offsets count from the start of the chunk; `start` is where the record begins, its
+    framing included.
     """
 
     def __init__(self, host: Any, offsets: bool) -> None:
         self._host = host
         self._offsets = offsets
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._spans: list[int] = []
         self._payload = bytearray()
         self._starts: list[int] = []
         self._whole_spans = self._whole_payload = 0
 
     def set_schema(self, fields: Sequence[Field]) -> None:
-        """Says the fields of every record: once, before the first. See `Decoder.schema`."""
+        """Sets the fields of every record: once, before the first record. See `Decoder.schema`."""
         self._host.set_schema(fields)
 
     def span(self, start: int, begin: int, end: int) -> None:
-        """A record of one field that lies in the chunk, from `begin` to before `end`."""
-        # As `field` and `end_record`, without the time of two calls.
+        """Emits a record of one field: the bytes of the chunk from `begin` up to `end`, without
+        `end`."""
+        # The same as `field` and `end_record`, without the cost of two calls.
         self._spans.append(begin << 32 | end - begin)
         if self._offsets:
             self._starts.append(start)
@@ -150,25 +159,25 @@ class Records:
             self.flush()
 
     def made(self, start: int, value: bytes) -> None:
-        """A record of one field whose bytes the decoder made."""
+        """Emits a record of one field whose bytes the decoder made."""
         self.field_made(value)
         self.end_record(start)
 
     def field(self, begin: int, end: int) -> None:
-        """The next field of the record: bytes of the chunk."""
+        """Adds the next field of the record: a part of the chunk."""
         self._spans.append(begin << 32 | end - begin)
 
     def field_made(self, value: bytes) -> None:
-        """The next field of the record: bytes that the decoder made."""
-        self._spans.append(MADE | len(self._payload) << 32 | len(value))
+        """Adds the next field of the record: bytes that the decoder made."""
+        self._spans.append(IN_PAYLOAD | len(self._payload) << 32 | len(value))
         self._payload += value
 
     def absent(self) -> None:
-        """The next field of the record has no value."""
+        """Adds the next field of the record, without a value."""
         self._spans.append(ABSENT)
 
     def end_record(self, start: int) -> None:
-        """The record is whole."""
+        """Ends the record, after its last field."""
         if self._offsets:
             self._starts.append(start)
         self._whole_spans = spans = len(self._spans)
@@ -177,16 +186,17 @@ class Records:
             self.flush()
 
     def flush(self) -> None:
-        """Hands over what was gathered, but for a record that was not ended. Called by itself."""
+        """Passes the records to the host, except one that was not ended. You need not call this."""
         spans, payload = self._whole_spans, self._whole_payload
         if spans:
             self._host.emit(self._spans[:spans], bytes(self._payload[:payload]), self._starts)
-        self._forget()
+        self._clear()
 
     def check_crc32c(self, spans: Sequence[tuple[int, int]], expected: Sequence[int]) -> int | None:
-        """Index of the first span (begin, end) of the chunk whose CRC-32C is not the one expected."""
+        """Index of the first span (begin, end) of the chunk whose CRC-32C differs from the expected
+        one; None if all are as expected."""
         return self._host.check_crc32c([b << 32 | e - b for b, e in spans], list(expected))
 
     def log(self, level: int, message: str) -> None:
-        """A line for the operator, in the host's log."""
+        """Writes a line to the host's log, for the operator."""
         self._host.log(level, message)

@@ -1,5 +1,5 @@
 //! A pipemill decoder for a small format, to copy and change. A file is the magic `PSTR`, then
-//! records: the length as a little-endian `u16`, then so many bytes.
+//! records: a length (`u16`, little-endian), then that many bytes.
 
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Scalar, StreamInfo,
@@ -8,14 +8,15 @@ use pipemill_plugin::{
 const MAGIC: &[u8] = b"PSTR";
 const LENGTH: usize = 2;
 
-/// What is kept between calls. Never a part of a record: bytes that are not consumed are shown again.
+/// State that is kept between calls. Never keep a part of a record: bytes that are not consumed are
+/// shown again.
 pub struct Strings {
     text: bool,
     max_record: u64,
     magic_seen: bool,
 }
 
-// The plugin's door. All else is plain Rust that is tested natively, see `tests/`.
+// Makes the type a plugin. The rest is plain Rust, which `tests/` runs natively.
 pipemill_plugin::export!(Strings);
 
 impl Decoder for Strings {
@@ -55,11 +56,13 @@ impl Decoder for Strings {
             let start = at + LENGTH;
             let end = start + usize::from(u16::from_le_bytes(*length));
             let Some(string) = chunk.get(start..end) else {
-                // The record is not whole: say how much it wants and leave it unconsumed.
+                // The chunk ends inside the record: leave it unconsumed, and say how many bytes it
+                // has.
                 return Ok(Progress { consumed: at, need: end - at });
             };
-            self.check(string).map_err(|why| DecodeError::skippable(at, why, end as u64))?;
-            // A span: the bytes stay where they are, nothing is copied.
+            self.check(string)
+                .map_err(|message| DecodeError::skippable(at, message, end as u64))?;
+            // A span: the bytes stay in the chunk, nothing is copied.
             out.span(at, start..end);
             at = end;
         }
@@ -68,7 +71,8 @@ impl Decoder for Strings {
 }
 
 impl Strings {
-    /// Says what was expected and what stood there; pipemill adds file, offset and record number.
+    /// The error is a message: what was expected and what was found. pipemill adds file, offset and
+    /// record number.
     fn check(&self, string: &[u8]) -> Result<(), String> {
         if string.len() as u64 > self.max_record {
             let (length, max) = (string.len(), self.max_record);

@@ -1,4 +1,4 @@
-//! The decoder as plain Rust, with the SDK's test kit for a host.
+//! Tests of the decoder outside the sandbox, with the SDK's test host.
 
 use pascal::Strings;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_whole};
@@ -36,7 +36,7 @@ fn a_wrong_magic_ends_the_file() {
 }
 
 #[test]
-fn a_string_that_is_no_text_can_be_skipped() {
+fn a_string_that_is_not_utf8_can_be_skipped() {
     let input = b"PSTR\x01\0a\x02\0\xff\xff\x01\0b";
     assert_eq!(strings(&Setup::new(&[]), input).len(), 3);
     let text = Setup::new(&[("text", "true")]);

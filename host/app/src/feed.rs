@@ -1,5 +1,5 @@
-//! The platform's Pipe-mode agent, played with files or with objects in S3: for each channel one FIFO an epoch,
-//! objects back to back.
+//! Feeds objects through FIFOs, one FIFO for each channel and epoch, as SageMaker's Pipe-mode agent
+//! does.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -12,46 +12,48 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::telemetry::log::above;
-use crate::telemetry::progress::Look;
-use pipemill_source::Stop;
-use pipemill_source::{Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_source::{Object, ReadOutcome, Source, SourceError, SourceEvent, Stop};
 
-/// Bytes read and written at a time: what a pipe can be made to hold.
-const BUFFER: usize = 1 << 20;
+use crate::telemetry::log::above;
+use crate::telemetry::progress::ProgressSnapshot;
+
+/// Bytes that are read and written at once: the largest usual capacity of a pipe.
+const BUFFER_SIZE: usize = 1 << 20;
 
 /// A channel to feed.
 pub struct Channel {
-    /// Its name.
+    /// The channel's name.
     pub name: String,
-    /// Its objects, epoch after epoch.
+    /// The objects, epoch after epoch.
     pub source: Box<dyn Source>,
-    /// How far it is.
-    pub fed: Arc<Fed>,
+    /// The progress.
+    pub progress: Arc<FeedProgress>,
 }
 
-/// How far feeding a channel is, to be looked at from another thread.
+/// The progress of a channel. Another thread can read it.
 #[derive(Default)]
-pub struct Fed(Mutex<Now>);
+pub struct FeedProgress(Mutex<ProgressState>);
 
 #[derive(Default)]
-struct Now {
+struct ProgressState {
     epoch: u32,
+    /// Bytes of this epoch so far.
     bytes: u64,
+    /// The object that is fed, if a reader is there.
     object: Option<String>,
-    is_over: bool,
+    has_ended: bool,
 }
 
-impl Fed {
-    /// How far; none at the channel's end.
-    pub fn look(&self) -> Option<Look> {
-        let now = self.now();
-        let at = now.object.clone().unwrap_or_else(|| "waiting for a reader".to_owned());
-        let look = Look { epoch: now.epoch, bytes: now.bytes, records: None, at: Some(at) };
-        (!now.is_over).then_some(look)
+impl FeedProgress {
+    /// A line for the terminal; `None` after the end of the channel.
+    pub fn line(&self) -> Option<ProgressSnapshot> {
+        let state = self.lock();
+        let at = state.object.clone().unwrap_or_else(|| "waiting for a reader".to_owned());
+        let line = ProgressSnapshot { epoch: state.epoch, bytes: state.bytes, records: None, at: Some(at) };
+        (!state.has_ended).then_some(line)
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,41 +61,42 @@ impl Fed {
 /// Why feeding ended.
 #[derive(Debug)]
 pub enum FeedError {
-    /// An object is not there or can't be read.
+    /// An object does not exist or can't be read.
     Source {
-        /// The channel.
+        /// The channel's name.
         channel: String,
-        /// Its epoch.
+        /// The epoch, from 0.
         epoch: u32,
-        /// Why.
+        /// The cause.
         error: SourceError,
     },
     /// A FIFO can't be made or written.
     Io {
-        /// The file.
+        /// The path of the FIFO or its folder.
         path: PathBuf,
-        /// What could not be done.
+        /// What failed: the words between "can't" and the cause.
         doing: &'static str,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
 }
 
-/// Makes the process leave no FIFO behind if SIGINT, SIGTERM or SIGHUP ends it, and asks `stop` then. To be called
-/// before any other thread is started.
+/// Handles SIGINT, SIGTERM and SIGHUP: the handler stops the sources with `stop`, removes all FIFOs
+/// and ends the process. Call it before any other thread is started.
 ///
 /// # Errors
-/// The machine gives no thread.
+/// The thread can't be started.
 pub fn prepare(stop: Stop) -> io::Result<Fifos> {
     let fifos = Fifos::default();
     remove_on_signals(fifos.clone(), stop)?;
     Ok(fifos)
 }
 
-/// Feeds all channels, epoch after epoch, until their sources end or one fails.
+/// Feeds all channels, epoch after epoch, until all sources have ended or one channel has failed.
+/// The FIFOs are made in the folder `to`.
 ///
 /// # Errors
-/// See [`FeedError`]; the first one ends all channels.
+/// The first error of a channel. It ends all channels.
 pub fn feed(channels: Vec<Channel>, to: &Path, fifos: &Fifos) -> Result<(), FeedError> {
     fs::create_dir_all(to).map_err(io_error(to, "make the folder"))?;
     let (sender, ended) = mpsc::channel();
@@ -101,10 +104,10 @@ pub fn feed(channels: Vec<Channel>, to: &Path, fifos: &Fifos) -> Result<(), Feed
     for channel in channels {
         let (sender, fifos, to_folder) = (sender.clone(), fifos.clone(), to.to_owned());
         let feed = move || {
-            // The receiver is there until all have ended, or the process is at its end.
+            // The receiver exists until all channels have ended or one has failed.
             let _ = sender.send(feed_channel(channel, &to_folder, &fifos));
         };
-        // A FIFO without a reader blocks its thread: one that fails does not wait for the others.
+        // A FIFO without a reader blocks its thread: so no thread is joined.
         thread::Builder::new().spawn(feed).map_err(io_error(to, "start a thread for"))?;
     }
     let ends = ended.iter().take(count).find(Result::is_err).unwrap_or(Ok(()));
@@ -116,24 +119,26 @@ fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> Fe
     move |error| FeedError::Io { path: path.to_owned(), doing, error }
 }
 
-/// One channel, to the end of its source. An epoch's FIFO is made when the epoch before it is over, and opened, which
-/// waits for a reader, before anything of it is read.
+/// Feeds one channel to the end of its source. The FIFO of an epoch is made after the end of the
+/// epoch before. Opening it waits for a reader: only then the first object is read.
 fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedError> {
-    let Channel { name, mut source, fed } = channel;
-    let mut buffer = vec![0; BUFFER];
+    let Channel { name, mut source, progress } = channel;
+    let mut buffer = vec![0; BUFFER_SIZE];
     let mut pipe: Option<Pipe> = None;
     let mut epoch = 0;
     loop {
-        let step = source.next();
-        let step =
-            step.map_err(|error| FeedError::Source { channel: name.clone(), epoch, error })?;
-        match step {
+        let event = source.next().map_err(|error| FeedError::Source {
+            channel: name.clone(),
+            epoch,
+            error,
+        })?;
+        match event {
             SourceEvent::End => {
-                fed.now().is_over = true;
+                progress.lock().has_ended = true;
                 return Ok(());
             }
             SourceEvent::EpochEnd(ended) => {
-                // An epoch may be empty, and its FIFO is there all the same.
+                // An epoch without objects has a FIFO, too.
                 let pipe = match pipe.take() {
                     Some(pipe) => pipe,
                     None => Pipe::open(to, &name, ended, fifos)?,
@@ -143,7 +148,7 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
                     "{}: {} bytes", pipe.path.display(), pipe.bytes
                 );
                 epoch = ended + 1;
-                *fed.now() = Now { epoch, ..Now::default() };
+                *progress.lock() = ProgressState { epoch, ..ProgressState::default() };
             }
             SourceEvent::Object(object) => {
                 epoch = object.epoch;
@@ -151,8 +156,8 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
                     Some(pipe) => pipe,
                     none => none.insert(Pipe::open(to, &name, epoch, fifos)?),
                 };
-                fed.now().object = Some(object.name.clone());
-                if copy(object, open, &mut buffer, &name, &fed)? == Copied::ReaderLeft {
+                progress.lock().object = Some(object.name.clone());
+                if copy(object, open, &mut buffer, &name, &progress)? == CopyOutcome::ReaderClosed {
                     log::info!(
                         channel = name, epoch = epoch;
                         "{}: the reader closed early", open.path.display()
@@ -164,39 +169,41 @@ fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedEr
     }
 }
 
+/// How a copy of an object ended.
 #[derive(PartialEq, Eq)]
-enum Copied {
-    All,
-    ReaderLeft,
+enum CopyOutcome {
+    Complete,
+    ReaderClosed,
 }
 
+/// Copies an object to a FIFO.
 fn copy(
     mut object: Object,
     pipe: &mut Pipe,
     buffer: &mut [u8],
     channel: &str,
-    fed: &Fed,
-) -> Result<Copied, FeedError> {
+    progress: &FeedProgress,
+) -> Result<CopyOutcome, FeedError> {
     let failed =
         |error| FeedError::Source { channel: channel.to_owned(), epoch: object.epoch, error };
     loop {
         match object.input.read(buffer, None).map_err(failed)? {
             ReadOutcome::Bytes(count) => match pipe.write(&buffer[..count]) {
-                Ok(()) => fed.now().bytes += count as u64,
+                Ok(()) => progress.lock().bytes += count as u64,
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                    return Ok(Copied::ReaderLeft);
+                    return Ok(CopyOutcome::ReaderClosed);
                 }
                 Err(error) => return Err(io_error(&pipe.path, "write it")(error)),
             },
-            ReadOutcome::End => return Ok(Copied::All),
+            ReadOutcome::End => return Ok(CopyOutcome::Complete),
             ReadOutcome::Nothing => {}
-            // The process is at its end.
-            ReadOutcome::Stopped => return Ok(Copied::ReaderLeft),
+            // The process ends.
+            ReadOutcome::Stopped => return Ok(CopyOutcome::ReaderClosed),
         }
     }
 }
 
-/// An epoch's FIFO; it goes when its epoch is over.
+/// The FIFO of an epoch. Dropping it removes the FIFO.
 struct Pipe {
     path: PathBuf,
     file: File,
@@ -205,7 +212,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// Makes it, and waits for a reader.
+    /// Makes the FIFO and waits for a reader.
     fn open(to: &Path, channel: &str, epoch: u32, fifos: &Fifos) -> Result<Self, FeedError> {
         let path = to.join(format!("{channel}_{epoch}"));
         fifos.make(&path).map_err(io_error(&path, "make the FIFO"))?;
@@ -218,9 +225,7 @@ impl Pipe {
             }
         }
     }
-}
 
-impl Pipe {
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.file.write(bytes) {
@@ -242,7 +247,7 @@ impl Drop for Pipe {
     }
 }
 
-/// The FIFOs that are there now. The lock is held while one is made or removed, and never for longer.
+/// The FIFOs that exist now. The lock is held only while one is made or removed.
 #[derive(Clone, Default)]
 pub struct Fifos(Arc<Mutex<BTreeSet<PathBuf>>>);
 
@@ -261,7 +266,7 @@ impl Fifos {
 
     fn remove_one(&self, path: &Path) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
-            // Whoever removed it before has done what was to be done.
+            // The error means that somebody else has removed it.
             let _ = fs::remove_file(path);
         }
     }
@@ -273,7 +278,7 @@ impl Fifos {
     }
 }
 
-/// Opening a FIFO can block for ever, so signals are waited for beside it.
+/// Starts a thread that waits for signals: the other threads may block in opening a FIFO.
 fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);

@@ -1,5 +1,5 @@
-//! A field's value as JSON: text as a string, numbers as numbers or nested arrays, bytes as
-//! `{"base64":…}`. What does not fit its type is shown as bytes.
+//! Prints a field's value as JSON: text as a string, numbers as numbers or nested arrays, bytes as
+//! `{"base64":…}`. A value that does not fit the field's type is printed as bytes.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use pipemill_types::{Field, Scalar};
 
-/// Writes a field's value.
+/// Prints the value of a field. `bytes` are the value as the decoder returned it, little-endian.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` can't be written.
 pub fn print(out: &mut impl Write, field: &Field, bytes: &[u8]) -> io::Result<()> {
     let size = field.scalar.size();
     match field.scalar {
@@ -32,16 +32,17 @@ fn print_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     write!(out, "{{\"base64\":\"{}\"}}", STANDARD.encode(bytes))
 }
 
-/// An array whose elements have the shape `inner`.
+/// Prints an array whose elements have the shape `inner`.
 fn print_array(
     out: &mut impl Write,
     scalar: Scalar,
     inner: &[u32],
     bytes: &[u8],
 ) -> io::Result<()> {
-    let step: usize = inner.iter().map(|dim| *dim as usize).product::<usize>() * scalar.size();
+    let element_size: usize =
+        inner.iter().map(|dim| *dim as usize).product::<usize>() * scalar.size();
     out.write_all(b"[")?;
-    for (index, element) in bytes.chunks(step.max(1)).enumerate() {
+    for (index, element) in bytes.chunks(element_size.max(1)).enumerate() {
         if index > 0 {
             out.write_all(b",")?;
         }
@@ -54,31 +55,32 @@ fn print_array(
     out.write_all(b"]")
 }
 
-/// JSON has no word for what is not a finite number: a string says it.
+/// Prints a number. NaN and the infinities are strings, because JSON has no numbers for them.
 fn print_number(out: &mut impl Write, scalar: Scalar, bytes: &[u8]) -> io::Result<()> {
-    fn of<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         let mut array = [0; N];
         let size = bytes.len().min(N);
         array[..size].copy_from_slice(&bytes[..size]);
         array
     }
     match scalar {
-        Scalar::Boolean => write!(out, "{}", of::<1>(bytes)[0] != 0),
-        Scalar::Int32 => write!(out, "{}", i32::from_le_bytes(of(bytes))),
-        Scalar::Int64 => write!(out, "{}", i64::from_le_bytes(of(bytes))),
-        Scalar::Float32 => match f32::from_le_bytes(of(bytes)) {
+        Scalar::Boolean => write!(out, "{}", array::<1>(bytes)[0] != 0),
+        Scalar::Int32 => write!(out, "{}", i32::from_le_bytes(array(bytes))),
+        Scalar::Int64 => write!(out, "{}", i64::from_le_bytes(array(bytes))),
+        Scalar::Float32 => match f32::from_le_bytes(array(bytes)) {
             number if number.is_finite() => Ok(serde_json::to_writer(out, &number)?),
-            number => print_unusual(out, f64::from(number)),
+            number => print_non_finite(out, f64::from(number)),
         },
-        Scalar::Float64 => match f64::from_le_bytes(of(bytes)) {
+        Scalar::Float64 => match f64::from_le_bytes(array(bytes)) {
             number if number.is_finite() => Ok(serde_json::to_writer(out, &number)?),
-            number => print_unusual(out, number),
+            number => print_non_finite(out, number),
         },
         Scalar::Bytes | Scalar::Utf8 => print_base64(out, bytes),
     }
 }
 
-fn print_unusual(out: &mut impl Write, number: f64) -> io::Result<()> {
+/// Prints NaN or an infinity.
+fn print_non_finite(out: &mut impl Write, number: f64) -> io::Result<()> {
     let word = match number {
         number if number.is_nan() => "NaN",
         number if number > 0.0 => "Infinity",

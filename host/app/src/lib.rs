@@ -1,7 +1,8 @@
-//! pipemill streams records out of pipes and files, through sandboxed WebAssembly decoders, into
-//! shared memory that a training process reads in place.
+//! The application around the decoding: command line, configuration, `pipemill run`, telemetry.
 //!
-//! The way of a byte: [`source`] → [`channel`] (which shows it to [`decode`]) → [`ring`].
+//! The bytes go through the other crates: `pipemill_source` reads them, `pipemill_channel` passes
+//! them to a decoder of `pipemill_decode`, and `pipemill_ring` is the shared memory that a training
+//! process reads.
 
 pub mod cli;
 pub mod config;

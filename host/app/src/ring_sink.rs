@@ -1,42 +1,44 @@
-//! The ring as a sink: what the mill fills is a slot, what it hands over is a grant.
+//! The sink of a channel that writes into a ring. The memory of a batch is a slot of the ring or a
+//! dedicated buffer.
 
 use std::sync::Arc;
 
+use pipemill_channel::{Batch, Failure, Sink, StopReason};
 use pipemill_ring::host::{AcquireError, BatchInfo, Ring, RingError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
-
-use pipemill_channel::{Batch, Failure, Sink, StopReason};
 use pipemill_types::{ErrorKind, Fault, Field, Position};
 
-/// Bytes of an object's name that batches leave room for; a longer one is cut.
-const NAME: usize = 1024;
+/// Bytes that a batch reserves for the name of its object. A longer name is truncated.
+const MAX_NAME_BYTES: usize = 1024;
 
 /// The writing end of a channel's ring.
 pub struct RingSink {
     ring: Arc<Ring>,
     decoder: String,
+    /// The result of setting the ring's schema. The next grant returns its error.
     schema: Result<(), RingError>,
+    /// The epoch of the last batch.
     epoch: u32,
-    /// Something of the epoch was granted.
-    begun: bool,
+    /// Whether a batch was granted in this epoch.
+    has_batches: bool,
 }
 
 impl RingSink {
-    /// The sink of a channel whose decoder has this name.
+    /// A sink that writes into `ring`. `decoder` is the name of the channel's decoder, for errors.
     pub fn new(ring: Arc<Ring>, decoder: &str) -> Self {
-        Self { ring, decoder: decoder.to_owned(), schema: Ok(()), epoch: 0, begun: false }
+        Self { ring, decoder: decoder.to_owned(), schema: Ok(()), epoch: 0, has_batches: false }
     }
 
-    /// Nothing more comes, though there is more: the epoch ends early, and with it the stream.
+    /// Ends the stream before the end of its source, and the current epoch early.
     pub fn end_early(self) {
-        if self.begun {
+        if self.has_batches {
             self.ring.end_epoch(self.epoch, true);
         }
         self.ring.end_stream();
     }
 
-    fn halt(&self, error: AcquireError) -> StopReason {
+    fn stop_reason(&self, error: AcquireError) -> StopReason {
         match error {
             AcquireError::Stopped => StopReason::Stopped,
             AcquireError::EpochEnd(_) => StopReason::EpochEnded,
@@ -63,23 +65,25 @@ impl Sink for RingSink {
     type Memory = Writer;
 
     fn memory(&mut self) -> Result<Writer, StopReason> {
-        self.ring.acquire().map_err(|error| self.halt(error))
+        self.ring.acquire().map_err(|error| self.stop_reason(error))
     }
 
-    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
-        // The index of one record; should there be more, the writer makes room when it grants.
-        let size = payload + index_room(payload, NAME, fields, 1);
-        self.ring.acquire_dedicated(size).map_err(|error| self.halt(error))
+    fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
+        // Room for the index of one record. If there are more records, the writer grows at the
+        // grant.
+        let size = payload + index_room(payload, MAX_NAME_BYTES, fields, 1);
+        self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
     }
 
     fn room(&self, memory: &Writer, records: usize, fields: usize) -> usize {
         let size = memory.as_ref().len();
         if memory.is_dedicated() {
-            // Grows for its index; only the payload counts.
+            // It grows for its index, so all of it is room for payload.
             return size;
         }
-        // What the index takes depends on where it starts only by its alignment.
-        size.saturating_sub(index_room(0, NAME, fields, records) + 64)
+        // The size of the index depends on its start only by its alignment, which is at most 64
+        // bytes.
+        size.saturating_sub(index_room(0, MAX_NAME_BYTES, fields, records) + 64)
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {
@@ -90,10 +94,10 @@ impl Sink for RingSink {
         if let Err(error) = std::mem::replace(&mut self.schema, Ok(())) {
             return Err(self.failure(&error, "ask for fewer fields"));
         }
-        (self.epoch, self.begun) = (batch.epoch, true);
+        (self.epoch, self.has_batches) = (batch.epoch, true);
         let info = BatchInfo {
             epoch: batch.epoch,
-            object: short(&batch.object),
+            object: truncated(&batch.object),
             first_record: batch.first_record,
             object_offset: batch.object_offset,
             payload_bytes: batch.payload,
@@ -115,21 +119,22 @@ impl Sink for RingSink {
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         self.ring.end_epoch(epoch, early);
-        self.begun = false;
+        self.has_batches = false;
         Ok(())
     }
 }
 
-fn short(name: &str) -> &str {
-    let mut end = name.len().min(NAME);
+/// The name without the part that does not fit into a batch.
+fn truncated(name: &str) -> &str {
+    let mut end = name.len().min(MAX_NAME_BYTES);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
     &name[..end]
 }
 
-/// A failure as consumers are told of it.
-pub fn report(failure: &Failure) -> ErrorReport {
+/// Converts a failure to the error that the ring sends to its consumers.
+pub fn error_report(failure: &Failure) -> ErrorReport {
     ErrorReport {
         kind: failure.fault.kind,
         message: failure.to_string(),

@@ -1,7 +1,11 @@
-//! The decoders that come with the binary. Their sources are in `plugins/`; the build script compiles them.
+//! The built-in decoders as WebAssembly modules. Their sources are in `plugins/`; the build script
+//! compiles them.
+
+#![forbid(unsafe_code)]
 
 use pipemill_decode::Builtin;
 
+/// The decoder of this name, from the files that the build script wrote.
 macro_rules! builtin {
     ($name:literal, $about:literal) => {
         Builtin {
@@ -17,9 +21,9 @@ macro_rules! builtin {
 pub static BUILTINS: [Builtin; 11] = [
     builtin!("augmented-manifest", "SageMaker's augmented manifests: RecordIO records in groups"),
     builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
-    builtin!("fixed", "records of a fixed size, as bytes or numbers, behind a header"),
+    builtin!("fixed", "records of a fixed size after a header, as bytes or numbers"),
     builtin!("jsonl", "JSON Lines, whole or by JSON pointer"),
-    builtin!("length-prefixed", "records behind their lengths: integers or varints"),
+    builtin!("length-prefixed", "records that each follow their length: an integer or a varint"),
     builtin!("lines", "lines of text"),
     builtin!("recordio", "MXNet RecordIO, both multi-part dialects"),
     builtin!("recordio-protobuf", "SageMaker's RecordIO-protobuf: tensors as typed fields"),

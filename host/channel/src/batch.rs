@@ -27,7 +27,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Removes all records. The next one has number `first_record` and starts at `object_offset` or later.
+    /// Removes all records. The next one has number `first_record` and starts at `object_offset` or
+    /// later.
     pub(super) fn restart(&mut self, first_record: u64, object_offset: u64) {
         for column in &mut self.columns {
             column.offsets.clear();
@@ -41,8 +42,9 @@ impl Batch {
         self.object_offset = object_offset;
     }
 
-    /// Adds all records of a call without copying. `chunk` and `payload` are the offsets of the chunk and of the call's
-    /// payload in the batch's memory; `from` is the offset of the chunk in the object.
+    /// Adds all records of a call without copying. `chunk` and `payload` are the offsets of the
+    /// chunk and of the call's payload in the batch's memory; `from` is the offset of the chunk in
+    /// the object.
     pub(super) fn add_in_place(
         &mut self,
         decoded: &DecodedRecords,

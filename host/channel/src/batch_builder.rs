@@ -1,25 +1,25 @@
-//! Where the bytes of an object lie while they are decoded, and where its records come to lie. It owns the sink: it
-//! alone decides, by the rule in `cut`, when a batch leaves.
+//! Owns the memory into which an object's bytes are read, the batch of its records, and the sink.
+//! It alone decides, by the rule in `cut`, when a batch leaves.
 //!
-//! **In place**: bytes are read right after the chunk, into the memory of the batch. Records that the decoder only
-//! refers to are never copied. **Copying**: a decoder that makes the bytes of its records gets its input in a private
-//! buffer, and only what it made goes into the batch. The last call of the decoder selects between the two.
+//! **In place**: bytes are read right after the chunk, into the memory of the batch. Records that
+//! the decoder only refers to are never copied. **Copying**: a decoder that makes the bytes of its
+//! records gets its input in a private buffer, and only what it made goes into the batch. The last
+//! call of the decoder selects between the two.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_decode::DecodedRecords;
+use pipemill_decode::{Bytes, DecodedRecords};
 use pipemill_types::{ErrorKind, Fault, Field};
 
 use super::cut::{CutPoint, Fill, is_cut};
 use super::{Batch, Sink, StopReason};
 
-/// Payloads start at multiples of this many bytes: a cache line, and the alignment that Arrow prefers.
+/// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
+/// and the alignment that Arrow prefers.
 const ALIGN: usize = 64;
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
 const MIN_READ: usize = 4 << 10;
-
-type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// The chunk and the batch of a channel, and the sink that batches go to.
 pub(super) struct BatchBuilder<'s, S: Sink> {
@@ -28,12 +28,14 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     schema: Option<Arc<[Field]>>,
     /// The batch's memory. It is cloned only for the time of a call of the decoder.
     memory: Option<Arc<S::Memory>>,
-    /// The memory was made for a record that does not fit into others. It leaves as soon as it holds a record.
+    /// The memory is a dedicated buffer, for a record that fits into no other memory. The batch
+    /// leaves as soon as it holds a record.
     dedicated: bool,
-    /// Holds the chunk while copying.
+    /// The private buffer. It holds the chunk while copying.
     input: Arc<Vec<u8>>,
+    /// Where the chunk lies: in the batch's memory, or else in `input`.
     in_place: bool,
-    /// The next read begins copying, or goes on with it.
+    /// Where the next bytes are to be read: into `input`, or else into the batch's memory.
     prefers_copying: bool,
     /// Where the chunk starts, in the batch's memory or in `input`.
     at: usize,
@@ -44,7 +46,7 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     position: u64,
     /// Records of the object so far.
     records: u64,
-    /// Records that a byte of this object has given so far, on average.
+    /// Records per byte of this object so far, on average.
     density: f64,
     /// Batches granted so far, of all objects.
     granted: u64,
@@ -153,7 +155,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         rest[..rest.len().min(max)].to_vec()
     }
 
-    /// Free memory right after the chunk: at least one byte and at most `want`. The batch leaves if there is no room.
+    /// Free memory right after the chunk: at least one byte and at most `want`. The batch leaves if
+    /// there is no room.
     pub(super) fn read_buffer(&mut self, want: usize) -> Result<&mut [u8], StopReason> {
         if self.in_place && self.prefers_copying {
             self.leave_batch_memory();
@@ -179,7 +182,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.density = self.records as f64 / self.position.max(1) as f64;
     }
 
-    /// Adds the records of a call of the decoder to the batch. If they don't fit, the batch leaves and a new one begins.
+    /// Adds the records of a call of the decoder to the batch. If they don't fit, the batch leaves
+    /// and a new one begins.
     pub(super) fn append(&mut self, decoded: &DecodedRecords) -> Result<(), StopReason> {
         if decoded.records == 0 {
             return Ok(());
@@ -237,15 +241,15 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         let fields = self.batch.columns.len();
         loop {
             self.ensure_memory()?;
-            let memory = self.memory.as_ref().map_or(0, |memory| {
-                self.sink.room(memory, self.batch.records + self.expected(self.len), fields)
-            });
+            let records = self.batch.records + self.expected_records(self.len);
+            let room =
+                self.memory.as_ref().map_or(0, |memory| self.sink.room(memory, records, fields));
             let to = self.batch.payload.next_multiple_of(ALIGN);
-            if to + self.len <= memory {
-                let tail = std::mem::take(&mut self.input);
+            if to + self.len <= room {
+                let input = std::mem::take(&mut self.input);
                 let range = self.at..self.at + self.len;
-                self.memory_mut()[to..to + range.len()].copy_from_slice(&tail[range]);
-                self.input = tail;
+                self.memory_mut()[to..to + range.len()].copy_from_slice(&input[range]);
+                self.input = input;
                 self.at = to;
                 self.in_place = true;
                 return Ok(());
@@ -258,6 +262,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
     }
 
+    /// Takes memory from the sink if the batch has none.
     fn ensure_memory(&mut self) -> Result<(), StopReason> {
         if self.memory.is_none() {
             self.memory = Some(Arc::new(self.sink.memory()?));
@@ -266,20 +271,22 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         Ok(())
     }
 
-    /// Takes a dedicated buffer in place of the batch's memory. Only for a batch without records, while copying.
+    /// Takes a dedicated buffer in place of the batch's memory. Only for a batch without records,
+    /// while copying.
     fn replace_by_dedicated(&mut self, payload: usize) -> Result<(), StopReason> {
         let fields = self.batch.columns.len().max(1);
         self.memory = None;
-        self.memory = Some(Arc::new(self.sink.large_memory(payload, fields)?));
+        self.memory = Some(Arc::new(self.sink.dedicated_memory(payload, fields)?));
         self.dedicated = true;
         Ok(())
     }
 
-    /// Records to expect from this many bytes.
-    fn expected(&self, bytes: usize) -> usize {
+    /// Estimate of the number of records in `bytes` bytes of this object.
+    fn expected_records(&self, bytes: usize) -> usize {
         (bytes as f64 * self.density * 1.1) as usize + 16
     }
 
+    /// The range of the batch's memory into which the next bytes can be read.
     fn room_in_place(&mut self, want: usize) -> Result<(usize, usize), StopReason> {
         loop {
             self.ensure_memory()?;
@@ -289,22 +296,22 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
                 self.enter_batch_memory()?;
             }
             let fields = self.batch.columns.len();
-            let records = self.batch.records + self.expected(self.len);
+            let records = self.batch.records + self.expected_records(self.len);
             let room =
                 self.memory.as_ref().map_or(0, |memory| self.sink.room(memory, records, fields));
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
             // Each byte that is read takes its own room and that of its records' index.
             let index = 8.0 * fields as f64 * self.density * 1.1;
-            let worth = ((free as f64 / (1.0 + index)) as usize).min(want);
-            let fresh = !self.has_records();
-            if (fresh || !self.dedicated) && worth >= want.min(MIN_READ) {
-                return Ok((end, end + worth));
+            let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
+            let is_empty = !self.has_records();
+            if (is_empty || !self.dedicated) && readable >= want.min(MIN_READ) {
+                return Ok((end, end + readable));
             }
-            if fresh && self.at == 0 && free > 0 {
+            if is_empty && self.at == 0 && free > 0 {
                 return Ok((end, end + free.min(MIN_READ)));
             }
-            if !fresh {
+            if !is_empty {
                 self.cut_at(CutPoint::NoRoom)?;
                 self.enter_batch_memory()?;
             } else if self.at > 0 {
@@ -321,6 +328,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
     }
 
+    /// The range of the private buffer into which the next bytes can be read.
     fn room_while_copying(&mut self, want: usize) -> (usize, usize) {
         let (at, len) = (self.at, self.len);
         let input = self.input_mut();
@@ -389,7 +397,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         Ok(())
     }
 
-    /// Makes room for one more record of `bytes` bytes, which has number `record` in the running call.
+    /// Makes room for one more record of `bytes` bytes, which has number `record` in the running
+    /// call.
     fn ensure_room(&mut self, record: usize, bytes: usize) -> Result<(), StopReason> {
         let fields = self.batch.columns.len();
         loop {
@@ -414,7 +423,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     fn memory_mut(&mut self) -> &mut [u8] {
         let memory = self.memory.as_mut().and_then(Arc::get_mut);
-        // Every caller has ensured the memory, and clones live only as long as a call of the decoder.
+        // Every caller has ensured the memory, and clones live only as long as a call of the
+        // decoder.
         memory.expect("the batch's memory is there and not shared").as_mut()
     }
 
@@ -424,6 +434,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 }
 
+/// The fault of an object whose records have other fields than those of the objects before it.
 fn other_schema(known: &[Field], found: &[Field]) -> Fault {
     let names = |fields: &[Field]| {
         let name = |field: &Field| format!("{} ({})", field.name, field.scalar.word());

@@ -31,26 +31,27 @@ pub struct Channel {
     pub max_record: u64,
     /// How long records wait for more records while the source has nothing.
     pub linger: Duration,
-    /// Whether batches say where in the object each record starts.
+    /// Whether batches contain the byte offset of each record in its object.
     pub offsets: bool,
-    /// They see each step of the channel's thread, in this order.
+    /// They get each event of the channel's thread, in this order.
     pub observers: Vec<Box<dyn Observer>>,
 }
 
 /// How a channel ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The source is at its end.
+    /// The source came to its end.
     Ended,
     /// The run was stopped.
     Stopped,
-    /// It failed.
+    /// The channel failed. What it decoded before was handed over, if the sink took it.
     Failed(Failure),
 }
 
 impl Channel {
-    /// Runs until the source ends, the channel fails or the run is stopped. `stats` belongs to this channel alone. The
-    /// channel's thread is still at a stage afterwards: [`stop`](Self::stop) ends it.
+    /// Runs until the source ends, the channel fails or the run is stopped. `stats` belongs to this
+    /// channel alone. The channel's thread is still at a stage afterwards: [`stop`](Self::stop)
+    /// ends it.
     pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
@@ -72,7 +73,8 @@ impl Channel {
         outcome
     }
 
-    /// The channel's thread has nothing more to do: all batches were delivered, or the run was stopped.
+    /// The channel's thread has nothing more to do: all batches were delivered, or the run was
+    /// stopped.
     pub fn stop(&self, stats: &ChannelStats) {
         Monitor::new(stats, &self.observers).stopped();
     }

@@ -1,8 +1,10 @@
-//! The rule that says when a batch leaves: one pure function. [`BatchBuilder`](super::batch_builder::BatchBuilder)
-//! asks it at each cut point, and nothing else hands over a batch.
+//! The rule that says when a batch leaves: one pure function.
+//! [`BatchBuilder`](super::batch_builder::BatchBuilder) asks it at each cut point, and nothing else
+//! hands over a batch.
 
-/// A consumer that waits gets a batch as soon as it has this many bytes. Memory that comes back soon is still in the
-/// processor's caches when it is filled again: reading a pipe into it takes two thirds of the time.
+/// A consumer that waits gets a batch as soon as it has this many bytes. Memory that comes back
+/// soon is still in the processor's caches when it is filled again: reading a pipe into it takes
+/// two thirds of the time.
 const WARM_BYTES: usize = 1 << 20;
 
 /// A moment at which a batch may leave.
@@ -29,7 +31,8 @@ pub(super) struct Fill {
     pub(super) bytes: usize,
 }
 
-/// Whether the batch leaves. `has_demand` says whether a consumer waits for one; it is asked only where that matters.
+/// Whether the batch leaves. `has_demand` says whether a consumer waits for one; it is asked only
+/// where that matters.
 pub(super) fn is_cut(fill: Fill, point: CutPoint, has_demand: impl FnOnce() -> bool) -> bool {
     if fill.records == 0 {
         return false;

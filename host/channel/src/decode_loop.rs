@@ -1,5 +1,5 @@
-//! Decodes one object: reads bytes to the end of the chunk, passes the chunk to the decoder when a call is worth it,
-//! appends the records that it emits to the batch, and handles decode errors.
+//! Decodes one object: reads bytes to the end of the chunk, passes the chunk to the decoder when a
+//! call is worth it, appends the records that it emits to the batch, and handles decode errors.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,16 @@ use super::failure::SHOWN_BYTES;
 use super::monitor::Monitor;
 use super::{Failure, Sink, Stage, StopReason};
 
-/// Bytes read and decoded at a time: with what the decoder copies of it, this fits into the second-level cache.
+/// Bytes read and decoded at a time: with what the decoder copies of it, this fits into the
+/// second-level cache.
 const READ_BYTES: usize = 128 << 10;
-/// A chunk of this size, in which the decoder found no end of a record, is passed again only when it has grown by half.
-/// So a long record costs a few calls and not thousands.
+/// A chunk of at least this size, in which the decoder found no end of a record, is passed again
+/// only when it has grown by half. So a long record costs a few calls and not thousands.
 const LONG_CHUNK: usize = 64 << 10;
 /// A long chunk is passed all the same if no byte came for this long.
 const LONG_CHUNK_WAIT: Duration = Duration::from_millis(20);
-/// The shortest time between two batches that leave because the source is idle. A source as fast as the consumer would
-/// otherwise spend most of its time on handing over small batches.
+/// The shortest time between two batches that leave because the source is idle. A source as fast as
+/// the consumer would otherwise spend most of its time on handing over small batches.
 const MIN_GRANT_INTERVAL: Duration = Duration::from_millis(1);
 /// How often a wait for bytes is interrupted to ask whether the consumers still want them.
 const EPOCH_END_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -61,9 +62,10 @@ pub(super) struct Progress {
     /// The last call consumed nothing.
     stalled: bool,
     /// The input is at its end.
-    ended: bool,
-    /// Nothing more of the object can be decoded.
-    over: bool,
+    input_ended: bool,
+    /// The rest of the object can't be decoded and was skipped.
+    rest_skipped: bool,
+    /// The batch builder has the fields of this object's records.
     schema_known: bool,
     /// When a batch last left because the source was idle.
     last_idle_grant: Option<Instant>,
@@ -73,7 +75,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
     /// Decodes to the end of the object.
     pub(super) fn run(&mut self) -> Result<(), StopReason> {
         self.learn_schema()?;
-        while !self.progress.ended && !self.progress.over {
+        while !self.progress.input_ended && !self.progress.rest_skipped {
             match self.try_read()? {
                 Ok(ReadOutcome::Bytes(_)) if self.is_due() => {
                     self.decode_available()?;
@@ -93,7 +95,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                 return Err(StopReason::EpochEnded);
             }
         }
-        if !self.progress.over {
+        if !self.progress.rest_skipped {
             self.decode_available()?;
         }
         self.builder.cut_at(CutPoint::ObjectEnd)
@@ -111,36 +113,38 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.context.monitor.enter(Stage::Consumer);
         let buf = self.builder.read_buffer(want)?;
         self.context.monitor.enter(Stage::Source);
-        let got = self.input.read(buf, Some(wait));
-        match got {
+        let outcome = self.input.read(buf, Some(wait));
+        match outcome {
             Ok(ReadOutcome::Bytes(count)) => {
                 self.builder.advance(count);
                 self.context.monitor.bytes_read(count);
             }
             Ok(ReadOutcome::Stopped) => return Err(StopReason::Stopped),
-            Ok(ReadOutcome::End) => self.progress.ended = true,
+            Ok(ReadOutcome::End) => self.progress.input_ended = true,
             Ok(ReadOutcome::Nothing) | Err(_) => {}
         }
-        Ok(got)
+        Ok(outcome)
     }
 
-    /// How long to wait for bytes, until something else is to be done.
+    /// How long to wait for bytes before something else has to be done.
     fn longest_wait(&self) -> Duration {
         if self.builder.has_records() {
             let linger = self.context.linger;
             if !self.builder.has_demand() {
                 return linger;
             }
-            let passed = self.progress.last_idle_grant.map(|at| at.elapsed());
-            return linger
-                .min(MIN_GRANT_INTERVAL.saturating_sub(passed.unwrap_or(MIN_GRANT_INTERVAL)));
+            let idle_grant_due = match self.progress.last_idle_grant {
+                Some(at) => MIN_GRANT_INTERVAL.saturating_sub(at.elapsed()),
+                None => Duration::ZERO,
+            };
+            return linger.min(idle_grant_due);
         }
         let has_new_bytes = self.builder.len() > self.progress.left;
         if has_new_bytes { LONG_CHUNK_WAIT } else { EPOCH_END_POLL_INTERVAL }
     }
 
-    /// The source had nothing for [`longest_wait`](Self::longest_wait): the batch leaves, or the decoder gets a long
-    /// chunk that it was not called for.
+    /// The source had nothing for [`longest_wait`](Self::longest_wait): the batch leaves, or the
+    /// decoder gets a long chunk that it was not called for.
     fn source_idle(&mut self) -> Result<(), StopReason> {
         if self.builder.has_records() {
             self.progress.last_idle_grant = Some(Instant::now());
@@ -167,7 +171,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
     fn decode_available(&mut self) -> Result<(), StopReason> {
         loop {
             let outcome = self.decode()?;
-            let end = self.progress.ended;
+            let end = self.progress.input_ended;
             match outcome {
                 Ok(DecodeOutcome::Progress { consumed, need }) => {
                     self.builder.consume(consumed);
@@ -185,13 +189,13 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                     let remedy = "see `on_error` to skip records that can't be decoded";
                     let fault = Fault::new(ErrorKind::Decode, message, remedy);
                     self.skip_error(offset, fault, resume)?;
-                    if self.builder.len() == 0 || self.progress.over {
+                    if self.builder.len() == 0 || self.progress.rest_skipped {
                         return Ok(());
                     }
                 }
                 Err(fault) => {
                     // The instance can't be called again: the rest of the object is lost.
-                    let offset = self.stream.emitted().end as usize;
+                    let offset = self.stream.decoded().end as usize;
                     return self.skip_error(offset, fault, Resume::None);
                 }
             }
@@ -203,29 +207,31 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.context.monitor.enter(Stage::Decoder);
         let outcome = {
             let (bytes, range) = self.builder.chunk();
-            self.stream.decode(&bytes, range, self.progress.ended)
+            self.stream.decode(&bytes, range, self.progress.input_ended)
         };
         self.context.monitor.call_ended(self.stream.memory_held());
         self.learn_schema()?;
-        self.builder.append(self.stream.emitted())?;
+        self.builder.append(self.stream.decoded())?;
         let granted = self.builder.granted();
-        self.context.monitor.records_decoded(self.stream.emitted().records, granted);
+        self.context.monitor.records_decoded(self.stream.decoded().records, granted);
         Ok(outcome)
     }
 
+    /// Passes the fields of the records on to the batch builder, once the decoder has declared
+    /// them.
     fn learn_schema(&mut self) -> Result<(), StopReason> {
         let Some(fields) = self.stream.schema().filter(|_| !self.progress.schema_known) else {
             return Ok(());
         };
         self.progress.schema_known = true;
-        let known = self.builder.set_schema(fields);
-        known.map_err(|fault| self.failure(0, fault).into())
+        let accepted = self.builder.set_schema(fields);
+        accepted.map_err(|fault| self.failure(0, fault).into())
     }
 
-    /// The decoder consumed nothing of `left` bytes. This is an error if no more bytes can come, or if a record is too
-    /// large.
+    /// The decoder consumed nothing of `left` bytes. This is an error if no more bytes can come, or
+    /// if a record is too large.
     fn check_stalled(&mut self, left: usize, need: usize) -> Result<(), StopReason> {
-        if self.progress.ended && left > 0 {
+        if self.progress.input_ended && left > 0 {
             let wants =
                 if need > left { format!("; it wants at least {need}") } else { String::new() };
             let message =
@@ -245,7 +251,8 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         Ok(())
     }
 
-    /// Handles a decode error `offset` bytes into the chunk: ends the channel, or skips to where decoding can go on.
+    /// Handles a decode error `offset` bytes into the chunk: ends the channel, or skips to where
+    /// decoding can go on.
     fn skip_error(
         &mut self,
         offset: usize,
@@ -262,7 +269,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         match resume {
             Resume::At(to) => self.discard_to(start.saturating_add(to), &mut kept)?,
             Resume::None => {
-                self.progress.over = true;
+                self.progress.rest_skipped = true;
                 self.discard_to(u64::MAX, &mut kept)?;
             }
             Resume::Scan(from) => {
@@ -272,8 +279,8 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         }
         let length = self.builder.position() - start - offset as u64;
         self.progress = Progress {
-            ended: self.progress.ended,
-            over: self.progress.over,
+            input_ended: self.progress.input_ended,
+            rest_skipped: self.progress.rest_skipped,
             schema_known: self.progress.schema_known,
             last_idle_grant: self.progress.last_idle_grant,
             ..Progress::default()
@@ -287,7 +294,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         loop {
             let left = offset.saturating_sub(self.builder.position());
             self.discard(usize::try_from(left).unwrap_or(usize::MAX).min(self.builder.len()), kept);
-            if self.builder.position() >= offset || self.progress.ended {
+            if self.builder.position() >= offset || self.progress.input_ended {
                 return Ok(());
             }
             self.progress.need = 0;
@@ -303,26 +310,27 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.builder.consume(count);
     }
 
-    /// Drops bytes until the decoder finds the start of a record.
+    /// Drops bytes until the decoder finds the start of a record, or the object ends.
     fn resync(&mut self, kept: &mut Vec<u8>) -> Result<(), StopReason> {
         loop {
             self.context.monitor.enter(Stage::Decoder);
             let found = {
                 let (bytes, range) = self.builder.chunk();
-                self.stream.resync(&bytes, range, self.progress.ended)
+                self.stream.resync(&bytes, range, self.progress.input_ended)
             };
             let (count, found) = found.map_err(|fault| self.failure(0, fault))?;
             self.discard(count, kept);
             if found {
                 return Ok(());
             }
-            if self.progress.ended {
+            if self.progress.input_ended {
                 return self.discard_to(u64::MAX, kept);
             }
             self.read()?;
         }
     }
 
+    /// A failure `offset` bytes into the chunk.
     fn failure(&self, offset: usize, fault: Fault) -> Failure {
         Failure {
             fault,
@@ -339,6 +347,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         }
     }
 
+    /// A failure of the source, after the last byte that was read.
     fn source_failure(&self, error: SourceError) -> Failure {
         let fault = Fault::new(ErrorKind::Source, error.message, error.remedy);
         let offset = self.builder.len();

@@ -1,4 +1,5 @@
-//! What happens to bytes that can't be decoded: they end the channel, or they are skipped and perhaps kept in a file.
+//! What happens to bytes that can't be decoded: they end the channel, or they are skipped and
+//! perhaps kept in a file.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,7 +19,7 @@ pub enum OnError {
     Fail,
     /// Skip them.
     Skip,
-    /// Skip them and keep them in this file, one JSON object per line.
+    /// Skip them, and append them to this file, one JSON object per line.
     Quarantine(PathBuf),
 }
 
@@ -73,6 +74,7 @@ impl ErrorPolicy {
         Err(Box::new(Failure { fault, ..failure.clone() }))
     }
 
+    /// Writes a decode error to the quarantine, if there is one.
     fn quarantine(
         &mut self,
         failure: &Failure,
@@ -96,6 +98,7 @@ impl ErrorPolicy {
     }
 }
 
+/// A line of the quarantine file: one JSON object.
 fn quarantine_line(failure: &Failure, length: u64, bytes: &[u8]) -> String {
     let mut line = serde_json::json!({
         "channel": failure.channel,

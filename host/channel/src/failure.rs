@@ -1,27 +1,28 @@
-//! What ended a channel, with the position: all that a person needs to find the cause.
+//! A failure of a channel: a fault with its position, which is what a person needs to find the
+//! cause.
 
 use std::fmt;
 
 use pipemill_types::{Fault, Position};
 
-/// A fault and its position.
+/// A fault with its position. It ends the channel, or it is a decode error that is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What happened and what to do.
+    /// What happened, and what to do about it.
     pub fault: Fault,
     /// The channel's name.
     pub channel: String,
-    /// Where in its input.
+    /// Where in the channel's input it happened.
     pub position: Position,
     /// The decoder's name.
     pub decoder: String,
-    /// The first bytes at the offset, if there are any to show.
+    /// Up to 16 bytes of the input from the position on; empty if there are none.
     pub bytes: Vec<u8>,
-    /// The input is not there.
+    /// Whether the failure is that the input does not exist.
     pub missing: bool,
 }
 
-/// Bytes of the input that an error shows.
+/// Bytes of the input that a failure shows.
 pub(super) const SHOWN_BYTES: usize = 16;
 
 impl fmt::Display for Failure {

@@ -1,9 +1,12 @@
-//! A channel: joins a source, a decoder and a sink, in the order of the way of a byte.
+//! A channel joins a source, a decoder and a sink.
 //!
-//! `channel` takes the source's objects one by one; `decode_loop` reads and decodes one object. `batch_builder` owns the
-//! memory into which bytes are read, and decides by the rule in `cut` when a batch leaves for the `sink` (the ring, or
-//! standard output). `error_policy` says what happens to bytes that can't be decoded. `monitor` counts what the
-//! channel does in its `stats` and tells the channel's observers.
+//! `channel` takes the source's objects one by one; `decode_loop` reads and decodes one object.
+//! `batch_builder` owns the memory into which bytes are read, and decides by the rule in `cut` when
+//! a batch leaves for the `sink` (the ring, or standard output). `error_policy` says what happens
+//! to bytes that can't be decoded. `monitor` counts what the channel does in its `stats` and tells
+//! the channel's observers.
+
+#![forbid(unsafe_code)]
 
 mod batch;
 mod batch_builder;

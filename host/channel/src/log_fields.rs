@@ -5,7 +5,7 @@ use pipemill_types::log::optional;
 
 use super::{Failure, StatsSnapshot};
 
-/// Channel, position, decoder and kind of the failure; what is not known is null.
+/// Channel, position, decoder and kind of the failure. A field that is not known is null.
 impl Source for Failure {
     fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), Error> {
         let fields: [(&str, Value); 7] = [

@@ -1,4 +1,5 @@
-//! Counts what a channel's thread does, and tells the channel's observers. Called a few times a chunk.
+//! Counts what a channel's thread does, and notifies the channel's observers. Called a few times
+//! per chunk.
 
 use std::time::{Duration, Instant};
 
@@ -20,23 +21,24 @@ impl<'a> Monitor<'a> {
     /// The channel's thread begins another stage. Returns how long the stage before it took.
     pub(super) fn enter(&self, stage: Stage) -> Duration {
         let took = self.stats.timer.enter(stage);
-        // The timer's own moment: so the events add up to the counted times.
-        self.tell_at(self.stats.timer.since(), &Event::StageBegins(stage));
+        // The timer's own moment, so that the times between the events add up to the counted times.
+        self.notify_at(self.stats.timer.since(), &Event::StageBegins(stage));
         took
     }
 
+    /// The channel's thread has ended its last stage.
     pub(super) fn stopped(&self) {
         self.stats.timer.stop();
-        self.tell_at(self.stats.timer.since(), &Event::Stopped);
+        self.notify_at(self.stats.timer.since(), &Event::Stopped);
     }
 
     pub(super) fn failed(&self, failure: &Failure) {
-        self.tell(&Event::Failed(failure));
+        self.notify(&Event::Failed(failure));
     }
 
     pub(super) fn bytes_read(&self, bytes: usize) {
         self.stats.add_bytes(bytes);
-        self.tell(&Event::BytesRead(bytes));
+        self.notify(&Event::BytesRead(bytes));
     }
 
     /// A call of the decoder is over; `memory` is the size of its linear memory in bytes.
@@ -49,40 +51,41 @@ impl<'a> Monitor<'a> {
     pub(super) fn records_decoded(&self, records: usize, batches: u64) {
         self.stats.add_records(records);
         self.stats.set_batches(batches);
-        self.tell(&Event::RecordsDecoded(records));
+        self.notify(&Event::RecordsDecoded(records));
     }
 
-    /// `batches` were granted so far.
+    /// `batches` were granted so far in all.
     pub(super) fn batches_granted(&self, batches: u64) {
         self.stats.set_batches(batches);
     }
 
+    /// A decode error was skipped, and `bytes` bytes with it.
     pub(super) fn error_skipped(&self, failure: &Failure, bytes: u64) {
         self.stats.add_decode_error(failure.fault.kind);
-        self.tell(&Event::DecodeErrorSkipped { failure, bytes });
+        self.notify(&Event::DecodeErrorSkipped { failure, bytes });
     }
 
     pub(super) fn object_begins(&self, epoch: u32, name: &str) {
         self.stats.begin_object(epoch, name);
-        self.tell(&Event::ObjectBegins { epoch, name });
+        self.notify(&Event::ObjectBegins { epoch, name });
     }
 
     pub(super) fn object_ends(&self) {
-        self.tell(&Event::ObjectEnds);
+        self.notify(&Event::ObjectEnds);
     }
 
     pub(super) fn epoch_ends(&self, number: u32, early: bool) {
         let epoch: EpochStats = self.stats.end_epoch(number, early);
-        self.tell(&Event::EpochEnds(&epoch));
+        self.notify(&Event::EpochEnds(&epoch));
     }
 
-    fn tell(&self, event: &Event<'_>) {
+    fn notify(&self, event: &Event<'_>) {
         if !self.observers.is_empty() {
-            self.tell_at(Instant::now(), event);
+            self.notify_at(Instant::now(), event);
         }
     }
 
-    fn tell_at(&self, at: Instant, event: &Event<'_>) {
+    fn notify_at(&self, at: Instant, event: &Event<'_>) {
         for observer in self.observers {
             observer.event(at, event);
         }

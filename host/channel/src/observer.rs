@@ -1,4 +1,4 @@
-//! The observers of a channel: they see each step of its thread as an event.
+//! The observers of a channel: they get each step of its thread as an event.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::{EpochStats, Failure, Stage};
 pub enum Event<'a> {
     /// A stage begins, and the one before it ends.
     StageBegins(Stage),
-    /// The channel has ended, and with it the stage that it was at.
+    /// The channel's thread has ended its last stage.
     Stopped,
     /// The source gave this many bytes.
     BytesRead(usize),
@@ -42,9 +42,10 @@ pub enum Event<'a> {
     Failed(&'a Failure),
 }
 
-/// Sees what a channel's thread does. It is called in that thread, several times a chunk: it must be quick.
+/// Sees what a channel's thread does.
 pub trait Observer: Send + Sync {
-    /// The event happened at this moment.
+    /// Called for each event, with the moment at which it happened. It must be quick, because the
+    /// channel's thread calls it several times per chunk.
     fn event(&self, at: Instant, event: &Event<'_>);
 }
 

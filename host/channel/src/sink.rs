@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Failure};
 use pipemill_types::Field;
+
+use super::{Batch, Failure};
 
 /// Why a channel's thread stops.
 #[derive(Debug)]
@@ -39,17 +40,22 @@ pub trait Sink {
     /// The run is being stopped, or there is no memory.
     fn memory(&mut self) -> Result<Self::Memory, StopReason>;
 
-    /// Memory for a batch that does not fit into what [`memory`](Self::memory) gives: at least `payload` bytes of
-    /// payload, and an index of one record with `fields` fields.
+    /// Memory for a batch that does not fit into what [`memory`](Self::memory) gives: at least
+    /// `payload` bytes of payload, and an index of one record with `fields` fields.
     ///
     /// # Errors
     /// As [`memory`](Self::memory).
-    fn large_memory(&mut self, payload: usize, fields: usize) -> Result<Self::Memory, StopReason>;
+    fn dedicated_memory(
+        &mut self,
+        payload: usize,
+        fields: usize,
+    ) -> Result<Self::Memory, StopReason>;
 
-    /// Bytes that the payload of a batch may take of this memory, if the batch has `records` records of `fields` fields.
+    /// Bytes that the payload of a batch may take of this memory, if the batch has `records`
+    /// records of `fields` fields.
     fn room(&self, memory: &Self::Memory, records: usize, fields: usize) -> usize;
 
-    /// Takes the fields of all records. Called once, before the first batch.
+    /// Takes the fields of all records. Called at most once, before the first batch.
     fn schema(&mut self, fields: &Arc<[Field]>);
 
     /// Hands a batch over.
@@ -58,7 +64,7 @@ pub trait Sink {
     /// It can't be handed over, or the run is being stopped.
     fn grant(&mut self, memory: Self::Memory, batch: &Batch) -> Result<(), StopReason>;
 
-    /// Whether a consumer waits for a batch right now.
+    /// Whether a consumer is waiting for a batch.
     fn has_demand(&self) -> bool;
 
     /// Whether the consumers asked to end this epoch.

@@ -1,5 +1,5 @@
-//! Measures how long a channel's thread spends at each stage. One stage is timed at any moment, so the times add up to
-//! the whole. The channel's thread writes; any thread may read at any time.
+//! Measures how long a channel's thread spends at each stage. One stage is timed at any moment, so
+//! the times add up to the whole. The channel's thread writes; any thread may read at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ pub enum Stage {
     Source,
     /// Decoding.
     Decoder,
-    /// Handing over, and waiting for memory that consumers hold.
+    /// Handing batches over, and waiting for memory that consumers hold.
     Consumer,
 }
 
 impl Stage {
-    /// In the order of the way of a byte.
+    /// All stages, in the order in which a byte passes them.
     pub const ALL: [Self; 3] = [Self::Source, Self::Decoder, Self::Consumer];
 
-    /// The word for it in metrics and reports.
+    /// The stage's name in metrics and reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -36,10 +36,11 @@ const CHANGING: u64 = u64::MAX;
 
 /// A timer for three stages: a seqlock with one writer.
 ///
-/// To change the stage, the writer stores `CHANGING` to `now`; then, after a release fence, the time of the stage that
-/// ends; then, with release, the new stage and its beginning to `now`. A reader loads `now` (acquire), then the times,
-/// then, after an acquire fence, `now` again. If both loads of `now` give the same moment, the times belong together.
-/// Otherwise it reads again; this is rare, because the writer needs only a few instructions.
+/// To change the stage, the writer stores `CHANGING` to `now`; then, after a release fence, the
+/// time of the stage that ends; then, with release, the new stage and its beginning to `now`. A
+/// reader loads `now` (acquire), then the times, then, after an acquire fence, `now` again. If both
+/// loads of `now` give the same moment, the times belong together. Otherwise it reads again; this
+/// is rare, because the writer needs only a few instructions.
 pub(super) struct StageTimer {
     origin: Instant,
     /// Nanoseconds from `origin` at which the stage began, times four, plus the stage.
@@ -56,7 +57,8 @@ impl Default for StageTimer {
 }
 
 impl StageTimer {
-    /// Begins a stage and ends the one before it. Returns how long that one took. For the writing thread.
+    /// Begins a stage and ends the one before it. Returns how long that one took. For the writing
+    /// thread.
     pub(super) fn enter(&self, stage: Stage) -> Duration {
         self.change(stage as u64)
     }
@@ -124,8 +126,8 @@ mod tests {
         let entered = Instant::now();
         thread::scope(|scope| {
             scope.spawn(|| {
-                for turn in 0..300_000 {
-                    timer.enter(Stage::ALL[turn % 3]);
+                for step in 0..300_000 {
+                    timer.enter(Stage::ALL[step % 3]);
                 }
                 over.store(true, Ordering::Relaxed);
             });

@@ -1,13 +1,14 @@
-//! What a channel has done so far and what it is doing. Its thread counts, once a chunk; any thread may read. Nothing is
-//! locked or allocated on the way of a byte.
+//! Counters of a channel: what it has done so far, and what it is doing. The channel's thread
+//! counts once per chunk; any thread may read. Nothing is locked or allocated per record.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::stage_timer::{Stage, StageTimer};
 use pipemill_types::ErrorKind;
+
+use super::stage_timer::{Stage, StageTimer};
 
 /// What a channel did, and how long each stage took, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct StatsSnapshot {
     pub source: Duration,
     /// Time spent decoding.
     pub decoder: Duration,
-    /// Time spent handing batches over, and waiting for memory that consumers hold.
+    /// Time spent handing batches over, waiting for memory that consumers hold included.
     pub consumer: Duration,
 }
 
@@ -72,7 +73,8 @@ pub struct EpochStats {
     pub totals: StatsSnapshot,
 }
 
-/// Upper bounds of the buckets of the histogram of the decoder's call times. Longer calls count in one more bucket.
+/// Upper bounds, inclusive, of the buckets in the histogram of the decoder's call times. Longer
+/// calls count in one more bucket.
 pub const DECODE_BUCKETS: [Duration; 9] = {
     let micros = [16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
     let mut bounds = [Duration::ZERO; 9];
@@ -87,8 +89,8 @@ pub const DECODE_BUCKETS: [Duration; 9] = {
 /// Epochs whose statistics are kept; older ones are dropped.
 const MAX_EPOCHS: usize = 1000;
 
-/// The statistics of a channel. Only the channel's thread writes. Orders are relaxed, because each number stands for
-/// itself.
+/// The statistics of a channel. Only the channel's thread writes. Orders are relaxed, because each
+/// number stands for itself.
 #[derive(Default)]
 pub struct ChannelStats {
     pub(super) timer: StageTimer,
@@ -102,12 +104,13 @@ pub struct ChannelStats {
     calls: [AtomicU64; DECODE_BUCKETS.len() + 1],
     call_nanos: AtomicU64,
     decoder_memory: AtomicU64,
-    current: Mutex<Current>,
+    history: Mutex<EpochHistory>,
 }
 
-/// What changes with each object or epoch.
+/// The current object and the epochs that have ended. It changes only with an object or epoch.
 #[derive(Default)]
-struct Current {
+struct EpochHistory {
+    /// Name of the object that began last.
     object: Option<String>,
     epochs: VecDeque<EpochStats>,
     /// The sum of all epochs that have ended.
@@ -133,8 +136,8 @@ impl ChannelStats {
     /// Counts and times of the current epoch so far.
     pub fn this_epoch(&self) -> StatsSnapshot {
         // Read under the lock: the sum of the ended epochs can't grow meanwhile.
-        let current = self.current();
-        self.snapshot().since(&current.ended)
+        let history = self.history();
+        self.snapshot().since(&history.ended)
     }
 
     /// Decode errors that were skipped, by kind.
@@ -154,15 +157,16 @@ impl ChannelStats {
 
     /// Name of the object that began last.
     pub fn object(&self) -> Option<String> {
-        self.current().object.clone()
+        self.history().object.clone()
     }
 
     /// The epochs that have ended, in order; only the last 1,000 of them.
     pub fn epochs(&self) -> Vec<EpochStats> {
-        self.current().epochs.iter().copied().collect()
+        self.history().epochs.iter().copied().collect()
     }
 
-    /// Number of the decoder's calls in each bucket of [`DECODE_BUCKETS`], and last of those that took longer.
+    /// Number of the decoder's calls in each bucket of [`DECODE_BUCKETS`]. The last number counts
+    /// the calls that took longer.
     pub fn calls(&self) -> [u64; DECODE_BUCKETS.len() + 1] {
         std::array::from_fn(|bucket| self.calls[bucket].load(Ordering::Relaxed))
     }
@@ -203,24 +207,24 @@ impl ChannelStats {
     pub(super) fn begin_object(&self, epoch: u32, name: &str) {
         self.epoch.store(epoch, Ordering::Relaxed);
         self.objects.fetch_add(1, Ordering::Relaxed);
-        self.current().object = Some(name.to_owned());
+        self.history().object = Some(name.to_owned());
     }
 
     pub(super) fn end_epoch(&self, number: u32, early: bool) -> EpochStats {
         let snapshot = self.snapshot();
-        let mut current = self.current();
-        let epoch = EpochStats { number, early, totals: snapshot.since(&current.ended) };
-        current.ended = snapshot;
-        if current.epochs.len() == MAX_EPOCHS {
-            current.epochs.pop_front();
+        let mut history = self.history();
+        let epoch = EpochStats { number, early, totals: snapshot.since(&history.ended) };
+        history.ended = snapshot;
+        if history.epochs.len() == MAX_EPOCHS {
+            history.epochs.pop_front();
         }
-        current.epochs.push_back(epoch);
+        history.epochs.push_back(epoch);
         self.epoch.store(number + 1, Ordering::Relaxed);
         epoch
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
+    fn history(&self) -> MutexGuard<'_, EpochHistory> {
         // A panic can't leave it half changed.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

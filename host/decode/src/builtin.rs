@@ -1,6 +1,6 @@
-//! What a decoder that comes with the binary consists of.
+//! The parts of a decoder that comes with the binary.
 
-/// A decoder that comes with the binary: a core module like any other plugin's, only embedded.
+/// A decoder that comes with the binary. It is a plugin like any other, embedded as a core module.
 #[derive(Debug)]
 pub struct Builtin {
     /// The name that operators use.
@@ -9,8 +9,8 @@ pub struct Builtin {
     pub about: &'static str,
     /// The core module, as WebAssembly.
     pub wasm: &'static [u8],
-    /// Machine code for `wasm`, as [`precompile`](super::precompile) makes it. Empty if there is none: then
-    /// the decoder is compiled when it is first used.
+    /// Machine code for `wasm`, made by [`Precompiler`](super::Precompiler). If it is empty, the
+    /// decoder is compiled on first use.
     pub code: &'static [u8],
 }
 

@@ -1,9 +1,9 @@
-//! Plugins that an earlier process compiled: a folder of machine code, written by pipemill alone.
+//! The cache of compiled plugins: a folder of machine code that only pipemill writes.
 //!
-//! Loading such a file is running it. So a file counts only if it and its folder belong to root or to
-//! this user and nobody else can write them; what is asked for is named by the digest of the plugin and
-//! by all that the compiler was told; and a file that was cut short or damaged is compiled anew. A
-//! cache that can't be used is never an error: it only costs the time to compile.
+//! To load such a file is to run it. So three rules hold. A file is used only if it and its folder
+//! belong to root or to this user, and nobody else can write them. Its name contains the digest of
+//! the plugin and a hash of the compiler's settings. Its checksum must be right; else the plugin is
+//! compiled again. A cache that can't be used is never an error: it only costs the time to compile.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -17,62 +17,64 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
 
 use super::digest::Digest;
-use super::engine::Engine;
 
-/// Environment variable with the folder's path, or `off`.
+/// Environment variable with the path of the cache's folder, or `off`.
 pub const CACHE: &str = "PIPEMILL_CACHE";
-/// What root fills while an image is built, and any user may read.
-const SYSTEM: &str = "/var/cache/pipemill";
-/// What stands behind the code in a file: this, and the CRC-32C of all before.
-const MARK: &[u8; 12] = b"pipemillcode";
-const TRAILER: u64 = MARK.len() as u64 + 4;
+/// The folder that root fills, for example while an image is built, and that any user may read.
+const SYSTEM_FOLDER: &str = "/var/cache/pipemill";
+/// After the code, a file has a trailer: this mark, and the CRC-32C of the code.
+const TRAILER_MARK: &[u8; 12] = b"pipemillcode";
+/// Size of the trailer in bytes.
+const TRAILER_BYTES: u64 = TRAILER_MARK.len() as u64 + 4;
 
-/// What was not used for so long is removed.
-const UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
+/// A file that nobody has used for this long is removed.
+const MAX_UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
 
-/// The folders of compiled plugins.
+/// The folders that hold compiled plugins.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    /// Where new ones go. Looked at first.
+    /// New plugins are written here. It is searched first.
     write: PathBuf,
-    /// Others that may have some.
+    /// Further folders that are searched.
     read: Vec<PathBuf>,
 }
 
 impl Cache {
-    /// The folder that `PIPEMILL_CACHE` names; without it, the user's cache folder, and the system's
-    /// to read from. `None` if the variable is `off` or there is no such folder.
+    /// The folder that the environment variable [`CACHE`] names. Without the variable: for root the
+    /// system's folder; for other users their own cache folder, with the system's folder to read
+    /// from. `None` if the variable is `off`, or if neither `XDG_CACHE_HOME` nor `HOME` is set.
     pub fn of_environment() -> Option<Self> {
         let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         match var(CACHE) {
             Some(off) if off == "off" => None,
             Some(dir) => Some(Self::at(dir)),
-            None if nix::unistd::geteuid().is_root() => Some(Self::at(SYSTEM)),
+            None if nix::unistd::geteuid().is_root() => Some(Self::at(SYSTEM_FOLDER)),
             None => {
                 let home = var("XDG_CACHE_HOME").map(PathBuf::from);
                 let home = home.or_else(|| Some(PathBuf::from(var("HOME")?).join(".cache")))?;
-                Some(Self { write: home.join("pipemill"), read: vec![SYSTEM.into()] })
+                Some(Self { write: home.join("pipemill"), read: vec![SYSTEM_FOLDER.into()] })
             }
         }
     }
 
-    /// This folder alone.
+    /// A cache that reads and writes this folder only.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { write: dir.into(), read: Vec::new() }
     }
 
-    /// Where new plugins go.
+    /// The folder that new plugins are written to.
     pub fn folder(&self) -> &Path {
         &self.write
     }
 
-    /// Whether a plugin of this digest is kept for an engine like this one.
-    pub fn has(&self, engine: &Engine, digest: &Digest) -> bool {
-        let name = file_name(&engine.engine, digest);
+    /// Whether a file exists for the plugin of this digest and an engine of these settings. The
+    /// file is not checked.
+    pub(super) fn has(&self, engine: &wasmtime::Engine, digest: &Digest) -> bool {
+        let name = file_name(engine, digest);
         std::iter::once(&self.write).chain(&self.read).any(|folder| folder.join(&name).exists())
     }
 
-    /// The plugin of this digest, if an earlier process compiled it for an engine like this one.
+    /// Loads the plugin of this digest, if a process compiled it for an engine of these settings.
     pub(super) fn get(&self, engine: &wasmtime::Engine, digest: &Digest) -> Option<Component> {
         let name = file_name(engine, digest);
         let mut folders = std::iter::once(&self.write).chain(&self.read);
@@ -87,10 +89,10 @@ impl Cache {
         })
     }
 
-    /// Keeps what was compiled.
+    /// Writes a compiled plugin to the cache.
     ///
     /// # Errors
-    /// The folder can't be made or written.
+    /// The folder can't be created or written.
     pub(super) fn put(
         &self,
         engine: &wasmtime::Engine,
@@ -104,39 +106,45 @@ impl Cache {
         let written =
             write(&draft, &code).and_then(|()| fs::rename(&draft, self.write.join(&name)));
         if written.is_err() {
-            // If it is there at all; the error to tell is the first one.
+            // The draft may not exist. Only the first error is reported.
             let _ = fs::remove_file(&draft);
         }
         self.sweep();
         written
     }
 
-    /// Removes what nobody has used for long: plugins of former versions, and drafts left over.
+    /// Removes files that nobody has used for [`MAX_UNUSED`]: plugins of former versions, and
+    /// drafts of processes that were killed.
     fn sweep(&self) {
         let Ok(files) = fs::read_dir(&self.write) else { return };
         for file in files.flatten() {
             let name = file.file_name();
             let ours = name.to_str().is_some_and(|name| name.contains(".code"));
             let used = file.metadata().and_then(|found| found.modified());
-            if ours && used.is_ok_and(|used| used.elapsed().is_ok_and(|age| age > UNUSED)) {
-                // Another process may have been faster.
+            if ours && used.is_ok_and(|used| used.elapsed().is_ok_and(|age| age > MAX_UNUSED)) {
+                // Another process may have removed it already.
                 let _ = fs::remove_file(file.path());
             }
         }
     }
 }
 
-/// All that decides whether code fits is in the name.
+/// The name of the file for this plugin and an engine of these settings.
 fn file_name(engine: &wasmtime::Engine, digest: &Digest) -> String {
-    let mut settings = Settings(Sha256::new());
-    engine.precompile_compatibility_hash().hash(&mut settings);
-    format!("{digest}-{}.code", &hex::encode(&settings.0.finalize())[..16])
+    format!("{digest}-{}.code", compatibility(engine))
 }
 
-/// Hashes as SHA-256, so that the same settings have the same name in every process.
-struct Settings(Sha256);
+/// A name for all that decides whether code fits an engine: 16 hexadecimal digits.
+pub(super) fn compatibility(engine: &wasmtime::Engine) -> String {
+    let mut settings = SettingsHasher(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut settings);
+    hex::encode(&settings.0.finalize()[..8])
+}
 
-impl Hasher for Settings {
+/// Hashes with SHA-256, so that the same settings have the same hash in every process.
+struct SettingsHasher(Sha256);
+
+impl Hasher for SettingsHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -145,13 +153,15 @@ impl Hasher for Settings {
     }
 }
 
+/// Writes a new file: the code and its trailer.
 fn write(path: &Path, code: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).mode(0o644).open(path)?;
     file.write_all(code)?;
-    file.write_all(MARK)?;
+    file.write_all(TRAILER_MARK)?;
     file.write_all(&crc32c::crc32c(code).to_le_bytes())
 }
 
+/// Checks a file's owner, mode and checksum, and loads it.
 fn load(engine: &wasmtime::Engine, path: &Path) -> io::Result<Component> {
     let no_follow = nix::fcntl::OFlag::O_NOFOLLOW.bits();
     let mut file = File::options().read(true).custom_flags(no_follow).open(path)?;
@@ -172,10 +182,10 @@ fn load(engine: &wasmtime::Engine, path: &Path) -> io::Result<Component> {
     if !is_whole(&mut file)? {
         return Err(refusal("it is damaged; it is compiled again".into()));
     }
-    // By the open file, which was looked at above, whatever the path leads to now.
+    // The open file was checked above; the path may lead to another file by now.
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // SAFETY: only `put` writes such files, from what the compiler of this version gave; nobody whom
-    // this process does not obey anyway could have written another one here, and it is unchanged.
+    // SAFETY: only root and this user can write the file, and both may control this process anyway.
+    // The file is whole: `put` wrote it from the output of this version's compiler.
     let component = unsafe { Component::deserialize_file(engine, opened) };
     component.map_err(|error| refusal(format!("{error:#}")))
 }
@@ -184,20 +194,21 @@ fn refusal(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Whether the file holds what was written to it.
+/// Whether the file's trailer has the checksum of its code. Marks the file as used.
 fn is_whole(file: &mut File) -> io::Result<bool> {
     let size = file.metadata()?.len();
-    let Some(mut left) = size.checked_sub(TRAILER) else { return Ok(false) };
-    let (mut sum, mut block) = (0, vec![0; 1 << 20]);
+    let Some(mut left) = size.checked_sub(TRAILER_BYTES) else { return Ok(false) };
+    let (mut checksum, mut block) = (0, vec![0; 1 << 20]);
     while left > 0 {
         let part = &mut block[..left.min(1 << 20) as usize];
         file.read_exact(part)?;
-        sum = crc32c::crc32c_append(sum, part);
+        checksum = crc32c::crc32c_append(checksum, part);
         left -= part.len() as u64;
     }
-    let mut trailer = [0; TRAILER as usize];
+    let mut trailer = [0; TRAILER_BYTES as usize];
     file.read_exact(&mut trailer)?;
-    // So that `sweep` sees that it is in use. Where that is not allowed, nothing is swept either.
+    // So `sweep` sees that the file is in use. A user who may not do this can't remove files
+    // either.
     let _ = file.set_modified(SystemTime::now());
-    Ok(trailer.strip_prefix(MARK) == Some(&sum.to_le_bytes()))
+    Ok(trailer.strip_prefix(TRAILER_MARK) == Some(&checksum.to_le_bytes()))
 }

@@ -1,29 +1,36 @@
-//! The CPU time of a decoder's call, which `limits.call_timeout` limits. The wall clock does not count: a call
-//! that waits for a processor, or in a process that is stopped, has used nothing.
+//! Measures the CPU time of a decoder's call, which `limits.call_timeout` limits. The wall clock
+//! does not count: a call that waits for a processor, or in a stopped process, uses no CPU time.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use wasmtime::{Store, UpdateDeadline};
 
-use super::engine::TICK;
-use super::imports::HostState;
+/// Period of the engine's clock: the CPU time of a running call is checked at most this often.
+pub(super) const TICK: Duration = Duration::from_millis(10);
 
-/// The time of the call that runs. A call that ends before the engine's clock ticks never reads a clock.
+/// The CPU time of the running call. A call that ends before the first tick of the engine's clock
+/// reads no clock.
 pub(super) struct CallTime {
     limit: Duration,
-    /// The thread's CPU time at the call's first tick, which comes within a tick of its beginning.
+    /// The thread's CPU time at the first tick of the call, at most one [`TICK`] after the call
+    /// began.
     first_tick: Option<Duration>,
 }
 
 impl CallTime {
+    /// A call that may use `limit` of CPU time.
     pub(super) fn new(limit: Duration) -> Self {
         Self { limit, first_tick: None }
     }
 
-    /// Ticks until the next look at the clock; `None` if the call is over its limit. `now` is the
-    /// thread's CPU time.
-    fn tick(&mut self, now: Duration) -> Option<u64> {
+    /// A new call begins.
+    pub(super) fn restart(&mut self) {
+        self.first_tick = None;
+    }
+
+    /// Checks the call at a tick of the engine's clock. Returns the number of ticks until the next
+    /// check, or `None` if the call has used up its limit. `now` is the thread's CPU time.
+    pub(super) fn tick(&mut self, now: Duration) -> Option<u64> {
         let used = now.saturating_sub(*self.first_tick.get_or_insert(now));
         let left = self.limit.checked_sub(used).filter(|left| !left.is_zero())?;
         // The thread's CPU time never passes faster than the ticks do.
@@ -31,22 +38,8 @@ impl CallTime {
     }
 }
 
-/// Ends each call of the store that uses more CPU time than its [`CallTime`] allows.
-pub(super) fn limit_calls(store: &mut Store<HostState>) {
-    store.epoch_deadline_callback(|mut store| {
-        let now = thread_cpu_time()?;
-        let next = store.data_mut().call_time.tick(now);
-        Ok(next.map_or(UpdateDeadline::Interrupt, UpdateDeadline::Continue))
-    });
-}
-
-/// To be called before each call into the guest.
-pub(super) fn begin_call(store: &mut Store<HostState>) {
-    store.data_mut().call_time.first_tick = None;
-    store.set_epoch_deadline(1);
-}
-
-fn thread_cpu_time() -> Result<Duration, nix::Error> {
+/// CPU time that the calling thread has used so far.
+pub(super) fn thread_cpu_time() -> Result<Duration, nix::Error> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }
 
@@ -56,7 +49,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(300);
 
-    /// A call whose first tick was at this CPU time of its thread.
+    /// A call whose thread had used `first_tick` of CPU time at its first tick.
     fn call(first_tick: Duration) -> CallTime {
         let mut call = CallTime::new(LIMIT);
         assert_eq!(call.tick(first_tick), Some(30));
@@ -64,10 +57,10 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_over_its_limit_by_cpu_time_alone() {
+    fn only_cpu_time_counts_toward_the_limit() {
         let began = Duration::from_secs(5);
         let mut call = call(began);
-        // However many ticks come while it has no processor.
+        // Ticks while the call has no processor use nothing of its limit.
         for _ in 0..1_000 {
             assert_eq!(call.tick(began), Some(30));
         }
@@ -77,13 +70,13 @@ mod tests {
     }
 
     #[test]
-    fn the_next_look_is_when_the_limit_can_be_reached_at_the_earliest() {
+    fn the_next_check_is_at_the_earliest_tick_that_can_reach_the_limit() {
         let began = Duration::from_secs(5);
         assert_eq!(call(began).tick(began + Duration::from_millis(95)), Some(21));
     }
 
     #[test]
-    fn the_clock_counts_work_and_not_waiting() {
+    fn thread_cpu_time_counts_work_but_not_waiting() {
         let before = thread_cpu_time().unwrap();
         let mut work = 0u64;
         while thread_cpu_time().unwrap() < before + TICK {

@@ -1,48 +1,55 @@
-//! What a decoder emitted in one call, checked against the chunk and turned into columns.
+//! The records that a decoder emitted in one call, as checked columns.
 //!
-//! A decoder may lie. Every span is tested here before anything else sees it; what leaves this file
-//! lies inside the chunk or the payload, and in order.
+//! A decoder can't be trusted, so each span is checked here before other code sees it. The checked
+//! spans lie inside the chunk or the payload, and those in the chunk are in the order of the
+//! records.
+//!
+//! The checks have two parts. Fast loops find out whether some span is wrong. Only if one is, a
+//! slow loop finds it and describes it.
 
 use pipemill_types::{ABSENT, Column, Fault, Field};
 
-/// Bit of an offset in a [`Column`] that says: in the payload, not in the chunk.
+/// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
+/// chunk.
 pub const IN_PAYLOAD: u32 = 1 << 31;
-/// Spans are turned into columns in blocks of so many records: a block of a few fields stays in the
-/// first cache.
-const BLOCK: usize = 512;
+/// Spans are turned into columns in blocks of this many records: a block of a few fields stays in
+/// the first-level cache.
+const BLOCK_RECORDS: usize = 512;
 
-/// All that one call emitted.
+/// All records that a decoder emitted in one call.
 #[derive(Debug, Default)]
 pub struct DecodedRecords {
-    /// A column a field. Offsets count from the start of the chunk, or, with [`IN_PAYLOAD`], of the payload.
+    /// One column for each field. Offsets are bytes from the start of the chunk; with
+    /// [`IN_PAYLOAD`], from the start of the payload.
     pub columns: Vec<Column>,
-    /// Bytes that the decoder made.
+    /// Bytes that the decoder produced itself, for fields that the chunk does not hold as they are.
     pub payload: Vec<u8>,
-    /// Where in the chunk each record begins, if the stream was opened with `offsets`.
+    /// Offset in the chunk at which each record starts. Empty unless the stream was opened with
+    /// `offsets`.
     pub starts: Vec<u32>,
     /// Number of records.
     pub records: usize,
-    /// Whether a field is absent.
+    /// Whether at least one field is absent.
     pub absent: bool,
-    /// Whether a field lies in the payload, if only as an empty one.
+    /// Whether at least one field lies in the payload. An empty field counts, too.
     pub has_payload: bool,
-    /// Whether all fields lie in the payload.
+    /// Whether no field lies in the chunk.
     pub all_in_payload: bool,
-    /// Where in the chunk the last emitted span ends.
+    /// Offset in the chunk at which the last emitted span ends; 0 if there is none.
     pub end: u64,
-    /// What each field's type says of its length.
-    sizes: Vec<Size>,
+    /// The lengths that each field's type allows.
+    length_rules: Vec<LengthRule>,
 }
 
-/// What a field's type says of its length in bytes.
+/// The lengths, in bytes, that a field's type and shape allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Size {
+enum LengthRule {
     Any,
     Exactly(u32),
     MultipleOf(u32),
 }
 
-impl Size {
+impl LengthRule {
     fn of(field: &Field) -> Self {
         let known = field.shape.iter().filter(|dim| **dim > 0);
         let bytes = known
@@ -52,12 +59,12 @@ impl Size {
             Ok(1) if open || field.is_text() => Self::Any,
             Ok(bytes) if open => Self::MultipleOf(bytes),
             Ok(bytes) => Self::Exactly(bytes),
-            // Longer than any span: every field is refused.
+            // Longer than any span, so every field is refused.
             Err(_) => Self::Exactly(u32::MAX),
         }
     }
 
-    fn fits(self, offset: u32, length: u32) -> bool {
+    fn allows(self, offset: u32, length: u32) -> bool {
         offset == ABSENT
             || match self {
                 Self::Any => true,
@@ -68,7 +75,7 @@ impl Size {
 }
 
 impl DecodedRecords {
-    /// Forgets everything but the fields and the memory.
+    /// Removes all records. The fields and the allocated memory stay.
     pub(super) fn clear(&mut self) {
         for column in &mut self.columns {
             column.offsets.clear();
@@ -83,19 +90,25 @@ impl DecodedRecords {
         self.end = 0;
     }
 
+    /// Sets the fields of the records.
     pub(super) fn set_fields(&mut self, fields: &[Field]) {
         self.columns.resize_with(fields.len(), Column::default);
-        self.sizes = fields.iter().map(Size::of).collect();
+        self.length_rules = fields.iter().map(LengthRule::of).collect();
     }
 
-    /// Takes what a call of `emit` gave, if it is true.
-    pub(super) fn take(
+    /// Checks and adds the records of one call of `emit`. `chunk` is the length of the chunk in
+    /// bytes.
+    ///
+    /// # Errors
+    /// A span is outside of the chunk or payload, out of order, or has a length that its field does
+    /// not allow; or there are too many records. Then nothing is added.
+    pub(super) fn append(
         &mut self,
         chunk: usize,
         spans: &[u64],
         payload: &[u8],
         starts: &[u32],
-        want_starts: bool,
+        wants_starts: bool,
     ) -> Result<(), Fault> {
         let fields = self.columns.len();
         let records = spans.len() / fields.max(1);
@@ -105,69 +118,70 @@ impl DecodedRecords {
                 "emitted {count} spans for records of {fields} fields"
             )));
         }
-        if want_starts && starts.len() != records {
+        if wants_starts && starts.len() != records {
             let count = starts.len();
             return Err(Fault::contract(format!("emitted {records} records with {count} starts")));
         }
-        // A record takes at least a byte of input, so this bounds what a call can pile up.
+        // A record takes at least one byte of input. This limits the memory of a call's records.
         if self.records + records > chunk + 1 {
             return Err(Fault::contract(format!(
                 "emitted more than {chunk} records from a chunk of {chunk} bytes"
             )));
         }
         let base = self.payload.len();
-        let made_end = base as u64 + payload.len() as u64;
-        if made_end >= u64::from(IN_PAYLOAD) {
+        let payload_end = base as u64 + payload.len() as u64;
+        if payload_end >= u64::from(IN_PAYLOAD) {
             return Err(Fault::contract("emitted 2 GiB of payload in a call"));
         }
         self.payload.extend_from_slice(payload);
-        let (chunk, payload, reached) = (chunk as u64, payload.len() as u64, self.end);
-        let taken = if fields == 1 {
-            self.take_single(chunk, spans, payload, base as u32)
+        let (chunk, payload, end_before) = (chunk as u64, payload.len() as u64, self.end);
+        let appended = if fields == 1 {
+            self.append_single(chunk, spans, payload, base as u32)
         } else {
-            self.take_rows(chunk, spans, payload, base as u32)
+            self.append_rows(chunk, spans, payload, base as u32)
         };
-        if let Err(fault) = taken.and_then(|()| self.check_sizes()) {
-            self.forget_behind(base);
-            self.end = reached;
+        if let Err(fault) = appended.and_then(|()| self.check_lengths()) {
+            self.truncate(base);
+            self.end = end_before;
             return Err(fault);
         }
-        if want_starts {
+        if wants_starts {
             self.starts.extend_from_slice(starts);
         }
         self.records += records;
         Ok(())
     }
 
-    /// Whether the fields that were just taken are as long as their types say.
-    fn check_sizes(&self) -> Result<(), Fault> {
-        for (field, (column, size)) in self.columns.iter().zip(&self.sizes).enumerate() {
-            if *size == Size::Any {
+    /// Checks the lengths of the fields that were just added.
+    fn check_lengths(&self) -> Result<(), Fault> {
+        for (field, (column, rule)) in self.columns.iter().zip(&self.length_rules).enumerate() {
+            if *rule == LengthRule::Any {
                 continue;
             }
             let (offsets, lengths) =
                 (&column.offsets[self.records..], &column.lengths[self.records..]);
             let pairs = offsets.iter().zip(lengths);
-            if pairs.clone().fold(true, |good, (at, length)| good & size.fits(*at, *length)) {
+            if pairs.clone().fold(true, |good, (at, length)| good & rule.allows(*at, *length)) {
                 continue;
             }
-            let wrong = pairs.zip(self.records..).find(|((at, len), _)| !size.fits(**at, **len));
+            let wrong = pairs.zip(self.records..).find(|((at, len), _)| !rule.allows(**at, **len));
             let (length, record) = wrong.map_or((0, 0), |((_, length), record)| (*length, record));
-            let wanted = match size {
-                Size::MultipleOf(bytes) => format!("a multiple of {bytes}"),
-                Size::Exactly(bytes) => format!("{bytes}"),
-                Size::Any => String::new(),
+            let wanted = match rule {
+                LengthRule::MultipleOf(bytes) => format!("a multiple of {bytes}"),
+                LengthRule::Exactly(bytes) => format!("{bytes}"),
+                LengthRule::Any => String::new(),
             };
             return Err(Fault::contract(format!(
-                "record {record} of the call has {length} bytes in field {field}; its type and shape \
-                 want {wanted}"
+                "record {record} of the call has {length} bytes in field {field}; its type and \
+                 shape want {wanted}"
             )));
         }
         Ok(())
     }
 
-    /// Forgets what was taken of a call of `emit` that was not true.
-    fn forget_behind(&mut self, payload: usize) {
+    /// Removes what a refused call of `emit` has added. `payload` is the length of the payload
+    /// before it.
+    fn truncate(&mut self, payload: usize) {
         for column in &mut self.columns {
             column.offsets.truncate(self.records);
             column.lengths.truncate(self.records);
@@ -175,8 +189,9 @@ impl DecodedRecords {
         self.payload.truncate(payload);
     }
 
-    /// One field: in the order of the chunk, without overlap. Checks are gathered without branches.
-    fn take_single(
+    /// Adds records of one field whose spans all lie in the chunk, in order and without overlap.
+    /// Other records of one field go to [`append_rows`](Self::append_rows).
+    fn append_single(
         &mut self,
         chunk: u64,
         spans: &[u64],
@@ -184,31 +199,32 @@ impl DecodedRecords {
         base: u32,
     ) -> Result<(), Fault> {
         let column = &mut self.columns[0];
-        let (mut reached, mut bad, mut made) = (self.end, false, 0u64);
+        let (mut records_end, mut bad, mut all_bits) = (self.end, false, 0u64);
         let from = column.offsets.len();
         column.lengths.extend(spans.iter().map(|span| *span as u32));
         column.offsets.extend(spans.iter().map(|span| {
             let (offset, end) = (span >> 32, (span >> 32) + (span & 0xffff_ffff));
-            made |= span;
-            bad |= (offset < reached) | (end > chunk);
-            reached = end;
+            all_bits |= span;
+            bad |= (offset < records_end) | (end > chunk);
+            records_end = end;
             offset as u32
         }));
-        if made >> 63 == 0 {
+        if all_bits >> 63 == 0 {
             self.all_in_payload &= spans.is_empty();
             if bad {
-                return Err(self.name_the_bad_one(chunk, spans, payload));
+                return Err(self.describe_bad_span(chunk, spans, payload));
             }
-            self.end = reached;
+            self.end = records_end;
             return Ok(());
         }
         column.offsets.truncate(from);
         column.lengths.truncate(from);
-        self.take_rows(chunk, spans, payload, base)
+        self.append_rows(chunk, spans, payload, base)
     }
 
-    /// Any fields: those in the chunk lie behind the records before, in any order among themselves.
-    fn take_rows(
+    /// Adds records of any fields. The fields of a record that lie in the chunk must start at or
+    /// after the end of the record before it; they may be in any order.
+    fn append_rows(
         &mut self,
         chunk: u64,
         spans: &[u64],
@@ -217,7 +233,7 @@ impl DecodedRecords {
     ) -> Result<(), Fault> {
         let fields = self.columns.len();
         let (before, mut bad) = (self.end, false);
-        for rows in spans.chunks(BLOCK * fields) {
+        for rows in spans.chunks(BLOCK_RECORDS * fields) {
             for row in rows.chunks_exact(fields) {
                 let (mut low, mut high) = (u64::MAX, self.end);
                 for span in row {
@@ -242,7 +258,7 @@ impl DecodedRecords {
                 let of_field = rows[field..].iter().step_by(fields);
                 column.offsets.extend(of_field.clone().map(|span| match *span {
                     u64::MAX => ABSENT,
-                    // Payload of earlier calls of `emit` lies before this one's.
+                    // The payload of earlier calls of `emit` comes first.
                     span if span >> 63 == 1 => ((span >> 32) as u32).wrapping_add(base),
                     span => (span >> 32) as u32,
                 }));
@@ -254,39 +270,39 @@ impl DecodedRecords {
         }
         if bad {
             self.end = before;
-            return Err(self.name_the_bad_one(chunk, spans, payload));
+            return Err(self.describe_bad_span(chunk, spans, payload));
         }
         Ok(())
     }
 
-    /// The fast loops only know that something is wrong; this says what.
-    fn name_the_bad_one(&self, chunk: u64, spans: &[u64], payload: u64) -> Fault {
+    /// Finds the first wrong span, and describes it.
+    fn describe_bad_span(&self, chunk: u64, spans: &[u64], payload: u64) -> Fault {
         let fields = self.columns.len();
-        let mut reached = self.end;
+        let mut records_end = self.end;
         for (index, row) in spans.chunks(fields).enumerate() {
             let record = self.records + index;
             for span in row.iter().filter(|span| **span != u64::MAX) {
                 let (offset, length) = ((span << 1) >> 33, span & 0xffff_ffff);
-                let (what, size) =
+                let (place, size) =
                     if span >> 63 == 1 { ("payload", payload) } else { ("chunk", chunk) };
                 if offset + length > size {
                     return Fault::contract(format!(
                         "record {record} of the call has a span at {offset}, {length} bytes long, \
-                         outside its {what} of {size} bytes"
+                         outside its {place} of {size} bytes"
                     ));
                 }
             }
             let in_chunk = || row.iter().filter(|span| *span >> 63 == 0);
             if let Some(low) = in_chunk().map(|span| span >> 32).min()
-                && low < reached
+                && low < records_end
             {
                 return Fault::contract(format!(
                     "record {record} of the call starts at {low}, before the end of the record \
-                     before it at {reached}"
+                     before it at {records_end}"
                 ));
             }
             let end = in_chunk().map(|span| (span >> 32) + (span & 0xffff_ffff)).max();
-            reached = reached.max(end.unwrap_or(0));
+            records_end = records_end.max(end.unwrap_or(0));
         }
         Fault::contract("emitted a span that is not in order")
     }

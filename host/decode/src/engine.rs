@@ -1,25 +1,24 @@
-//! The WebAssembly engine of the process, and the clock at whose ticks long calls are checked.
+//! The WebAssembly engine of the process, and the clock that interrupts long calls.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
 
 use wasmtime::component::Linker;
 
 use super::builtin::Builtins;
 use super::cache::Cache;
-use super::imports::{self, HostState};
+use super::call_time::TICK;
+use super::digest::Digest;
+use super::host_state::HostState;
+use super::imports;
 use super::settings::settings;
 
-/// Environment variable with the folders in which plugins named without a path are looked for,
-/// separated by `:`.
+/// Environment variable with the folders, separated by `:`, that hold plugins which are named
+/// without a path.
 pub const PLUGIN_PATH: &str = "PIPEMILL_PLUGIN_PATH";
 
-/// How often the CPU time of a running call is looked at, at the most.
-pub(super) const TICK: Duration = Duration::from_millis(10);
-
-/// The engine that all plugins of the process are compiled with. Cheap to clone.
+/// The engine that compiles and runs all plugins of the process. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     pub(super) engine: wasmtime::Engine,
@@ -31,16 +30,16 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts an engine that keeps nothing and has no folder of plugins named without a path.
+    /// Starts an engine without a cache and without a plugin path.
     ///
     /// # Errors
-    /// Where the machine can't run WebAssembly (no executable memory, an unknown processor).
+    /// The machine can't run WebAssembly: it has no executable memory, or an unknown processor.
     pub fn new(builtins: Builtins) -> wasmtime::Result<Self> {
         Self::with(builtins, None, Vec::new())
     }
 
-    /// Starts an engine with the cache and the plugin path that the environment tells:
-    /// [`CACHE`](super::CACHE), [`PLUGIN_PATH`].
+    /// Starts an engine with the cache and the plugin path of the environment variables
+    /// [`CACHE`](super::CACHE) and [`PLUGIN_PATH`].
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -50,8 +49,8 @@ impl Engine {
         Self::with(builtins, Cache::of_environment(), folders.collect())
     }
 
-    /// Starts an engine and its clock, with a cache for what it compiles and folders in which to look
-    /// for plugins.
+    /// Starts an engine and its clock. It keeps what it compiles in `cache`, and searches the
+    /// folders of `plugin_path` for plugins.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -73,9 +72,15 @@ impl Engine {
     pub fn builtins(&self) -> Builtins {
         self.builtins
     }
+
+    /// Whether `cache` holds machine code that this engine can load for the plugin of this digest.
+    pub fn is_cached(&self, cache: &Cache, digest: &Digest) -> bool {
+        cache.has(&self.engine, digest)
+    }
 }
 
-/// Ticks as long as the engine is in use.
+/// Starts a thread that increments the engine's epoch every [`TICK`], until the last [`Engine`]
+/// that shares `in_use` is dropped.
 fn start_clock(engine: wasmtime::Engine, in_use: Weak<()>) -> wasmtime::Result<()> {
     let tick = move || {
         while in_use.strong_count() > 0 {

@@ -1,5 +1,15 @@
-//! From a chunk of bytes to checked spans: the engine, the plugins, the sandbox around each stream.
-//! Knows nothing of rings and sources.
+//! From a chunk of bytes to checked spans: the WebAssembly engine, the plugins, and the sandbox
+//! around each stream. This crate knows no sources, no batches and no rings.
+//!
+//! Each module uses only modules of the lines above its own:
+//!
+//! - `builtin`, `call_profiler`, `call_time`, `decoded_records`, `digest`, `interface`, `limits`,
+//!   `printable`, `settings`: the types that the others use.
+//! - `cache`: compiled plugins in a folder. `host_state`: what the host keeps for each instance.
+//! - `imports`: the functions that a decoder may call. `store`: the sandbox of one instance.
+//! - `engine`: compiles and links.
+//! - `plugin`: a compiled decoder and its options.
+//! - `load`: finds and compiles a plugin. `stream`: one decoder that decodes one object.
 
 mod builtin;
 mod cache;
@@ -8,11 +18,16 @@ mod call_time;
 mod decoded_records;
 mod digest;
 mod engine;
+mod host_state;
 mod imports;
+mod interface;
 mod limits;
 mod load;
 mod plugin;
+mod precompiler;
+mod printable;
 mod settings;
+mod store;
 mod stream;
 
 pub use builtin::{Builtin, Builtins};
@@ -21,24 +36,13 @@ pub use call_profiler::CallProfiler;
 pub use decoded_records::{DecodedRecords, IN_PAYLOAD};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};
-pub use imports::printable;
+pub use host_state::Bytes;
+pub use interface::{INTERFACE, INTERFACE_VERSION};
 pub use limits::Limits;
-pub use load::{PluginError, is_loadable, precompile, wrap};
+pub use load::{PluginError, wrap};
 pub use plugin::{OptionSpec, Plugin};
+pub use precompiler::Precompiler;
+pub use printable::printable;
 pub use stream::{DecodeOutcome, Resume, Stream};
 /// Why the engine can't be started.
 pub use wasmtime::Error as EngineError;
-
-/// The interface that this host speaks, generated from `wit/`.
-mod wit {
-    #![allow(missing_docs)]
-    wasmtime::component::bindgen!({
-        path: "../../wit/0.1",
-        world: "decoder-plugin",
-    });
-}
-
-/// Name and version of the interface, as plugins import and export it.
-pub const INTERFACE: &str = "pipemill:decoder";
-/// See [`INTERFACE`].
-pub const INTERFACE_VERSION: &str = "0.1.0";

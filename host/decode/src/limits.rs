@@ -1,4 +1,4 @@
-//! What a decoder may use at the most, and what it tried to use when it was stopped.
+//! The limits of a decoder, and the check of its memory and tables against them.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use wasmtime::ResourceLimiter;
 pub struct Limits {
     /// Linear memory, in bytes.
     pub memory: u64,
-    /// CPU time of one call, in its own thread: waiting does not count.
+    /// CPU time of one call. Waiting does not count.
     pub call_timeout: Duration,
-    /// Payload that one call may emit, in bytes.
+    /// Payload that one call may emit, in bytes. Spans of the chunk do not count.
     pub output: u64,
 }
 
 impl Limits {
-    /// What a sound decoder needs for records of up to so many bytes: the chunk and what it makes of
-    /// it, each twice while a vector grows.
+    /// Limits that suffice for a correct decoder with records of up to `max_record` bytes. Its
+    /// memory holds the chunk and the decoded record, each twice while a vector grows.
     pub fn for_records(max_record: u64) -> Self {
         let memory = (max_record.saturating_mul(6) + (128 << 20)).min(4 << 30);
         let output = max_record.saturating_mul(4);
@@ -32,18 +32,20 @@ impl Default for Limits {
     }
 }
 
-/// Elements that a plugin's tables may have in all: far more than any decoder's function table.
+/// Elements that each table of a plugin may have: far more than any decoder's function table.
 const TABLE_ELEMENTS: usize = 100_000;
 
-/// Refuses growth over the limit and remembers that it did.
+/// Refuses memory and tables beyond the limits, and remembers the refused size.
 pub(super) struct Limiter {
     memory: u64,
-    /// Bytes that the instance has.
+    /// Bytes of linear memory that the instance has.
     pub(super) held: u64,
+    /// Bytes of linear memory that the instance last asked for and did not get.
     pub(super) refused: Option<u64>,
 }
 
 impl Limiter {
+    /// A limiter for an instance that has no memory yet.
     pub(super) fn new(limits: &Limits) -> Self {
         Self { memory: limits.memory, held: 0, refused: None }
     }
@@ -74,8 +76,8 @@ impl ResourceLimiter for Limiter {
         Ok(desired <= TABLE_ELEMENTS)
     }
 
-    // A decoder is one core module, and the wrapping adds small ones for its imports; componentize-py
-    // makes some forty of the interpreter and its libraries.
+    // A decoder is one core module; the component adds small modules for its imports.
+    // componentize-py makes about 40 modules of the interpreter and its libraries.
     fn instances(&self) -> usize {
         128
     }

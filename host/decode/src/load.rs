@@ -1,5 +1,5 @@
-//! From a decoder's name to its code: where its file is, whether it is the one that was meant, and
-//! whether it was compiled before.
+//! From a decoder's name to a plugin: finds its file, checks its digest, and compiles it, unless
+//! machine code for it exists already.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,51 +12,51 @@ use wit_component::ComponentEncoder;
 use super::builtin::Builtin;
 use super::digest::Digest;
 use super::engine::Engine;
-use super::imports::printable;
 use super::plugin::Plugin;
-use super::settings::settings;
+use super::printable::printable;
 
 /// Why a plugin can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("decoder `{decoder}`: {message}")]
 pub struct PluginError {
-    /// The decoder, as the operator called it.
+    /// The name or path by which the operator chose the decoder.
     pub decoder: String,
     /// What is wrong, and what to do.
     pub message: String,
 }
 
-/// The largest file that is taken for a plugin, in bytes: several times that of one with a whole Python
-/// in it. A larger one could keep the compiler busy for long.
-const LARGEST: u64 = 64 << 20;
+/// Size of the largest file that is loaded, in bytes: several times that of a plugin that contains
+/// a Python interpreter. A larger file could keep the compiler busy for long.
+const MAX_PLUGIN_BYTES: u64 = 64 << 20;
 
-/// How all WebAssembly begins.
+/// First bytes of every WebAssembly file.
 const MAGIC: &[u8] = b"\0asm";
-/// How a core module begins, as opposed to a component.
+/// First bytes of a core module. A component has others after [`MAGIC`].
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 impl Plugin {
-    /// Loads a built-in decoder; or the file that `name` is the path of; or `name.wasm` from the
-    /// engine's plugin path. If `pinned` is given, the file must have that digest.
+    /// Loads the decoder `name`: a built-in one, or the file at this path, or the file `name.wasm`
+    /// in the engine's plugin path. If `pinned` is given, the file must have that digest.
     ///
     /// # Errors
-    /// No such decoder or file; not the one that was pinned; not a component; made for another
-    /// interface; asks for imports that decoders are not given.
+    /// The decoder or file does not exist, has another digest, is no plugin, was made for another
+    /// interface, or has imports that decoders are not given.
     pub fn load(engine: &Engine, name: &str, pinned: Option<&Digest>) -> Result<Self, PluginError> {
-        let (bytes, builtin) = found(engine, name)?;
+        let (bytes, builtin) = read_decoder(engine, name)?;
         load(engine, name, &bytes, pinned, builtin)
             .map_err(|message| PluginError { decoder: name.to_owned(), message })
     }
 
-    /// The bytes of the file that [`load`](Self::load) would load: a component, or a core module.
+    /// Reads the file that [`load`](Self::load) would load: a component or a core module.
     ///
     /// # Errors
-    /// No such decoder or file.
+    /// The decoder or file does not exist, or the file can't be read.
     pub fn file(engine: &Engine, name: &str) -> Result<Cow<'static, [u8]>, PluginError> {
-        found(engine, name).map(|(bytes, _)| bytes)
+        read_decoder(engine, name).map(|(bytes, _)| bytes)
     }
 
-    /// Loads a component, or a core module that says itself which interface it implements.
+    /// Loads the plugin with these bytes: a component, or a core module that describes its
+    /// interface as the SDK does.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -66,8 +66,8 @@ impl Plugin {
     }
 }
 
-/// What a decoder's name means: bytes, and whether they come with the host.
-fn found(
+/// The bytes of the decoder `name`, and the built-in decoder if it is one.
+fn read_decoder(
     engine: &Engine,
     name: &str,
 ) -> Result<(Cow<'static, [u8]>, Option<&'static Builtin>), PluginError> {
@@ -75,13 +75,13 @@ fn found(
         return Ok((Cow::Borrowed(builtin.wasm), Some(builtin)));
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };
-    let path = find(engine, name).map_err(error)?;
-    let bytes = read(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
+    let path = find_file(engine, name).map_err(error)?;
+    let bytes = read_file(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
     Ok((Cow::Owned(bytes), None))
 }
 
-/// The file that a decoder's name means.
-fn find(engine: &Engine, name: &str) -> Result<PathBuf, String> {
+/// The path of the file of the decoder `name`.
+fn find_file(engine: &Engine, name: &str) -> Result<PathBuf, String> {
     if name.contains('/') || name.ends_with(".wasm") {
         return Ok(PathBuf::from(name));
     }
@@ -110,12 +110,15 @@ fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
     format!("its file {} can't be read: {why}", path.display())
 }
 
-/// Reads a plugin's file, if it is of a size that plugins may have.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a plugin's file.
+///
+/// # Errors
+/// It can't be read, or is larger than [`MAX_PLUGIN_BYTES`].
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
-    if size > LARGEST {
-        let why = format!("it has {size} bytes; plugins may have {LARGEST}");
+    if size > MAX_PLUGIN_BYTES {
+        let why = format!("it has {size} bytes; plugins may have {MAX_PLUGIN_BYTES}");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     let mut bytes = Vec::with_capacity(size as usize);
@@ -123,6 +126,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Checks the digest of a plugin's bytes, and loads or compiles them.
 fn load(
     engine: &Engine,
     name: &str,
@@ -135,40 +139,34 @@ fn load(
         && *pinned != digest
     {
         return Err(format!(
-            "its SHA-256 is {digest}, but `sha256` asks for {pinned}: it is another file than the one \
-             that was pinned; if it is meant to be, change `sha256`"
+            "its SHA-256 is {digest}, but `sha256` asks for {pinned}: it is another file than the \
+             one that was pinned; if it is meant to be, change `sha256`"
         ));
     }
-    match builtin.and_then(|builtin| from_code(engine, builtin)) {
+    match builtin.and_then(|builtin| load_precompiled(engine, builtin)) {
         Some(component) => Plugin::of_component(engine, name, digest, &component, true),
         None => {
-            let component = component(engine, &digest, wasm)?;
+            let component = cached_or_compiled(engine, &digest, wasm)?;
             Plugin::of_component(engine, name, digest, &component, false)
         }
     }
 }
 
-/// A built-in decoder from the machine code that is embedded beside it.
-fn from_code(engine: &Engine, builtin: &Builtin) -> Option<Component> {
+/// Loads a built-in decoder from its embedded machine code. `None` if there is none for this
+/// machine.
+fn load_precompiled(engine: &Engine, builtin: &Builtin) -> Option<Component> {
     if builtin.code.is_empty() {
         return None;
     }
-    // SAFETY: these bytes are part of this binary, and `precompile` made them. The engine itself checks that
-    // its version, its settings and this processor fit them.
+    // SAFETY: `precompile` made these bytes, and they are part of this binary. The engine checks
+    // that its version, its settings and this processor fit them.
     let loaded = unsafe { Component::deserialize(&engine.engine, builtin.code) };
     let name = builtin.name;
     loaded.inspect_err(|error| log::debug!("{name} is compiled at start: {error:#}")).ok()
 }
 
-/// Whether machine code that [`precompile`] made can be loaded by this engine.
-pub fn is_loadable(engine: &Engine, code: &[u8]) -> bool {
-    // SAFETY: the caller says that `precompile` made it, and it is not run here. The engine itself checks that
-    // its version, its settings and this processor fit it.
-    unsafe { Component::deserialize(&engine.engine, code) }.is_ok()
-}
-
-/// From the cache, or compiled now.
-fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component, String> {
+/// Loads the component from the cache, or compiles it and writes it to the cache.
+fn cached_or_compiled(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component, String> {
     if let Some(cache) = &engine.cache
         && let Some(component) = cache.get(&engine.engine, digest)
     {
@@ -187,8 +185,8 @@ fn component(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component,
     Ok(component)
 }
 
-/// The component in a file's bytes; a core module is wrapped.
-fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+/// The component in a file's bytes. A core module is wrapped.
+pub(super) fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if !wasm.starts_with(MAGIC) {
         let found: Vec<_> = wasm.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         return Err(format!(
@@ -207,48 +205,12 @@ fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     })
 }
 
-/// What the compiler may expect of an x86-64 machine: any since 2015 (x86-64-v3).
-#[cfg(target_arch = "x86_64")]
-const X86_64_V3: [&str; 11] = [
-    "has_sse3",
-    "has_ssse3",
-    "has_sse41",
-    "has_sse42",
-    "has_popcnt",
-    "has_avx",
-    "has_avx2",
-    "has_fma",
-    "has_bmi1",
-    "has_bmi2",
-    "has_lzcnt",
-];
-
-/// Machine code for a plugin, to embed in a binary: for any x86-64 machine since 2015, or, on other
-/// architectures, for machines like this one.
+/// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
+/// Makes a component of a core module. The module must describe the interface that it implements in
+/// a custom section, as the SDK does.
 ///
 /// # Errors
-/// It is no plugin, or can't be compiled.
-pub fn precompile(wasm: &[u8]) -> Result<Vec<u8>, String> {
-    let mut settings = settings();
-    #[cfg(target_arch = "x86_64")]
-    {
-        // A target that is named has no feature of this machine but those that are named, too.
-        settings.target("x86_64-unknown-linux-gnu").map_err(|why| format!("{why:#}"))?;
-        for feature in X86_64_V3 {
-            // SAFETY: a machine that lacks the feature refuses the code when it loads it.
-            unsafe { settings.cranelift_flag_enable(feature) };
-        }
-    }
-    let engine = wasmtime::Engine::new(&settings).map_err(|why| format!("{why:#}"))?;
-    let component = as_component(wasm)?;
-    engine.precompile_component(&component).map_err(|why| format!("{why:#}"))
-}
-
-/// Makes a component of a core module that says itself, as the SDK makes it say, which interface it
-/// implements.
-///
-/// # Errors
-/// It says none, or does not fit it.
+/// The module has no such section, or does not implement the interface.
 pub fn wrap(module: &[u8]) -> anyhow::Result<Vec<u8>> {
     ComponentEncoder::default().module(module)?.validate(true).encode()
 }

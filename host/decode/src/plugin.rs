@@ -1,17 +1,21 @@
-//! A decoder as a compiled component: what it needs, which options it takes, whether it fits.
+//! A decoder as a compiled component: its imports, its options, and the check that it implements
+//! the interface.
 
 use std::sync::Arc;
 
+use pipemill_types::{StreamInfo, nearest};
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
 
-use super::call_time::{begin_call, limit_calls};
 use super::digest::Digest;
 use super::engine::Engine;
-use super::imports::{HostState, LogContext, printable};
-use super::wit::DecoderPluginPre;
-use super::{INTERFACE, INTERFACE_VERSION, Limits};
-use pipemill_types::{StreamInfo, nearest};
+use super::host_state::{HostState, LogContext};
+use super::interface::wit::DecoderPluginPre;
+use super::interface::wit::exports::pipemill::decoder::decoder as exports;
+use super::interface::{INTERFACE, INTERFACE_VERSION};
+use super::limits::Limits;
+use super::printable::printable;
+use super::store::{begin_call, new_store};
 
 /// An option that a decoder declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,19 +24,19 @@ pub struct OptionSpec {
     pub name: String,
     /// `string`, `bool`, `int` or `choice:a|b|c`.
     pub kind: String,
-    /// Its value where none is set.
+    /// The value that is used if the operator sets none.
     pub default: Option<String>,
     /// One line of help.
     pub help: String,
 }
 
-/// A decoder, compiled and looked through. Cheap to clone.
+/// A compiled decoder whose interface was checked. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugin {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<PluginInner>,
 }
 
-pub(super) struct Inner {
+pub(super) struct PluginInner {
     pub(super) name: String,
     digest: Digest,
     is_precompiled: bool,
@@ -42,10 +46,11 @@ pub(super) struct Inner {
 }
 
 impl Plugin {
-    /// A component that was found and compiled: looks through it and asks for its options.
+    /// Checks a compiled component and asks it for its options.
     ///
     /// # Errors
-    /// Made for another interface; asks for imports that decoders are not given; fails when asked.
+    /// It was made for another interface, has imports that decoders are not given, or fails when it
+    /// is asked for its options.
     pub(super) fn of_component(
         engine: &Engine,
         name: &str,
@@ -53,7 +58,7 @@ impl Plugin {
         component: &Component,
         is_precompiled: bool,
     ) -> Result<Self, String> {
-        fits_interface(engine, component)?;
+        check_interface(engine, component)?;
         let pre =
             engine.linker.instantiate_pre(component).and_then(DecoderPluginPre::new).map_err(
                 |why| {
@@ -61,27 +66,28 @@ impl Plugin {
                 },
             )?;
         let (name, engine) = (name.to_owned(), engine.clone());
-        let mut inner = Inner { name, digest, is_precompiled, engine, pre, options: Vec::new() };
+        let mut inner =
+            PluginInner { name, digest, is_precompiled, engine, pre, options: Vec::new() };
         inner.options = inner.ask_options()?;
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// What the operator called it.
+    /// The name or path by which the operator chose it.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The digest of its file.
+    /// The digest of the plugin's file.
     pub fn digest(&self) -> &Digest {
         &self.inner.digest
     }
 
-    /// Whether it was compiled together with the host.
+    /// Whether its machine code came with the host's binary.
     pub fn is_precompiled(&self) -> bool {
         self.inner.is_precompiled
     }
 
-    /// The functions of the host that it imports, as `pipemill:decoder/host@0.1.0#emit`.
+    /// The host's functions that it imports, for example `pipemill:decoder/host@0.1.0#emit`.
     pub fn imports(&self) -> Vec<String> {
         let engine = &self.inner.engine.engine;
         let component = self.inner.pre.instance_pre().component();
@@ -103,15 +109,15 @@ impl Plugin {
         &self.inner.options
     }
 
-    /// Checks options against those declared. The answer is a fault for each that does not fit: the
-    /// index of the option, and what to do.
+    /// Checks the `given` options (name and value) against those that the decoder declares. Returns
+    /// the index of each wrong option, and what is wrong with it.
     pub fn check_options(&self, given: &[(String, String)]) -> Vec<(usize, String)> {
         let check = |(index, (name, value)): (usize, &(String, String))| {
-            let fault = match self.inner.options.iter().find(|spec| spec.name == *name) {
+            let problem = match self.inner.options.iter().find(|spec| spec.name == *name) {
                 None => Some(self.unknown_option(name)),
                 Some(spec) => spec.refusal(value),
             };
-            fault.map(|fault| (index, fault))
+            problem.map(|problem| (index, problem))
         };
         given.iter().enumerate().filter_map(check).collect()
     }
@@ -135,7 +141,7 @@ impl Plugin {
 }
 
 impl OptionSpec {
-    /// Why a value is refused, if it is.
+    /// Why the option refuses this value; `None` if it takes it.
     pub fn refusal(&self, value: &str) -> Option<String> {
         let wants = match self.kind.as_str() {
             "bool" if !matches!(value, "true" | "false") => "true or false".to_owned(),
@@ -151,29 +157,21 @@ impl OptionSpec {
     }
 }
 
-impl Inner {
-    /// A fresh store with its limits set, ready for the call that makes the instance.
+impl PluginInner {
+    /// A new sandbox for an instance of this decoder.
     pub(super) fn store(&self, stream: Option<&StreamInfo>, limits: &Limits) -> Store<HostState> {
         let context = LogContext { decoder: self.name.clone(), stream: stream.cloned() };
-        let want_starts = stream.is_some_and(|stream| stream.offsets);
-        let state = HostState::new(context, limits, want_starts);
-        let mut store = Store::new(&self.engine.engine, state);
-        store.limiter(|state| &mut state.limiter);
-        limit_calls(&mut store);
-        // What a guest passes is bounded by its own memory; this bounds what one call may lift.
-        store.set_hostcall_fuel((limits.output as usize).saturating_add(64 << 20));
-        begin_call(&mut store);
-        store
+        new_store(&self.engine.engine, context, limits)
     }
 
     fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
         let mut store = self.store(None, &Limits::default());
-        let asked = self.pre.instantiate(&mut store).and_then(|bindings| {
+        let options = self.pre.instantiate(&mut store).and_then(|bindings| {
             begin_call(&mut store);
             bindings.pipemill_decoder_decoder().call_options(&mut store)
         });
-        let specs = asked.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
-        let spec = |spec: super::wit::exports::pipemill::decoder::decoder::OptionSpec| OptionSpec {
+        let specs = options.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
+        let spec = |spec: exports::OptionSpec| OptionSpec {
             name: printable(&spec.name),
             kind: printable(&spec.kind),
             default: spec.default.as_deref().map(printable),
@@ -183,8 +181,11 @@ impl Inner {
     }
 }
 
-/// Says in the operator's terms what a plugin wants that decoders are not given.
-fn fits_interface(engine: &Engine, component: &Component) -> Result<(), String> {
+/// Checks that the component implements the interface and imports nothing else.
+///
+/// # Errors
+/// What is wrong, in the operator's terms.
+fn check_interface(engine: &Engine, component: &Component) -> Result<(), String> {
     let (package, version) = (format!("{INTERFACE}/"), format!("@{INTERFACE_VERSION}"));
     let ty = component.component_type();
     let mut foreign = Vec::new();
@@ -198,8 +199,8 @@ fn fits_interface(engine: &Engine, component: &Component) -> Result<(), String> 
     if !foreign.is_empty() {
         let foreign = foreign.join(", ");
         return Err(format!(
-            "requires {foreign}, which decoders are not given: they have no files, clock, randomness, \
-             environment or network; build it for wasm32-unknown-unknown, not for WASI"
+            "requires {foreign}, which decoders are not given: they have no files, clock, \
+             randomness, environment or network; build it for wasm32-unknown-unknown, not for WASI"
         ));
     }
     let decoder = format!("{package}decoder{version}");

@@ -1,4 +1,4 @@
-//! How the engine compiles. Machine code is loaded only by an engine of the same settings.
+//! The compiler settings of the engine. An engine loads only machine code of the same settings.
 
 use wasmtime::{Config, OptLevel};
 
@@ -6,7 +6,8 @@ use wasmtime::{Config, OptLevel};
 pub(super) fn settings() -> Config {
     let mut config = Config::new();
     config.wasm_component_model(true);
-    // Decoders are plain functions; without this an empty call costs three times as much.
+    // Decoders are plain functions. With concurrency support an empty call costs three times as
+    // much.
     config.concurrency_support(false);
     config.epoch_interruption(true);
     config.cranelift_opt_level(OptLevel::Speed);

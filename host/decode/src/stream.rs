@@ -1,61 +1,48 @@
-//! One decoder at work on one stream: a fresh instance in its sandbox, called chunk by chunk.
+//! One decoder that decodes one object: a new instance in its own sandbox, called once for each
+//! chunk.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_types::{ErrorKind, Fault, Field, Scalar, StreamInfo};
+use pipemill_types::{ErrorKind, Fault, Field, StreamInfo};
 use wasmtime::component::ResourceAny;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
-use super::Limits;
 use super::call_profiler::CallProfiler;
-use super::call_time::begin_call;
 use super::decoded_records::DecodedRecords;
-use super::imports::{Bytes, HostState, printable};
+use super::host_state::{Bytes, HostState};
+use super::interface::wit::DecoderPlugin;
+use super::interface::wit::exports::pipemill::decoder::decoder as exports;
+use super::limits::Limits;
 use super::plugin::Plugin;
-use super::wit::DecoderPlugin;
-use super::wit::exports::pipemill::decoder::decoder as exports;
-use super::wit::pipemill::decoder::types;
+use super::printable::printable;
+use super::store::begin_call;
 
-pub use super::wit::exports::pipemill::decoder::decoder::Resume;
+pub use super::interface::wit::exports::pipemill::decoder::decoder::Resume;
 
-impl From<types::Field> for Field {
-    fn from(field: types::Field) -> Self {
-        let scalar = match field.scalar {
-            types::Scalar::Bytes => Scalar::Bytes,
-            types::Scalar::Utf8 => Scalar::Utf8,
-            types::Scalar::Boolean => Scalar::Boolean,
-            types::Scalar::Int32 => Scalar::Int32,
-            types::Scalar::Int64 => Scalar::Int64,
-            types::Scalar::Float32 => Scalar::Float32,
-            types::Scalar::Float64 => Scalar::Float64,
-        };
-        Self { name: field.name, scalar, shape: field.shape }
-    }
-}
-
-/// What a call of `decode` answered. Positions count from the start of the chunk.
+/// The checked result of a call of `decode`. Positions are bytes from the start of the chunk.
 #[derive(Debug, Clone)]
 pub enum DecodeOutcome {
-    /// It came so far.
+    /// The decoder consumed bytes, or wants more of them.
     Progress {
-        /// Bytes that are done with.
+        /// Bytes of the chunk that are decoded and must not be passed again.
         consumed: usize,
-        /// Least number of bytes, counted from there, with which it gets further; 0 if unknown.
+        /// Smallest chunk, in bytes after the consumed ones, with which the decoder makes progress;
+        /// 0 if it is unknown.
         need: usize,
     },
-    /// It met a place that it can't decode.
+    /// The decoder met bytes that it can't decode.
     Bad {
-        /// Where.
+        /// Position of the error.
         offset: usize,
         /// What was expected and what stood there.
         message: String,
-        /// How it could go on.
+        /// Where decoding can go on.
         resume: Resume,
     },
 }
 
-/// A decoder at work.
+/// An instance of a decoder that decodes one object.
 pub struct Stream {
     store: Store<HostState>,
     bindings: DecoderPlugin,
@@ -64,10 +51,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens a stream in a fresh instance.
+    /// Makes an instance of the decoder and opens a stream in it.
     ///
     /// # Errors
-    /// The decoder refuses its options, fails, or needs more than the limits allow.
+    /// The decoder refuses its options, fails, or exceeds a limit.
     pub fn open(
         plugin: &Plugin,
         options: &[(String, String)],
@@ -103,33 +90,36 @@ impl Stream {
         }
     }
 
-    /// The fields of the records, as soon as they are known; always once a record was emitted.
+    /// The fields of the records; `None` until the decoder has declared them. It has declared them
+    /// before its first record.
     pub fn schema(&self) -> Option<&Arc<[Field]>> {
         self.store.data().schema.as_ref()
     }
 
-    /// Bytes of the instance's linear memory.
+    /// Size of the instance's linear memory, in bytes.
     pub fn memory_held(&self) -> u64 {
         self.store.data().limiter.held
     }
 
-    /// Lets `profiler` measure where the time goes.
+    /// Lets `profiler` measure all later calls of this stream.
     pub fn profile(&mut self, profiler: Arc<CallProfiler>) {
-        self.store.call_hook(move |_, crossing| {
-            profiler.cross(crossing);
+        self.store.call_hook(move |_, transition| {
+            profiler.record(transition);
             Ok(())
         });
     }
 
-    /// What the last call of [`decode`](Self::decode) emitted; good even if it failed.
-    pub fn emitted(&self) -> &DecodedRecords {
-        &self.store.data().emitted
+    /// The records of the last call of [`decode`](Self::decode). They are valid even if the call
+    /// failed.
+    pub fn decoded(&self) -> &DecodedRecords {
+        &self.store.data().decoded
     }
 
-    /// Shows a chunk. Not to be called again after an error.
+    /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the
+    /// object ends with it. After an error the stream must not be called again.
     ///
     /// # Errors
-    /// The decoder failed, lied, or hit a limit.
+    /// The decoder failed, broke its contract, or exceeded a limit.
     pub fn decode(
         &mut self,
         bytes: &Bytes,
@@ -138,21 +128,22 @@ impl Stream {
     ) -> Result<DecodeOutcome, Fault> {
         begin_call(&mut self.store);
         let state = self.store.data_mut();
-        state.emitted.clear();
+        state.decoded.clear();
         state.chunk = Some((bytes.clone(), chunk.clone()));
-        let shown = &(**bytes).as_ref()[chunk];
+        let chunk = &(**bytes).as_ref()[chunk];
         let guest = self.bindings.pipemill_decoder_decoder();
-        let answer = guest.stream().call_decode(&mut self.store, self.handle, shown, end);
+        let result = guest.stream().call_decode(&mut self.store, self.handle, chunk, end);
         self.store.data_mut().chunk = None;
-        let size = shown.len();
-        match answer {
-            Ok(Ok(progress)) => self.check(size, progress, end),
+        let size = chunk.len();
+        match result {
+            Ok(Ok(progress)) => self.check_progress(size, progress, end),
             Ok(Err(error)) => check_error(size, error),
             Err(error) => Err(explain(&error, self.store.data(), &self.limits)),
         }
     }
 
-    /// Looks for the next record: how many bytes hold none, and whether one starts behind them.
+    /// Lets the decoder search a chunk for the start of a record. Returns the number of bytes
+    /// before that start, or of bytes that hold none, and whether a start was found.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -163,19 +154,20 @@ impl Stream {
         end: bool,
     ) -> Result<(usize, bool), Fault> {
         begin_call(&mut self.store);
-        let shown = &(**bytes).as_ref()[chunk];
+        let chunk = &(**bytes).as_ref()[chunk];
         let guest = self.bindings.pipemill_decoder_decoder();
-        let answer = guest.stream().call_resync(&mut self.store, self.handle, shown, end);
-        let answer = answer.map_err(|error| explain(&error, self.store.data(), &self.limits))?;
-        let consumed = answer.consumed as usize;
-        if consumed > shown.len() {
-            let size = shown.len();
+        let result = guest.stream().call_resync(&mut self.store, self.handle, chunk, end);
+        let resynced = result.map_err(|error| explain(&error, self.store.data(), &self.limits))?;
+        let consumed = resynced.consumed as usize;
+        if consumed > chunk.len() {
+            let size = chunk.len();
             return Err(Fault::contract(format!("searched {consumed} of {size} bytes")));
         }
-        Ok((consumed, answer.found))
+        Ok((consumed, resynced.found))
     }
 
-    fn check(
+    /// Checks the progress that the decoder reports for a chunk of `size` bytes.
+    fn check_progress(
         &self,
         size: usize,
         progress: exports::Progress,
@@ -185,13 +177,13 @@ impl Stream {
         if consumed > size {
             return Err(Fault::contract(format!("consumed {consumed} bytes of a chunk of {size}")));
         }
-        let reached = self.emitted().end;
-        if (consumed as u64) < reached {
+        let records_end = self.decoded().end;
+        if (consumed as u64) < records_end {
             return Err(Fault::contract(format!(
-                "emitted a record that ends at {reached}, but consumed only {consumed} bytes"
+                "emitted a record that ends at {records_end}, but consumed only {consumed} bytes"
             )));
         }
-        if consumed == 0 && self.emitted().records > 0 {
+        if consumed == 0 && self.decoded().records > 0 {
             return Err(Fault::contract("emitted records but consumed nothing"));
         }
         if consumed == 0 && !end && (1..=size).contains(&need) {
@@ -203,6 +195,7 @@ impl Stream {
     }
 }
 
+/// Checks the error that the decoder reports for a chunk of `size` bytes.
 fn check_error(size: usize, error: exports::DecodeError) -> Result<DecodeOutcome, Fault> {
     let offset = error.offset as usize;
     if offset > size {
@@ -219,9 +212,9 @@ fn check_error(size: usize, error: exports::DecodeError) -> Result<DecodeOutcome
 }
 
 /// Frames of the guest's stack that an error shows.
-const FRAMES: usize = 6;
+const MAX_FRAMES: usize = 6;
 
-/// Why a call did not return, in the operator's terms.
+/// The fault of a call that trapped, in the operator's terms.
 fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault {
     if let Some(fault) = error.downcast_ref::<Fault>() {
         return fault.clone();
@@ -253,30 +246,31 @@ fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault
             "this is a bug in the decoder; tell its author",
         ),
         trap => {
-            let said = match (&state.last_error, trap) {
+            let reason = match (&state.last_error, trap) {
                 (Some(text), _) => text.clone(),
                 (None, Some(trap)) => trap.to_string(),
                 (None, None) => format!("{error:#}"),
             };
             Fault::new(
                 ErrorKind::Plugin,
-                format!("the decoder failed: {said}{frames}{in_force}"),
+                format!("the decoder failed: {reason}{frames}{in_force}"),
                 "this is a bug in the decoder; tell its author",
             )
         }
     }
 }
 
-/// The limits that it ran under, for those context have to find out why it did not get further.
+/// The limits of the instance, as a suffix of an error's message.
 fn in_force(limits: &Limits) -> String {
     let Limits { memory, call_timeout, output } = limits;
     format!(
-        " [limits: memory {memory} bytes, CPU time {call_timeout:?} a call, output {output} bytes a call]"
+        " [limits: memory {memory} bytes, CPU time {call_timeout:?} a call, output {output} bytes \
+         a call]"
     )
 }
 
-/// Where in the guest it happened, by the functions' names: from the innermost out, without those that
-/// only carry out a panic, and calls of a function by itself told once.
+/// The guest's stack as function names, innermost first. Functions that only carry out a panic are
+/// left out; a recursive function is named once, with the number of its calls.
 fn frames(error: &wasmtime::Error) -> String {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
     let mut names: Vec<(String, usize)> = Vec::new();
@@ -287,22 +281,22 @@ fn frames(error: &wasmtime::Error) -> String {
         };
         let count = names.len();
         match names.last_mut() {
-            _ if PANIC.iter().any(|prefix| name.starts_with(prefix)) => {}
+            _ if PANIC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => {}
             Some((last, times)) if *last == name => *times += 1,
-            _ if count == FRAMES => break,
+            _ if count == MAX_FRAMES => break,
             _ => names.push((name, 1)),
         }
     }
-    let told = |(name, times): &(String, usize)| match times {
+    let show = |(name, times): &(String, usize)| match times {
         1 => printable(name),
         times => format!("{} ({times} times)", printable(name)),
     };
-    let names: Vec<_> = names.iter().map(told).collect();
+    let names: Vec<_> = names.iter().map(show).collect();
     if names.is_empty() { String::new() } else { format!(" (in {})", names.join(" < ")) }
 }
 
-/// What Rust runs between a panic and the trap.
-const PANIC: [&str; 6] = [
+/// First parts of the names of the functions that Rust runs between a panic and the trap.
+const PANIC_PREFIXES: [&str; 6] = [
     "__rustc",
     "rust_",
     "std::panicking",

@@ -1,5 +1,7 @@
 //! The `pipemill` command: the application with the built-in decoders.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,35 +1,39 @@
-//! Several inputs, one after the other, as one.
+//! Joins several inputs into one.
 
 use std::time::Duration;
 
-use super::{Input, ReadOutcome, SourceError};
+use crate::{Input, ReadOutcome, SourceError};
 
-/// Inputs one after the other.
+/// An input that reads several inputs one after the other.
 pub(super) struct Chain {
-    inputs: std::vec::IntoIter<Box<dyn Input>>,
     current: Option<Box<dyn Input>>,
+    rest: std::vec::IntoIter<Box<dyn Input>>,
 }
 
 impl Chain {
-    /// One input is itself.
+    /// Joins `inputs`. A single input is returned as it is.
     pub(super) fn of(mut inputs: Vec<Box<dyn Input>>) -> Box<dyn Input> {
         if inputs.len() == 1
             && let Some(only) = inputs.pop()
         {
             return only;
         }
-        let mut inputs = inputs.into_iter();
-        let current = inputs.next();
-        Box::new(Self { inputs, current })
+        let mut rest = inputs.into_iter();
+        let current = rest.next();
+        Box::new(Self { current, rest })
     }
 }
 
 impl Input for Chain {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
         while let Some(input) = &mut self.current {
-            match input.read(buf, wait)? {
-                ReadOutcome::End => self.current = self.inputs.next(),
-                got => return Ok(got),
+            match input.read(buf, timeout)? {
+                ReadOutcome::End => self.current = self.rest.next(),
+                outcome => return Ok(outcome),
             }
         }
         Ok(ReadOutcome::End)

@@ -1,28 +1,32 @@
-//! The memory that this process may have if it is in a container or another control group with a limit, and whether
-//! the kernel has killed for it. Not the machine's own memory.
+//! Memory limit of the control group (cgroup) of this process, for example of its container, and
+//! the number of processes that the kernel killed because of it.
 
 use std::path::Path;
 
+/// Where the control group is mounted in a container.
 const GROUP: &str = "/sys/fs/cgroup";
 
-/// The bytes that this process and those beside it may have together, if there is a limit.
+/// Bytes of memory that all processes of the control group may use together; `None` without a
+/// limit.
 pub fn memory_limit() -> Option<u64> {
     limit_in(Path::new(GROUP))
 }
 
-/// How many processes of this container the kernel has killed because the limit was reached.
+/// Number of processes of the control group that the kernel has killed because the memory limit was
+/// reached; `None` if that is unknown.
 pub fn killed_for_memory() -> Option<u64> {
     killed_in(Path::new(GROUP))
 }
 
 fn limit_in(group: &Path) -> Option<u64> {
-    /// Version 1 says it has no limit by a number that no machine has memory for.
-    const NONE: u64 = 1 << 60;
-    // Of the control group, versions 2 and 1; without a limit, version 2 has a word there.
+    /// Version 1 writes a number above this one if there is no limit.
+    const UNLIMITED: u64 = 1 << 60;
+    // The first name is version 2's, the second version 1's. Version 2 writes `max` if there is no
+    // limit, which does not parse.
     let limit = ["memory.max", "memory/memory.limit_in_bytes"].into_iter().find_map(|file| {
         std::fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok()
     });
-    limit.filter(|limit| *limit < NONE)
+    limit.filter(|limit| *limit < UNLIMITED)
 }
 
 fn killed_in(group: &Path) -> Option<u64> {
@@ -46,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2() {
+    fn reads_limit_and_kills_of_cgroup_version_2() {
         let events = "low 0\nhigh 0\nmax 31\noom 3\noom_kill 2\noom_group_kill 0\n";
         let group = group(&[("memory.max", "268435456\n"), ("memory.events", events)]);
         assert_eq!(limit_in(group.path()), Some(256 << 20));
@@ -54,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1() {
+    fn reads_limit_and_kills_of_cgroup_version_1() {
         let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
         let group = group(&[
             ("memory/memory.limit_in_bytes", "268435456\n"),
@@ -65,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit() {
+    fn an_unlimited_group_has_no_limit() {
         let none = group(&[]);
         assert_eq!((limit_in(none.path()), killed_in(none.path())), (None, None));
         assert_eq!(limit_in(group(&[("memory.max", "max\n")]).path()), None);

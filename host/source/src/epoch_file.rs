@@ -1,5 +1,6 @@
-//! A file that keeps the number of the next epoch, so that a process that was started again goes on with the right
-//! pipe. As the platform's own reader has it: a number in ASCII, under a lock.
+//! A file with the number of the next epoch, so that a restarted process continues with the right
+//! FIFO. It has the format of SageMaker's own reader: a number in ASCII, read and written under a
+//! lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -7,10 +8,10 @@ use std::path::Path;
 
 use nix::fcntl::{Flock, FlockArg};
 
-/// The next epoch that the file names; 0 if it names none.
-pub(super) fn next(path: &Path) -> io::Result<u32> {
+/// Reads the number of the next epoch; 0 if the file is empty or new.
+pub(super) fn read(path: &Path) -> io::Result<u32> {
     let mut text = String::new();
-    locked(path)?.read_to_string(&mut text)?;
+    open_locked(path)?.read_to_string(&mut text)?;
     let text = text.trim();
     if text.is_empty() {
         return Ok(0);
@@ -21,15 +22,16 @@ pub(super) fn next(path: &Path) -> io::Result<u32> {
     })
 }
 
-/// Keeps the next epoch's number.
-pub(super) fn keep(path: &Path, epoch: u32) -> io::Result<()> {
-    let mut file = locked(path)?;
+/// Writes the number of the next epoch.
+pub(super) fn write(path: &Path, epoch: u32) -> io::Result<()> {
+    let mut file = open_locked(path)?;
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
     file.write_all(epoch.to_string().as_bytes())
 }
 
-fn locked(path: &Path) -> io::Result<Flock<File>> {
+/// Opens the file and locks it. A file that does not exist is created.
+fn open_locked(path: &Path) -> io::Result<Flock<File>> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -42,15 +44,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_kept() {
+    fn reads_the_number_that_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/.train-pipe_mode-state");
-        assert_eq!(next(&path).unwrap(), 0);
-        keep(&path, 12).unwrap();
-        assert_eq!(next(&path).unwrap(), 12);
-        keep(&path, 3).unwrap();
+        assert_eq!(read(&path).unwrap(), 0);
+        write(&path, 12).unwrap();
+        assert_eq!(read(&path).unwrap(), 12);
+        write(&path, 3).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "3");
         std::fs::write(&path, "x\n").unwrap();
-        assert!(next(&path).unwrap_err().to_string().contains("found \"x\""));
+        assert!(read(&path).unwrap_err().to_string().contains("found \"x\""));
     }
 }

@@ -1,4 +1,5 @@
-//! A channel's FIFOs: `<dir>/<channel>_<epoch>`, one an epoch, made by somebody else as he goes.
+//! FIFOs as a source: `<dir>/<channel>_<epoch>`, one for each epoch. The program that feeds the
+//! channel creates each of them when it gets there.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,129 +9,142 @@ use std::time::{Duration, Instant};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use super::wait::{Woken, readable};
-use super::{Compression, Object, Source, SourceError, SourceEvent, epoch_file, open};
-use crate::Stop;
+use crate::wait::{WaitOutcome, wait_readable};
+use crate::{Compression, Object, Source, SourceError, SourceEvent, Stop, epoch_file, open};
 
-/// How often the folder is looked at where nothing tells of changes, as on network file systems.
-const LOOK: Duration = Duration::from_millis(500);
+/// Poll interval for file systems that report no changes by inotify, such as network file systems.
+const FOLDER_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A channel's FIFOs.
-pub struct Fifos {
-    /// The folder.
+/// Settings of a channel's FIFOs.
+pub struct FifoSettings {
+    /// Folder of the FIFOs.
     pub dir: PathBuf,
-    /// The channel's name.
+    /// Name of the channel.
     pub channel: String,
-    /// The next epoch.
-    pub epoch: u32,
-    /// The epoch before which to end, if any.
-    pub until: Option<u32>,
-    /// How long a FIFO may take to appear.
+    /// Number of the first epoch. The epoch file may name a later one.
+    pub first_epoch: u32,
+    /// The source ends before this epoch. `None`: it has no last epoch.
+    pub end_epoch: Option<u32>,
+    /// Time that a FIFO may take to appear; `None` for no limit.
     pub open_timeout: Option<Duration>,
-    /// How long it may be silent.
+    /// Time that may pass without a byte; `None` for no limit.
     pub idle_timeout: Option<Duration>,
-    /// Bytes to ask of the kernel for the pipe.
+    /// Requested size of the pipe in bytes. The kernel may give less.
     pub pipe_size: usize,
-    /// How its bytes are compressed; a FIFO's name tells nothing.
+    /// How the bytes are compressed. A FIFO's name does not say it.
     pub compression: Compression,
-    /// Ends all waits.
-    pub stop: Stop,
-    /// Keeps the next epoch's number for a process that comes after this one.
+    /// File in which the next epoch's number is kept for a restarted process.
     pub epoch_file: Option<PathBuf>,
-    /// Whether the epoch's FIFO was given.
-    pub given: bool,
-    /// Whether the epoch file was looked at.
-    pub begun: bool,
+}
+
+/// A source that reads one FIFO for each epoch.
+pub struct Fifos {
+    settings: FifoSettings,
+    stop: Stop,
+    /// The current epoch.
+    epoch: u32,
+    /// Whether the current epoch's FIFO was delivered.
+    delivered: bool,
+    /// Whether the epoch file was read.
+    started: bool,
 }
 
 impl Source for Fifos {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
-        self.begin()?;
-        if std::mem::take(&mut self.given) {
+        self.start()?;
+        if std::mem::take(&mut self.delivered) {
             self.epoch += 1;
             return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         }
-        if self.until.is_some_and(|until| self.epoch >= until) {
+        if self.settings.end_epoch.is_some_and(|end| self.epoch >= end) {
             return Ok(SourceEvent::End);
         }
-        let path = self.dir.join(format!("{}_{}", self.channel, self.epoch));
+        let path = self.settings.dir.join(format!("{}_{}", self.settings.channel, self.epoch));
         let name = path.to_string_lossy().into_owned();
-        if !self.appear(&path, &name)? {
+        if !self.wait_for_path(&path, &name)? {
             return Ok(SourceEvent::End);
         }
         let kind = std::fs::metadata(&path)
             .map_err(|error| SourceError::io(&name, "can't get its metadata", &error))?
             .file_type();
+        let FifoSettings { pipe_size, idle_timeout, compression, .. } = self.settings;
         let input = if kind.is_fifo() {
-            let pipe = open::open_fifo(&name, self.pipe_size, self.idle_timeout, &self.stop)?;
-            self.compression.inflate(&name, Box::new(pipe))
+            let pipe = open::open_fifo(&name, pipe_size, idle_timeout, &self.stop)?;
+            compression.inflate(&name, Box::new(pipe))
         } else {
-            open::open(&name, self.compression, &self.stop)?
+            open::open(&name, compression, &self.stop)?
         };
-        self.given = true;
-        // What was read of a pipe can't be read again: whoever comes after this one needs the next.
-        self.with_epoch_file(|path, epoch| epoch_file::keep(path, epoch + 1))?;
+        self.delivered = true;
+        // A pipe can't be read twice: a restarted process must continue with the next epoch.
+        self.with_epoch_file(|path, epoch| epoch_file::write(path, epoch + 1))?;
         Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }))
     }
 
     fn end_epoch(&mut self) {
-        // The FIFO is closed when its object is dropped; `given` makes the next step its end.
+        // The FIFO is closed when its object is dropped. The next event is the epoch's end already,
+        // because `delivered` is set.
     }
 }
 
 impl Fifos {
-    /// Goes on where the process before this one was.
-    fn begin(&mut self) -> Result<(), SourceError> {
-        if std::mem::replace(&mut self.begun, true) {
+    /// A source that ends its waits when `stop` is requested.
+    pub fn new(settings: FifoSettings, stop: Stop) -> Self {
+        let epoch = settings.first_epoch;
+        Self { settings, stop, epoch, delivered: false, started: false }
+    }
+
+    /// Reads the epoch file on the first call.
+    fn start(&mut self) -> Result<(), SourceError> {
+        if std::mem::replace(&mut self.started, true) {
             return Ok(());
         }
-        let kept = self.with_epoch_file(|path, _| epoch_file::next(path))?;
+        let kept = self.with_epoch_file(|path, _| epoch_file::read(path))?;
         self.epoch = self.epoch.max(kept.unwrap_or(0));
         Ok(())
     }
 
     fn with_epoch_file<T>(
         &self,
-        act: impl FnOnce(&Path, u32) -> io::Result<T>,
+        access: impl FnOnce(&Path, u32) -> io::Result<T>,
     ) -> Result<Option<T>, SourceError> {
-        let Some(path) = &self.epoch_file else { return Ok(None) };
-        act(path, self.epoch).map(Some).map_err(|error| {
+        let Some(path) = &self.settings.epoch_file else { return Ok(None) };
+        access(path, self.epoch).map(Some).map_err(|error| {
             let message = format!("its next epoch's number can't be kept: {error}");
             let remedy = "let this process write the file, or set another `epoch_file`";
             SourceError::new(path.to_string_lossy(), message, remedy)
         })
     }
 
-    /// Waits until the path is there. False if asked to stop.
-    fn appear(&self, path: &Path, name: &str) -> Result<bool, SourceError> {
-        let until = self.open_timeout.map(|wait| Instant::now() + wait);
-        // Watched before it is looked for, so that it can't appear in between.
-        let watch = watch(&self.dir).ok();
+    /// Waits until the path exists. False if a stop was requested.
+    fn wait_for_path(&self, path: &Path, name: &str) -> Result<bool, SourceError> {
+        let deadline = self.settings.open_timeout.map(|timeout| Instant::now() + timeout);
+        // The watch begins before the first check, so that a path that appears in between is seen.
+        let watch = watch(&self.settings.dir).ok();
         loop {
             if path.exists() {
                 return Ok(true);
             }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(self.did_not_appear(name));
             }
-            let step = left.map_or(LOOK, |left| left.min(LOOK));
+            let timeout = left.map_or(FOLDER_POLL_INTERVAL, |left| left.min(FOLDER_POLL_INTERVAL));
             let fd = watch.as_ref().map_or(self.stop.as_fd(), |watch| watch.as_fd());
-            let woken = readable(fd, &self.stop, Some(step))
+            let outcome = wait_readable(fd, &self.stop, Some(timeout))
                 .map_err(|error| SourceError::io(name, "can't wait for it", &error))?;
-            if woken == Woken::Stopped {
+            if outcome == WaitOutcome::Stopped {
                 return Ok(false);
             }
-            if let (Woken::Ready, Some(watch)) = (woken, &watch) {
-                // What changed does not matter: the path is looked for again.
+            if let (WaitOutcome::Ready, Some(watch)) = (outcome, &watch) {
+                // The events only empty the queue: the path is checked in any case.
                 let _ = watch.read_events();
             }
         }
     }
 
     fn did_not_appear(&self, name: &str) -> SourceError {
-        let waited = self.open_timeout.unwrap_or_default();
-        let there = match std::fs::read_dir(&self.dir) {
+        let waited = self.settings.open_timeout.unwrap_or_default();
+        let found = match std::fs::read_dir(&self.settings.dir) {
             Err(error) => format!("its folder can't be listed: {error}"),
             Ok(entries) => {
                 let mut names: Vec<_> = entries
@@ -148,10 +162,10 @@ impl Fifos {
             }
         };
         let message = format!(
-            "did not appear within {waited:?}, the time that `open_timeout` allows; {there}"
+            "did not appear within {waited:?}, the time that `open_timeout` allows; {found}"
         );
-        let remedy = "see whether the channel is in Pipe mode and its writer runs, set `epochs` if there \
-                      are no more, or raise `open_timeout`";
+        let remedy = "see whether the channel is in Pipe mode and its writer runs, set `epochs` \
+                      if there are no more, or raise `open_timeout`";
         SourceError { missing: true, ..SourceError::new(name, message, remedy) }
     }
 }

@@ -1,120 +1,40 @@
-//! Files as a source: one, those that match a pattern, or all in a folder, read once an epoch.
+//! Files as a source: one file, the files that match a pattern, or all files in a folder.
 
 use std::path::{Path, PathBuf};
 
-use super::wrap::Wrapped;
-use super::{
-    Compression, Input, Object, Order, Source, SourceError, SourceEvent, TotalSize, open, order,
-    wrap,
-};
-use crate::Stop;
+use crate::{Object, Reading, Source, SourceError, SourceEvent, Stop, TotalSize};
 
-/// Which files.
+/// Selects files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// This one.
+    /// One file.
     File(PathBuf),
-    /// Those that match a shell pattern, by name.
+    /// All files that match a shell pattern, sorted by path.
     Glob(String),
-    /// All below a folder, by name.
+    /// All files in a folder and its subfolders, sorted by path.
     Folder(PathBuf),
 }
 
-/// How objects are read, wherever they lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
-    /// How often, 1 or more.
-    pub epochs: u32,
-    /// How they are compressed.
-    pub compression: Compression,
-    /// In which order, and which of them.
-    pub order: Order,
-    /// Each becomes one RecordIO record.
-    pub wrap: bool,
-}
-
-impl Default for Reading {
-    fn default() -> Self {
-        let (compression, order) = (Compression::Auto, Order::default());
-        Self { epochs: 1, compression, order, wrap: false }
-    }
-}
-
-impl Reading {
-    /// Opens a file, a FIFO or standard input.
-    pub(super) fn open(
-        &self,
-        path: &Path,
-        name: &str,
-        stop: &Stop,
-    ) -> Result<Box<dyn Input>, SourceError> {
-        let compression = self.compression.of(name);
-        let input = open::open(name, compression, stop)?;
-        if !self.wrap {
-            return Ok(input);
-        }
-        // What is inflated, or comes through a pipe, has no length to know beforehand.
-        let size =
-            std::fs::metadata(path).ok().filter(|file| self.is_plain(name) && file.is_file());
-        Ok(Box::new(Wrapped::new(name.to_owned(), input, size.map(|file| file.len()))))
-    }
-
-    /// The share of these files that is read in this epoch, in its order.
-    ///
-    /// # Errors
-    /// A file can't be looked at.
-    pub fn share(&self, files: Vec<PathBuf>, epoch: u32) -> Result<Vec<PathBuf>, SourceError> {
-        self.order.arrange(files, epoch, |path| size(path))
-    }
-
-    /// Whether an object of this name is read as it is stored, as far as its name tells.
-    fn is_plain(&self, name: &str) -> bool {
-        matches!(self.compression.of(name), Compression::Auto | Compression::None)
-    }
-
-    /// The bytes that are read of an object of so many bytes, if its name tells.
-    pub(super) fn length(&self, name: &str, stored: u64) -> Option<u64> {
-        let wrapped = || if self.wrap { wrap::length(stored) } else { stored };
-        self.is_plain(name).then(wrapped)
-    }
-
-    /// The bytes that are read of all of these, if they can be known beforehand.
-    pub(super) fn length_of_all(&self, files: &[PathBuf]) -> Option<u64> {
-        let length = |path: &PathBuf| {
-            let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-            self.length(&path.to_string_lossy(), file.len())
-        };
-        files.iter().map(length).sum()
-    }
-}
-
-/// Files, epoch after epoch. The list is made anew for each.
+/// A source of files. The files are listed again for each epoch.
 pub struct Files {
     pattern: Pattern,
     reading: Reading,
     stop: Stop,
     epoch: u32,
+    /// The files of this epoch that are still to be read; `None` before they are listed.
     rest: Option<std::vec::IntoIter<PathBuf>>,
-    total: Option<TotalSize>,
+    total_size: Option<TotalSize>,
 }
 
 impl Files {
-    /// Reads files, in the epochs from this one on, up to number `reading.epochs`.
+    /// Reads the epochs from `first_epoch` up to, but not including, `reading.epochs`.
     pub fn new(pattern: Pattern, reading: Reading, first_epoch: u32, stop: Stop) -> Self {
-        Self { pattern, reading, stop, epoch: first_epoch, rest: None, total: None }
+        Self { pattern, reading, stop, epoch: first_epoch, rest: None, total_size: None }
     }
 
     fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
         self.reading.share(self.pattern.list()?, self.epoch)
     }
-}
-
-/// The bytes of a file, as it is stored.
-pub fn size(path: &Path) -> Result<u64, SourceError> {
-    let file = std::fs::metadata(path);
-    let file = file
-        .map_err(|error| SourceError::io(path.to_string_lossy(), "can't get its metadata", &error));
-    Ok(file?.len())
 }
 
 impl Source for Files {
@@ -124,10 +44,10 @@ impl Source for Files {
         }
         if self.rest.is_none() {
             let files = self.list()?;
-            if let Some(total) = &self.total
+            if let Some(total_size) = &self.total_size
                 && let Some(bytes) = self.reading.length_of_all(&files)
             {
-                total.tell(self.epoch, bytes);
+                total_size.set(self.epoch, bytes);
             }
             self.rest = Some(files.into_iter());
         }
@@ -145,13 +65,16 @@ impl Source for Files {
         self.rest = Some(Vec::new().into_iter());
     }
 
-    fn total(&mut self) -> TotalSize {
-        self.total.get_or_insert_default().clone()
+    fn total_size(&mut self) -> TotalSize {
+        self.total_size.get_or_insert_default().clone()
     }
 }
 
 impl Pattern {
-    /// The files, sorted by name; never none.
+    /// The selected files, sorted by path; at least one.
+    ///
+    /// # Errors
+    /// The shell pattern is invalid, a folder can't be listed, or no file is selected.
     pub fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
         let mut files = Vec::new();
         match self {
@@ -174,13 +97,13 @@ impl Pattern {
             Self::Folder(folder) => list_folder(folder, &mut files)?,
         }
         if files.is_empty() {
-            let (name, what) = match self {
+            let (name, reason) = match self {
                 Self::Glob(pattern) => (pattern.clone(), "no file matches"),
                 Self::Folder(path) | Self::File(path) => {
                     (path.to_string_lossy().into_owned(), "the folder holds no file")
                 }
             };
-            return Err(order::none(name, what));
+            return Err(SourceError::no_objects(name, reason));
         }
         files.sort();
         Ok(files)

@@ -1,19 +1,19 @@
-//! Inflating gzip and zstd on the way.
+//! Inflates gzip and zstd while an object is read.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::{Input, ReadOutcome, SourceError};
+use crate::{Input, ReadOutcome, SourceError};
 
 /// How an object is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// As its name says: `.gz` and `.zst`.
+    /// According to the ending of its name: `.gz` and `.zst`.
     #[default]
     Auto,
-    /// Not at all.
+    /// Not compressed.
     None,
     /// gzip, one member or several.
     Gzip,
@@ -21,12 +21,12 @@ pub enum Compression {
     Zstd,
 }
 
-/// Compressed bytes that are read at a time.
-const BUFFER: usize = 128 << 10;
+/// Number of compressed bytes that are read at once.
+const BUFFER_SIZE: usize = 128 << 10;
 
 impl Compression {
-    /// What holds for an object of this name: `Auto` if the name does not say it.
-    pub(super) fn of(self, name: &str) -> Self {
+    /// The compression of an object of this name: `Auto` if the ending of the name does not say it.
+    pub(super) fn resolve(self, name: &str) -> Self {
         match self {
             Self::Auto if name.ends_with(".gz") => Self::Gzip,
             Self::Auto if name.ends_with(".zst") => Self::Zstd,
@@ -34,38 +34,42 @@ impl Compression {
         }
     }
 
-    /// The object's inflated bytes.
+    /// Wraps an input so that its inflated bytes are read. `Auto` inflates according to `name`.
     pub(super) fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
-        let kind = self.of(name);
-        let compressed = Compressed { input, wait: None, stopped: false, failed: None, count: 0 };
-        let compressed = BufReader::with_capacity(BUFFER, compressed);
+        let kind = self.resolve(name);
+        let compressed =
+            Compressed { input, timeout: None, stopped: false, failed: None, count: 0 };
+        let compressed = BufReader::with_capacity(BUFFER_SIZE, compressed);
         let name = name.to_owned();
         match kind {
             Self::Gzip => {
-                Box::new(Inflated { name, kind: "gzip", decoder: MultiGzDecoder::new(compressed) })
+                let decompressor = MultiGzDecoder::new(compressed);
+                Box::new(Inflated { name, format: "gzip", decompressor })
             }
             Self::Zstd => match zstd::stream::read::Decoder::with_buffer(compressed) {
-                Ok(decoder) => Box::new(Inflated { name, kind: "zstd", decoder }),
-                Err(error) => Box::new(Refused(SourceError::io(name, "can't start zstd", &error))),
+                Ok(decompressor) => Box::new(Inflated { name, format: "zstd", decompressor }),
+                Err(error) => Box::new(Failed(SourceError::io(name, "can't start zstd", &error))),
             },
             Self::Auto | Self::None => compressed.into_inner().input,
         }
     }
 }
 
-/// An input that a decompressor reads from. Waiting without result is `WouldBlock`, which
-/// decompressors hand through and can be asked again after.
+/// The input of a decompressor. A read without result is `WouldBlock`: decompressors return this
+/// error unchanged and can be called again.
 struct Compressed {
     input: Box<dyn Input>,
-    wait: Option<Duration>,
+    timeout: Option<Duration>,
+    /// A read ended because a stop was requested.
     stopped: bool,
     failed: Option<SourceError>,
+    /// Compressed bytes read.
     count: u64,
 }
 
 impl Read for Compressed {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self.input.read(buf, self.wait) {
+        match self.input.read(buf, self.timeout) {
             Ok(ReadOutcome::Bytes(count)) => {
                 self.count += count as u64;
                 Ok(count)
@@ -84,15 +88,15 @@ impl Read for Compressed {
     }
 }
 
-/// A decompressor and its way back to what it reads from.
-trait Decoder: Read + Send {
-    fn source(&mut self) -> &mut Compressed;
-    /// Whether compressed bytes were left when it said that it is at its end.
+/// A decompressor that gives access to its input.
+trait Decompressor: Read + Send {
+    fn compressed(&mut self) -> &mut Compressed;
+    /// Whether compressed bytes follow after the end that the decompressor reported.
     fn has_more(&mut self) -> io::Result<bool>;
 }
 
-impl Decoder for MultiGzDecoder<BufReader<Compressed>> {
-    fn source(&mut self) -> &mut Compressed {
+impl Decompressor for MultiGzDecoder<BufReader<Compressed>> {
+    fn compressed(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }
     fn has_more(&mut self) -> io::Result<bool> {
@@ -100,8 +104,8 @@ impl Decoder for MultiGzDecoder<BufReader<Compressed>> {
     }
 }
 
-impl Decoder for zstd::stream::read::Decoder<'static, BufReader<Compressed>> {
-    fn source(&mut self) -> &mut Compressed {
+impl Decompressor for zstd::stream::read::Decoder<'static, BufReader<Compressed>> {
+    fn compressed(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }
     fn has_more(&mut self) -> io::Result<bool> {
@@ -109,18 +113,24 @@ impl Decoder for zstd::stream::read::Decoder<'static, BufReader<Compressed>> {
     }
 }
 
+/// The inflated bytes of an input.
 struct Inflated<D> {
     name: String,
-    kind: &'static str,
-    decoder: D,
+    /// Name of the format, for messages.
+    format: &'static str,
+    decompressor: D,
 }
 
-impl<D: Decoder> Input for Inflated<D> {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
-        self.decoder.source().wait = wait;
+impl<D: Decompressor> Input for Inflated<D> {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        self.decompressor.compressed().timeout = timeout;
         loop {
-            let result = match self.decoder.read(buf) {
-                Ok(0) => self.decoder.has_more().map(|_| 0),
+            let result = match self.decompressor.read(buf) {
+                Ok(0) => self.decompressor.has_more().map(|_| 0),
                 other => other,
             };
             match result {
@@ -128,7 +138,7 @@ impl<D: Decoder> Input for Inflated<D> {
                 Ok(count) => return Ok(ReadOutcome::Bytes(count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let stopped = self.decoder.source().stopped;
+                    let stopped = self.decompressor.compressed().stopped;
                     return Ok(if stopped { ReadOutcome::Stopped } else { ReadOutcome::Nothing });
                 }
                 Err(error) => return Err(self.failure(&error)),
@@ -137,28 +147,28 @@ impl<D: Decoder> Input for Inflated<D> {
     }
 }
 
-impl<D: Decoder> Inflated<D> {
+impl<D: Decompressor> Inflated<D> {
     fn failure(&mut self, error: &io::Error) -> SourceError {
-        let (kind, source) = (self.kind, self.decoder.source());
-        if let Some(failed) = source.failed.take() {
+        let (format, compressed) = (self.format, self.decompressor.compressed());
+        if let Some(failed) = compressed.failed.take() {
             return failed;
         }
-        let count = source.count;
-        let (what, remedy) = if error.kind() == ErrorKind::UnexpectedEof {
+        let count = compressed.count;
+        let (state, remedy) = if error.kind() == ErrorKind::UnexpectedEof {
             ("ends early", "it was cut short; get it again")
         } else {
             ("is corrupt", "get it again, or set `compression = \"none\"` if it is not compressed")
         };
         let message =
-            format!("its {kind} data {what} within the first {count} compressed bytes: {error}");
+            format!("its {format} data {state} within the first {count} compressed bytes: {error}");
         SourceError::new(&self.name, message, remedy)
     }
 }
 
-/// An input that could not be started.
-struct Refused(SourceError);
+/// An input whose decompressor could not be created: each read returns the error.
+struct Failed(SourceError);
 
-impl Input for Refused {
+impl Input for Failed {
     fn read(&mut self, _: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         Err(self.0.clone())
     }

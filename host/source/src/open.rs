@@ -1,4 +1,4 @@
-//! Opening a path: a regular file, a FIFO or standard input, inflated on the way if it is compressed.
+//! Opens a path: a regular file, a FIFO or standard input.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
-use super::wait::{Woken, readable};
-use super::{Compression, Input, ReadOutcome, SourceError};
-use crate::Stop;
+use crate::wait::{WaitOutcome, wait_readable};
+use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 
-/// What the kernel lets an unprivileged process ask of a pipe.
-pub(super) const PIPE: usize = 1 << 20;
+/// Pipe size in bytes for FIFOs without a setting: what Linux by default allows an unprivileged
+/// process.
+const DEFAULT_PIPE_SIZE: usize = 1 << 20;
 
-/// Opens a path, `-` being standard input.
+/// Opens a path; `-` is standard input. A compressed object is inflated while it is read.
 pub(super) fn open(
     path: &str,
     compression: Compression,
@@ -30,14 +30,14 @@ pub(super) fn open(
         let error = |error| SourceError::io(path, "can't open it", &error);
         let kind = std::fs::metadata(path).map_err(error)?.file_type();
         if kind.is_fifo() {
-            Box::new(open_fifo(path, PIPE, None, stop)?)
+            Box::new(open_fifo(path, DEFAULT_PIPE_SIZE, None, stop)?)
         } else if kind.is_dir() {
             return Err(SourceError::new(path, "is a folder", "name its files, or use `folder`"));
         } else {
             let file = File::open(path).map_err(error)?;
-            // Advice only: without it reading ahead is slower.
+            // An error is ignored: without this advice the kernel only reads ahead less.
             let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
-            Box::new(Plain { path: path.to_owned(), file, stop: stop.clone() })
+            Box::new(RegularFile { path: path.to_owned(), file, stop: stop.clone() })
         }
     };
     Ok(compression.inflate(path, input))
@@ -46,28 +46,28 @@ pub(super) fn open(
 /// Opens a FIFO for reading, without waiting for a writer.
 pub(super) fn open_fifo(
     path: &str,
-    pipe: usize,
-    idle: Option<Duration>,
+    pipe_size: usize,
+    idle_timeout: Option<Duration>,
     stop: &Stop,
 ) -> Result<Pipe, SourceError> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
     let file =
         options.open(path).map_err(|error| SourceError::io(path, "can't open it", &error))?;
-    enlarge(path, &file, pipe);
-    Ok(Pipe::new(path, file, idle, stop.clone()))
+    enlarge(path, &file, pipe_size);
+    Ok(Pipe::new(path, file, idle_timeout, stop.clone()))
 }
 
-/// A larger pipe means fewer switches between writer and reader: 64 KiB gives a third of the speed of
-/// 1 MiB. Where the kernel refuses, what it has is good enough.
-fn enlarge(path: &str, file: &File, pipe: usize) {
-    let mut size = pipe;
+/// Enlarges a pipe to `pipe_size` bytes, or to as much as the kernel allows. A larger pipe needs
+/// fewer switches between writer and reader: 64 KiB gives a third of the speed of 1 MiB.
+fn enlarge(path: &str, file: &File, pipe_size: usize) {
+    let mut size = pipe_size;
     while size > 64 << 10 {
         if fcntl(file, FcntlArg::F_SETPIPE_SZ(size as i32)).is_ok() {
-            if size < pipe {
+            if size < pipe_size {
                 log::warn!(
                     object = path;
-                    "{path}: the kernel gives this pipe {size} bytes, not {pipe}; \
+                    "{path}: the kernel gives this pipe {size} bytes, not {pipe_size}; \
                     /proc/sys/fs/pipe-max-size and pipe-user-pages-soft set the limits"
                 );
             }
@@ -79,13 +79,13 @@ fn enlarge(path: &str, file: &File, pipe: usize) {
 }
 
 /// A regular file.
-struct Plain {
+struct RegularFile {
     path: String,
     file: File,
     stop: Stop,
 }
 
-impl Input for Plain {
+impl Input for RegularFile {
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         loop {
             if self.stop.is_asked() {
@@ -101,27 +101,28 @@ impl Input for Plain {
     }
 }
 
-/// A FIFO, or whatever standard input is.
+/// A FIFO, or standard input of any kind.
 pub(super) struct Pipe {
     path: String,
     file: File,
-    idle: Option<Duration>,
-    /// When the last byte came, if a wait has begun since.
+    idle_timeout: Option<Duration>,
+    /// When the first wait after the last byte began.
     silent_since: Option<Instant>,
     stop: Stop,
-    /// Before a writer came, a read gives 0 bytes, which is no end. `poll` knows the difference: it
-    /// reports a hang-up only if there was a writer.
+    /// A read of 0 bytes is the end only if there was a writer. `poll` shows that there was one: it
+    /// reports a hang-up only then. Also false if the next read must wait for `poll`.
     writer_came: bool,
-    /// The descriptor is shared with others and blocks: it is read only when it is readable.
+    /// The descriptor blocks, and other processes may share it. So it is read only after `poll`
+    /// reported it as readable.
     blocking: bool,
 }
 
 impl Pipe {
-    fn new(path: &str, file: File, idle: Option<Duration>, stop: Stop) -> Self {
+    fn new(path: &str, file: File, idle_timeout: Option<Duration>, stop: Stop) -> Self {
         Self {
             path: path.to_owned(),
             file,
-            idle,
+            idle_timeout,
             silent_since: None,
             stop,
             writer_came: false,
@@ -129,23 +130,24 @@ impl Pipe {
         }
     }
 
-    fn wait(&mut self, wait: Option<Duration>) -> Result<Option<ReadOutcome>, SourceError> {
-        // Waits are short, because the caller has other things to see to; silence adds up over them.
+    /// Waits until a byte or the end can be read: `None`. Else returns the outcome of the read.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<ReadOutcome>, SourceError> {
+        // Callers wait for short times, so the idle time is summed over several waits.
         let since = *self.silent_since.get_or_insert_with(Instant::now);
-        let left = self.idle.map(|idle| idle.saturating_sub(since.elapsed()));
-        let limit = match (wait, left) {
-            (Some(wait), Some(left)) => Some(wait.min(left)),
-            (wait, left) => wait.or(left),
+        let left = self.idle_timeout.map(|idle| idle.saturating_sub(since.elapsed()));
+        let limit = match (timeout, left) {
+            (Some(timeout), Some(left)) => Some(timeout.min(left)),
+            (timeout, left) => timeout.or(left),
         };
-        let woken = readable(self.file.as_fd(), &self.stop, limit)
+        let outcome = wait_readable(self.file.as_fd(), &self.stop, limit)
             .map_err(|error| SourceError::io(&self.path, "can't wait for it", &error))?;
-        match woken {
-            Woken::Ready => {
+        match outcome {
+            WaitOutcome::Ready => {
                 self.writer_came = true;
                 Ok(None)
             }
-            Woken::Stopped => Ok(Some(ReadOutcome::Stopped)),
-            Woken::Late => match self.idle {
+            WaitOutcome::Stopped => Ok(Some(ReadOutcome::Stopped)),
+            WaitOutcome::TimedOut => match self.idle_timeout {
                 Some(idle) if since.elapsed() >= idle => Err(SourceError::new(
                     &self.path,
                     format!("no byte came for {idle:?}, the time that `idle_timeout` allows"),
@@ -158,15 +160,19 @@ impl Pipe {
 }
 
 impl Input for Pipe {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
         loop {
             if self.stop.is_asked() {
                 return Ok(ReadOutcome::Stopped);
             }
             if !self.writer_came
-                && let Some(got) = self.wait(wait)?
+                && let Some(outcome) = self.wait(timeout)?
             {
-                return Ok(got);
+                return Ok(outcome);
             }
             match self.file.read(buf) {
                 Ok(0) => return Ok(ReadOutcome::End),

@@ -1,23 +1,24 @@
-//! The order in which an epoch's objects are read, and which of them on this machine: shuffled by a seed,
-//! then dealt out to shards. The same list gives the same answer on every machine.
+//! Order of an epoch's objects, and the shard of them that this machine reads: first the list is
+//! shuffled by a seed, then it is divided. The same list gives the same result on every machine.
 
-use super::SourceError;
-use super::sharding::{Dealer, Shard};
+use crate::Shard;
+use crate::sharding::Sharder;
 
-/// Order and share of a list of objects.
+/// Shuffling and sharding of a list of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
-    /// Shuffles the objects anew for each epoch; without, they come as listed.
+    /// Seed of the shuffle, which differs from epoch to epoch. `None` keeps the order of the list.
     pub shuffle: Option<u64>,
-    /// The share that is read; without, all.
+    /// The shard that is read. `None` reads all objects.
     pub shard: Option<Shard>,
 }
 
 impl Order {
-    /// The share of `items` that is read in this epoch, in its order. Sizes are asked for if they matter.
+    /// The items of the shard in this epoch, in the epoch's order. `size` gives an item's bytes; it
+    /// is called only to balance shards by size.
     ///
     /// # Errors
-    /// Of asking for a size.
+    /// The first error of `size`.
     pub fn arrange<T, E>(
         &self,
         mut items: Vec<T>,
@@ -27,23 +28,25 @@ impl Order {
         if let Some(seed) = self.shuffle {
             shuffle(&mut items, seed, epoch);
         }
-        let mut dealer = Dealer::new(self.shard);
-        let mut share = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
+        let mut sharder = Sharder::new(self.shard);
+        let mut selected = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
         for item in items {
-            if dealer.deal(|| size(&item))? {
-                share.push(item);
+            if sharder.takes_next(|| size(&item))? {
+                selected.push(item);
             }
         }
-        Ok(share)
+        Ok(selected)
     }
 }
 
-/// Fisher and Yates' shuffle, from the last item to the second, with numbers of SplitMix64: ours, because
-/// the order is a promise, to other machines and to later versions.
+/// Fisher-Yates shuffle, from the last item to the second, with random numbers of SplitMix64. It is
+/// implemented here and not taken from a crate, because the order must be the same on all machines
+/// and in all later versions.
 fn shuffle<T>(items: &mut [T], seed: u64, epoch: u32) {
     let mut state = seed ^ u64::from(epoch).wrapping_mul(0xD1B5_4A32_D192_ED03);
     for last in (1..items.len()).rev() {
-        // The upper half of a product: even enough for any list, and without a division.
+        // The upper half of the product is at most `last`. Its bias is negligible for any list, and
+        // it needs no division.
         let other = (u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64;
         items.swap(last, other as usize);
     }
@@ -57,17 +60,12 @@ fn split_mix(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Refuses a list without objects. A share of one may be empty.
-pub(super) fn none(name: impl Into<String>, what: &str) -> SourceError {
-    SourceError { missing: true, ..SourceError::new(name, what, "check the path") }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sharding::Balance;
+    use crate::Balance;
 
     fn arrange(order: Order, items: u32, epoch: u32) -> Vec<u32> {
         let size = |item: &u32| Ok::<_, ()>(u64::from(item % 7));
@@ -75,35 +73,34 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_a_promise() {
+    fn the_order_for_a_seed_never_changes() {
         let order = |epoch| arrange(Order { shuffle: Some(7), shard: None }, 8, epoch);
-        assert_eq!(order(0), PROMISED.0);
-        assert_eq!(order(1), PROMISED.1);
+        assert_eq!(order(0), FIXED_ORDERS.0);
+        assert_eq!(order(1), FIXED_ORDERS.1);
     }
-    const PROMISED: ([u32; 8], [u32; 8]) = ([7, 4, 6, 1, 2, 5, 0, 3], [2, 4, 7, 6, 0, 1, 5, 3]);
+    const FIXED_ORDERS: ([u32; 8], [u32; 8]) = ([7, 4, 6, 1, 2, 5, 0, 3], [2, 4, 7, 6, 0, 1, 5, 3]);
 
     proptest! {
         #[test]
-        fn shards_have_each_object_once(
+        fn each_object_is_in_one_shard_in_the_order_of_the_whole(
             items in 0u32..200, count in 1u32..12, seed: Option<u64>, epoch: u32, by_size: bool
         ) {
             let balance = if by_size { Balance::Size } else { Balance::Count };
             let whole = arrange(Order { shuffle: seed, shard: None }, items, epoch);
-            let mut dealt = Vec::new();
+            let mut all = Vec::new();
             for index in 0..count {
                 let shard = Some(Shard { index, count, balance });
                 let share = arrange(Order { shuffle: seed, shard }, items, epoch);
-                // A share keeps the order of the whole.
                 let mut rest = whole.iter();
                 prop_assert!(share.iter().all(|item| rest.any(|other| other == item)));
-                dealt.extend(share);
+                all.extend(share);
             }
-            dealt.sort_unstable();
-            prop_assert_eq!(dealt, (0..items).collect::<Vec<_>>());
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..items).collect::<Vec<_>>());
         }
 
         #[test]
-        fn epochs_differ(seed: u64) {
+        fn each_epoch_has_another_order(seed: u64) {
             let order = Order { shuffle: Some(seed), shard: None };
             prop_assert_ne!(arrange(order, 100, 0), arrange(order, 100, 1));
         }

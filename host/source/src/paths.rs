@@ -1,40 +1,40 @@
-//! What a command line names, one after the other: files, FIFOs, folders, objects in S3, standard input.
+//! The names of a command line as a source: files, FIFOs, folders, objects in S3, standard input.
 
 use std::path::Path;
 
-use super::s3::{self, Access, Address, LazyS3, Selection};
-use super::{
-    Compression, Files, Object, Pattern, Reading, Source, SourceError, SourceEvent, TotalSize,
+use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
+use crate::{
+    Compression, Files, Object, Pattern, Reading, Source, SourceError, SourceEvent, Stop, TotalSize,
 };
-use crate::Stop;
 
-/// The objects that a command line names, one after the other: paths of files and FIFOs, folders, addresses
-/// in S3, and `-` for standard input.
+/// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses
+/// in S3, and `-` for standard input. They are read in the order of the names.
 pub struct Paths {
     names: Vec<String>,
-    /// Of the names: how many were begun in this epoch.
-    begun: usize,
+    /// Index of the next name in this epoch.
+    next: usize,
     epoch: u32,
-    /// What gives several objects by one name.
-    several: Option<Box<dyn Source>>,
+    /// The source of the current name, if it stands for several objects.
+    nested: Option<Box<dyn Source>>,
     reading: Reading,
-    s3: LazyS3,
+    s3: LazyS3Runtime,
     access: Access,
     stop: Stop,
-    total: Option<TotalSize>,
+    total_size: Option<TotalSize>,
 }
 
 impl Paths {
-    /// Objects by their names; those in S3 are reached so. A name that stands for several objects, a folder or a
-    /// prefix, gives them as `reading.order` has it, and not sharing them with other names.
+    /// A source of these names. `access` applies to objects in S3. `reading.order` applies to each
+    /// folder and prefix by itself, not to all names together.
     pub fn new(names: Vec<String>, reading: Reading, access: Access, stop: Stop) -> Self {
-        let s3 = LazyS3::new(None);
-        Self { names, begun: 0, epoch: 0, several: None, reading, s3, access, stop, total: None }
+        let s3 = LazyS3Runtime::new(None);
+        Self { names, next: 0, epoch: 0, nested: None, reading, s3, access, stop, total_size: None }
     }
 
-    /// What the name stands for, if that is several objects.
-    fn several(&mut self, name: &str) -> Result<Option<Box<dyn Source>>, SourceError> {
-        if Address::is_meant_by(name) {
+    /// The source of a folder or of an address in S3; `None` for other names, which are one object
+    /// each.
+    fn nested_source(&mut self, name: &str) -> Result<Option<Box<dyn Source>>, SourceError> {
+        if Address::is_s3_url(name) {
             let address = name.parse().map_err(|why| {
                 let message = format!("is no address in S3: {why}");
                 SourceError::new(name, message, "write it as s3://bucket/key")
@@ -43,10 +43,11 @@ impl Paths {
             let mut settings = s3::Settings::new(Selection::Named(address));
             settings.access = self.access.clone();
             settings.reading = self.this_epoch();
-            // Of several names, nobody adds up.
-            let total = self.total.clone().filter(|_| self.names.len() == 1);
-            let (stop, total) = (self.stop.clone(), total.unwrap_or_default());
-            return Ok(Some(Box::new(s3::Objects::telling(s3, settings, self.epoch, stop, total))));
+            // The byte counts of several names are not summed up: the total stays unknown.
+            let total_size = self.total_size.clone().filter(|_| self.names.len() == 1);
+            let (stop, total_size) = (self.stop.clone(), total_size.unwrap_or_default());
+            let objects = s3::Objects::with_total_size(s3, settings, self.epoch, stop, total_size);
+            return Ok(Some(Box::new(objects)));
         }
         if Path::new(name).is_dir() {
             let pattern = Pattern::Folder(name.into());
@@ -55,10 +56,8 @@ impl Paths {
         }
         Ok(None)
     }
-}
 
-impl Paths {
-    /// The bytes of what all names stand for, where those are files and folders.
+    /// Bytes of an epoch, if all names are regular files and folders of these.
     fn length(&self) -> Option<u64> {
         let length = |name: &String| {
             let path = Path::new(name);
@@ -72,6 +71,7 @@ impl Paths {
         self.names.iter().map(length).sum()
     }
 
+    /// Reading options of a nested source, which reads the current epoch only.
     fn this_epoch(&self) -> Reading {
         Reading { epochs: self.epoch + 1, ..self.reading }
     }
@@ -80,28 +80,28 @@ impl Paths {
 impl Source for Paths {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         loop {
-            if let Some(several) = &mut self.several {
-                if let step @ SourceEvent::Object(_) = several.next()? {
-                    return Ok(step);
+            if let Some(nested) = &mut self.nested {
+                if let event @ SourceEvent::Object(_) = nested.next()? {
+                    return Ok(event);
                 }
-                self.several = None;
+                self.nested = None;
             }
             if self.epoch == self.reading.epochs {
                 return Ok(SourceEvent::End);
             }
-            let Some(name) = self.names.get(self.begun).cloned() else {
-                (self.begun, self.epoch) = (0, self.epoch + 1);
+            let Some(name) = self.names.get(self.next).cloned() else {
+                (self.next, self.epoch) = (0, self.epoch + 1);
                 return Ok(SourceEvent::EpochEnd(self.epoch - 1));
             };
-            if self.begun == 0
-                && let Some(total) = &self.total
+            if self.next == 0
+                && let Some(total_size) = &self.total_size
                 && let Some(bytes) = self.length()
             {
-                total.tell(self.epoch, bytes);
+                total_size.set(self.epoch, bytes);
             }
-            self.begun += 1;
-            self.several = self.several(&name)?;
-            if self.several.is_none() {
+            self.next += 1;
+            self.nested = self.nested_source(&name)?;
+            if self.nested.is_none() {
                 let input = self.reading.open(Path::new(&name), &name, &self.stop)?;
                 return Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }));
             }
@@ -109,16 +109,16 @@ impl Source for Paths {
     }
 
     fn end_epoch(&mut self) {
-        self.begun = self.names.len();
-        self.several = None;
+        self.next = self.names.len();
+        self.nested = None;
     }
 
-    fn total(&mut self) -> TotalSize {
-        self.total.get_or_insert_default().clone()
+    fn total_size(&mut self) -> TotalSize {
+        self.total_size.get_or_insert_default().clone()
     }
 }
 
-/// Standard input as a source of one epoch.
+/// Standard input as a source of one epoch and one object.
 pub fn stdin(compression: Compression, stop: Stop) -> impl Source {
     let reading = Reading { compression, ..Reading::default() };
     Paths::new(vec!["-".to_owned()], reading, Access::default(), stop)

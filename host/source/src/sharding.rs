@@ -1,35 +1,38 @@
-//! Dealing an epoch's objects out to shares, each machine for itself and all alike: from the same list, in the same
-//! order, each finds the same answer. Nothing is kept of the list.
+//! Divides an epoch's objects among shards. Each machine computes the division by itself: the same
+//! list in the same order gives the same result everywhere. The list itself is not stored.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One of `count` shares of a list.
+/// One of `count` shards of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// From 0, below `count`.
+    /// Number of this shard, from 0, below `count`.
     pub index: u32,
-    /// 1 or more.
+    /// Number of shards, 1 or more.
     pub count: u32,
-    /// By what the shares are equal.
+    /// Whether shards are equal by objects or by bytes.
     pub balance: Balance,
 }
 
-/// By what shares are equal.
+/// What the shards have equal amounts of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Balance {
-    /// The number of objects: a share has every `count`-th, beginning with number `index`.
+    /// Objects: a shard has every `count`-th object, beginning with number `index`.
     #[default]
     Count,
-    /// Their bytes, as they are stored: each object goes to the share that has the fewest so far. So none has more
-    /// than the mean and the largest object together.
+    /// Stored bytes: each object goes to the shard that has the fewest bytes so far. So no shard
+    /// has more than the mean plus the largest object.
     Size,
 }
 
 impl std::str::FromStr for Shard {
     type Err = String;
 
-    /// Reads `INDEX/COUNT`.
+    /// Parses `INDEX/COUNT`. The balance is [`Balance::Count`].
+    ///
+    /// # Errors
+    /// The text has another form, or INDEX is not below COUNT.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "write it as INDEX/COUNT, for example 0/4; INDEX counts from 0".to_owned();
         let (index, count) = text.split_once('/').ok_or_else(wrong)?;
@@ -42,35 +45,39 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// Deals out one list.
-pub(super) enum Dealer {
-    /// There is one share.
+/// Decides for each object of one list, in its order, whether it belongs to the shard.
+pub(super) enum Sharder {
+    /// There are no shards: each object is taken.
     All,
-    /// By number.
+    /// [`Balance::Count`]; `next` is the number of the next object.
     Count { shard: Shard, next: u64 },
-    /// By size.
-    Size { index: u32, shares: BinaryHeap<Reverse<Share>> },
+    /// [`Balance::Size`]; the load of all shards, the least one on top.
+    Size { index: u32, loads: BinaryHeap<Reverse<Load>> },
 }
 
-/// What a share has so far: bytes, objects, and its number. The least of these is dealt to; the number of objects
-/// spreads those without bytes.
-type Share = (u64, u64, u32);
+/// A shard's bytes so far, its objects so far, and its number. The shard with the least tuple gets
+/// the next object. The number of objects is in it so that empty objects are spread over all
+/// shards.
+type Load = (u64, u64, u32);
 
-impl Dealer {
+impl Sharder {
     pub(super) fn new(shard: Option<Shard>) -> Self {
         match shard {
             None => Self::All,
             Some(shard @ Shard { balance: Balance::Count, .. }) => Self::Count { shard, next: 0 },
             Some(Shard { index, count, balance: Balance::Size }) => {
-                let shares = (0..count).map(|number| Reverse((0, 0, number))).collect();
-                Self::Size { index, shares }
+                let loads = (0..count).map(|number| Reverse((0, 0, number))).collect();
+                Self::Size { index, loads }
             }
         }
     }
 
-    /// Whether the next object belongs to the share. Its size is asked for if that matters; where that can't be told,
-    /// nor can this.
-    pub(super) fn deal<E>(&mut self, size: impl FnOnce() -> Result<u64, E>) -> Result<bool, E> {
+    /// Whether the next object belongs to the shard. `size` gives its bytes; it is called only for
+    /// [`Balance::Size`], and its error is returned.
+    pub(super) fn takes_next<E>(
+        &mut self,
+        size: impl FnOnce() -> Result<u64, E>,
+    ) -> Result<bool, E> {
         match self {
             Self::All => Ok(true),
             Self::Count { shard, next } => {
@@ -78,10 +85,10 @@ impl Dealer {
                 *next += 1;
                 Ok(number % u64::from(shard.count) == u64::from(shard.index))
             }
-            Self::Size { index, shares } => {
+            Self::Size { index, loads } => {
                 let size = size()?;
-                // There is one share at least.
-                let Some(mut least) = shares.peek_mut() else { return Ok(false) };
+                // There is at least one shard.
+                let Some(mut least) = loads.peek_mut() else { return Ok(false) };
                 let Reverse((bytes, objects, number)) = &mut *least;
                 *bytes = bytes.saturating_add(size);
                 *objects += 1;
@@ -99,23 +106,24 @@ mod tests {
 
     use super::*;
 
-    fn share(sizes: &[u64], index: u32, count: u32, balance: Balance) -> Vec<usize> {
-        let mut dealer = Dealer::new(Some(Shard { index, count, balance }));
-        let mut mine = |size: u64| {
-            dealer.deal(|| Ok::<_, Infallible>(size)).unwrap_or_else(|none| match none {})
+    /// Numbers of the objects that belong to the shard.
+    fn shard(sizes: &[u64], index: u32, count: u32, balance: Balance) -> Vec<usize> {
+        let mut sharder = Sharder::new(Some(Shard { index, count, balance }));
+        let mut takes = |size: u64| {
+            sharder.takes_next(|| Ok::<_, Infallible>(size)).unwrap_or_else(|none| match none {})
         };
-        (0..sizes.len()).filter(|number| mine(sizes[*number])).collect()
+        (0..sizes.len()).filter(|number| takes(sizes[*number])).collect()
     }
 
     #[test]
-    fn the_division_is_a_promise() {
+    fn the_division_never_changes() {
         let sizes = [5, 1, 1, 1, 4, 0, 0, 9];
-        let by_size = |index| share(&sizes, index, 3, Balance::Size);
+        let by_size = |index| shard(&sizes, index, 3, Balance::Size);
         assert_eq!(
             [by_size(0), by_size(1), by_size(2)],
             [vec![0], vec![1, 3, 5, 6, 7], vec![2, 4]]
         );
-        let by_count = |index| share(&sizes, index, 3, Balance::Count);
+        let by_count = |index| shard(&sizes, index, 3, Balance::Count);
         assert_eq!(
             [by_count(0), by_count(1), by_count(2)],
             [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]
@@ -124,30 +132,38 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_object_is_in_one_share(sizes in prop::collection::vec(0u64..1_000, 0..200), count in 1u32..12, by_size: bool) {
+        fn each_object_is_in_one_shard_and_shards_are_balanced(
+            sizes in prop::collection::vec(0u64..1_000, 0..200), count in 1u32..12, by_size: bool
+        ) {
             let balance = if by_size { Balance::Size } else { Balance::Count };
-            let shares: Vec<_> = (0..count).map(|index| share(&sizes, index, count, balance)).collect();
-            let mut dealt = shares.concat();
-            dealt.sort_unstable();
-            prop_assert!(dealt.into_iter().eq(0..sizes.len()));
-            for mine in &shares {
+            let shards: Vec<_> =
+                (0..count).map(|index| shard(&sizes, index, count, balance)).collect();
+            let mut all = shards.concat();
+            all.sort_unstable();
+            prop_assert!(all.into_iter().eq(0..sizes.len()));
+            for shard in &shards {
                 match balance {
-                    Balance::Count => prop_assert!(mine.len().abs_diff(sizes.len() / count as usize) <= 1),
+                    Balance::Count => {
+                        let mean = sizes.len() / count as usize;
+                        prop_assert!(shard.len().abs_diff(mean) <= 1);
+                    }
                     Balance::Size => {
-                        let (all, largest) = (sizes.iter().sum::<u64>(), sizes.iter().max().copied().unwrap_or(0));
-                        let bytes: u64 = mine.iter().map(|number| sizes[*number]).sum();
-                        prop_assert!(bytes <= all / u64::from(count) + largest, "{bytes} of {all}");
+                        let total = sizes.iter().sum::<u64>();
+                        let largest = sizes.iter().max().copied().unwrap_or(0);
+                        let bytes: u64 = shard.iter().map(|number| sizes[*number]).sum();
+                        let limit = total / u64::from(count) + largest;
+                        prop_assert!(bytes <= limit, "{bytes} of {total}");
                     }
                 }
             }
         }
 
         #[test]
-        fn empty_objects_are_spread(objects in 0usize..100, count in 1u32..9) {
+        fn empty_objects_are_spread_over_all_shards(objects in 0usize..100, count in 1u32..9) {
             let sizes = vec![0; objects];
             for index in 0..count {
-                let mine = share(&sizes, index, count, Balance::Size);
-                prop_assert_eq!(mine, share(&sizes, index, count, Balance::Count));
+                let by_size = shard(&sizes, index, count, Balance::Size);
+                prop_assert_eq!(by_size, shard(&sizes, index, count, Balance::Count));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A request to stop that wakes whoever waits: for bytes, for a file, for a free slot.
+//! A request to stop. It wakes threads that wait for bytes, for a file or for a free slot.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -6,46 +6,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// A request to stop. Cheap to clone; all clones are one.
+/// A request to stop. It is cheap to clone, and all clones share one state.
 #[derive(Clone)]
 pub struct Stop {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    asked: AtomicBool,
+    requested: AtomicBool,
     wake: EventFd,
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// A new one, with no stop requested.
     ///
     /// # Errors
-    /// Where the process has no file descriptor left.
+    /// The process has no file descriptor left.
     pub fn new() -> std::io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { inner: Arc::new(Inner { asked: AtomicBool::new(false), wake }) })
+        Ok(Self { inner: Arc::new(Inner { requested: AtomicBool::new(false), wake }) })
     }
 
-    /// Asks all to stop.
+    /// Requests the stop.
     pub fn ask(&self) {
-        // Release: whoever sees the flag sees what was done before it was set.
-        self.inner.asked.store(true, Ordering::Release);
-        // Fails only if the counter is full, and then it is readable already.
+        // Release: a thread that sees the flag also sees what was written before the request.
+        self.inner.requested.store(true, Ordering::Release);
+        // A write fails only if the counter is full. The descriptor is readable in that case too.
         let _ = self.inner.wake.write(1);
     }
 
-    /// Whether somebody has asked.
+    /// Whether a stop was requested.
     pub fn is_asked(&self) -> bool {
-        self.inner.asked.load(Ordering::Acquire)
+        self.inner.requested.load(Ordering::Acquire)
     }
 
-    /// The flag itself, for waits that look at it.
+    /// The flag itself, for waits that poll it.
     pub fn flag(&self) -> &AtomicBool {
-        &self.inner.asked
+        &self.inner.requested
     }
 
-    /// Becomes readable, and stays so, when somebody asks.
+    /// A descriptor that becomes readable when a stop is requested, and stays readable.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.wake.as_fd()
     }

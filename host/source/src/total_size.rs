@@ -1,28 +1,29 @@
-//! How many bytes an epoch has: for those who show how far it is.
+//! Byte counts of epochs, from which progress displays compute what is left.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Epochs that are remembered: more than are read ahead.
-const MOST: usize = 8_192;
+/// Epochs whose byte count is kept. A source never lists this many epochs ahead of its reader.
+const MAX_EPOCHS: usize = 8_192;
 
-/// The bytes of epochs as they are read, once they are known. A source tells them, some epochs ahead of who asks.
+/// Handle to each epoch's byte count, as far as it is known. All clones share one state. The source
+/// sets the counts, possibly some epochs ahead of the epoch that is read.
 #[derive(Clone, Default)]
 pub struct TotalSize(Arc<Mutex<BTreeMap<u32, u64>>>);
 
 impl TotalSize {
-    /// The bytes of this epoch, if they are known. Earlier ones are forgotten.
+    /// Bytes of this epoch, if they are known. The counts of earlier epochs are dropped.
     pub fn of(&self, epoch: u32) -> Option<u64> {
         let mut epochs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *epochs = epochs.split_off(&epoch);
         epochs.get(&epoch).copied()
     }
 
-    pub(super) fn tell(&self, epoch: u32, bytes: u64) {
+    pub(super) fn set(&self, epoch: u32, bytes: u64) {
         let mut epochs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         epochs.insert(epoch, bytes);
-        // Nobody may ever ask.
-        if epochs.len() > MOST {
+        // Bounds the map if nobody calls `of`.
+        if epochs.len() > MAX_EPOCHS {
             epochs.pop_first();
         }
     }

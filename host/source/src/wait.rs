@@ -1,4 +1,4 @@
-//! Waiting for a file descriptor, a request to stop, or the time to run out.
+//! Waits for a file descriptor, with a timeout, until a stop is requested.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,32 +10,36 @@ use nix::sys::time::TimeSpec;
 
 use crate::Stop;
 
-/// What ended a wait.
+/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Woken {
-    /// The descriptor is readable or was hung up.
+pub(super) enum WaitOutcome {
+    /// The descriptor is readable or its writer hung up.
     Ready,
-    /// The time ran out.
-    Late,
-    /// Somebody asked to stop.
+    /// The timeout passed.
+    TimedOut,
+    /// A stop was requested.
     Stopped,
 }
 
-/// Waits until `fd` is readable or hung up.
-pub(super) fn readable(fd: BorrowedFd, stop: &Stop, wait: Option<Duration>) -> io::Result<Woken> {
-    let until = wait.map(|wait| Instant::now() + wait);
+/// Waits until `fd` is readable or its writer hangs up.
+pub(super) fn wait_readable(
+    fd: BorrowedFd,
+    stop: &Stop,
+    timeout: Option<Duration>,
+) -> io::Result<WaitOutcome> {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let mut fds =
             [PollFd::new(fd, PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         match ppoll(&mut fds, left.map(TimeSpec::from_duration), None) {
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
-            Ok(_) if stop.is_asked() => return Ok(Woken::Stopped),
+            Ok(_) if stop.is_asked() => return Ok(WaitOutcome::Stopped),
             Ok(_) if fds[0].revents().is_some_and(|events| !events.is_empty()) => {
-                return Ok(Woken::Ready);
+                return Ok(WaitOutcome::Ready);
             }
-            Ok(_) if left.is_some_and(|left| left.is_zero()) => return Ok(Woken::Late),
+            Ok(_) if left.is_some_and(|left| left.is_zero()) => return Ok(WaitOutcome::TimedOut),
             Ok(_) => {}
         }
     }

@@ -1,13 +1,14 @@
-//! Where the bytes of one field lie, for all records of a batch or of a call.
+//! Offsets and lengths of one field's values, for all records of a batch or of a decode call.
 
-/// The offset of an absent field; its length is 0.
+/// Offset of a field that a record does not have. Its length is 0.
 pub const ABSENT: u32 = u32::MAX;
 
-/// One field of many records: where its bytes lie in the memory that belongs to them.
+/// Offsets and lengths of one field, one entry per record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
-    /// Bytes from the start of that memory, one offset a record; [`ABSENT`] for an absent field.
+    /// Offset in bytes from the start of the records' memory; [`ABSENT`] if a record has no such
+    /// field.
     pub offsets: Vec<u32>,
-    /// Bytes, one length a record; 0 for an absent field.
+    /// Length in bytes; 0 if a record has no such field.
     pub lengths: Vec<u32>,
 }

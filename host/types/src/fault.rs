@@ -1,10 +1,10 @@
-//! What can go wrong, without the position: the channel knows that and adds it.
+//! Faults of a stream, without their position: the channel knows the position and adds it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of failure it is: whose fault it was.
+/// Kind of a fault: which part of the stream is to blame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
@@ -12,12 +12,12 @@ pub enum ErrorKind {
     Decode,
     /// The decoder failed or broke the contract.
     Plugin,
-    /// The input can't be read.
+    /// The source can't read the input.
     Source,
-    /// A configured limit was hit.
+    /// A configured limit was reached.
     Limit,
-    /// A record is larger than `max_record`. Consumers and logs see `limit` for it, too; but here the input
-    /// exceeds the limit, not the decoder.
+    /// A record is larger than `max_record`. Consumers and logs see it as `limit`. It is a kind of
+    /// its own because the input exceeds this limit, not the decoder.
     #[serde(rename(serialize = "limit"), skip_deserializing)]
     TooLarge,
     /// The host itself failed.
@@ -25,11 +25,11 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// All kinds, in the order of their numbers.
+    /// All kinds, in the order of declaration.
     pub const ALL: [Self; 6] =
         [Self::Decode, Self::Plugin, Self::Source, Self::Limit, Self::TooLarge, Self::Host];
 
-    /// Its name in the ring's protocol and in logs.
+    /// Name of this kind in the ring's protocol, in logs and in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Decode => "decode",
@@ -41,10 +41,10 @@ impl ErrorKind {
     }
 }
 
-/// A fault of a stream: what was expected, what stood there, and what to do.
+/// A fault of a stream: what was expected, what was found, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Whose fault it was.
+    /// Which part of the stream is to blame.
     pub kind: ErrorKind,
     /// What happened.
     pub message: String,
@@ -53,12 +53,12 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault with its remedy.
+    /// A fault with its remedy, which may be empty.
     pub fn new(kind: ErrorKind, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { kind, message: message.into(), remedy: remedy.into() }
     }
 
-    /// A decoder that does not keep to its contract with the host.
+    /// A fault of a decoder that breaks its contract with the host.
     pub fn contract(message: impl Into<String>) -> Self {
         let remedy = "this is a bug in the decoder; tell its author";
         Self::new(

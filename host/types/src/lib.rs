@@ -1,5 +1,7 @@
-//! The types that every crate of pipemill speaks: what a record looks like, where it stands in the input, and what
-//! can go wrong. No input, no output, no sandbox.
+//! Types that all crates of pipemill share: the fields of a record, positions in the input, faults.
+//! This crate does no input or output and knows no sandbox.
+
+#![forbid(unsafe_code)]
 
 mod column;
 mod fault;

@@ -9,6 +9,6 @@ pub enum Mode {
     /// Each batch goes to one consumer.
     #[default]
     Share,
-    /// Each batch goes to every consumer that is connected when it is first granted.
+    /// Each batch goes to every consumer that is connected when the batch is first granted.
     Broadcast,
 }

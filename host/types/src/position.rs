@@ -1,27 +1,27 @@
-//! A place in a channel's input.
+//! Positions in a channel's input, for messages and logs.
 
 use std::fmt;
 
-/// A place in a channel's input, as exactly as it is known.
+/// A position in a channel's input, as precise as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Position {
     /// Number of the epoch, from 0.
     pub epoch: u32,
     /// Name of the object: a path or a URL.
     pub object: Option<String>,
-    /// Byte offset in the object, after decompression.
+    /// Offset in the object in bytes, after decompression.
     pub offset: Option<u64>,
     /// Number of the record in the object, from 0.
     pub record: Option<u64>,
 }
 
 impl Position {
-    /// An epoch, of which nothing more is known.
+    /// A position of which only the epoch is known.
     pub fn epoch(epoch: u32) -> Self {
         Self { epoch, ..Self::default() }
     }
 
-    /// An object, of which nothing more is known.
+    /// A position of which only the epoch and the object are known.
     pub fn object(epoch: u32, object: impl Into<String>) -> Self {
         Self { epoch, object: Some(object.into()), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The context of one object that is to be decoded.
+//! What a decoder learns of an object before it decodes it.
 
 /// Context passed to the decoder's `open`.
 #[derive(Debug, Clone)]
@@ -9,8 +9,8 @@ pub struct StreamInfo {
     pub epoch: u32,
     /// Path or URL of the object.
     pub object: String,
-    /// Size of the largest record, in bytes.
+    /// Size limit of a record in bytes (`max_record`).
     pub max_record: u64,
-    /// Whether the decoder is to say where in the input each record starts.
+    /// Whether the decoder must report the offset in the input at which each record starts.
     pub offsets: bool,
 }

@@ -1,18 +1,18 @@
-//! The nearest known name to a wrong one, for "did you mean".
+//! Finds the known name that is most similar to an unknown one, for "did you mean" messages.
 
-/// The known name that `wrong` was most likely meant to be; `None` if none is near.
+/// The name in `known` that is most similar to `unknown`; `None` if none is similar enough.
 ///
-/// One slip of the finger (a letter more, less, other, or two neighbours swapped) wins; then a
-/// known name that is a whole word of the wrong one (`slot_size` means `slot`, though it looks more
-/// like `slots`); then what looks most alike.
-pub fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
-    let wrong = wrong.to_lowercase();
+/// A name at a distance of one typing error (a letter added, missing or replaced, or two neighbours
+/// swapped) is preferred. Next comes a name that is a whole word of the unknown one: `batch` for
+/// `batch_records`. Last comes the name with the highest Jaro-Winkler similarity.
+pub fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
+    let unknown = unknown.to_lowercase();
     let score = |name: &&'a str| {
-        let score = match strsim::damerau_levenshtein(&wrong, name) {
+        let score = match strsim::damerau_levenshtein(&unknown, name) {
             0 => 3.0,
             1 => 2.0,
-            _ if wrong.split(['_', '-', '.']).any(|word| word == *name) => 1.0,
-            _ => strsim::jaro_winkler(&wrong, name),
+            _ if unknown.split(['_', '-', '.']).any(|word| word == *name) => 1.0,
+            _ => strsim::jaro_winkler(&unknown, name),
         };
         (*name, score)
     };

@@ -1,17 +1,16 @@
-//! Speed of the decoder by itself, natively:
+//! Prints the speed of the decoder outside the sandbox:
 //! `cargo run --release -p pipemill-augmented-manifest --example augmented-manifest-speed`
 
 use pipemill_augmented_manifest::AugmentedManifest;
+use pipemill_parsing::testing::write_recordio_part;
 use pipemill_plugin::testing::print_speed;
 
-/// A chunk of 4 MiB or so of groups: an object of one size, and two short texts.
+/// A chunk of about 4 MiB with groups of an object of one size and two short texts.
 fn chunk(size: usize) -> Vec<u8> {
     let mut file = Vec::new();
     while file.len() < 4 << 20 {
         for length in [size, 1, 30] {
-            file.extend_from_slice(&0xced7_230a_u32.to_le_bytes());
-            file.extend_from_slice(&(length as u32).to_le_bytes());
-            file.resize(file.len() + length.next_multiple_of(4), b'.');
+            write_recordio_part(&mut file, 0, &vec![b'.'; length]);
         }
     }
     file

@@ -1,6 +1,6 @@
-//! One group after the other: its records, and what becomes of the group if one of them is wrong.
+//! Decodes one group after the other, and drops a group that has a bad record.
 
-use pipemill_parsing::framing::recordio::{Framing, Next, Wrong};
+use pipemill_parsing::framing::recordio::{Framing, NextRecord, RecordError};
 use pipemill_plugin::{DecodeError, Records, Resume};
 
 /// The groups of a stream.
@@ -8,34 +8,35 @@ use pipemill_plugin::{DecodeError, Records, Resume};
 pub(crate) struct Groups {
     pub(crate) attributes: Vec<String>,
     pub(crate) framing: Framing,
-    /// Largest group, in bytes.
+    /// Largest group in bytes: the sum of its payloads.
     pub(crate) max_record: u64,
-    /// Records that come next and belong to a group that was refused.
-    pub(crate) pass: usize,
+    /// How many of the next records belong to a group that was dropped.
+    pub(crate) to_skip: usize,
 }
 
-/// What starts at a place of the chunk.
+/// The result of [`Groups::next`].
 pub(crate) enum Group {
-    /// A group that was dealt with; the next one starts at `end`.
+    /// A group was emitted, or a record of a dropped group was skipped. Decoding goes on at `end`.
     Whole { end: usize },
-    /// A group of which so many records are whole, or the rest of one that was refused (`None`).
+    /// The chunk ends inside the group, of which `records` records are whole. `None`: inside a
+    /// record of a dropped group. `need` counts from the start of the group or of that record.
     Cut { records: Option<usize>, need: usize },
 }
 
-/// A record of a group that is wrong, and those before it in the group.
-struct Bad {
+/// A bad record of a group.
+struct BadRecord {
     /// Where the group starts in the chunk.
     group: usize,
     /// Where the record starts in the chunk.
     record: usize,
-    /// Number of the record in the group.
+    /// Number of the record in its group, from 0.
     number: usize,
-    /// Bytes of the records before it.
+    /// Bytes of the payloads before it in the group.
     used: u64,
 }
 
 impl Groups {
-    /// Emits the group that starts at `start`, or passes over a record of one that was refused.
+    /// Emits the group that starts at `start`, or skips one record of a group that was dropped.
     #[inline]
     pub(crate) fn next(
         &mut self,
@@ -43,30 +44,31 @@ impl Groups {
         start: usize,
         out: &mut Records,
     ) -> Result<Group, DecodeError> {
-        if self.pass > 0 {
-            return self.pass_one(chunk, start);
+        if self.to_skip > 0 {
+            return self.skip_record(chunk, start);
         }
         let (mut at, mut room) = (start, self.max_record);
         for number in 0..self.attributes.len() {
             match self.framing.next_within(chunk, at, room) {
-                Ok(Next::Plain { payload, end }) => {
+                Ok(NextRecord::Plain { payload, end }) => {
                     room -= payload.len() as u64;
                     out.field(payload);
                     at = end;
                 }
-                Ok(Next::Parts { size, end }) => {
+                Ok(NextRecord::Parts { size, end }) => {
                     room -= size;
                     out.field_made(|payload| self.framing.join(&chunk[at..end], payload));
                     at = end;
                 }
-                Ok(Next::Cut { need }) => {
+                Ok(NextRecord::Cut { need }) => {
                     out.abandon_record();
                     return Ok(Group::Cut { records: Some(number), need: at - start + need });
                 }
-                Err(wrong) => {
+                Err(error) => {
                     out.abandon_record();
                     let used = self.max_record - room;
-                    return Err(self.refuse(wrong, Bad { group: start, record: at, number, used }));
+                    let bad = BadRecord { group: start, record: at, number, used };
+                    return Err(self.drop_group(error, bad));
                 }
             }
         }
@@ -75,26 +77,27 @@ impl Groups {
     }
 
     #[cold]
-    fn pass_one(&mut self, chunk: &[u8], at: usize) -> Result<Group, DecodeError> {
+    fn skip_record(&mut self, chunk: &[u8], at: usize) -> Result<Group, DecodeError> {
         match self.framing.next_within(chunk, at, self.max_record) {
-            Ok(Next::Plain { end, .. } | Next::Parts { end, .. }) => {
-                self.pass -= 1;
+            Ok(NextRecord::Plain { end, .. } | NextRecord::Parts { end, .. }) => {
+                self.to_skip -= 1;
                 Ok(Group::Whole { end })
             }
-            Ok(Next::Cut { need }) => Ok(Group::Cut { records: None, need }),
-            Err(wrong) => {
-                let number = self.attributes.len() - self.pass;
-                Err(self.refuse(wrong, Bad { group: at, record: at, number, used: 0 }))
+            Ok(NextRecord::Cut { need }) => Ok(Group::Cut { records: None, need }),
+            Err(error) => {
+                let number = self.attributes.len() - self.to_skip;
+                let bad = BadRecord { group: at, record: at, number, used: 0 };
+                Err(self.drop_group(error, bad))
             }
         }
     }
 
-    /// The error of a group with a bad record.
+    /// The error of a group with a bad record. Its other records are skipped later.
     #[cold]
-    fn refuse(&mut self, wrong: Wrong, bad: Bad) -> DecodeError {
+    fn drop_group(&mut self, error: RecordError, bad: BadRecord) -> DecodeError {
         let attribute = &self.attributes[bad.number];
-        match wrong {
-            Wrong::TooLarge { size, whole, end } => {
+        match error {
+            RecordError::TooLarge { size, whole, end } => {
                 let (size, max) = (bad.used + size, self.max_record);
                 let message = format!(
                     "group of {size} bytes or more, counted up to `{attribute}`, is larger than \
@@ -103,13 +106,13 @@ impl Groups {
                 if !whole {
                     return DecodeError::fatal(bad.group, message);
                 }
-                // The length is sound, so that the count of records still holds.
-                self.pass = self.attributes.len() - 1 - bad.number;
+                // The header was valid, so the count of records is still right.
+                self.to_skip = self.attributes.len() - 1 - bad.number;
                 DecodeError::skippable(bad.group, message, end)
             }
-            Wrong::Damaged(error) => {
+            RecordError::Damaged(error) => {
                 let message = format!(
-                    "record of `{attribute}`, {} bytes behind the start of its group: {}; nothing \
+                    "record of `{attribute}`, {} bytes after the start of its group: {}; nothing \
                      tells where the next group starts",
                     bad.record - bad.group,
                     error.message
@@ -119,7 +122,8 @@ impl Groups {
         }
     }
 
-    /// The error of a group of which the input has only so many records.
+    /// The error of an input that ends inside the group at `start`, which has only `records` whole
+    /// records.
     #[cold]
     pub(crate) fn cut_short(&self, chunk: &[u8], start: usize, records: usize) -> DecodeError {
         let (all, next) = (self.attributes.join(", "), &self.attributes[records]);

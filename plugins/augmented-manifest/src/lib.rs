@@ -1,10 +1,10 @@
-//! SageMaker's augmented manifest files in Pipe mode, with `RecordWrapperType` RecordIO: each line of
-//! the manifest arrives as a group of RecordIO records, one an attribute, in the order of
-//! `AttributeNames`. A group is one record here, its attributes the fields.
+//! SageMaker's augmented manifest files in Pipe mode, with `RecordWrapperType` RecordIO. Each line
+//! of the manifest arrives as a group of RecordIO records: one per attribute, in the order of
+//! `AttributeNames`. A group becomes one record whose fields are the attributes.
 //!
-//! Nothing marks where a group starts but the count of records. So a group that is refused is dropped
-//! as a whole; and where a damaged header leaves open how many records were lost, the rest of the
-//! object is, because attributes of two lines would be mixed.
+//! **Errors.** Only counting records tells where a group starts. So a group with a bad record is
+//! dropped as a whole. After a damaged header the rest of the object is dropped, because nobody
+//! knows how many records were lost, and attributes of two lines would be mixed.
 
 mod group;
 
@@ -27,14 +27,15 @@ impl Decoder for AugmentedManifest {
         let attributes = OptionSpec::string(
             "attributes",
             None,
-            "the channel's AttributeNames, in their order, comma between them",
+            "the channel's AttributeNames, in their order, with commas between them",
         );
         vec![attributes, Framing::option()]
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         let (attributes, framing) = (attributes(options)?, Framing::open(options, info));
-        Ok(Self { groups: Groups { attributes, framing, max_record: info.max_record, pass: 0 } })
+        let max_record = info.max_record;
+        Ok(Self { groups: Groups { attributes, framing, max_record, to_skip: 0 } })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -60,7 +61,7 @@ impl Decoder for AugmentedManifest {
     }
 }
 
-/// The names of the attributes. An error is for the operator.
+/// The names of the attributes. An error is a text for the operator.
 fn attributes(options: &Options) -> Result<Vec<String>, String> {
     let text = options.text("attributes");
     let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();

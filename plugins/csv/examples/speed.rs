@@ -1,12 +1,12 @@
-//! Speed of the decoder by itself, natively, beside that of the `csv` crate:
-//! `cargo run --release -p pipemill-csv --example speed [what]`
+//! Prints the speed of the decoder outside the sandbox, and that of the `csv` crate:
+//! `cargo run --release -p pipemill-csv --example speed [FILTER]`
 
 use std::hint::black_box;
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{print_passes, print_speed};
 
-/// A small generator, so that every run sees the same file.
+/// A small random number generator, so that every run has the same file.
 struct Random(u64);
 
 impl Random {
@@ -28,8 +28,8 @@ fn file(mut row: impl FnMut(&mut Random) -> String) -> Vec<u8> {
     file
 }
 
-/// 8 fields, about 100 bytes; one in five fields is quoted if `quotes`, some with delimiters or
-/// doubled quotes in them.
+/// A row of 8 fields, about 100 bytes. With `quotes`, one in five fields is quoted; some of these
+/// have delimiters or doubled quotes.
 fn mixed(random: &mut Random, quotes: bool) -> String {
     let words = ["alpha", "a longer piece of text", "x", "2026-11-21", "3.25", "nine hundred"];
     let field = |random: &mut Random| {
@@ -44,17 +44,17 @@ fn mixed(random: &mut Random, quotes: bool) -> String {
     (0..8).map(|_| field(random)).collect::<Vec<_>>().join(",")
 }
 
-/// So many numbers, with so many digits behind the dot.
+/// A row of `count` numbers with `digits` digits after the dot.
 fn floats(random: &mut Random, count: usize, digits: u32) -> String {
     let float = |random: &mut Random| {
         let sign = if random.below(3) == 0 { "-" } else { "" };
-        let behind = random.below(10u64.pow(digits));
-        format!("{sign}{}.{behind:0width$}", random.below(30), width = digits as usize)
+        let fraction = random.below(10u64.pow(digits));
+        format!("{sign}{}.{fraction:0width$}", random.below(30), width = digits as usize)
     };
     (0..count).map(|_| float(random)).collect::<Vec<_>>().join(",")
 }
 
-/// Whether the command line asks for this, or for nothing in particular.
+/// Whether the name matches the filter on the command line.
 fn wanted(what: &str) -> bool {
     std::env::args().nth(1).is_none_or(|wanted| what.contains(&wanted))
 }
@@ -90,7 +90,7 @@ fn main() {
     }
     for (count, digits) in [(28, 6), (20, 4)] {
         let file = file(|random| floats(random, count, digits));
-        println!("floats: rows of {count} numbers with {digits} digits behind the dot");
+        println!("floats: rows of {count} numbers with {digits} digits after the dot");
         ours("  row", &file, &[("emit", "row")]);
         ours("  fields", &file, &[]);
         ours("  fields as float32", &file, &[("types", "float32")]);

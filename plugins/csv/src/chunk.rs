@@ -1,40 +1,41 @@
-//! A chunk and what line of the object it starts with: careful rows, and errors that say where.
+//! A chunk with its place in the object, for rows that are read one by one and for errors that name
+//! their line.
 
 use std::ops::Range;
 
 use pipemill_plugin::{DecodeError, Resume};
 
-use crate::dialect::{Cell, Dialect, Row, count_lf};
+use crate::dialect::{Cell, Dialect, RowEnd, count_lf};
 
-/// Bytes of a value that a message shows.
-const SHOWN: usize = 40;
+/// How many bytes of a value a message shows.
+const MAX_SHOWN: usize = 40;
 
-/// A chunk on its way.
+/// A chunk, the rules for its rows, and its place in the object.
 pub(crate) struct Chunk<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Whether no byte follows it.
+    /// Whether no byte follows the chunk.
     pub(crate) end: bool,
     pub(crate) dialect: Dialect,
-    /// Largest row, in bytes, its line end left out.
+    /// Largest row in bytes, without its line end.
     pub(crate) max_record: u64,
     /// Number of the line that the chunk starts in, from 1.
     pub(crate) line: u64,
-    /// Whether a CR stands before the chunk.
+    /// Whether the byte before the chunk is a CR.
     pub(crate) after_cr: bool,
 }
 
-/// LFs counted on the way through a chunk, so that it need not be gone through for that alone. Means
-/// nothing with `lone_cr`.
+/// The count of LFs in a part of the chunk. The scanner and the fast path count them as they go, so
+/// that line numbers need no second pass over the bytes. It has no meaning with `lone_cr`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counted {
-    /// In the bytes before this place,
+pub(crate) struct LineCount {
+    /// The bytes before this offset are counted.
     pub(crate) to: usize,
-    /// there are this many.
+    /// Number of LFs in these bytes.
     pub(crate) lines: u64,
 }
 
-impl Counted {
-    /// How many there are before `at`, which is best a place nearby.
+impl LineCount {
+    /// Number of LFs before `at`. The cost is proportional to the distance of `at` and `to`.
     pub(crate) fn up_to(self, bytes: &[u8], at: usize) -> u64 {
         if at < self.to {
             self.lines - count_lf(&bytes[at..self.to])
@@ -44,16 +45,17 @@ impl Counted {
     }
 }
 
-/// The first row from a place on.
+/// The result of [`Chunk::next_row`].
 pub(crate) enum NextRow {
-    /// It lies here; the one behind it starts at `next`.
+    /// The row, without its line end. The next line starts at `next`.
     Whole { row: Range<usize>, next: usize },
-    /// It starts here or later, and does not lie whole in the chunk.
+    /// The chunk ends before the row does. All lines before this offset were no rows.
     Cut(usize),
 }
 
 impl Chunk<'_> {
-    /// Looks for a row from `at` on, past blank lines and comments, and leaves its fields in `cells`.
+    /// Reads the first row from `at` on, byte by byte. Skips blank lines and comments. Puts the
+    /// fields of the row into `cells`.
     pub(crate) fn next_row(
         &self,
         mut at: usize,
@@ -64,16 +66,16 @@ impl Chunk<'_> {
                 return Ok(NextRow::Cut(at));
             }
             match self.dialect.row(self.bytes, at, self.end, cells) {
-                Row::Whole { end, next } => {
+                RowEnd::Whole { end, next } => {
                     self.check_length(at..end)?;
                     return Ok(NextRow::Whole { row: at..end, next });
                 }
-                Row::Nothing { end, next } => {
+                RowEnd::NoRow { end, next } => {
                     self.check_length(at..end)?;
                     at = next;
                 }
-                Row::Cut => return self.check_cut(at).map(|()| NextRow::Cut(at)),
-                Row::Unclosed { quote } => {
+                RowEnd::Cut => return self.check_cut(at).map(|()| NextRow::Cut(at)),
+                RowEnd::Unclosed { quote } => {
                     self.check_length(at..self.bytes.len())?;
                     let opened = self.line(quote);
                     return Err(self.fatal(at, format_args!(
@@ -81,55 +83,56 @@ impl Chunk<'_> {
                          of the input"
                     )));
                 }
-                Row::Dangling { escape } => {
+                RowEnd::Dangling { escape } => {
                     self.check_length(at..self.bytes.len())?;
                     let line = self.line(escape);
                     return Err(self.fatal(at, format_args!(
-                        "expected a byte behind the escape in line {line}, found the end of the input"
+                        "expected a byte after the escape in line {line}, found the end of the input"
                     )));
                 }
             }
         }
     }
 
-    /// The line in which `at` stands.
+    /// Number of the line that has the offset `at`, from 1.
     pub(crate) fn line(&self, at: usize) -> u64 {
         let mut after_cr = self.after_cr;
         self.line + self.dialect.count_lines(&self.bytes[..at], &mut after_cr)
     }
 
-    /// An error of the row that starts at `row`; the next one starts at `next`.
+    /// An error of the row at `row`. The next row starts at `next`. `message` follows the line
+    /// number.
     #[cold]
     pub(crate) fn error(
         &self,
         row: usize,
-        what: impl std::fmt::Display,
+        message: impl std::fmt::Display,
         next: usize,
     ) -> DecodeError {
-        DecodeError::skippable(row, format!("line {}{what}", self.line(row)), next as u64)
+        DecodeError::skippable(row, format!("line {}{message}", self.line(row)), next as u64)
     }
 
-    /// An error of the row that starts at `row`, behind which no row can be found.
+    /// An error of the row at `row`, after which no row can be found.
     #[cold]
-    pub(crate) fn fatal(&self, row: usize, what: impl std::fmt::Display) -> DecodeError {
-        DecodeError::fatal(row, format!("line {}: {what}", self.line(row)))
+    pub(crate) fn fatal(&self, row: usize, message: impl std::fmt::Display) -> DecodeError {
+        DecodeError::fatal(row, format!("line {}: {message}", self.line(row)))
     }
 
-    /// Refuses a row that is larger than a record may be.
+    /// Refuses a row that is larger than `max_record`.
     #[inline(always)]
     pub(crate) fn check_length(&self, row: Range<usize>) -> Result<(), DecodeError> {
         if row.len() as u64 <= self.max_record { Ok(()) } else { Err(self.too_long(row.start)) }
     }
 
-    /// Refuses a row that is larger than a record may be, even though its end is not in view: the
-    /// line end may take two bytes.
+    /// Refuses a row that is larger than `max_record`, though its end is not in the chunk. The last
+    /// byte of the chunk may be the CR of its line end, so one more byte is allowed.
     pub(crate) fn check_cut(&self, row: usize) -> Result<(), DecodeError> {
         let seen = (self.bytes.len() - row) as u64;
         if seen <= self.max_record.saturating_add(1) { Ok(()) } else { Err(self.too_long(row)) }
     }
 
-    /// The next row is looked for behind the next line end, quoted or not: the row may be so long
-    /// because a quote was never closed.
+    /// The error of a row that is too long. Decoding goes on after the next line end, even one in
+    /// quotes: the row may be so long because a quote was never closed.
     #[cold]
     fn too_long(&self, row: usize) -> DecodeError {
         let from = row + self.max_record as usize;
@@ -148,8 +151,8 @@ impl Chunk<'_> {
 
 /// A value for a message: escaped and shortened.
 pub(crate) fn shown(value: &[u8]) -> String {
-    match value.get(..SHOWN) {
-        Some(head) if value.len() > SHOWN => format!("\"{}…\"", head.escape_ascii()),
+    match value.get(..MAX_SHOWN) {
+        Some(head) if value.len() > MAX_SHOWN => format!("\"{}…\"", head.escape_ascii()),
         _ => format!("\"{}\"", value.escape_ascii()),
     }
 }

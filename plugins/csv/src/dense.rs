@@ -1,82 +1,84 @@
-//! What becomes of rows with `emit = "dense"`: one tensor of float32, and maybe a label.
+//! Emits rows as one tensor of float32, and maybe a label: `emit = "dense"`.
 
 use std::ops::Range;
 
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records};
 
-use crate::chunk::{Chunk, Counted};
+use crate::chunk::{Chunk, LineCount};
 use crate::dialect::Cell;
-use crate::emit::{Job, Wrong, read, value};
+use crate::emit::{RowContext, ValueError, read, value};
+use crate::fast_path::FastPath;
 use crate::layout::Layout;
-use crate::scan::Rows;
-use crate::straight::Straight;
+use crate::scan::RowSink;
 
-/// The columns that were asked for as one tensor of float32, and maybe a label.
+/// Emits the field `x`, and the field `y` if there is a label.
 pub(crate) struct Dense<'a> {
-    job: Job<'a>,
+    context: RowContext<'a>,
     layout: &'a Layout,
-    /// The columns of `x`, in order: all but the label, or those that were asked for.
+    /// The columns of `x`, in order.
     columns: Vec<usize>,
-    /// With rows of any length: how many fields the row had that `columns` is for.
-    wide: usize,
+    /// The number of fields in a row for which `columns` is right. It changes if rows are flexible.
+    row_width: usize,
+    /// The fields of the current row.
     cells: Vec<Cell>,
-    made: Vec<u8>,
-    /// The straight way, if there is one for such rows.
-    straight: Option<Straight>,
-    detour: Detour,
+    /// Buffer for the value of a raw field, or for the numbers of a row.
+    buffer: Vec<u8>,
+    /// `None` if rows of this kind have no fast path.
+    fast_path: Option<FastPath>,
+    backoff: Backoff,
 }
 
-/// How long to keep off the straight way when it has met an odd row: for longer each time, so that
-/// files of odd rows are not looked at twice.
+/// How many rows to read without the fast path after it has met a row that it can't read. The
+/// number doubles each time, so that a file of such rows is not read twice.
 #[derive(Debug, Clone, Copy, Default)]
-struct Detour {
-    /// Rows still to go.
-    rows: u32,
-    /// Rows when it started.
+struct Backoff {
+    /// Rows left until the fast path is tried again.
+    rows_left: u32,
+    /// The value that `rows_left` had at the start.
     length: u32,
 }
 
-impl Detour {
-    const LONGEST: u32 = 256;
-    /// After so many rows on the straight way, the next detour is a short one again.
-    const ENOUGH: u64 = 8;
+impl Backoff {
+    const MAX_LENGTH: u32 = 256;
+    /// If the fast path has read at least this many rows, the next backoff has one row again.
+    const RESET_AFTER: u64 = 8;
 
-    /// The straight way came so many rows far.
-    fn start(&mut self, came: u64) {
-        let length = if came >= Self::ENOUGH { 1 } else { self.length * 2 };
-        self.length = length.clamp(1, Self::LONGEST);
-        self.rows = self.length;
+    /// Starts a backoff after the fast path has read `rows` rows.
+    fn start(&mut self, rows: u64) {
+        let length = if rows >= Self::RESET_AFTER { 1 } else { self.length * 2 };
+        self.length = length.clamp(1, Self::MAX_LENGTH);
+        self.rows_left = self.length;
     }
 }
 
 impl<'a> Dense<'a> {
-    pub(crate) fn new(job: Job<'a>, layout: &'a Layout) -> Self {
+    pub(crate) fn new(context: RowContext<'a>, layout: &'a Layout) -> Self {
         let columns = layout.picks.iter().map(|pick| pick.column).collect();
-        let wide = layout.names.len();
-        let straight = Straight::new(&job.chunk.dialect, layout, job.empty_is_nan);
-        let (cells, made, detour) = (Vec::new(), Vec::new(), Detour::default());
-        Self { job, layout, columns, wide, cells, made, straight, detour }
+        let row_width = layout.names.len();
+        let fast_path = FastPath::new(&context.chunk.dialect, layout, context.empty_is_nan);
+        let (cells, buffer, backoff) = (Vec::new(), Vec::new(), Backoff::default());
+        Self { context, layout, columns, row_width, cells, buffer, fast_path, backoff }
     }
 
-    /// Emits the fields of a record, or says in which column that went wrong.
+    /// Emits the fields of the current row. The error is the column whose value is not valid.
     fn fields(&mut self) -> Result<(), usize> {
-        let wide = self.cells.len();
-        if self.job.flexible && self.layout.all && self.wide != wide {
+        let width = self.cells.len();
+        if self.context.flexible && self.layout.all && self.row_width != width {
             let label = self.layout.label;
-            self.columns = (0..wide).filter(|column| Some(*column) != label).collect();
-            self.wide = wide;
+            self.columns = (0..width).filter(|column| Some(*column) != label).collect();
+            self.row_width = width;
         }
-        let Self { job, cells, made, columns, .. } = self;
-        let (chunk, nan) = (job.chunk, job.empty_is_nan);
-        job.out.field_made(|x| {
+        let Self { context, cells, buffer, columns, .. } = self;
+        let (chunk, nan) = (context.chunk, context.empty_is_nan);
+        context.out.field_made(|x| {
             let from = x.len();
             x.resize(from + 4 * columns.len(), 0);
             for (place, column) in x[from..].chunks_exact_mut(4).zip(&*columns) {
                 let cell = cells.get(*column).copied();
-                let float = match cell.and_then(|cell| read(chunk, cell, made)) {
+                let float = match cell.and_then(|cell| read(chunk, cell, buffer)) {
                     Some(float) => float,
-                    None => nothing(chunk, cell, made, nan).ok_or(*column)?,
+                    None => empty_value(chunk, cell, buffer, nan).ok_or(*column)?,
                 };
                 place.copy_from_slice(&f32::to_le_bytes(float));
             }
@@ -90,37 +92,39 @@ impl<'a> Dense<'a> {
 
     #[inline(never)]
     fn label(&mut self, column: usize) -> Result<(), usize> {
-        let Self { job, cells, made, .. } = self;
+        let Self { context, cells, buffer, .. } = self;
         let cell = cells.get(column).copied();
         let float = cell
-            .and_then(|cell| read::<f32>(job.chunk, cell, made))
-            .or_else(|| nothing(job.chunk, cell, made, job.empty_is_nan))
+            .and_then(|cell| read::<f32>(context.chunk, cell, buffer))
+            .or_else(|| empty_value(context.chunk, cell, buffer, context.empty_is_nan))
             .ok_or(column)?;
-        job.out.field_bytes(&float.to_le_bytes());
+        context.out.field_bytes(&float.to_le_bytes());
         Ok(())
     }
 
+    /// The error for the value in a column.
     #[cold]
-    fn wrong(&mut self, column: usize) -> Wrong {
+    fn value_error(&mut self, column: usize) -> ValueError {
         let cell = self.cells.get(column);
-        match cell.map_or(&[][..], |cell| trimmed(value(self.job.chunk, *cell, &mut self.made))) {
+        let chunk = self.context.chunk;
+        match cell.map_or(&[][..], |cell| trimmed(value(chunk, *cell, &mut self.buffer))) {
             [] => {
                 let found = "an empty field; set empty = \"nan\" to take it as NaN".to_owned();
-                Wrong { column, expected: f32::NAME, found }
+                ValueError { column, expected: f32::NAME, found }
             }
-            text => Wrong::new(column, f32::NAME, text),
+            text => ValueError::new(column, f32::NAME, text),
         }
     }
 }
 
-/// The value of a field without one, if it may have none.
+/// NaN for an empty or missing field, if the option `empty` allows it.
 #[cold]
-fn nothing(chunk: &Chunk, cell: Option<Cell>, made: &mut Vec<u8>, nan: bool) -> Option<f32> {
-    let empty = cell.is_none_or(|cell| trimmed(value(chunk, cell, made)).is_empty());
+fn empty_value(chunk: &Chunk, cell: Option<Cell>, buffer: &mut Vec<u8>, nan: bool) -> Option<f32> {
+    let empty = cell.is_none_or(|cell| trimmed(value(chunk, cell, buffer)).is_empty());
     (empty && nan).then_some(f32::NAN)
 }
 
-impl Rows for Dense<'_> {
+impl RowSink for Dense<'_> {
     const FIELDS: bool = true;
 
     #[inline(always)]
@@ -129,65 +133,68 @@ impl Rows for Dense<'_> {
     }
 
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
-        self.detour.rows = self.detour.rows.saturating_sub(1);
-        self.job.check_width(self.layout, self.cells.len(), &row, next)?;
-        if !self.job.is_header(&row) {
+        self.backoff.rows_left = self.backoff.rows_left.saturating_sub(1);
+        self.context.check_width(self.layout, self.cells.len(), &row, next)?;
+        if !self.context.is_header(&row) {
             if let Err(column) = self.fields() {
-                self.job.out.abandon_record();
-                let wrong = self.wrong(column);
-                return Err(wrong.error(&self.job, self.layout, row.start, next));
+                self.context.out.abandon_record();
+                let error = self.value_error(column);
+                return Err(error.into_decode_error(&self.context, self.layout, row.start, next));
             }
-            self.job.out.end_record(row.start);
+            self.context.out.end_record(row.start);
         }
         self.cells.clear();
         Ok(())
     }
 
-    fn again(&mut self) {
+    fn discard_row(&mut self) {
         self.cells.clear();
     }
 
-    fn straight(&mut self, start: usize, counted: &mut Counted) -> usize {
-        let Self { job, straight: Some(straight), made, detour, .. } = self else { return start };
-        let chunk = job.chunk;
+    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> usize {
+        let Self { context, fast_path: Some(fast_path), buffer, backoff, .. } = self else {
+            return start;
+        };
+        let chunk = context.chunk;
         let (mut at, mut rows) = (start, 0);
         let lines = counted.up_to(chunk.bytes, start);
-        while detour.rows == 0 {
-            let read = match &straight.order {
-                None => job.out.field_made(|x| straight.row(chunk.bytes, at, x)),
+        while backoff.rows_left == 0 {
+            let read = match &fast_path.order {
+                None => context.out.field_made(|x| fast_path.row(chunk.bytes, at, x)),
                 Some(_) => {
-                    made.clear();
-                    straight.row(chunk.bytes, at, made)
+                    buffer.clear();
+                    fast_path.row(chunk.bytes, at, buffer)
                 }
             };
             let good = read.filter(|row| {
-                chunk.check_length(at..row.end).is_ok() && !job.is_header(&(at..row.end))
+                chunk.check_length(at..row.end).is_ok() && !context.is_header(&(at..row.end))
             });
             let Some(row) = good else {
-                job.out.abandon_record();
-                detour.start(rows);
+                context.out.abandon_record();
+                backoff.start(rows);
                 break;
             };
-            if let Some(order) = &straight.order {
-                pick(made, order, self.layout.label.is_some(), job.out);
+            if let Some(order) = &fast_path.order {
+                emit_picks(buffer, order, self.layout.label.is_some(), context.out);
             }
-            job.out.end_record(at);
+            context.out.end_record(at);
             (at, rows) = (row.next, rows + 1);
         }
-        *counted = Counted { to: at, lines: lines + rows };
+        *counted = LineCount { to: at, lines: lines + rows };
         at
     }
 
     #[inline(always)]
-    fn straight_is_due(&self) -> bool {
-        self.detour.rows == 0 && self.straight.is_some()
+    fn fast_path_due(&self) -> bool {
+        self.backoff.rows_left == 0 && self.fast_path.is_some()
     }
 }
 
-/// Emits those of a row's numbers that are asked for; with a label, that is the last of them.
-fn pick(numbers: &[u8], order: &[usize], label: bool, out: &mut Records) {
+/// Emits the wanted numbers of a row, in this order of its columns. With `label`, the last one is
+/// `y`.
+fn emit_picks(numbers: &[u8], order: &[usize], label: bool, out: &mut Records) {
     let (numbers, _) = numbers.as_chunks::<4>();
     let (x, y) = order.split_at(order.len() - usize::from(label));
-    out.field_made(|made| x.iter().for_each(|column| made.extend_from_slice(&numbers[*column])));
+    out.field_made(|bytes| x.iter().for_each(|column| bytes.extend_from_slice(&numbers[*column])));
     y.iter().for_each(|column| out.field_bytes(&numbers[*column]));
 }

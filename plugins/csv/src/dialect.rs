@@ -1,33 +1,34 @@
-//! How text is cut into rows and fields, and the careful way through one row, byte by byte. This is
-//! what defines the format; `scan.rs` gives the same answers faster.
+//! The rules that split text into rows and fields, and the reference reader: a state machine that
+//! reads one row byte by byte. This file defines the format. `scan.rs` and `fast_path.rs` must give
+//! the same result, faster.
 
-/// The bytes that mean something.
+/// The bytes that have a meaning, by the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(crate) delimiter: u8,
     pub(crate) quote: Option<u8>,
     pub(crate) escape: Option<u8>,
-    /// Whether two quotes in a quoted field stand for one.
+    /// Whether two quotes in a quoted field mean one quote.
     pub(crate) double_quote: bool,
     pub(crate) comment: Option<u8>,
-    /// Whether a CR alone ends a row.
+    /// Whether a CR without LF ends a row.
     pub(crate) lone_cr: bool,
 }
 
-/// A field: a part of the chunk.
+/// A field of a row: a range of the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Whether the part is what stands in the file, quotes and all, and the value has to be made of it
-    /// by [`Dialect::unescape`]. Else the part is the value.
+    /// Whether the range is the field as it is written, with its quotes and escapes:
+    /// [`Dialect::unescape`] makes the value. If not, the range is the value.
     pub(crate) raw: bool,
 }
 
 impl Cell {
     #[inline(always)]
     pub(crate) fn new(start: usize, end: usize, raw: bool) -> Self {
-        // A span holds no more than 32 bits either: chunks are smaller than 4 GiB.
+        // It fits: the interface has no larger offsets, either.
         Self { start: start as u32, end: end as u32, raw }
     }
     #[inline(always)]
@@ -36,35 +37,39 @@ impl Cell {
     }
 }
 
-/// What stands at the start of a row.
+/// How a row ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Row {
-    /// A row up to `end`, its line end excluded; the next one starts at `next`.
+pub(crate) enum RowEnd {
+    /// The row ends at `end`, without its line end. The next line starts at `next`.
     Whole { end: usize, next: usize },
-    /// The same of a line that is no row: blank, or a comment.
-    Nothing { end: usize, next: usize },
+    /// The line is blank or a comment, so it is no row. `end` and `next` are as for `Whole`.
+    NoRow { end: usize, next: usize },
     /// The chunk ends before the row does.
     Cut,
-    /// The input ends in a quoted field that opened here.
+    /// The input ends inside the quoted field whose quote is at `quote`.
     Unclosed { quote: usize },
-    /// The input ends behind an escape, which stands here.
+    /// The input ends after the escape at `escape`.
     Dangling { escape: usize },
 }
 
-/// How many LFs there are.
+/// Number of LFs.
 pub(crate) fn count_lf(bytes: &[u8]) -> u64 {
-    // In lots that a byte counts: this keeps the inner loop in registers.
-    let lot = |lot: &[u8]| lot.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
-    bytes.chunks(192).map(|bytes| u64::from(lot(bytes))).sum()
+    // A group of 192 bytes has a count that fits into a u8. That lets the compiler vectorize the
+    // loop.
+    let count = |group: &[u8]| group.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
+    bytes.chunks(192).map(|group| u64::from(count(group))).sum()
 }
 
-/// Where in a field the next byte stands.
+/// The state of the reader within a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FieldState {
+    /// At the first byte.
     Start,
+    /// In a field without quotes, or in text after a closing quote.
     Plain,
+    /// Between the quotes.
     Quoted,
-    /// Behind a quote in a quoted field: it closed the field, or is the first of two.
+    /// After a quote in a quoted field: it closed the field, or is the first of two.
     Closed,
 }
 
@@ -74,13 +79,13 @@ impl Dialect {
         byte == b'\n' || (self.lone_cr && byte == b'\r')
     }
 
-    /// Index of the first line end at or behind `at`, whatever stands around it.
+    /// Offset of the first line end at or after `at`, in quotes or not.
     pub(crate) fn line_end(&self, chunk: &[u8], at: usize) -> Option<usize> {
         chunk[at..].iter().position(|byte| self.ends_line(*byte)).map(|i| at + i)
     }
 
-    /// How many lines end in these bytes. `after_cr` says whether a CR stood before them, and then
-    /// whether one ends them: with `lone_cr`, CR LF is one line end.
+    /// Number of line ends in `bytes`. `after_cr` says whether the byte before them is a CR, and is
+    /// set to whether their last byte is one: with `lone_cr`, CR LF is one line end.
     pub(crate) fn count_lines(&self, bytes: &[u8], after_cr: &mut bool) -> u64 {
         if !self.lone_cr {
             return count_lf(bytes);
@@ -93,112 +98,126 @@ impl Dialect {
         lines
     }
 
-    /// Looks at the row that starts at `start`, and leaves its fields in `cells`.
-    pub(crate) fn row(&self, chunk: &[u8], start: usize, end: bool, cells: &mut Vec<Cell>) -> Row {
+    /// Reads the row that starts at `start`, and puts its fields into `cells`. With `end`, no byte
+    /// follows the chunk.
+    pub(crate) fn row(
+        &self,
+        chunk: &[u8],
+        start: usize,
+        end: bool,
+        cells: &mut Vec<Cell>,
+    ) -> RowEnd {
         cells.clear();
         if self.comment.is_some() && chunk.get(start).copied() == self.comment {
             return match self.line_end(chunk, start) {
-                Some(at) => Row::Nothing { end: self.trim_cr(chunk, start, at), next: at + 1 },
-                None if end => Row::Nothing { end: chunk.len(), next: chunk.len() },
-                None => Row::Cut,
+                Some(at) => RowEnd::NoRow { end: self.trim_cr(chunk, start, at), next: at + 1 },
+                None if end => RowEnd::NoRow { end: chunk.len(), next: chunk.len() },
+                None => RowEnd::Cut,
             };
         }
-        let mut walk =
-            Walk { field: start, state: State::Start, raw: false, quote: start, kept: start };
+        let mut reader = RowReader {
+            field: start,
+            state: FieldState::Start,
+            raw: false,
+            quote: start,
+            escaped_to: start,
+        };
         let mut at = start;
         while let Some(&byte) = chunk.get(at) {
-            if Some(byte) == self.escape && self.escapes(walk.state) {
+            if Some(byte) == self.escape && self.escapes(reader.state) {
                 if at + 1 == chunk.len() {
-                    return if end { Row::Dangling { escape: at } } else { Row::Cut };
+                    return if end { RowEnd::Dangling { escape: at } } else { RowEnd::Cut };
                 }
                 at += 2;
-                walk.escaped(at);
+                reader.escaped(at);
                 continue;
             }
             let is_quote = Some(byte) == self.quote;
-            match walk.state {
-                State::Quoted if is_quote => walk.state = State::Closed,
-                State::Quoted => {}
-                State::Start if is_quote => (walk.state, walk.quote) = (State::Quoted, at),
-                State::Closed if is_quote && self.double_quote => {
-                    (walk.state, walk.raw) = (State::Quoted, true);
+            match reader.state {
+                FieldState::Quoted if is_quote => reader.state = FieldState::Closed,
+                FieldState::Quoted => {}
+                FieldState::Start if is_quote => {
+                    (reader.state, reader.quote) = (FieldState::Quoted, at);
+                }
+                FieldState::Closed if is_quote && self.double_quote => {
+                    (reader.state, reader.raw) = (FieldState::Quoted, true);
                 }
                 _ if byte == self.delimiter => {
-                    cells.push(walk.cell(at));
-                    walk.next_field(at + 1);
+                    cells.push(reader.cell(at));
+                    reader.next_field(at + 1);
                 }
-                _ if self.ends_line(byte) => return self.end_row(chunk, start, at, &walk, cells),
-                // The CR of a line end. Any other behind a closing quote is text.
-                State::Closed
+                _ if self.ends_line(byte) => return self.end_row(chunk, start, at, &reader, cells),
+                // The CR of a line end. Any other CR after a closing quote is text.
+                FieldState::Closed
                     if byte == b'\r' && chunk.get(at + 1).is_none_or(|next| *next == b'\n') => {}
-                // Text behind a closing quote is part of the field, and quotes in it are text too.
+                // Text after a closing quote is part of the field, and quotes in it are text, too.
                 _ => {
-                    walk.raw |= walk.state == State::Closed;
-                    walk.state = State::Plain;
+                    reader.raw |= reader.state == FieldState::Closed;
+                    reader.state = FieldState::Plain;
                 }
             }
             at += 1;
         }
         if !end {
-            return Row::Cut;
+            return RowEnd::Cut;
         }
-        if walk.state == State::Quoted {
-            return Row::Unclosed { quote: walk.quote };
+        if reader.state == FieldState::Quoted {
+            return RowEnd::Unclosed { quote: reader.quote };
         }
-        self.end_row(chunk, start, at, &walk, cells)
+        self.end_row(chunk, start, at, &reader, cells)
     }
 
-    /// Whether an escape means something here. As for Python, it is text right behind a closing quote,
-    /// where two quotes stand for one.
-    fn escapes(&self, state: State) -> bool {
-        state != State::Closed || !self.double_quote
+    /// Whether the escape byte escapes in this state. As in Python's `csv`, it is text directly
+    /// after a closing quote if two quotes mean one.
+    fn escapes(&self, state: FieldState) -> bool {
+        state != FieldState::Closed || !self.double_quote
     }
 
-    /// `at`, or the place of the CR right before it, which belongs to the line end then.
+    /// `at`, or the offset of a CR directly before it, which then belongs to the line end.
     fn trim_cr(&self, chunk: &[u8], from: usize, at: usize) -> usize {
         at - usize::from(at > from && chunk[at - 1] == b'\r' && !self.lone_cr)
     }
 
-    /// The row whose line end stands at `at`, or which the end of the input ends there.
+    /// Ends the row at `at`, which is its line end or the end of the input.
     fn end_row(
         &self,
         chunk: &[u8],
         start: usize,
         at: usize,
-        walk: &Walk,
+        reader: &RowReader,
         cells: &mut Vec<Cell>,
-    ) -> Row {
+    ) -> RowEnd {
         let next = chunk.len().min(at + 1);
-        let end = self.trim_cr(chunk, walk.field.max(walk.kept), at);
+        let end = self.trim_cr(chunk, reader.field.max(reader.escaped_to), at);
         if end == start {
-            return Row::Nothing { end, next };
+            return RowEnd::NoRow { end, next };
         }
-        cells.push(walk.cell(end));
-        Row::Whole { end, next }
+        cells.push(reader.cell(end));
+        RowEnd::Whole { end, next }
     }
 
-    /// Appends the value of a field that stands in the file as `raw`.
+    /// Appends the value of a field that is written as `raw`.
     pub(crate) fn unescape(&self, raw: &[u8], value: &mut Vec<u8>) {
-        let mut state = State::Start;
+        let mut state = FieldState::Start;
         let mut bytes = raw.iter().copied();
         while let Some(byte) = bytes.next() {
             if Some(byte) == self.escape && self.escapes(state) {
                 value.extend(bytes.next());
-                if state != State::Quoted {
-                    state = State::Plain;
+                if state != FieldState::Quoted {
+                    state = FieldState::Plain;
                 }
                 continue;
             }
             let is_quote = Some(byte) == self.quote;
             match state {
-                State::Start if is_quote => state = State::Quoted,
-                State::Quoted if is_quote => state = State::Closed,
+                FieldState::Start if is_quote => state = FieldState::Quoted,
+                FieldState::Quoted if is_quote => state = FieldState::Closed,
                 _ => {
                     value.push(byte);
                     state = match state {
-                        State::Quoted => State::Quoted,
-                        State::Closed if is_quote && self.double_quote => State::Quoted,
-                        _ => State::Plain,
+                        FieldState::Quoted => FieldState::Quoted,
+                        FieldState::Closed if is_quote && self.double_quote => FieldState::Quoted,
+                        _ => FieldState::Plain,
                     };
                 }
             }
@@ -206,35 +225,36 @@ impl Dialect {
     }
 }
 
-/// The way through a row, so far.
-struct Walk {
+/// The state of the reader within a row.
+struct RowReader {
     /// Where the field starts.
     field: usize,
-    state: State,
-    /// Whether its value is other than a part of the chunk.
+    state: FieldState,
+    /// Whether the value of the field differs from its bytes: it has escapes or doubled quotes, or
+    /// text after a closing quote.
     raw: bool,
-    /// Where its quote opened, if it has one.
+    /// Where the last quoted field was opened.
     quote: usize,
-    /// Behind the last escaped byte, which is no line end even if it looks like one.
-    kept: usize,
+    /// The end of the last escape. An escaped CR is text, so it never belongs to a line end.
+    escaped_to: usize,
 }
 
-impl Walk {
+impl RowReader {
     fn escaped(&mut self, next: usize) {
         self.raw = true;
-        self.kept = next;
-        if self.state != State::Quoted {
-            self.state = State::Plain;
+        self.escaped_to = next;
+        if self.state != FieldState::Quoted {
+            self.state = FieldState::Plain;
         }
     }
 
     fn next_field(&mut self, start: usize) {
-        (self.field, self.state, self.raw) = (start, State::Start, false);
+        (self.field, self.state, self.raw) = (start, FieldState::Start, false);
     }
 
-    /// The field, which ends before `end`.
+    /// The field that ends at `end`.
     fn cell(&self, end: usize) -> Cell {
-        if self.state == State::Closed && !self.raw {
+        if self.state == FieldState::Closed && !self.raw {
             Cell::new(self.field + 1, end - 1, false)
         } else {
             Cell::new(self.field, end, self.raw)

@@ -1,5 +1,5 @@
-//! What becomes of rows: their bytes, their fields or typed columns. One [`Rows`] each; the one that
-//! makes a tensor is in `dense.rs`.
+//! Emits rows as they are written, as fields of bytes, or as typed columns. Each is a [`RowSink`];
+//! the one that emits a tensor is in `dense.rs`.
 
 use std::ops::Range;
 
@@ -9,29 +9,30 @@ use pipemill_plugin::{DecodeError, Records, Scalar};
 use crate::chunk::{Chunk, shown};
 use crate::dialect::Cell;
 use crate::layout::Layout;
-use crate::scan::Rows;
+use crate::scan::RowSink;
 
-/// What all of them need.
-pub(crate) struct Job<'a> {
+/// What every sink needs: the chunk, some options, and where records go.
+pub(crate) struct RowContext<'a> {
     pub(crate) chunk: &'a Chunk<'a>,
-    /// The header, if rows equal to it are dropped.
+    /// The header, if later rows equal to it are dropped.
     pub(crate) header: Option<&'a [u8]>,
     pub(crate) flexible: bool,
     pub(crate) empty_is_nan: bool,
-    /// What to say about a value in the first row.
+    /// For the message about a value in the first row.
     pub(crate) first_row: FirstRow,
     pub(crate) out: &'a mut Records,
 }
 
-/// Whether the first row may be a header that the operator did not tell of.
+/// What the first row is. If it is a record, it may be a header that the operator forgot to
+/// mention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstRow {
     IsHeader,
-    /// It is a record, and stands in this line.
+    /// It is a record, in this line.
     IsData(u64),
 }
 
-impl Job<'_> {
+impl RowContext<'_> {
     #[inline(always)]
     pub(crate) fn is_header(&self, row: &Range<usize>) -> bool {
         self.header.is_some_and(|header| self.chunk.bytes[row.clone()] == *header)
@@ -49,59 +50,65 @@ impl Job<'_> {
         if found == expected || self.flexible {
             return Ok(());
         }
-        let told_by = &layout.told_by;
+        let source = &layout.source;
         Err(self.chunk.error(
             row.start,
             format_args!(
-                ": expected {expected} fields, as {told_by}, found {found}; set flexible = true to \
+                ": expected {expected} fields, as {source}, found {found}; set flexible = true to \
                  take such rows"
             ),
             next,
         ))
     }
 
-    /// Appends the value of a field that is not as it stands.
+    /// Emits the value of a raw field.
     fn unescape(&mut self, cell: Cell) {
         let Self { chunk, out, .. } = self;
         out.field_made(|value| chunk.dialect.unescape(&chunk.bytes[cell.range()], value));
     }
 }
 
-/// A value that its column can't hold.
-pub(crate) struct Wrong {
+/// A value that is not valid for the type of its column.
+pub(crate) struct ValueError {
     pub(crate) column: usize,
     pub(crate) expected: &'static str,
     pub(crate) found: String,
 }
 
-impl Wrong {
+impl ValueError {
     #[cold]
     pub(crate) fn new(column: usize, expected: &'static str, found: &[u8]) -> Self {
         Self { column, expected, found: shown(found) }
     }
 
     #[cold]
-    pub(crate) fn error(self, job: &Job, layout: &Layout, row: usize, next: usize) -> DecodeError {
+    pub(crate) fn into_decode_error(
+        self,
+        context: &RowContext,
+        layout: &Layout,
+        row: usize,
+        next: usize,
+    ) -> DecodeError {
         let Self { column, expected, found } = self;
         let name = &layout.names[column.min(layout.names.len() - 1)];
-        let hint = match job.first_row {
-            FirstRow::IsData(line) if line == job.chunk.line(row) => {
+        let hint = match context.first_row {
+            FirstRow::IsData(line) if line == context.chunk.line(row) => {
                 "; if this row is the header, set header = true"
             }
             _ => "",
         };
-        let what =
+        let message =
             format_args!(", column {column} (`{name}`): expected {expected}, found {found}{hint}");
-        job.chunk.error(row, what, next)
+        context.chunk.error(row, message, next)
     }
 }
 
-/// Each row one field.
+/// Emits each row as one field.
 pub(crate) struct WholeRows<'a> {
-    pub(crate) job: Job<'a>,
+    pub(crate) context: RowContext<'a>,
 }
 
-impl Rows for WholeRows<'_> {
+impl RowSink for WholeRows<'_> {
     const FIELDS: bool = false;
 
     #[inline(always)]
@@ -109,61 +116,63 @@ impl Rows for WholeRows<'_> {
 
     #[inline(always)]
     fn row(&mut self, row: Range<usize>, _: usize) -> Result<(), DecodeError> {
-        if !self.job.is_header(&row) {
-            self.job.out.span(row.start, row);
+        if !self.context.is_header(&row) {
+            self.context.out.span(row.start, row);
         }
         Ok(())
     }
 
-    fn again(&mut self) {}
+    fn discard_row(&mut self) {}
 }
 
-/// Each column a field of bytes, in order.
+/// Emits all columns as fields of bytes, in the order of the row.
 pub(crate) struct AllFields<'a> {
-    pub(crate) job: Job<'a>,
+    pub(crate) context: RowContext<'a>,
     pub(crate) layout: &'a Layout,
 }
 
-impl Rows for AllFields<'_> {
+impl RowSink for AllFields<'_> {
     const FIELDS: bool = true;
 
     #[inline(always)]
     fn field(&mut self, cell: Cell) {
-        if cell.raw { self.job.unescape(cell) } else { self.job.out.field(cell.range()) }
+        if cell.raw { self.context.unescape(cell) } else { self.context.out.field(cell.range()) }
     }
 
     #[inline(always)]
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
-        let found = self.job.out.fields_so_far();
-        if let Err(error) = self.job.check_width(self.layout, found, &row, next) {
-            self.again();
+        let found = self.context.out.fields_so_far();
+        if let Err(error) = self.context.check_width(self.layout, found, &row, next) {
+            self.discard_row();
             return Err(error);
         }
-        if self.job.is_header(&row) {
-            self.again();
+        if self.context.is_header(&row) {
+            self.discard_row();
         } else {
-            self.job.out.end_record(row.start);
+            self.context.out.end_record(row.start);
         }
         Ok(())
     }
 
-    fn again(&mut self) {
-        self.job.out.abandon_record();
+    fn discard_row(&mut self) {
+        self.context.out.abandon_record();
     }
 }
 
-/// The columns that were asked for, as the types that were asked for.
+/// Emits the columns that the operator wants, with their types.
 pub(crate) struct Columns<'a> {
-    pub(crate) job: Job<'a>,
+    pub(crate) context: RowContext<'a>,
     pub(crate) layout: &'a Layout,
+    /// The fields of the current row.
     pub(crate) cells: Vec<Cell>,
-    pub(crate) made: Vec<u8>,
+    /// Buffer for the value of a raw field.
+    pub(crate) value: Vec<u8>,
 }
 
 impl Columns<'_> {
-    fn column(&mut self, column: usize, scalar: Scalar) -> Result<(), Wrong> {
+    fn column(&mut self, column: usize, scalar: Scalar) -> Result<(), ValueError> {
         let Some(cell) = self.cells.get(column).copied() else {
-            self.job.out.absent();
+            self.context.out.absent();
             return Ok(());
         };
         match scalar {
@@ -172,7 +181,7 @@ impl Columns<'_> {
             Scalar::Float32 => self.number::<f32, 4>(column, cell, f32::to_le_bytes),
             Scalar::Float64 => self.number::<f64, 8>(column, cell, f64::to_le_bytes),
             Scalar::Utf8 => {
-                let text = value(self.job.chunk, cell, &mut self.made);
+                let text = value(self.context.chunk, cell, &mut self.value);
                 if let Err(error) = str::from_utf8(text) {
                     return Err(not_utf8(column, text, error.valid_up_to()));
                 }
@@ -187,7 +196,7 @@ impl Columns<'_> {
     }
 
     fn bytes(&mut self, cell: Cell) {
-        if cell.raw { self.job.unescape(cell) } else { self.job.out.field(cell.range()) }
+        if cell.raw { self.context.unescape(cell) } else { self.context.out.field(cell.range()) }
     }
 
     #[inline]
@@ -196,15 +205,15 @@ impl Columns<'_> {
         column: usize,
         cell: Cell,
         to_bytes: fn(N) -> [u8; SIZE],
-    ) -> Result<(), Wrong> {
-        match read::<N>(self.job.chunk, cell, &mut self.made) {
-            Some(number) => self.job.out.field_bytes(&to_bytes(number)),
+    ) -> Result<(), ValueError> {
+        match read::<N>(self.context.chunk, cell, &mut self.value) {
+            Some(number) => self.context.out.field_bytes(&to_bytes(number)),
             None => {
-                let text = trimmed(value(self.job.chunk, cell, &mut self.made));
+                let text = trimmed(value(self.context.chunk, cell, &mut self.value));
                 if !text.is_empty() {
-                    return Err(Wrong::new(column, N::NAME, text));
+                    return Err(ValueError::new(column, N::NAME, text));
                 }
-                self.job.out.absent();
+                self.context.out.absent();
             }
         }
         Ok(())
@@ -212,12 +221,12 @@ impl Columns<'_> {
 }
 
 #[cold]
-fn not_utf8(column: usize, text: &[u8], at: usize) -> Wrong {
+fn not_utf8(column: usize, text: &[u8], at: usize) -> ValueError {
     let found = format!("{} at byte {at} of the value", shown(&text[at..]));
-    Wrong { column, expected: "utf8", found }
+    ValueError { column, expected: "utf8", found }
 }
 
-impl Rows for Columns<'_> {
+impl RowSink for Columns<'_> {
     const FIELDS: bool = true;
 
     #[inline(always)]
@@ -227,42 +236,42 @@ impl Rows for Columns<'_> {
 
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
         let layout = self.layout;
-        self.job.check_width(layout, self.cells.len(), &row, next)?;
-        if !self.job.is_header(&row) {
+        self.context.check_width(layout, self.cells.len(), &row, next)?;
+        if !self.context.is_header(&row) {
             for pick in &layout.picks {
-                if let Err(wrong) = self.column(pick.column, pick.scalar) {
-                    self.job.out.abandon_record();
-                    return Err(wrong.error(&self.job, layout, row.start, next));
+                if let Err(error) = self.column(pick.column, pick.scalar) {
+                    self.context.out.abandon_record();
+                    return Err(error.into_decode_error(&self.context, layout, row.start, next));
                 }
             }
-            self.job.out.end_record(row.start);
+            self.context.out.end_record(row.start);
         }
         self.cells.clear();
         Ok(())
     }
 
-    fn again(&mut self) {
+    fn discard_row(&mut self) {
         self.cells.clear();
     }
 }
 
-/// The number in a field, if it is one.
+/// The number in a field; `None` if it is no number. `buffer` is for the value of a raw field.
 #[inline(always)]
-pub(crate) fn read<N: Number>(chunk: &Chunk, cell: Cell, made: &mut Vec<u8>) -> Option<N> {
+pub(crate) fn read<N: Number>(chunk: &Chunk, cell: Cell, buffer: &mut Vec<u8>) -> Option<N> {
     if cell.raw {
-        return N::parse(trimmed(value(chunk, cell, made)));
+        return N::parse(trimmed(value(chunk, cell, buffer)));
     }
     N::read(chunk.bytes, cell.start as usize, cell.end as usize)
 }
 
-/// The value of a field; `made` holds it where it is not as it stands.
+/// The value of a field: a part of the chunk, or in `buffer` for a raw field.
 #[inline(always)]
-pub(crate) fn value<'a>(chunk: &Chunk<'a>, cell: Cell, made: &'a mut Vec<u8>) -> &'a [u8] {
+pub(crate) fn value<'a>(chunk: &Chunk<'a>, cell: Cell, buffer: &'a mut Vec<u8>) -> &'a [u8] {
     let text = &chunk.bytes[cell.range()];
     if !cell.raw {
         return text;
     }
-    made.clear();
-    chunk.dialect.unescape(text, made);
-    made
+    buffer.clear();
+    chunk.dialect.unescape(text, buffer);
+    buffer
 }

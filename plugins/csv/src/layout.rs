@@ -1,4 +1,4 @@
-//! What the columns are: their names, which of them are emitted and as what.
+//! The columns of an object: their names, and which of them are emitted with which type.
 
 use pipemill_plugin::{Field, Scalar};
 
@@ -7,15 +7,16 @@ use crate::settings::{Emit, Settings};
 /// The columns of an object.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Their names; there are as many as a row has fields.
+    /// The name of each column of a row.
     pub(crate) names: Vec<String>,
-    /// What tells how many there are, for messages.
-    pub(crate) told_by: String,
-    /// The columns that are emitted, in the order of the fields; of `x`, with dense.
+    /// Where the number of columns comes from, for messages: "the header has".
+    pub(crate) source: String,
+    /// The columns that are emitted, in the order of the fields. With `emit = "dense"`, those of
+    /// `x`.
     pub(crate) picks: Vec<Pick>,
-    /// The column of `y`.
+    /// The column of the field `y`.
     pub(crate) label: Option<usize>,
-    /// Whether the picks are all columns as they stand.
+    /// Whether all columns are emitted, in the order of the row.
     pub(crate) all: bool,
     /// The fields of a record.
     pub(crate) fields: Vec<Field>,
@@ -28,23 +29,23 @@ pub(crate) struct Pick {
     pub(crate) scalar: Scalar,
 }
 
-/// What a column without a name is called.
-pub(crate) fn unnamed(column: usize) -> String {
+/// The name of a column that has none.
+pub(crate) fn default_name(column: usize) -> String {
     format!("f{column}")
 }
 
 impl Layout {
-    /// The layout for columns of these names. An error is for the operator.
+    /// The layout for columns with these names. An error is a text for the operator.
     pub(crate) fn new(
         settings: &Settings,
         names: Vec<String>,
-        told_by: String,
+        source: String,
     ) -> Result<Self, String> {
         let label = match &settings.label {
             Some(label) => Some(find(&names, label, "label")?),
             None => None,
         };
-        let mut scalars = vec![settings.types.others; names.len()];
+        let mut scalars = vec![settings.types.default; names.len()];
         for (column, scalar) in &settings.types.named {
             scalars[find(&names, column, "types")?] = *scalar;
         }
@@ -63,11 +64,11 @@ impl Layout {
             Emit::Dense => dense(settings, &picks),
         };
         let all = settings.columns.is_none();
-        Ok(Self { names, told_by, picks, label, all, fields })
+        Ok(Self { names, source, picks, label, all, fields })
     }
 }
 
-/// The column that an option means: the one of that name, else of that number.
+/// The column that an option names: by its name, else by its number.
 fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
     let mut named = (0..names.len()).filter(|column| names[*column] == wanted);
     let number = || wanted.parse().ok().filter(|number| *number < names.len());
@@ -104,9 +105,9 @@ fn fields(names: &[String], picks: &[Pick]) -> Result<Vec<Field>, String> {
 }
 
 fn dense(settings: &Settings, picks: &[Pick]) -> Vec<Field> {
-    // Rows of any length have no common one.
-    let open = settings.flexible && settings.columns.is_none();
-    let width = if open { 0 } else { picks.len() as u32 };
+    // If rows have any length, so has `x`.
+    let any_width = settings.flexible && settings.columns.is_none();
+    let width = if any_width { 0 } else { picks.len() as u32 };
     let mut fields = vec![Field::new("x", Scalar::Float32).shaped([width])];
     if settings.label.is_some() {
         fields.push(Field::new("y", Scalar::Float32));

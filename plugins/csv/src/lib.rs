@@ -1,44 +1,53 @@
-//! The `csv` decoder: rows of delimited text, as fields, as typed columns, as one tensor of float32 or
-//! as they stand. RFC 4180, and what real files do besides.
+//! The `csv` decoder: rows of delimited text, as fields, as typed columns, as one tensor of float32
+//! or as they are written. It follows RFC 4180, and accepts what real files have besides.
 //!
-//! Rows end at LF or CR LF (with `lone_cr` at a CR, too); the last one needs no line end. A quote
-//! opens a quoted field only where a field starts; in it delimiters and line ends are text, and two
-//! quotes stand for one. Blank lines and comment lines are no rows. A byte order mark is skipped at the
-//! very start of an object. NUL and bytes that are not UTF-8 pass, but for columns of type utf8.
-//! Numbers may have blanks around them. Columns are counted from 0, lines from 1.
+//! **Rows.** A row ends at LF or CR LF (with `lone_cr` also at CR); the last row needs no line end.
+//! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
+//! ends are text, and two quotes mean one. Blank lines and comment lines are no rows. A byte order
+//! mark at the start of an object is skipped. NUL, and bytes that are not UTF-8, are valid except
+//! in columns of type utf8. Numbers may have blanks around them. Columns count from 0, lines from
+//! 1.
 //!
-//! There is no header unless `header = true`, as SageMaker has it for `text/csv`: taken for a record, a
-//! header shows at once; taken for a header, a record is lost without a word.
+//! **Header.** There is no header unless `header = true`, as SageMaker has it for `text/csv`. A
+//! header that is read as a record is noticed at once; a record that is read as a header is lost
+//! silently.
 //!
-//! The fields are known at open with `names`, and with `emit = "row"`; else the first row tells them.
-//! A number's empty field is absent (with `emit = "dense"`, an error or NaN as `empty` says); empty
-//! bytes and text are empty.
+//! **Schema.** With `names` or `emit = "row"` the fields are known at `open`; else the first row
+//! tells them. An empty field of a number type is absent; with `emit = "dense"` it is an error or
+//! NaN, by the option `empty`. Empty bytes and text are empty values.
 //!
-//! Text behind a closing quote is appended (`"a"b` is `ab`), a quote inside of an unquoted field is
-//! plain, and an escape works inside and outside of quotes, all as for Python's `csv`. Where this is not
-//! as there, `docs/decoders.md` says so, and why is in `tests/decoder/differences.rs`.
+//! **As in Python's `csv`**, text after a closing quote is appended (`"a"b` is `ab`), a quote in an
+//! unquoted field is text, and escapes work inside and outside quotes. `docs/decoders.md` lists the
+//! differences; `tests/decoder/differences.rs` gives the reasons. A CR at the end of the input is a
+//! line end, as in Python, because an LF may have been cut off.
 //!
-//! Of a CR at the end of the input, nobody knows whether an LF was to follow: it is taken for a line
-//! end, as there.
+//! # The files, for the next person
+//!
+//! Three readers give the same rows, at different speeds. `dialect.rs` is the reference: a state
+//! machine, one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not
+//! understand to the reference. `fast_path.rs` reads rows of plain numbers without a list of
+//! fields, four numbers at a time (`parse_f32x4.rs`), and leaves all other rows to the scanner.
+//! Both use `simd.rs`. What to do with a row is in `emit.rs` and `dense.rs`. If you change the
+//! format, change `dialect.rs` first; the tests compare the others with it and with Python.
 
 mod chunk;
 mod dense;
 mod dialect;
 mod emit;
-mod four;
+mod fast_path;
 mod layout;
+mod parse_f32x4;
 mod scan;
 mod settings;
 mod simd;
-mod straight;
 
 use std::ops::Range;
 
-use chunk::{Chunk, Counted, NextRow, shown};
+use chunk::{Chunk, LineCount, NextRow, shown};
 use dense::Dense;
 use dialect::Cell;
-use emit::{AllFields, Columns, FirstRow, Job, WholeRows};
-use layout::{Layout, unnamed};
+use emit::{AllFields, Columns, FirstRow, RowContext, WholeRows};
+use layout::{Layout, default_name};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
     StreamInfo,
@@ -52,20 +61,21 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug)]
 pub struct Csv {
     settings: Settings,
+    /// Largest row in bytes.
     max_record: u64,
-    /// Whether no byte was looked at yet.
+    /// Whether nothing of the object was decoded yet.
     at_start: bool,
-    /// Line in which the next chunk starts, from 1.
+    /// Number of the line in which the next chunk starts, from 1.
     line: u64,
-    /// Whether a CR stands before it.
+    /// Whether the byte before the next chunk is a CR.
     after_cr: bool,
-    /// What the first row is, once it was seen.
+    /// Whether the first row is a header, once it was read.
     first_row: Option<FirstRow>,
-    /// The header as it stands in the file.
+    /// The bytes of the header, if later rows are compared with it.
     header: Vec<u8>,
     /// The columns, once they are known.
     layout: Option<Layout>,
-    /// The fields of one row: kept for its memory only.
+    /// The fields of one row. A field only so that its memory is reused.
     cells: Vec<Cell>,
 }
 
@@ -108,41 +118,41 @@ impl Decoder for Csv {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        let mut counted = Counted::default();
-        let answer = self.rows(bytes, end, &mut counted, out);
-        let done = match &answer {
+        let mut counted = LineCount::default();
+        let result = self.decode_rows(bytes, end, &mut counted, out);
+        let done = match &result {
             Ok(consumed) => *consumed,
             Err(DecodeError { resume: Resume::At(to) | Resume::Scan(to), .. }) => *to as usize,
             Err(DecodeError { resume: Resume::None, .. }) => bytes.len(),
         };
         if self.settings.dialect.lone_cr {
-            self.pass(&bytes[..done]);
+            self.count_lines(&bytes[..done]);
         } else {
             self.line += counted.up_to(bytes, done);
         }
-        answer.map(|consumed| Progress { consumed, need: 0 })
+        result.map(|consumed| Progress { consumed, need: 0 })
     }
 
     fn resync(&mut self, chunk: &[u8], _end: bool) -> Resync {
         let line_end = self.settings.dialect.line_end(chunk, 0);
         let consumed = line_end.map_or(chunk.len(), |at| at + 1);
-        self.pass(&chunk[..consumed]);
+        self.count_lines(&chunk[..consumed]);
         Resync { consumed, found: line_end.is_some() }
     }
 }
 
 impl Csv {
-    /// These bytes are not shown again.
-    fn pass(&mut self, bytes: &[u8]) {
+    /// Counts the lines in bytes that are not shown again.
+    fn count_lines(&mut self, bytes: &[u8]) {
         self.line += self.settings.dialect.count_lines(bytes, &mut self.after_cr);
     }
 
-    /// Emits the rows of a chunk and says how far it came.
-    fn rows(
+    /// Emits the rows of a chunk. Returns how many bytes are done with.
+    fn decode_rows(
         &mut self,
         bytes: &[u8],
         end: bool,
-        counted: &mut Counted,
+        counted: &mut LineCount,
         out: &mut Records,
     ) -> Result<usize, DecodeError> {
         let mut at = 0;
@@ -168,11 +178,11 @@ impl Csv {
                 Ok(NextRow::Whole { row, next }) => {
                     let start = row.start;
                     let learned = self.learn(&chunk, row, out);
-                    let first_row = learned.map_err(|what| chunk.fatal(start, what))?;
+                    let first_row = learned.map_err(|message| chunk.fatal(start, message))?;
                     at = if self.settings.header { next } else { start };
                     *self.first_row.insert(first_row)
                 }
-                // Without its header, the rest can't be told what it is.
+                // Without the header the columns are not known, so no other row can be decoded.
                 Err(error) if self.settings.header => {
                     return Err(DecodeError { resume: Resume::None, ..error });
                 }
@@ -184,7 +194,7 @@ impl Csv {
 }
 
 impl Csv {
-    /// Learns from the first row what the columns are, if the options didn't tell.
+    /// Learns the columns from the first row, if the options did not give them.
     fn learn(
         &mut self,
         chunk: &Chunk,
@@ -197,32 +207,31 @@ impl Csv {
             self.header = chunk.bytes[row].to_vec();
         }
         if self.layout.is_none() {
-            let (names, told_by) = if settings.header {
+            let (names, source) = if settings.header {
                 (header_names(chunk, &self.cells)?, "the header has".to_owned())
             } else {
-                let names = (0..self.cells.len()).map(unnamed).collect();
+                let names = (0..self.cells.len()).map(default_name).collect();
                 (names, format!("the first row (line {line}) has"))
             };
-            let layout = Layout::new(settings, names, told_by)?;
+            let layout = Layout::new(settings, names, source)?;
             out.set_schema(&layout.fields);
             self.layout = Some(layout);
         }
         Ok(if settings.header { FirstRow::IsHeader } else { FirstRow::IsData(line) })
     }
 
-    /// Emits the rows from `at` on, in the way that was asked for.
+    /// Emits the rows from `at` on, as the option `emit` says.
     fn emit(
         &mut self,
         chunk: &Chunk,
         at: usize,
         first_row: FirstRow,
-        counted: &mut Counted,
+        counted: &mut LineCount,
         out: &mut Records,
     ) -> Result<usize, DecodeError> {
-        // The first row was seen: it told the layout, or that was known before.
-        let layout = self.layout.as_ref().expect("known behind the first row");
+        let layout = self.layout.as_ref().expect("known after the first row");
         let settings = &self.settings;
-        let job = Job {
+        let context = RowContext {
             chunk,
             header: settings.drop_repeated_header.then_some(&self.header),
             flexible: settings.flexible,
@@ -230,23 +239,23 @@ impl Csv {
             first_row,
             out,
         };
-        let bytes_alone = layout.picks.iter().all(|pick| pick.scalar == Scalar::Bytes);
+        let only_bytes = layout.picks.iter().all(|pick| pick.scalar == Scalar::Bytes);
         let row = &mut self.cells;
-        let (cells, made) = (Vec::new(), Vec::new());
+        let (cells, value) = (Vec::new(), Vec::new());
         match settings.emit {
-            Emit::Row => scan::scan(chunk, at, row, counted, &mut WholeRows { job }),
-            Emit::Fields if layout.all && bytes_alone && !settings.flexible => {
-                scan::scan(chunk, at, row, counted, &mut AllFields { job, layout })
+            Emit::Row => scan::scan(chunk, at, row, counted, &mut WholeRows { context }),
+            Emit::Fields if layout.all && only_bytes && !settings.flexible => {
+                scan::scan(chunk, at, row, counted, &mut AllFields { context, layout })
             }
             Emit::Fields => {
-                scan::scan(chunk, at, row, counted, &mut Columns { job, layout, cells, made })
+                scan::scan(chunk, at, row, counted, &mut Columns { context, layout, cells, value })
             }
-            Emit::Dense => scan::scan(chunk, at, row, counted, &mut Dense::new(job, layout)),
+            Emit::Dense => scan::scan(chunk, at, row, counted, &mut Dense::new(context, layout)),
         }
     }
 }
 
-/// The names that a header gives. A column without one is called as if there were no header.
+/// The names in a header. A column with an empty name gets its default name.
 fn header_names(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {
     let name = |(column, cell): (usize, &Cell)| {
         let text = &chunk.bytes[cell.range()];
@@ -257,7 +266,7 @@ fn header_names(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {
             name.extend_from_slice(text);
         }
         if name.is_empty() {
-            return Ok(unnamed(column));
+            return Ok(default_name(column));
         }
         String::from_utf8(name).map_err(|error| {
             let found = shown(error.as_bytes());

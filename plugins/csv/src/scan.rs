@@ -1,66 +1,108 @@
-//! The fast way through a chunk, 64 bytes at a time, for rows that keep to the rules; where one does
-//! not, `dialect.rs` looks at that row. What is done with the rows is not known here: see [`Rows`].
+//! The scanner: reads rows 64 bytes at a time, with one bit per byte.
+//!
+//! # Advice for the next person
+//!
+//! **The idea** is that of simdjson. For each block of 64 bytes the vector instructions in
+//! `simd.rs` give one `u64` for each byte that has a meaning: bit i is set if byte i is a
+//! delimiter, a line end or a quote. The prefix XOR of the quotes has a bit set for each byte
+//! inside quotes. The delimiters and line ends outside quotes are the ends of fields; the loop in
+//! [`Scanner::emit_ends`] goes from one set bit to the next, so its cost depends on the number of
+//! fields, not of bytes.
+//!
+//! **Doubled quotes.** To the prefix XOR, two quotes that mean one are a closing quote and an
+//! opening quote. That is right for finding ends. Only the second of them is remembered
+//! ([`BlockMasks::doubled`]), because a field that has one is raw.
+//!
+//! **What the scanner leaves to others.** It takes a quote for one that opens or closes a field, or
+//! for one of two. If a quote opens in the middle of a field, or text follows a closing quote, that
+//! view is wrong, and so is every bit after it. The scanner then returns [`StopReason::Fallback`]
+//! with the start of the row, and [`scan`] lets the reference reader in `dialect.rs` read that one
+//! row. The same happens for a row that starts like a comment. A dialect with an escape is never
+//! scanned.
+//!
+//! **Invariants.**
+//! - All state of [`Scanner`] is about the bytes before the block, so a block can be read on its
+//!   own.
+//! - A row is given to the sink only when its line end was seen. Fields of a row that is left to
+//!   the reference reader are taken back by [`RowSink::discard_row`].
+//! - The scanner and the reference reader must agree on every input. Prefer a fallback to a special
+//!   case: a rare row costs little.
+//! - No branch may depend on which fields are quoted: nobody can predict that. See
+//!   [`Scanner::cell`].
+//!
+//! **Changing it.** `scanner_and_reference_agree` in `tests/decoder/splits.rs` compares both
+//! readers on random input; to force the reference reader, it sets an escape byte that never comes.
+//! The tests in `python.rs` and `crate_csv.rs` compare the result with two other readers. Measure
+//! outside the sandbox with the first command, and inside with the second:
+//!
+//! ```text
+//! cargo run --release -p pipemill-csv --example speed
+//! pipemill plugin bench csv --data FILE
+//! ```
 
 use std::ops::{ControlFlow, Range};
 
 use pipemill_plugin::DecodeError;
 
-use crate::chunk::{Chunk, Counted, NextRow};
+use crate::chunk::{Chunk, LineCount, NextRow};
 use crate::dialect::Cell;
 use crate::simd::{Block, prefix_xor};
 
-/// What is done with rows and their fields.
-pub(crate) trait Rows {
-    /// Whether the fields matter, or only where rows end.
+/// Takes the rows of a chunk and their fields, and emits records.
+pub(crate) trait RowSink {
+    /// Whether fields are wanted. If not, `field` is never called.
     const FIELDS: bool;
-    /// The next field of the row.
+    /// Takes the next field of the row.
     fn field(&mut self, cell: Cell);
-    /// The row is whole; the next one starts at `next`.
+    /// Ends the row. `row` is its bytes without the line end; the next line starts at `next`.
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError>;
-    /// The fields since the last row are not good: they come again.
-    fn again(&mut self);
-    /// A faster way of its own through the rows from `start` on. Answers where it came to: to the start
-    /// of a row.
-    fn straight(&mut self, start: usize, counted: &mut Counted) -> usize {
+    /// Removes the fields of the row that was not ended: they will come again.
+    fn discard_row(&mut self);
+    /// Emits the rows from `start` on as long as the sink has a faster way to read them. Returns
+    /// where it stopped, which is the start of a row.
+    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> usize {
         let _ = counted;
         start
     }
-    /// Whether that is to be tried, behind a row.
+    /// Whether to try the fast path before the next row.
     #[inline(always)]
-    fn straight_is_due(&self) -> bool {
+    fn fast_path_due(&self) -> bool {
         false
     }
 }
 
-/// Goes through the rows that lie whole in the chunk from `start` on; at the end of the input, the
-/// last one needs no line end. Answers how far it came: to the start of a row, or to the end.
-pub(crate) fn scan<R: Rows>(
+/// Gives the rows that lie whole in the chunk, from `start` on, to the sink. At the end of the
+/// input the last row needs no line end. Returns where it stopped: at the start of a row, or at the
+/// end.
+pub(crate) fn scan<R: RowSink>(
     chunk: &Chunk,
     start: usize,
     cells: &mut Vec<Cell>,
-    counted: &mut Counted,
-    rows: &mut R,
+    counted: &mut LineCount,
+    sink: &mut R,
 ) -> Result<usize, DecodeError> {
     let mut at = start;
     loop {
-        at = rows.straight(at, counted);
+        at = sink.fast_path(at, counted);
         if chunk.dialect.escape.is_none() {
-            let stop = blocks(chunk, at, counted, rows)?;
-            rows.again();
+            let stop = scan_blocks(chunk, at, counted, sink)?;
+            sink.discard_row();
             at = match stop {
-                Stop::End(row) if !chunk.end => return chunk.check_cut(row).map(|()| row),
-                Stop::End(row) | Stop::Odd(row) => row,
+                StopReason::ChunkEnd(row) if !chunk.end => {
+                    return chunk.check_cut(row).map(|()| row);
+                }
+                StopReason::ChunkEnd(row) | StopReason::Fallback(row) => row,
             };
-            if rows.straight_is_due() {
+            if sink.fast_path_due() {
                 continue;
             }
         }
         let next = match chunk.next_row(at, cells)? {
             NextRow::Whole { row, next } => {
                 if R::FIELDS {
-                    cells.iter().for_each(|cell| rows.field(*cell));
+                    cells.iter().for_each(|cell| sink.field(*cell));
                 }
-                rows.row(row, next)?;
+                sink.row(row, next)?;
                 next
             }
             NextRow::Cut(row) => return Ok(row),
@@ -69,36 +111,44 @@ pub(crate) fn scan<R: Rows>(
     }
 }
 
-/// Why the fast way stopped.
-enum Stop {
-    /// The chunk ended; the row that starts here did not.
-    End(usize),
-    /// The row that starts here needs a careful look, or the straight way is due.
-    Odd(usize),
+/// Why the scanner stopped. The offset is the start of the row to go on with.
+enum StopReason {
+    /// The chunk ends before the row does.
+    ChunkEnd(usize),
+    /// The row is for the reference reader, or for the fast path.
+    Fallback(usize),
 }
 
-/// The fast way, from a row's start. It knows no escapes, and takes comments for odd.
-fn blocks<R: Rows>(
+/// Scans the rows from `start` on, which is the start of a row.
+fn scan_blocks<R: RowSink>(
     chunk: &Chunk,
     start: usize,
-    counted: &mut Counted,
-    rows: &mut R,
-) -> Result<Stop, DecodeError> {
-    let mut scan = Scan { chunk, start, row: start, field: start, inside: 0, doubled: 0, quote: 0 };
-    if scan.starts_comment() {
-        return Ok(Stop::Odd(start));
+    counted: &mut LineCount,
+    sink: &mut R,
+) -> Result<StopReason, DecodeError> {
+    let mut scanner = Scanner {
+        chunk,
+        start,
+        row: start,
+        field: start,
+        in_quotes: 0,
+        last_doubled: 0,
+        after_quote: 0,
+    };
+    if scanner.starts_comment() {
+        return Ok(StopReason::Fallback(start));
     }
     let (mut base, mut lines) = (start, counted.up_to(chunk.bytes, start));
     let stop = loop {
         let Some(block) = chunk.bytes[base..].first_chunk::<64>() else { break None };
-        let marks = scan.marks::<R>(base, block, !0);
-        if scan.block(base, &marks, rows)?.is_break() {
-            break Some(Stop::Odd(scan.row));
+        let masks = scanner.masks::<R>(base, block, !0);
+        if scanner.block(base, &masks, sink)?.is_break() {
+            break Some(StopReason::Fallback(scanner.row));
         }
-        lines += u64::from(marks.lines.count_ones());
+        lines += u64::from(masks.lines.count_ones());
         base += 64;
     };
-    *counted = Counted { to: base, lines };
+    *counted = LineCount { to: base, lines };
     if let Some(stop) = stop {
         return Ok(stop);
     }
@@ -106,121 +156,125 @@ fn blocks<R: Rows>(
     if !rest.is_empty() {
         let mut block = [0; 64];
         block[..rest.len()].copy_from_slice(rest);
-        let marks = scan.marks::<R>(base, &block, !0 >> (64 - rest.len()));
-        if scan.block(base, &marks, rows)?.is_break() {
-            return Ok(Stop::Odd(scan.row));
+        let masks = scanner.masks::<R>(base, &block, !0 >> (64 - rest.len()));
+        if scanner.block(base, &masks, sink)?.is_break() {
+            return Ok(StopReason::Fallback(scanner.row));
         }
     }
-    Ok(Stop::End(scan.row))
+    Ok(StopReason::ChunkEnd(scanner.row))
 }
 
-/// A scan on its way. Everything before a block is known when the block is looked at.
-struct Scan<'a> {
+/// The state of the scanner between two blocks.
+struct Scanner<'a> {
     chunk: &'a Chunk<'a>,
     /// Where the scan started.
     start: usize,
-    /// Where the row starts.
+    /// Where the current row starts.
     row: usize,
-    /// Where the field starts.
+    /// Where the current field starts.
     field: usize,
-    /// All bits set inside of a quoted field, else none.
-    inside: u64,
-    /// Where the second quote of the last doubled one stands; 0 before the first.
-    doubled: usize,
-    /// Behind the last quote before the block; 0 before the first.
-    quote: usize,
+    /// All bits set inside a quoted field, else no bit.
+    in_quotes: u64,
+    /// Offset of the last second quote of two that mean one; 0 if there is none.
+    last_doubled: usize,
+    /// The offset after the last quote before the block; 0 if there is none.
+    after_quote: usize,
 }
 
-/// What stands where in a block.
-struct Marks {
-    /// Delimiters and line ends, or with rows alone line ends, outside of quotes and up to the first
-    /// thing that is odd.
+/// The masks of one block: bit i is for byte i.
+struct BlockMasks {
+    /// The ends to handle: delimiters and line ends outside quotes, up to the first quote that the
+    /// scanner does not understand. If the sink wants no fields, only line ends.
     ends: u64,
-    /// Line ends.
+    /// All line ends, in quotes or not.
     lines: u64,
+    /// All quotes.
     quotes: u64,
-    /// Second quotes of doubled ones.
+    /// The second quotes of two that mean one.
     doubled: u64,
-    odd: bool,
+    /// Whether the block has a quote that the scanner does not understand.
+    fallback: bool,
 }
 
-impl Scan<'_> {
+impl Scanner<'_> {
     fn starts_comment(&self) -> bool {
         let comment = self.chunk.dialect.comment;
         comment.is_some() && self.chunk.bytes.get(self.row).copied() == comment
     }
 
-    /// Hands over what ends in the block at `base`.
+    /// Gives the fields and rows that end in the block at `base` to the sink. Breaks if a row is
+    /// for someone else.
     #[inline(always)]
-    fn block<R: Rows>(
+    fn block<R: RowSink>(
         &mut self,
         base: usize,
-        marks: &Marks,
-        rows: &mut R,
+        masks: &BlockMasks,
+        sink: &mut R,
     ) -> Result<ControlFlow<()>, DecodeError> {
-        // Where no quote stands, none has to be looked for in each field.
-        if marks.quotes == 0 && self.quote <= self.field {
-            return self.ends::<R, false>(base, marks, rows);
+        // Without a quote in the block or in the current field, no field needs the test for quotes.
+        if masks.quotes == 0 && self.after_quote <= self.field {
+            return self.emit_ends::<R, false>(base, masks, sink);
         }
-        let flow = self.ends::<R, true>(base, marks, rows)?;
-        if let Some(bit) = marks.doubled.checked_ilog2() {
-            self.doubled = base + bit as usize;
+        let flow = self.emit_ends::<R, true>(base, masks, sink)?;
+        if let Some(bit) = masks.doubled.checked_ilog2() {
+            self.last_doubled = base + bit as usize;
         }
-        if let Some(bit) = marks.quotes.checked_ilog2() {
-            self.quote = base + bit as usize + 1;
+        if let Some(bit) = masks.quotes.checked_ilog2() {
+            self.after_quote = base + bit as usize + 1;
         }
-        Ok(if marks.odd { ControlFlow::Break(()) } else { flow })
+        Ok(if masks.fallback { ControlFlow::Break(()) } else { flow })
     }
 
-    /// Goes from end to end in the block. `QUOTED` says whether a field may be.
+    /// Handles each end in the block. `QUOTED` says whether a field may be quoted.
     #[inline(always)]
-    fn ends<R: Rows, const QUOTED: bool>(
+    fn emit_ends<R: RowSink, const QUOTED: bool>(
         &mut self,
         base: usize,
-        marks: &Marks,
-        rows: &mut R,
+        masks: &BlockMasks,
+        sink: &mut R,
     ) -> Result<ControlFlow<()>, DecodeError> {
-        let mut ends = marks.ends;
+        let mut ends = masks.ends;
         while ends != 0 {
             let bit = ends.trailing_zeros();
             ends &= ends - 1;
             let at = base + bit as usize;
-            let is_line = !R::FIELDS || marks.lines >> bit & 1 == 1;
+            let is_line = !R::FIELDS || masks.lines >> bit & 1 == 1;
             let end = if is_line { self.trim_cr(at) } else { at };
-            // A row that holds nothing is none.
+            // A blank line is no row.
             if !is_line || end > self.row {
                 if R::FIELDS && QUOTED {
-                    let Some(cell) = self.cell(end, marks.doubled & !(!0 << bit), base) else {
+                    let Some(cell) = self.cell(end, masks.doubled & !(!0 << bit), base) else {
                         return Ok(ControlFlow::Break(()));
                     };
-                    rows.field(cell);
+                    sink.field(cell);
                 } else if R::FIELDS {
-                    rows.field(Cell::new(self.field, end, false));
+                    sink.field(Cell::new(self.field, end, false));
                 }
                 if !is_line {
                     self.field = at + 1;
                     continue;
                 }
                 self.chunk.check_length(self.row..end)?;
-                rows.row(self.row..end, at + 1)?;
+                sink.row(self.row..end, at + 1)?;
             }
             (self.row, self.field) = (at + 1, at + 1);
-            if rows.straight_is_due() || self.starts_comment() {
+            if sink.fast_path_due() || self.starts_comment() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// `at`, or the place of the CR right before it, which belongs to the line end then.
+    /// `at`, or the offset of a CR directly before it, which then belongs to the line end.
     #[inline(always)]
     fn trim_cr(&self, at: usize) -> usize {
         let cr = at > self.row && self.chunk.bytes[at - 1] == b'\r' && !self.chunk.dialect.lone_cr;
         at - usize::from(cr)
     }
 
+    /// The masks of a block. `real` has a bit set for each byte that is in the chunk.
     #[inline(always)]
-    fn marks<R: Rows>(&mut self, base: usize, block: &[u8; 64], real: u64) -> Marks {
+    fn masks<R: RowSink>(&mut self, base: usize, block: &[u8; 64], real: u64) -> BlockMasks {
         let dialect = &self.chunk.dialect;
         let bytes = Block::<4>::load(block);
         let mut lines = bytes.eq(b'\n');
@@ -229,53 +283,59 @@ impl Scan<'_> {
         }
         let lines = lines & real;
         let quotes = dialect.quote.map_or(0, |quote| bytes.eq(quote)) & real;
-        let plain = quotes | self.inside == 0;
+        let plain = quotes | self.in_quotes == 0;
         let ends = if plain && !R::FIELDS { 0 } else { bytes.eq(dialect.delimiter) & real } | lines;
         if plain {
-            return Marks { ends, lines, quotes: 0, doubled: 0, odd: false };
+            return BlockMasks { ends, lines, quotes: 0, doubled: 0, fallback: false };
         }
-        self.quoted::<R>(base, quotes, ends, lines)
+        self.quoted_masks::<R>(base, quotes, ends, lines)
     }
 
-    /// The marks of a block in which there are quotes, or that starts in a quoted field. Takes each
-    /// quote as one that opens or closes a field, or as one of two that stand for one, and is odd
-    /// where one opens that is not at the start of a field.
+    /// The masks of a block that has quotes, or that starts inside a quoted field.
     #[inline(always)]
-    fn quoted<R: Rows>(&mut self, base: usize, quotes: u64, ends: u64, lines: u64) -> Marks {
+    fn quoted_masks<R: RowSink>(
+        &mut self,
+        base: usize,
+        quotes: u64,
+        ends: u64,
+        lines: u64,
+    ) -> BlockMasks {
         let dialect = &self.chunk.dialect;
-        let within = prefix_xor(quotes) ^ self.inside;
-        let opens = quotes & within;
+        // Set for each byte inside quotes, and for opening quotes, but not for closing quotes.
+        let within = prefix_xor(quotes) ^ self.in_quotes;
+        let opening = quotes & within;
         let before = if base == self.start { b'\n' } else { self.chunk.bytes[base - 1] };
         let after_end = before == dialect.delimiter || dialect.ends_line(before);
         let after_quote = Some(before) == dialect.quote;
-        // What stands before an opening quote is outside of quotes: a quote there is a closing one.
-        let doubled = opens & (quotes << 1 | u64::from(after_quote));
-        let mut good = ends << 1 | u64::from(after_end);
+        // The byte before an opening quote is outside quotes, so a quote there is a closing one.
+        let doubled = opening & (quotes << 1 | u64::from(after_quote));
+        let mut allowed = ends << 1 | u64::from(after_end);
         if dialect.double_quote {
-            good |= doubled;
+            allowed |= doubled;
         }
-        let odd = opens & !good;
-        // The bits below the lowest odd one; all, if there is none.
-        let known = (odd & odd.wrapping_neg()).wrapping_sub(1);
-        self.inside = ((within as i64) >> 63) as u64;
+        let not_allowed = opening & !allowed;
+        // The bits below the lowest one of `not_allowed`; all bits if there is none.
+        let known = (not_allowed & not_allowed.wrapping_neg()).wrapping_sub(1);
+        self.in_quotes = ((within as i64) >> 63) as u64;
         let ends = (if R::FIELDS { ends } else { lines }) & !within & known;
-        Marks { ends, lines, quotes, doubled, odd: odd != 0 }
+        BlockMasks { ends, lines, quotes, doubled, fallback: not_allowed != 0 }
     }
 
-    /// The field that ends before `end`, of a block at `base` with these second quotes of doubled ones
-    /// before that; `None` if it is odd.
+    /// The current field, which ends at `end`. `doubled` is the mask of second quotes before `end`
+    /// in the block at `base`. `None` if the field is for the reference reader.
     #[inline(always)]
     fn cell(&self, end: usize, doubled: u64, base: usize) -> Option<Cell> {
         let (start, bytes) = (self.field, self.chunk.bytes);
-        // Only called where a quote was seen. What ends a field is no quote: an empty one is plain.
+        // There is a quote byte: this is called only if one was seen. An empty field is not quoted,
+        // because the byte at its start is its end.
         let quote = self.chunk.dialect.quote?;
         let quoted = bytes[start] == quote;
-        // The last byte is the closing quote, or else text stands behind that. No branch but this
-        // one, which is hardly ever taken: which fields are quoted can't be foretold.
+        // If the last byte is not the closing quote, text follows the closing quote. This branch is
+        // hardly ever taken. There is no branch on `quoted`, because nobody can predict that.
         if quoted & ((end - start < 2) | (bytes[end.max(1) - 1] != quote)) {
             return None;
         }
-        let last = doubled.checked_ilog2().map_or(self.doubled, |bit| base + bit as usize);
+        let last = doubled.checked_ilog2().map_or(self.last_doubled, |bit| base + bit as usize);
         let raw = quoted & (last > start);
         let inner = usize::from(quoted & !raw);
         Some(Cell::new(start + inner, end - inner, raw))

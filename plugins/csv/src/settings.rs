@@ -4,18 +4,18 @@ use pipemill_plugin::{OptionSpec, Options, Scalar};
 
 use crate::dialect::Dialect;
 
-/// What a row becomes.
+/// The record that a row becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Emit {
-    /// Each column a field.
+    /// One field per column.
     Fields,
-    /// One field: the row as it stands in the file.
+    /// One field: the row as it is written.
     Row,
-    /// One field: the columns as float32, one behind the other.
+    /// One field: all columns as an array of float32.
     Dense,
 }
 
-/// What the operator wants.
+/// The options of the stream. `specs` describes each of them.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) dialect: Dialect,
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     pub(crate) drop_repeated_header: bool,
     pub(crate) names: Option<Vec<String>>,
     pub(crate) columns: Option<Vec<String>>,
-    pub(crate) types: Types,
+    pub(crate) types: ColumnTypes,
     pub(crate) emit: Emit,
     pub(crate) label: Option<String>,
     pub(crate) empty_is_nan: bool,
@@ -32,10 +32,10 @@ pub(crate) struct Settings {
 
 /// The types of the columns.
 #[derive(Debug)]
-pub(crate) struct Types {
-    /// Where none is named.
-    pub(crate) others: Scalar,
-    /// Column and type.
+pub(crate) struct ColumnTypes {
+    /// The type of all columns that are not in `named`.
+    pub(crate) default: Scalar,
+    /// Columns, by name or number, with their types.
     pub(crate) named: Vec<(String, Scalar)>,
 }
 
@@ -47,35 +47,36 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "emit",
             &["fields", "row", "dense"],
             "fields",
-            "what a row becomes: a field a column; its bytes as one field `row`; its columns as one \
-             field `x` of float32",
+            "the record of a row: one field per column; its bytes as one field `row`; its columns as \
+             one field `x` of float32",
         ),
         flag("header", false, "the first row names the columns and is no record"),
         flag(
             "drop_repeated_header",
             false,
-            "drop later rows equal to the header, as where objects are concatenated",
+            "drop later rows that are equal to the header, as in concatenated files",
         ),
         text(
             "names",
             None,
-            "names of the columns, comma between them; else the header's, or f0, f1, …",
+            "names of the columns, with commas between them; default: the header's, or f0, f1, …",
         ),
         text(
             "columns",
             None,
-            "the columns to emit, in this order: names or numbers from 0, comma between them; else all",
+            "the columns to emit, in this order: names or numbers from 0, with commas between them; \
+             default: all",
         ),
         text(
             "types",
             Some("bytes"),
-            "bytes, utf8, int32, int64, float32 or float64 for all columns, or as in \
-             \"float32,id:int64\" for one",
+            "bytes, utf8, int32, int64, float32 or float64 for all columns, or for one, as in \
+             \"float32,id:int64\"",
         ),
         text(
             "label",
             None,
-            "with emit = \"dense\": this column becomes the field `y`, apart from `x`",
+            "with emit = \"dense\": this column becomes the field `y` and is not in `x`",
         ),
         choice(
             "empty",
@@ -84,16 +85,12 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "with emit = \"dense\": whether an empty field is an error or NaN",
         ),
         flag("flexible", false, "take rows with fewer or more fields than the first"),
-        text("delimiter", Some(","), "what stands between fields: a byte, or \"tab\""),
-        text(
-            "quote",
-            Some("\""),
-            "what stands around fields that hold delimiters: a byte, or \"none\"",
-        ),
-        flag("double_quote", true, "two quotes in a quoted field stand for one"),
-        text("escape", Some("none"), "what makes the next byte plain text: a byte, or \"none\""),
-        text("comment", Some("none"), "what starts a line that is no row: a byte, or \"none\""),
-        flag("lone_cr", false, "a CR without LF ends a row, too"),
+        text("delimiter", Some(","), "separates fields: a byte, or \"tab\""),
+        text("quote", Some("\""), "encloses fields that contain delimiters: a byte, or \"none\""),
+        flag("double_quote", true, "two quotes in a quoted field mean one"),
+        text("escape", Some("none"), "makes the next byte text: a byte, or \"none\""),
+        text("comment", Some("none"), "starts a line that is no row: a byte, or \"none\""),
+        flag("lone_cr", false, "a CR without LF also ends a row"),
     ]
 }
 
@@ -125,7 +122,7 @@ impl Settings {
             return Err("option `drop_repeated_header` needs header = true".into());
         }
         let untyped = options.text("types") == "bytes";
-        let senseless = match self.emit {
+        let meaningless = match self.emit {
             Emit::Row => [
                 ("names", self.names.is_some()),
                 ("columns", self.columns.is_some()),
@@ -138,7 +135,7 @@ impl Settings {
             Emit::Dense => vec![("types", !untyped)],
             Emit::Fields => vec![("label", self.label.is_some()), ("empty", self.empty_is_nan)],
         };
-        match senseless.iter().find(|(_, set)| *set) {
+        match meaningless.iter().find(|(_, set)| *set) {
             Some((name, _)) => Err(format!(
                 "option `{name}` has no meaning with emit = {:?}",
                 options.text("emit")
@@ -174,7 +171,7 @@ fn dialect(options: &Options) -> Result<Dialect, String> {
     Ok(dialect)
 }
 
-/// The byte that an option names, if not "none".
+/// The byte that an option names; `None` for "none".
 fn byte(options: &Options, name: &str) -> Result<Option<u8>, String> {
     match (options.text(name), options.text(name).as_bytes()) {
         ("none", _) => Ok(None),
@@ -190,7 +187,7 @@ fn no_byte(options: &Options, name: &str) -> String {
     format!("option `{name}` takes one byte of ASCII that is no line end{words}, not {value:?}")
 }
 
-/// The words of a list, if the option is set.
+/// The words of an option that is a list; `None` if the option is not set.
 fn list(options: &Options, name: &str) -> Result<Option<Vec<String>>, String> {
     let Some(text) = options.get(name) else { return Ok(None) };
     let words: Vec<_> = text.split(',').map(|word| word.trim().to_owned()).collect();
@@ -205,14 +202,14 @@ fn list(options: &Options, name: &str) -> Result<Option<Vec<String>>, String> {
     Ok(Some(words))
 }
 
-fn types(text: &str) -> Result<Types, String> {
-    let mut types = Types { others: Scalar::Bytes, named: Vec::new() };
+fn types(text: &str) -> Result<ColumnTypes, String> {
+    let mut types = ColumnTypes { default: Scalar::Bytes, named: Vec::new() };
     for word in text.split(',').map(str::trim) {
         match word.rsplit_once(':') {
             Some((column, name)) => {
                 types.named.push((column.trim().to_owned(), scalar(name.trim())?));
             }
-            None => types.others = scalar(word)?,
+            None => types.default = scalar(word)?,
         }
     }
     Ok(types)

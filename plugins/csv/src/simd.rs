@@ -1,21 +1,26 @@
-//! Where in a block of bytes a byte stands, as a mask. Bit i is byte i. The only file of this crate with
-//! `unsafe`, for registers and their instructions.
+//! Compares a block of bytes with one byte: the result is a mask whose bit i is for byte i.
+//!
+//! This is the only file of the crate with `unsafe`. There are three implementations, with the same
+//! four functions: for WebAssembly (what runs in production), for x86-64 (what native tests run),
+//! and in plain `u64`s (for other machines). The tests compare each that the machine can run with a
+//! byte-by-byte loop.
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use lane::{load, store};
 
-/// Bytes in registers, 16 in each.
+/// A block of bytes in vector registers, 16 in each.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<const REGISTERS: usize>([lane::Lane; REGISTERS]);
 
 impl<const REGISTERS: usize> Block<REGISTERS> {
+    /// The first bytes of `bytes`, which must be enough for the registers.
     #[inline(always)]
     pub(crate) fn load(bytes: &[u8]) -> Self {
         let (parts, _) = bytes.as_chunks();
         Self(parts.first_chunk().expect("enough bytes for the registers").map(lane::load))
     }
 
-    /// Where `needle` stands.
+    /// The mask of the bytes that are `needle`.
     #[inline(always)]
     pub(crate) fn eq(&self, needle: u8) -> u64 {
         const { assert!(REGISTERS <= 4) }
@@ -25,7 +30,7 @@ impl<const REGISTERS: usize> Block<REGISTERS> {
     }
 }
 
-/// Bit i of the answer is the parity of bits 0..=i.
+/// Bit i of the result is the parity of the bits 0 to i.
 #[inline(always)]
 pub(crate) fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
@@ -42,7 +47,7 @@ mod lane {
 
     #[inline(always)]
     pub(crate) fn load(bytes: [u8; 16]) -> Lane {
-        // SAFETY: both are 16 bytes without padding, and any bit pattern is good for either.
+        // SAFETY: both types have 16 bytes without padding, and any bits are valid for both.
         unsafe { core::mem::transmute(bytes) }
     }
     #[inline(always)]
@@ -68,7 +73,7 @@ mod lane {
 
     #[inline(always)]
     pub(super) fn load(bytes: [u8; 16]) -> Lane {
-        // SAFETY: both are 16 bytes without padding, and any bit pattern is good for either.
+        // SAFETY: both types have 16 bytes without padding, and any bits are valid for both.
         unsafe { core::mem::transmute(bytes) }
     }
     #[inline(always)]
@@ -85,7 +90,7 @@ mod lane {
 
 #[cfg(any(test, not(any(target_arch = "x86_64", target_feature = "simd128"))))]
 mod words {
-    //! The same in two plain words, for machines without the above.
+    //! The same in two `u64`s, for machines without vector instructions.
 
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
 
@@ -104,10 +109,10 @@ mod words {
     pub(super) fn eq(lane: Lane, needle: Lane) -> u16 {
         let half = |i: usize| {
             let differs = lane[i] ^ needle[i];
-            // The top bit of each byte that is not 0; no carry leaves its byte.
+            // Sets the top bit of each byte that is not 0. No addition carries into the next byte.
             let differs = ((differs & LOW) + LOW) | differs;
             let equal = !differs & !LOW;
-            // Gathers the top bits in the top byte.
+            // The multiplication moves the top bits of all bytes into the top byte.
             ((equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u16
         };
         half(0) | half(1) << 8
@@ -127,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_byte_by_byte(bytes in prop::array::uniform32(0u8..4), needle in 0u8..4, high: bool) {
+        fn masks_are_those_of_a_byte_loop(bytes in prop::array::uniform32(0u8..4), needle in 0u8..4, high: bool) {
             let top = if high { 0xfc } else { 0 };
             let mut block = [0; 64];
             block[..32].copy_from_slice(&bytes.map(|b| b | top));
@@ -142,7 +147,7 @@ mod tests {
         }
 
         #[test]
-        fn parities(bits: u64) {
+        fn prefix_xor_is_the_parity(bits: u64) {
             let expected = (0..64).fold(0, |all, i| {
                 all | u64::from((bits & (!0 >> (63 - i))).count_ones() & 1) << i
             });

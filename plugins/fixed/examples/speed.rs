@@ -1,4 +1,4 @@
-//! Speed of the decoder by itself, natively:
+//! Prints the speed of the decoder outside the sandbox:
 //! `cargo run --release -p pipemill-fixed --example fixed-speed`
 
 use pipemill_fixed::Fixed;

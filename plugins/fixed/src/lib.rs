@@ -1,11 +1,12 @@
-//! Records of one size each, behind a header that is passed over: one field `data` a record, or the
-//! fields that the option `fields` cuts a record into. What the bytes mean is not looked at; numbers
+//! Records of a fixed size, after an optional header that is skipped. A record has one field
+//! `data`, or the fields of the option `fields`. The decoder does not look at the bytes; numbers
 //! are little-endian.
 //!
-//! **Place matters only for the header.** What has to be known of it is how much is still to come, and
-//! that goes down with each byte consumed. Behind it, a chunk always starts where a record starts,
-//! because whole records are consumed and nothing else. No byte can be wrong, so there is nothing to
-//! go on behind: an input that ends inside of a header or a record is all that can happen.
+//! **State between calls.** The only state is how many bytes of the header are left. After the
+//! header only whole records are consumed, so every chunk starts at the start of a record.
+//!
+//! **Errors.** Any byte is valid, so the only error is an input that ends inside the header or a
+//! record.
 
 mod layout;
 
@@ -18,8 +19,8 @@ use pipemill_plugin::{
 #[derive(Debug)]
 pub struct Fixed {
     layout: Layout,
-    /// Bytes of the header still to come.
-    header: u64,
+    /// Bytes of the header that are not consumed yet.
+    header_left: u64,
 }
 
 pipemill_plugin::export!(Fixed);
@@ -27,22 +28,22 @@ pipemill_plugin::export!(Fixed);
 impl Decoder for Fixed {
     fn options() -> Vec<OptionSpec> {
         vec![
-            OptionSpec::int("size", None, "bytes of a record; needed where no type tells it"),
-            OptionSpec::int("header", Some("0"), "bytes to pass over at the start of each object"),
+            OptionSpec::int("size", None, "bytes of a record; required if the types don't give it"),
+            OptionSpec::int("header", Some("0"), "bytes to skip at the start of each object"),
             OptionSpec::string(
                 "type",
                 None,
-                "type of the field `data`: bytes, int32, int64, float32 or float64; bytes if not set",
+                "type of the field `data`: bytes, int32, int64, float32 or float64; default: bytes",
             ),
             OptionSpec::string(
                 "shape",
                 None,
-                "how many numbers `data` is made of, as in \"28,28\"; one if not set",
+                "shape of the field `data`, as in \"28,28\"; default: one number",
             ),
             OptionSpec::string(
                 "fields",
                 None,
-                "several fields, one behind the other, instead of `data`: as in \
+                "several fields, one after the other, instead of `data`: as in \
                  \"label:int32,image:bytes[784]\"",
             ),
         ]
@@ -56,7 +57,7 @@ impl Decoder for Fixed {
                 "records of {size} bytes are larger than max_record ({max} bytes); raise max_record"
             ));
         }
-        Ok(Self { layout, header: options.int("header").unwrap_or(0) })
+        Ok(Self { layout, header_left: options.int("header").unwrap_or(0) })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -69,12 +70,12 @@ impl Decoder for Fixed {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        if (chunk.len() as u64) < self.header {
-            return self.pass_header(chunk.len(), end);
+        if (chunk.len() as u64) < self.header_left {
+            return self.skip_header(chunk.len(), end);
         }
-        // Not more than the chunk, so it fits.
-        let from = self.header as usize;
-        self.header = 0;
+        // It fits: the chunk is not shorter.
+        let from = self.header_left as usize;
+        self.header_left = 0;
         let size = self.layout.size;
         let whole = from + (chunk.len() - from) / size * size;
         self.layout.emit(from..whole, out);
@@ -83,19 +84,20 @@ impl Decoder for Fixed {
 }
 
 impl Fixed {
-    /// Passes over what there is of the header, all but for one byte: so the end of the input inside of
-    /// a header has a byte to stand at, however the input came.
-    fn pass_header(&mut self, held: usize, end: bool) -> Result<Progress, DecodeError> {
+    /// Skips the header as far as it is in the chunk, whose length is `held`, except for the last
+    /// byte. The last byte is kept so that an input that ends inside the header has its error at
+    /// that byte, however the input was split.
+    fn skip_header(&mut self, held: usize, end: bool) -> Result<Progress, DecodeError> {
         if end && held > 0 {
             let message = format!(
                 "expected {} more bytes of the header, found the end of the input; the object is cut \
                  short, or the option `header` is not its size",
-                self.header - held as u64
+                self.header_left - held as u64
             );
             return Err(DecodeError::fatal(held - 1, message));
         }
         let consumed = held.saturating_sub(1);
-        self.header -= consumed as u64;
-        Ok(Progress { consumed, need: self.header.min(2) as usize })
+        self.header_left -= consumed as u64;
+        Ok(Progress { consumed, need: self.header_left.min(2) as usize })
     }
 }

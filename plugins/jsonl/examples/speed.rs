@@ -1,10 +1,10 @@
-//! Speed of the decoder by itself, natively:
+//! Prints the speed of the decoder outside the sandbox:
 //! `cargo run --release -p pipemill-jsonl --example jsonl-speed`
 
 use pipemill_jsonl::Jsonl;
 use pipemill_plugin::testing::print_speed;
 
-/// 4 MiB or so of lines of some 200 bytes, as a text data set has them.
+/// About 4 MiB of lines of about 200 bytes, as in a data set of texts.
 fn documents() -> Vec<u8> {
     let mut text = Vec::new();
     for id in 0u64.. {
@@ -24,7 +24,7 @@ fn documents() -> Vec<u8> {
     text
 }
 
-/// 4 MiB or so of embeddings of 128 numbers.
+/// About 4 MiB of embeddings of 128 numbers.
 fn embeddings() -> Vec<u8> {
     let mut text = Vec::new();
     let mut state = 1u32;
@@ -42,7 +42,7 @@ fn embeddings() -> Vec<u8> {
 fn main() {
     let text = documents();
     println!("lines of {} bytes", text.len() / text.iter().filter(|byte| **byte == b'\n').count());
-    print_speed::<Jsonl>("line, not looked at", &[("validate", "false")], &text);
+    print_speed::<Jsonl>("line, not checked", &[("validate", "false")], &text);
     print_speed::<Jsonl>("line, validated", &[], &text);
     print_speed::<Jsonl>(
         "three fields",

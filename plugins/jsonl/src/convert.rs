@@ -1,91 +1,95 @@
-//! From a value in the text to a field of a record: spans where the bytes can stay as they are, made
-//! bytes where they can't.
+//! Emits a JSON value as a field of a record: as a span of the chunk if its bytes need no change,
+//! else as bytes that are made.
 
 use std::ops::Range;
 
 use pipemill_parsing::numbers::Number;
 use pipemill_plugin::{Field, Records, Scalar};
 
+use crate::parser::{JsonValue, ValueKind};
 use crate::text::unescape;
-use crate::walk::{Kind, Value};
 
-/// A field that is wanted.
+/// A field that the operator wants.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedField {
     pub(crate) name: String,
+    /// The JSON pointer to its value.
     pub(crate) pointer: String,
+    /// Type of an element.
     pub(crate) scalar: Scalar,
-    /// Whether it is an array, and of how many numbers; 0 is for any.
+    /// For an array, the number of its elements; 0 means any number.
     pub(crate) array: Option<u32>,
+    /// Whether a line may lack the value.
     pub(crate) optional: bool,
-    /// The node of the tree where its value is.
+    /// The node of the pointer tree for its value.
     pub(crate) node: usize,
 }
 
-/// Why a value can't be the field.
+/// Why a line has no value for a field. Ranges are in the chunk.
 #[derive(Debug)]
-pub(crate) enum Wrong {
-    /// There is none.
+pub(crate) enum FieldError {
+    /// The line lacks the value.
     Missing,
-    /// It is null.
+    /// The value is null.
     Null(Range<usize>),
-    /// It is something else.
+    /// The value in this range has another type.
     Type(Range<usize>),
-    /// It is a number, and too large.
-    Range(Range<usize>),
-    /// It is an array with so many numbers.
+    /// The number in this range does not fit into the type.
+    OutOfRange(Range<usize>),
+    /// The array has this number of elements, not the wanted one.
     Count(usize),
 }
 
-impl Wanted {
+impl WantedField {
     pub(crate) fn field(&self) -> Field {
         Field::new(&*self.name, self.scalar).shaped(Vec::from_iter(self.array))
     }
 
-    /// Emits the field of a value.
+    /// Emits the value, or an absent field.
     #[inline]
     pub(crate) fn emit(
         &self,
         chunk: &[u8],
-        value: Option<Value>,
+        value: Option<JsonValue>,
         out: &mut Records,
-    ) -> Result<(), Wrong> {
-        let Some(value) = value else { return self.absent(Wrong::Missing, out) };
+    ) -> Result<(), FieldError> {
+        let Some(value) = value else { return self.absent(FieldError::Missing, out) };
         let range = value.range();
         match (self.scalar, value.kind) {
-            (Scalar::Bytes, Kind::Null) if !self.optional => out.field(range),
-            (_, Kind::Null) => return self.absent(Wrong::Null(range), out),
+            (Scalar::Bytes, ValueKind::Null) if !self.optional => out.field(range),
+            (_, ValueKind::Null) => return self.absent(FieldError::Null(range), out),
             (Scalar::Bytes, _) => out.field(range),
-            (Scalar::Utf8, Kind::String { escaped: false }) => {
+            (Scalar::Utf8, ValueKind::String { escaped: false }) => {
                 out.field(range.start + 1..range.end - 1);
             }
-            (Scalar::Utf8, Kind::String { escaped: true }) => {
+            (Scalar::Utf8, ValueKind::String { escaped: true }) => {
                 let text = &chunk[range.start + 1..range.end - 1];
                 out.field_made(|payload| unescape(text, payload));
             }
-            (Scalar::Boolean, Kind::True) => out.field_bytes(&[1]),
-            (Scalar::Boolean, Kind::False) => out.field_bytes(&[0]),
-            (Scalar::Utf8 | Scalar::Boolean, _) => return Err(Wrong::Type(range)),
-            (_, Kind::Number { integer }) if self.array.is_none() => {
+            (Scalar::Boolean, ValueKind::True) => out.field_bytes(&[1]),
+            (Scalar::Boolean, ValueKind::False) => out.field_bytes(&[0]),
+            (Scalar::Utf8 | Scalar::Boolean, _) => return Err(FieldError::Type(range)),
+            (_, ValueKind::Number { integer }) if self.array.is_none() => {
                 return out.field_made(|payload| self.number(chunk, range, integer, payload));
             }
-            (_, Kind::Array) if self.array.is_some() => {
+            (_, ValueKind::Array) if self.array.is_some() => {
                 return out.field_made(|payload| self.numbers(chunk, range, payload));
             }
-            _ => return Err(Wrong::Type(range)),
+            _ => return Err(FieldError::Type(range)),
         }
         Ok(())
     }
 
-    fn absent(&self, wrong: Wrong, out: &mut Records) -> Result<(), Wrong> {
+    /// Emits an absent field if the field is optional, else returns the error.
+    fn absent(&self, error: FieldError, out: &mut Records) -> Result<(), FieldError> {
         if !self.optional {
-            return Err(wrong);
+            return Err(error);
         }
         out.absent();
         Ok(())
     }
 
-    /// Appends the number that stands there.
+    /// Appends the number in this range. `integer` says whether it is written as an integer.
     #[inline(always)]
     fn number(
         &self,
@@ -93,7 +97,7 @@ impl Wanted {
         range: Range<usize>,
         integer: bool,
         to: &mut Vec<u8>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), FieldError> {
         let (start, end) = (range.start, range.end);
         let fits =
             match self.scalar {
@@ -105,19 +109,24 @@ impl Wanted {
                     let value = f64::read(chunk, start, end).filter(|value| value.is_finite());
                     value.map(|value| to.extend_from_slice(&value.to_le_bytes()))
                 }
-                _ if !integer => return Err(Wrong::Type(range)),
+                _ if !integer => return Err(FieldError::Type(range)),
                 Scalar::Int32 => i32::read(chunk, start, end)
                     .map(|value| to.extend_from_slice(&value.to_le_bytes())),
                 _ => i64::read(chunk, start, end)
                     .map(|value| to.extend_from_slice(&value.to_le_bytes())),
             };
-        fits.ok_or(Wrong::Range(range))
+        fits.ok_or(FieldError::OutOfRange(range))
     }
 
-    /// Appends the numbers of the array that stands there, which is known to be sound.
-    fn numbers(&self, chunk: &[u8], array: Range<usize>, to: &mut Vec<u8>) -> Result<(), Wrong> {
+    /// Appends the numbers of the array in this range, which is valid JSON.
+    fn numbers(
+        &self,
+        chunk: &[u8],
+        array: Range<usize>,
+        to: &mut Vec<u8>,
+    ) -> Result<(), FieldError> {
         let (mut at, mut count) = (array.start + 1, 0);
-        // The bracket that closes it is no number.
+        // The last byte is the closing bracket.
         while at + 1 < array.end {
             if matches!(chunk[at], b' ' | b'\t' | b'\r' | b',') {
                 at += 1;
@@ -125,28 +134,30 @@ impl Wanted {
             }
             let (end, integer) = number_end(chunk, at);
             if end == at {
-                return Err(Wrong::Type(at..array.end - 1));
+                return Err(FieldError::Type(at..array.end - 1));
             }
             self.number(chunk, at..end, integer, to)?;
             count += 1;
             at = end;
         }
         match self.array {
-            Some(wanted) if wanted != 0 && wanted as usize != count => Err(Wrong::Count(count)),
+            Some(wanted) if wanted != 0 && wanted as usize != count => {
+                Err(FieldError::Count(count))
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// Where the number that starts at `at` ends, and whether it is an integer. No number starts there if
-/// it ends there.
+/// Where the number at `at` ends, and whether it is written as an integer. If the end is `at`,
+/// there is no number.
 #[inline(always)]
 fn number_end(chunk: &[u8], at: usize) -> (usize, bool) {
     let (mut end, mut integer) = (at, true);
     loop {
         match chunk[end] {
             b'0'..=b'9' | b'-' | b'+' => {}
-            // Only behind a digit: a word has an `e`, too.
+            // Only after a digit, because words have an `e`, too.
             b'.' | b'e' | b'E' if end > at => integer = false,
             _ => return (end, integer),
         }

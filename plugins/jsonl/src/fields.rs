@@ -1,18 +1,17 @@
-//! The option `fields`: which values of a line become which fields.
+//! The option `fields`: the values of a line that become fields.
 
 use std::ops::Range;
 
-use pipemill_parsing::field_spec::{Entry, Kind, List};
+use pipemill_parsing::field_spec::{FieldSpec, FieldType, SpecOption};
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
-use crate::convert::Wanted;
+use crate::convert::WantedField;
 use crate::errors;
-use crate::tree::{Tree, path};
-use crate::walk::{Value, walk};
+use crate::parser::{JsonValue, parse};
+use crate::tree::{PointerTree, pointer_keys};
 
-/// How the option is written.
-const LIST: List = List {
-    option: "fields",
+const FIELDS: SpecOption = SpecOption {
+    name: "fields",
     example: "id=/meta/id:int64,/text:utf8?,/vec:float32[128]",
     types: &[
         Scalar::Bytes,
@@ -23,26 +22,26 @@ const LIST: List = List {
         Scalar::Float32,
         Scalar::Float64,
     ],
-    long_bytes: false,
+    sized_bytes: false,
 };
 
-/// The wanted fields, and what was found of them in a line.
+/// The wanted fields, and their values in one line.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    wanted: Vec<Wanted>,
-    tree: Tree,
-    /// For each node of the tree, the value found.
-    found: Vec<Option<Value>>,
+    wanted: Vec<WantedField>,
+    tree: PointerTree,
+    /// The value of each node of the tree, in the line that was checked last.
+    found: Vec<Option<JsonValue>>,
 }
 
 impl Fields {
-    /// The fields that the option names.
+    /// The fields that the option names. An error is a text for the operator.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
-        let both = LIST.parse(text)?.into_iter().map(wanted).collect::<Result<Vec<_>, _>>()?;
+        let both = FIELDS.parse(text)?.into_iter().map(wanted).collect::<Result<Vec<_>, _>>()?;
         let (paths, mut wanted): (Vec<_>, Vec<_>) = both.into_iter().unzip();
-        let named = wanted.iter().map(|one: &Wanted| (one.name.as_str(), one.pointer.as_str()));
-        LIST.distinct(&[], named)?;
-        let tree = Tree::new(&paths);
+        let names = wanted.iter().map(|one: &WantedField| (&*one.name, &*one.pointer));
+        FIELDS.check_names(&[], names)?;
+        let tree = PointerTree::new(&paths);
         for (wanted, path) in wanted.iter_mut().zip(&paths) {
             wanted.node = tree.at(path);
         }
@@ -50,29 +49,30 @@ impl Fields {
         Ok(Self { wanted, tree, found })
     }
 
-    /// No fields: for lines that are only checked.
+    /// No fields, for lines that are only checked.
     pub(crate) fn none() -> Self {
-        let tree = Tree::new(&[]);
+        let tree = PointerTree::new(&[]);
         Self { wanted: Vec::new(), found: vec![None; tree.len()], tree }
     }
 
     pub(crate) fn schema(&self) -> Vec<Field> {
-        self.wanted.iter().map(Wanted::field).collect()
+        self.wanted.iter().map(WantedField::field).collect()
     }
 
-    /// Checks a line, and finds in it what is wanted. Behind it, at `next`, decoding can go on.
+    /// Checks that a line is valid JSON, and finds the wanted values in it. The next line starts at
+    /// `next`.
     #[inline]
-    pub(crate) fn walk(
+    pub(crate) fn check(
         &mut self,
         chunk: &[u8],
         line: &Range<usize>,
         next: usize,
     ) -> Result<(), DecodeError> {
-        walk(chunk, line.clone(), &self.tree, &mut self.found)
-            .map_err(|fault| errors::no_json(chunk, line, next, fault))
+        parse(chunk, line.clone(), &self.tree, &mut self.found)
+            .map_err(|error| errors::invalid_json(chunk, line, next, error))
     }
 
-    /// Emits what was found in the line last walked over.
+    /// Emits the wanted values of the line that was checked last.
     #[inline]
     pub(crate) fn emit(
         &self,
@@ -82,9 +82,9 @@ impl Fields {
         out: &mut Records,
     ) -> Result<(), DecodeError> {
         for wanted in &self.wanted {
-            if let Err(wrong) = wanted.emit(chunk, self.found[wanted.node], out) {
+            if let Err(error) = wanted.emit(chunk, self.found[wanted.node], out) {
                 out.abandon_record();
-                return Err(errors::no_value(chunk, line, next, wanted, wrong));
+                return Err(errors::invalid_field(chunk, line, next, wanted, error));
             }
         }
         out.end_record(line.start);
@@ -92,11 +92,11 @@ impl Fields {
     }
 }
 
-/// A field, and the path to it. Which node of the tree that is, is not known yet.
-fn wanted(entry: Entry) -> Result<(Vec<String>, Wanted), String> {
-    let kind = LIST.kind_of(&entry);
-    let Entry { name, what: pointer, optional, .. } = entry;
-    let path = path(&pointer).ok_or_else(|| {
+/// The wanted field of a spec, and the keys of its pointer. Its node is set later.
+fn wanted(spec: FieldSpec) -> Result<(Vec<String>, WantedField), String> {
+    let field_type = FIELDS.required_type(&spec);
+    let FieldSpec { name, selector: pointer, optional, .. } = spec;
+    let path = pointer_keys(&pointer).ok_or_else(|| {
         format!(
             "option `fields` takes JSON pointers, as \"/text\" or \"/meta/id\" (in keys, ~0 stands for \
              a tilde and ~1 for a slash), not {pointer:?}"
@@ -106,7 +106,7 @@ fn wanted(entry: Entry) -> Result<(Vec<String>, Wanted), String> {
     let name = name.ok_or_else(|| {
         format!("option `fields`: `{pointer}` gives no name; put one before it, as in \"name={pointer}\"")
     })?;
-    let Kind { scalar, shape } = kind?;
+    let FieldType { scalar, shape } = field_type?;
     let array = match shape[..] {
         [] => None,
         [size] => Some(size),
@@ -117,5 +117,5 @@ fn wanted(entry: Entry) -> Result<(Vec<String>, Wanted), String> {
             ));
         }
     };
-    Ok((path, Wanted { name, pointer, scalar, array, optional, node: 0 }))
+    Ok((path, WantedField { name, pointer, scalar, array, optional, node: 0 }))
 }

@@ -1,20 +1,21 @@
-//! JSON Lines: a JSON text a line. A record is the line as it stands, in one field `line`, or what the
-//! option `fields` chooses of it by JSON pointer.
+//! JSON Lines: one JSON text per line. A record is the whole line, in one field `line`, or the
+//! values that the option `fields` selects by JSON pointer.
 //!
-//! A line ends at LF; a CR before it is part of the end, as it is at the end of the input. The last
-//! line needs no LF. Lines of nothing but blanks are passed over, and so is a byte order mark at the
-//! start of an object.
+//! A line ends at LF. A CR before the LF, or at the end of the input, belongs to the line end. The
+//! last line needs no LF. Blank lines are skipped, and so is a byte order mark at the start of an
+//! object.
 //!
-//! With `fields`, and unless `validate` is off, a line is walked over once and must be JSON as RFC 8259
-//! has it, in UTF-8, not more than 128 arrays and objects deep. Where an object has a key twice, the
-//! last one counts. Escapes of surrogates must come in pairs.
+//! Each line is parsed once, unless `validate` is off. It must be JSON as RFC 8259 defines it, in
+//! UTF-8, with arrays and objects at most 128 deep. If an object has a key twice, the last one
+//! counts. Escaped surrogates must come in pairs.
 
 mod convert;
 mod errors;
 mod fields;
+mod parser;
+mod syntax_error;
 mod text;
 mod tree;
-mod walk;
 
 use std::ops::Range;
 
@@ -32,20 +33,21 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug)]
 pub struct Jsonl {
     emit: Emit,
+    /// Longest line in bytes, without its line end.
     max_record: usize,
     newlines: Newlines,
-    /// Whether no byte was looked at yet.
+    /// Whether nothing of the object was decoded yet.
     at_start: bool,
 }
 
-/// What a line becomes.
+/// The record that a line becomes.
 #[derive(Debug)]
 enum Emit {
-    /// The field `line`, not looked at.
+    /// The field `line`, not checked.
     Line,
-    /// The field `line`, which must be JSON.
+    /// The field `line`, checked to be JSON.
     CheckedLine(Fields),
-    /// The fields that were asked for.
+    /// The fields that the operator named.
     Fields(Fields),
 }
 
@@ -57,13 +59,14 @@ impl Decoder for Jsonl {
             OptionSpec::string(
                 "fields",
                 None,
-                "what to take of a line, by JSON pointer: \
-                 \"id=/meta/id:int64,/text:utf8,vec=/emb:float32[128],/tag:utf8?\"; else all, as `line`",
+                "values to take from a line, by JSON pointer: \
+                 \"id=/meta/id:int64,/text:utf8,vec=/emb:float32[128],/tag:utf8?\"; default: the \
+                 whole line, as `line`",
             ),
             OptionSpec::bool(
                 "validate",
                 true,
-                "lines must be JSON; with `fields` they always must",
+                "lines must be JSON; with `fields` they always must be",
             ),
         ]
     }
@@ -115,16 +118,16 @@ impl Decoder for Jsonl {
                 Ok(())
             }),
             Emit::CheckedLine(fields) => lines.each(newlines, |line, next| {
-                fields.walk(chunk, &line, next)?;
+                fields.check(chunk, &line, next)?;
                 out.span(line.start, line);
                 Ok(())
             }),
             Emit::Fields(fields) => lines.each(newlines, |line, next| {
-                fields.walk(chunk, &line, next)?;
+                fields.check(chunk, &line, next)?;
                 fields.emit(chunk, &line, next, out)
             }),
         }?;
-        // Nothing tells how long a line will be.
+        // Nothing tells how long the next line will be, so there is no `need`.
         Ok(Progress { consumed, need: 0 })
     }
 
@@ -139,16 +142,17 @@ impl Decoder for Jsonl {
 /// The lines of a chunk.
 struct Lines<'a> {
     chunk: &'a [u8],
-    /// Where the first one starts.
+    /// Where the first line starts.
     from: usize,
+    /// Whether no byte follows the chunk.
     end: bool,
-    /// Longest line in bytes, its end not counted.
+    /// Longest line in bytes, without its line end.
     max_record: usize,
 }
 
 impl Lines<'_> {
-    /// Gives each line that is not blank, with the place behind its end, to `take`; answers where the
-    /// first line starts that is not whole.
+    /// Calls `take` with each whole line that is not blank, and with the start of the next line.
+    /// Returns where the first line starts that is not whole.
     #[inline(always)]
     fn each(
         &self,
@@ -157,27 +161,28 @@ impl Lines<'_> {
     ) -> Result<usize, DecodeError> {
         let (chunk, mut start) = (self.chunk, self.from);
         for (index, piece) in chunk.chunks(PIECE).enumerate() {
-            for place in newlines.of(piece) {
-                let newline = index * PIECE + *place as usize;
-                self.one(start..newline, newline + 1, &mut take)?;
+            for offset in newlines.find(piece) {
+                let newline = index * PIECE + *offset as usize;
+                self.take_line(start..newline, newline + 1, &mut take)?;
                 start = newline + 1;
             }
         }
         let rest = chunk.len() - start;
         if self.end {
-            self.one(start..chunk.len(), chunk.len(), &mut take)?;
+            self.take_line(start..chunk.len(), chunk.len(), &mut take)?;
             return Ok(chunk.len());
         }
         if rest > self.max_record.saturating_add(1) {
-            // Too long whatever comes, even if its last byte is the CR of its end.
+            // It is too long even if its last byte is the CR of its line end.
             let next = Resume::Scan(chunk.len() as u64);
             return Err(errors::too_long(start, self.max_record, next));
         }
         Ok(start)
     }
 
+    /// Calls `take` with a line, unless it is blank.
     #[inline(always)]
-    fn one(
+    fn take_line(
         &self,
         mut line: Range<usize>,
         next: usize,

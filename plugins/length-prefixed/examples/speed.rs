@@ -1,20 +1,14 @@
-//! Speed of the decoder by itself, natively:
+//! Prints the speed of the decoder outside the sandbox:
 //! `cargo run --release -p pipemill-length-prefixed --example length-prefixed-speed`
 
 use pipemill_length_prefixed::LengthPrefixed;
+use pipemill_parsing::testing::varints;
 use pipemill_plugin::testing::print_speed;
 
-/// 4 MiB or so of records of one size, each behind what `prefix` makes of it.
+/// About 4 MiB of records of one size, each after the length that `prefix` writes.
 fn chunk(size: usize, prefix: fn(usize) -> Vec<u8>) -> Vec<u8> {
     let record = [prefix(size), vec![b'.'; size]].concat();
     record.repeat((4 << 20) / record.len())
-}
-
-fn varint(size: usize) -> Vec<u8> {
-    match size {
-        ..0x80 => vec![size as u8],
-        _ => [&[size as u8 | 0x80][..], &varint(size >> 7)].concat(),
-    }
 }
 
 fn main() {
@@ -25,7 +19,7 @@ fn main() {
             &[("prefix", "u32le")],
             &chunk_of,
         );
-        let chunk_of = chunk(size, varint);
+        let chunk_of = chunk(size, |size| varints([size as u64]));
         print_speed::<LengthPrefixed>(
             &format!("varint, records of {size} bytes"),
             &[("prefix", "varint")],

@@ -1,14 +1,14 @@
-//! What can be wrong with a length. Where the next record starts is then unknown.
+//! The errors of a length. After each one, nothing tells where the next record starts.
 
 use pipemill_plugin::DecodeError;
 
 use crate::Rules;
-use crate::prefix::LONGEST;
+use crate::prefix::MAX_VARINT;
 
-/// The varint at `at`, where `bytes` start, never ends, or is larger than any length.
+/// The varint at `at` has more than 64 bits. `bytes` start there.
 #[cold]
 pub(crate) fn varint(bytes: &[u8], at: usize) -> DecodeError {
-    let found: Vec<_> = bytes.iter().take(LONGEST).map(|byte| format!("{byte:02x}")).collect();
+    let found: Vec<_> = bytes.iter().take(MAX_VARINT).map(|byte| format!("{byte:02x}")).collect();
     let message = format!(
         "expected a length as a varint of 64 bits (option `prefix`), found {}; this is not of that \
          format, or it is damaged here or before, and what follows can't be found",
@@ -17,7 +17,7 @@ pub(crate) fn varint(bytes: &[u8], at: usize) -> DecodeError {
     DecodeError::fatal(at, message)
 }
 
-/// The length at `at` should count its own bytes.
+/// The length at `at` is smaller than its own size, which it should include.
 #[cold]
 pub(crate) fn shorter_than_itself(
     rules: &Rules,
@@ -33,8 +33,8 @@ pub(crate) fn shorter_than_itself(
     DecodeError::fatal(at, message)
 }
 
-/// The length at `at` is more than the channel takes. Nothing has confirmed it, so it is no way to the
-/// next record.
+/// The record at `at` is larger than `max_record`. Its length may be damaged, so it does not tell
+/// where the next record starts.
 #[cold]
 pub(crate) fn too_large(rules: &Rules, length: u64, at: usize) -> DecodeError {
     let message = format!(

@@ -1,8 +1,9 @@
-//! Records behind their lengths: one field `data` a record. What it means is not looked at. The length
-//! is a number of 2, 4 or 8 bytes in either order, or a varint, as in protobuf's delimited messages.
+//! Records after their lengths: one field `data` per record. The decoder does not look at the bytes
+//! of a record. The length is an integer of 2, 4 or 8 bytes in either byte order, or a varint, as
+//! in protobuf's delimited messages.
 //!
-//! Nothing else frames a record, so a damaged length can't be told from a sound one unless it is larger
-//! than the channel takes, and nothing marks where the next record starts: each error ends the object.
+//! **Errors.** Nothing but the length frames a record. So a damaged length is noticed only if it is
+//! larger than `max_record`, and nothing marks the next record: every error ends the object.
 
 mod errors;
 mod prefix;
@@ -10,37 +11,39 @@ mod prefix;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
-use prefix::{Be, Le, Length, Prefix, Varint};
+use prefix::{BigEndian, Length, LittleEndian, Prefix, Varint};
 
 /// The `length-prefixed` decoder.
 #[derive(Debug)]
 pub struct LengthPrefixed {
-    walk: Walk,
+    emit_records: EmitRecords,
     rules: Rules,
 }
 
-/// The walk over the records of a chunk, one for each kind of prefix: it is a third faster for it.
-type Walk = fn(&Rules, &[u8], &mut Records) -> Result<Progress, DecodeError>;
+/// The loop over the records of a chunk. Each kind of prefix has its own: that is a third faster
+/// than one loop for all.
+type EmitRecords = fn(&Rules, &[u8], &mut Records) -> Result<Progress, DecodeError>;
 
-/// What a length may be.
+/// The lengths that are valid.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// The option `prefix`, for messages.
+    /// The value of the option `prefix`, for messages.
     pub(crate) kind: String,
     /// Whether a length counts its own bytes.
     pub(crate) includes_prefix: bool,
+    /// Largest record in bytes.
     pub(crate) max_record: u64,
 }
 
-/// Values of the option `prefix`, each with its walk.
-const KINDS: [(&str, Walk); 7] = [
-    ("u16le", Rules::walk::<Le<2>>),
-    ("u16be", Rules::walk::<Be<2>>),
-    ("u32le", Rules::walk::<Le<4>>),
-    ("u32be", Rules::walk::<Be<4>>),
-    ("u64le", Rules::walk::<Le<8>>),
-    ("u64be", Rules::walk::<Be<8>>),
-    ("varint", Rules::walk::<Varint>),
+/// The values of the option `prefix`, each with its loop.
+const KINDS: [(&str, EmitRecords); 7] = [
+    ("u16le", Rules::emit_records::<LittleEndian<2>>),
+    ("u16be", Rules::emit_records::<BigEndian<2>>),
+    ("u32le", Rules::emit_records::<LittleEndian<4>>),
+    ("u32be", Rules::emit_records::<BigEndian<4>>),
+    ("u64le", Rules::emit_records::<LittleEndian<8>>),
+    ("u64be", Rules::emit_records::<BigEndian<8>>),
+    ("varint", Rules::emit_records::<Varint>),
 ];
 
 pipemill_plugin::export!(LengthPrefixed);
@@ -52,23 +55,23 @@ impl Decoder for LengthPrefixed {
                 "prefix",
                 &KINDS.map(|(kind, _)| kind),
                 "u32le",
-                "what the length before a record is: its bits and the order of its bytes, or a varint \
-                 as protobuf writes it",
+                "how a length is encoded: its bits and byte order, or a varint, as in protobuf",
             ),
-            OptionSpec::bool("includes_prefix", false, "lengths count their own bytes, too"),
+            OptionSpec::bool("includes_prefix", false, "lengths include their own bytes"),
         ]
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         let kind = options.text("prefix");
         let known = KINDS.iter().find(|(name, _)| *name == kind);
-        let (_, walk) = known.ok_or_else(|| format!("option `prefix` has no kind {kind:?}"))?;
+        let (_, emit_records) =
+            known.ok_or_else(|| format!("option `prefix` has no kind {kind:?}"))?;
         let rules = Rules {
             kind: kind.to_owned(),
             includes_prefix: options.is_on("includes_prefix"),
             max_record: info.max_record,
         };
-        Ok(Self { walk: *walk, rules })
+        Ok(Self { emit_records: *emit_records, rules })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -81,13 +84,17 @@ impl Decoder for LengthPrefixed {
         _end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        (self.walk)(&self.rules, chunk, out)
+        (self.emit_records)(&self.rules, chunk, out)
     }
 }
 
 impl Rules {
     /// Emits the records that lie whole in the chunk.
-    fn walk<P: Prefix>(&self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
+    fn emit_records<P: Prefix>(
+        &self,
+        chunk: &[u8],
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
             let (size, value) = match P::read(&chunk[at..]) {
@@ -109,7 +116,7 @@ impl Rules {
                 let need = usize::try_from(length.saturating_add(size as u64));
                 return Ok(Progress { consumed: at, need: need.unwrap_or(usize::MAX) });
             }
-            // Not more than the chunk, so it fits.
+            // It fits: the chunk is not shorter.
             let end = data + length as usize;
             out.span(at, data..end);
             at = end;

@@ -1,10 +1,10 @@
-//! Speed of the decoder by itself, natively:
+//! Prints the speed of the decoder outside the sandbox:
 //! `cargo run --release -p pipemill-lines --example lines-speed`
 
 use pipemill_lines::Lines;
 use pipemill_plugin::testing::print_speed;
 
-/// 4 MiB or so of lines whose lengths spread around `mean`, as those of text do.
+/// About 4 MiB of lines whose lengths vary around `mean`, as in text.
 fn chunk(mean: usize) -> Vec<u8> {
     let mut text = Vec::new();
     let mut state = 1u32;

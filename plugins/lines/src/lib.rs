@@ -1,8 +1,8 @@
-//! Text lines, and so JSON Lines: one field `line` a record. What stands in a line is not looked at,
-//! except, if asked to, that it is UTF-8.
+//! Lines of text: one field `line` per record. The decoder does not look at the bytes of a line;
+//! with `utf8` it checks that they are UTF-8.
 //!
-//! A line ends at LF; a CR before that LF is part of the end unless `strip_cr` is off. The last line
-//! needs no LF (and a CR at its end is then its own).
+//! A line ends at LF. A CR before that LF belongs to the line end, unless `strip_cr` is off. The
+//! last line needs no LF; a CR at the end of the input then belongs to the line.
 
 mod rules;
 
@@ -26,7 +26,7 @@ impl Decoder for Lines {
     fn options() -> Vec<OptionSpec> {
         vec![
             OptionSpec::bool("strip_cr", true, "take CR LF for the end of a line, as well as LF"),
-            OptionSpec::bool("skip_blank", false, "pass over lines without a byte"),
+            OptionSpec::bool("skip_blank", false, "skip empty lines"),
             OptionSpec::bool("utf8", false, "make the field text: lines must be UTF-8"),
         ]
     }
@@ -60,10 +60,10 @@ impl Decoder for Lines {
             return Ok(Progress { consumed: chunk.len(), need: 0 });
         }
         if rest > self.rules.max_record.saturating_add(1) {
-            // Too long whatever comes, even if its last byte is the CR of its end.
+            // It is too long even if its last byte is the CR of its line end.
             return Err(self.rules.too_long(start, Resume::Scan(chunk.len() as u64)));
         }
-        // Nothing tells how long a line will be.
+        // Nothing tells how long the line will be, so there is no `need`.
         Ok(Progress { consumed: start, need: 0 })
     }
 

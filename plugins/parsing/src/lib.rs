@@ -1,8 +1,9 @@
-//! Parsing that several of the built-in decoders share: field specs, framings, newlines, numbers and
-//! protobuf, one module each. It is no decoder and no public API: other plugins use `pipemill-plugin`.
+//! Parsing that several of the built-in decoders share: field specs, framings, newlines, numbers
+//! and protobuf, one module each. It is no decoder and no public API: other plugins use
+//! `pipemill-plugin`.
 //!
-//! It is a crate of its own because a decoder cannot be the library of another one: both would export
-//! the interface. A decoder's .wasm holds only the modules that it uses.
+//! It is a crate of its own because a decoder cannot be the library of another one: both would
+//! export the interface. A decoder's .wasm holds only the modules that it uses.
 
 #![forbid(unsafe_code)]
 
@@ -11,3 +12,4 @@ pub mod framing;
 pub mod newlines;
 pub mod numbers;
 pub mod protobuf;
+pub mod testing;

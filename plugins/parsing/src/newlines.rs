@@ -1,76 +1,77 @@
-//! Where the newlines of a piece of the chunk are, found 64 bytes at a time: for the decoders whose
-//! records are lines. What a line is, is theirs to say.
+//! Finds newlines 64 bytes at a time, for the decoders whose records are lines. The decoder defines
+//! what a line is.
 //!
-//! For lines of 10 to 100 bytes this costs a fraction of a search from each line to the next: the
-//! places are written down eight at a time whether there are as many or not, so that the processor
-//! hardly ever guesses wrong how often a loop runs.
+//! For lines of 10 to 100 bytes this costs a fraction of a search from each line to the next.
+//! Offsets are written eight at a time, even if fewer newlines are left: the inner loop then has a
+//! fixed length and the processor rarely mispredicts a branch.
 
-/// Bytes of a piece, at most: the places of its newlines then stay in the first cache.
+/// Most bytes that [`Newlines::find`] takes at once: the offsets then stay in the L1 cache.
 pub const PIECE: usize = 2048;
-/// Bytes looked at together.
+/// Bytes compared together: one bit each in a `u64`.
 const BLOCK: usize = 64;
-/// Places written at once.
+/// Offsets written at once.
 const STEP: usize = 8;
 
-/// Room for the newlines of one piece.
+/// A buffer for the newlines of one piece of the chunk.
 #[derive(Debug)]
 pub struct Newlines {
-    places: Box<[u32; PIECE + STEP]>,
+    /// The offsets. The last [`STEP`] are room for writes that reach beyond the last newline.
+    offsets: Box<[u32; PIECE + STEP]>,
 }
 
 impl Default for Newlines {
     fn default() -> Self {
-        Self { places: Box::new([0; PIECE + STEP]) }
+        Self { offsets: Box::new([0; PIECE + STEP]) }
     }
 }
 
 impl Newlines {
-    /// Room for the newlines of one piece.
+    /// A buffer for the newlines of one piece.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Places of the newlines in a piece of [`PIECE`] bytes or fewer.
+    /// Offsets of the LF bytes in a piece of at most [`PIECE`] bytes.
     #[inline(always)]
-    pub fn of(&mut self, piece: &[u8]) -> &[u32] {
+    pub fn find(&mut self, piece: &[u8]) -> &[u32] {
         let mut count = 0;
         let (blocks, tail) = piece.as_chunks();
         for (index, block) in blocks.iter().enumerate() {
-            count = self.note(newlines(block), index * BLOCK, count);
+            count = self.append(newline_mask(block), index * BLOCK, count);
         }
         if !tail.is_empty() {
             let mut block = [0; BLOCK];
             block[..tail.len()].copy_from_slice(tail);
-            count = self.note(newlines(&block), piece.len() - tail.len(), count);
+            count = self.append(newline_mask(&block), piece.len() - tail.len(), count);
         }
-        &self.places[..count]
+        &self.offsets[..count]
     }
 
-    /// Writes down the newlines of the block at `base` behind the `count` before; answers how many
-    /// there are now. What stands behind them has no meaning.
+    /// Writes the offsets of the set bits of `mask`, whose block starts at `base`, after the first
+    /// `count` offsets. Returns the new count. Offsets after the new count have no meaning.
     #[inline(always)]
-    fn note(&mut self, mut found: u64, base: usize, count: usize) -> usize {
+    fn append(&mut self, mut mask: u64, base: usize, count: usize) -> usize {
         let mut next = count;
-        let after = count + found.count_ones() as usize;
-        while found != 0 {
-            let Some(slots) = self.places[next..].first_chunk_mut::<STEP>() else { break };
+        let new_count = count + mask.count_ones() as usize;
+        while mask != 0 {
+            let Some(slots) = self.offsets[next..].first_chunk_mut::<STEP>() else { break };
             for slot in slots {
-                *slot = base as u32 + found.trailing_zeros();
-                found &= found.wrapping_sub(1);
+                *slot = base as u32 + mask.trailing_zeros();
+                mask &= mask.wrapping_sub(1);
             }
             next += STEP;
         }
-        after
+        new_count
     }
 }
 
 /// Bit `i` is set where byte `i` is LF.
 #[inline(always)]
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-fn newlines(block: &[u8; BLOCK]) -> u64 {
+fn newline_mask(block: &[u8; BLOCK]) -> u64 {
     use std::arch::wasm32::{u8x16, u8x16_bitmask, u8x16_eq, u8x16_splat};
 
-    // Spelled out because a vector load takes `unsafe`; it compiles to one load.
+    // Written out because a vector load needs `unsafe`. It compiles to one load.
     let quarter = |b: &[u8; 16]| {
         let bytes = u8x16(
             b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
@@ -88,9 +89,9 @@ fn newlines(block: &[u8; BLOCK]) -> u64 {
 /// Bit `i` is set where byte `i` is LF.
 #[inline(always)]
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-fn newlines(block: &[u8; BLOCK]) -> u64 {
-    // In a form that the compiler turns into vector instructions: first each byte's own bit of its
-    // group of eight, then the sum of each group, which the multiplication puts into the top byte.
+fn newline_mask(block: &[u8; BLOCK]) -> u64 {
+    // In a form that the compiler vectorizes. First, each LF becomes one bit: bit i for byte i of
+    // its group of eight. Then the multiplication adds the bytes of a group in the top byte.
     let mut bits = [0u8; BLOCK];
     for (index, (bit, byte)) in bits.iter_mut().zip(block).enumerate() {
         *bit = if *byte == b'\n' { 1 << (index % 8) } else { 0 };
@@ -104,28 +105,28 @@ fn newlines(block: &[u8; BLOCK]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Newlines, PIECE, newlines};
+    use super::{BLOCK, Newlines, PIECE, newline_mask};
 
     #[test]
-    fn one_bit_a_newline() {
-        assert_eq!(newlines(&[b'\n'; BLOCK]), u64::MAX);
+    fn the_mask_has_one_bit_per_newline() {
+        assert_eq!(newline_mask(&[b'\n'; BLOCK]), u64::MAX);
         for byte in (0..=u8::MAX).filter(|byte| *byte != b'\n') {
-            assert_eq!(newlines(&[byte; BLOCK]), 0);
+            assert_eq!(newline_mask(&[byte; BLOCK]), 0);
             for place in 0..BLOCK {
                 let mut block = [byte; BLOCK];
                 block[place] = b'\n';
-                assert_eq!(newlines(&block), 1 << place, "{byte} around {place}");
+                assert_eq!(newline_mask(&block), 1 << place, "{byte} around {place}");
             }
         }
     }
 
     #[test]
-    fn as_many_as_there_can_be() {
-        let mut found = Newlines::new();
+    fn a_piece_may_be_all_newlines() {
+        let mut newlines = Newlines::new();
         for length in [0, 1, 63, 64, 65, PIECE - 1, PIECE] {
             let all: Vec<u32> = (0..length as u32).collect();
-            assert_eq!(found.of(&vec![b'\n'; length]), all);
-            assert_eq!(found.of(&vec![b'.'; length]), []);
+            assert_eq!(newlines.find(&vec![b'\n'; length]), all);
+            assert_eq!(newlines.find(&vec![b'.'; length]), []);
         }
     }
 }

@@ -1,20 +1,14 @@
-//! The reader against a plain model of the wire format: what was written is read, in one piece or
-//! several, and no bytes make it panic or read beyond the message.
+//! Tests the reader against a simple model of the wire format: what was written is read, in one
+//! piece or several, and no input makes the reader panic or read beyond the message.
 
 use pipemill_parsing::protobuf::{
-    Entry, Map, Pieces, Reader, Wire, add_varints, append_varints, count_varints, each_varint,
+    MessageMap, MessageReader, Pieces, WireField, WireType, add_varints, append_varints,
+    count_varints, each_varint,
 };
+use pipemill_parsing::testing::{varints, write_varint};
 use proptest::prelude::*;
 
-fn varint(message: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        message.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    message.push(value as u8);
-}
-
-/// A field: its number and its value.
+/// The value of a field, by its wire type.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Varint(u64),
@@ -32,7 +26,7 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Numbers of all lengths.
+/// Numbers whose varints have any length.
 fn number() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0u32..64).prop_map(|(number, shift)| number >> shift)
 }
@@ -46,10 +40,10 @@ fn write(fields: &[(u32, Value)]) -> Vec<u8> {
             Value::Bytes(bytes) => (2, bytes),
             Value::Fixed32(bytes) => (5, bytes),
         };
-        varint(&mut message, u64::from(*number) << 3 | wire);
+        write_varint(&mut message, u64::from(*number) << 3 | wire);
         match value {
-            Value::Varint(value) => varint(&mut message, *value),
-            Value::Bytes(bytes) => varint(&mut message, bytes.len() as u64),
+            Value::Varint(value) => write_varint(&mut message, *value),
+            Value::Bytes(bytes) => write_varint(&mut message, bytes.len() as u64),
             _ => {}
         }
         message.extend_from_slice(bytes);
@@ -57,20 +51,20 @@ fn write(fields: &[(u32, Value)]) -> Vec<u8> {
     message
 }
 
-fn read(bytes: &[u8], entry: &Entry) -> (u32, Value) {
-    let value = &bytes[entry.value.clone()];
-    let value = match entry.wire {
-        Wire::Varint => {
+fn read(bytes: &[u8], field: &WireField) -> (u32, Value) {
+    let value = &bytes[field.value.clone()];
+    let value = match field.wire_type {
+        WireType::Varint => {
             let mut number = 0;
-            let list = Pieces::from(entry.value.clone());
-            each_varint(bytes, &list, |value| number = value).expect("it was read");
+            let list = Pieces::from(field.value.clone());
+            each_varint(bytes, &list, |value| number = value).expect("the reader accepted it");
             Value::Varint(number)
         }
-        Wire::Fixed64 => Value::Fixed64(value.try_into().expect("8 bytes")),
-        Wire::Bytes => Value::Bytes(value.to_vec()),
-        Wire::Fixed32 => Value::Fixed32(value.try_into().expect("4 bytes")),
+        WireType::Fixed64 => Value::Fixed64(value.try_into().expect("8 bytes")),
+        WireType::Bytes => Value::Bytes(value.to_vec()),
+        WireType::Fixed32 => Value::Fixed32(value.try_into().expect("4 bytes")),
     };
-    (entry.number, value)
+    (field.number, value)
 }
 
 fn fields() -> impl Strategy<Value = Vec<(u32, Value)>> {
@@ -83,38 +77,38 @@ proptest! {
     fn what_was_written_is_read(fields in fields(), before in 0usize..9, cut in 0usize..20) {
         let cut = cut.min(fields.len());
         let (head, tail) = (write(&fields[..cut]), write(&fields[cut..]));
-        // Two pieces of a message, with what is none of it around and between them.
+        // A message in two pieces, with other bytes around and between them.
         let (first, gap) = (before + head.len(), b"gap");
         let bytes = [&vec![0xff; before], &head[..], gap, &tail, &[0xff; 9]].concat();
         let mut message = Pieces::default();
         message.push(before..first);
         message.push(first + gap.len()..first + gap.len() + tail.len());
-        let mut reader = Reader::over(&bytes, &message);
+        let mut reader = MessageReader::over(&bytes, &message);
         let mut found = Vec::new();
-        while let Some(entry) = reader.next().expect("sound") {
-            found.push(read(&bytes, &entry));
+        while let Some(field) = reader.next().expect("a valid message") {
+            found.push(read(&bytes, &field));
         }
         prop_assert_eq!(found, fields);
     }
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..40], 0..80), end in 0usize..80) {
+    fn random_bytes(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..40], 0..80), end in 0usize..80) {
         let end = end.min(bytes.len());
-        let mut reader = Reader::new(&bytes, 0..end);
+        let mut reader = MessageReader::new(&bytes, 0..end);
         let mut last = 0;
         loop {
             match reader.next() {
-                Ok(Some(entry)) => {
-                    prop_assert!(last <= entry.at && entry.at < entry.value.start);
-                    prop_assert!(entry.value.end <= end);
-                    last = entry.value.end;
+                Ok(Some(field)) => {
+                    prop_assert!(last <= field.at && field.at < field.value.start);
+                    prop_assert!(field.value.end <= end);
+                    last = field.value.end;
                 }
                 Ok(None) => {
                     prop_assert_eq!(last, end);
                     break;
                 }
-                Err(fault) => {
-                    prop_assert!(fault.at >= last && fault.at <= end, "{fault}");
+                Err(error) => {
+                    prop_assert!(error.at >= last && error.at <= end, "{error}");
                     break;
                 }
             }
@@ -122,32 +116,29 @@ proptest! {
     }
 
     #[test]
-    fn packed_varints(numbers in prop::collection::vec(number(), 0..40), cut in 0usize..40) {
+    fn packed_varints_in_two_runs(numbers in prop::collection::vec(number(), 0..40), cut in 0usize..40) {
         let cut = cut.min(numbers.len());
-        let packed = |numbers: &[u64]| {
-            let mut packed = Vec::new();
-            numbers.iter().for_each(|number| varint(&mut packed, *number));
-            Value::Bytes(packed)
-        };
+        let packed = |numbers: &[u64]| Value::Bytes(varints(numbers.iter().copied()));
         let bytes = write(&[(1, packed(&numbers[..cut])), (1, packed(&numbers[cut..]))]);
-        let (mut reader, mut list) = (Reader::new(&bytes, 0..bytes.len()), Pieces::default());
-        while let Some(entry) = reader.next().expect("sound") {
-            add_varints(&bytes, &mut list, &entry).expect("whole numbers");
+        let (mut reader, mut list) = (MessageReader::new(&bytes, 0..bytes.len()), Pieces::default());
+        while let Some(field) = reader.next().expect("a valid message") {
+            add_varints(&bytes, &mut list, &field).expect("whole varints");
         }
         let count = count_varints(&bytes, &list);
         prop_assert_eq!(count, numbers.len());
         let mut payload = b"before".to_vec();
-        append_varints(&bytes, &list, count, &mut payload, u64::to_le_bytes).expect("sound");
+        append_varints(&bytes, &list, count, &mut payload, u64::to_le_bytes).expect("a valid message");
         let wanted = numbers.iter().flat_map(|number| number.to_le_bytes());
         prop_assert_eq!(payload, b"before".iter().copied().chain(wanted).collect::<Vec<_>>());
     }
 
-    /// Maps one after the other, with keys in any order, twice, and others in between.
+    /// Several maps in a row, with keys in any order, keys that come twice, and keys that are not
+    /// wanted.
     #[test]
     fn maps(maps in prop::collection::vec(prop::collection::vec((0usize..8, 0u8..9), 0..20), 1..5)) {
         let keys = ["b", "", "a", "abc", "ab"];
         let others = ["c", "abcd", "B"];
-        let mut map = Map::new(keys.into_iter());
+        let mut map = MessageMap::new(keys.into_iter());
         for entries in maps {
             map.clear();
             let mut last = [None; 5];
@@ -158,7 +149,7 @@ proptest! {
                     (1, Value::Bytes(name.as_bytes().to_vec())),
                     (2, Value::Bytes(value.clone())),
                 ]);
-                map.add(&bytes, 0..bytes.len()).expect("sound");
+                map.add(&bytes, 0..bytes.len()).expect("a valid message");
                 if let Some(last) = last.get_mut(key) {
                     *last = Some(value.len());
                 }
@@ -169,20 +160,19 @@ proptest! {
     }
 }
 
-/// The longest varints there are, and those that are longer.
 #[test]
-fn long_varints() {
+fn varints_have_at_most_64_bits() {
     let read = |bytes: &[u8]| {
         let bytes = [b"\x08", bytes].concat();
-        let mut reader = Reader::new(&bytes, 0..bytes.len());
-        reader.next().map(|entry| entry.map(|entry| read(&bytes, &entry).1))
+        let mut reader = MessageReader::new(&bytes, 0..bytes.len());
+        reader.next().map(|field| field.map(|field| read(&bytes, &field).1))
     };
     let value = |value| Ok(Some(Value::Varint(value)));
     assert_eq!(read(b"\x80\x80\x80\x80\x00"), value(0));
     assert_eq!(read(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), value(u64::MAX));
-    let fault = |bytes: &[u8]| read(bytes).expect_err("refused").to_string();
+    let error = |bytes: &[u8]| read(bytes).expect_err("not a valid varint").to_string();
     let long = "a varint of more than 64 bits";
-    assert_eq!(fault(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), long);
-    assert_eq!(fault(b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), long);
-    assert_eq!(fault(b"\x80\x80"), "the end of its message inside a varint");
+    assert_eq!(error(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), long);
+    assert_eq!(error(b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), long);
+    assert_eq!(error(b"\x80\x80"), "the end of its message inside a varint");
 }

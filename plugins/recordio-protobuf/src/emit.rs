@@ -1,142 +1,136 @@
-//! From a record that was read to the fields of one that is emitted.
+//! Emits the fields of a record that was parsed.
 //!
-//! A tensor of float32 that lies in one piece at a multiple of 4 bytes stays where it is: RecordIO
-//! aligns records to that, SageMaker's writer the tensors in them, and numpy takes them as they lie.
-//! Everything else is copied: float64 would be aligned by chance only, int32 stands as varints.
+//! A tensor of float32 in one piece at a multiple of 4 bytes is emitted as a span of the chunk.
+//! That is the usual case: RecordIO aligns records to 4 bytes, SageMaker's writer aligns the
+//! tensors in them, and numpy can read them in place. Other numbers are copied: float64 is aligned
+//! only by chance, and int32 is encoded as varints.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use pipemill_parsing::field_spec::holds;
+use pipemill_parsing::field_spec::shape_accepts;
 use pipemill_parsing::protobuf::{append_varints, count_varints, each_varint};
 use pipemill_plugin::{Records, Scalar};
 
+use crate::column_form::ColumnForm;
 use crate::describe::{self, Refused};
-use crate::layout::{Form, Layout};
-use crate::record::Record;
+use crate::layout::Layout;
+use crate::record::{Record, RecordBytes};
 use crate::settings::{Column, Settings};
 use crate::tensor::Tensor;
 
-/// The bytes that a record was read from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) bytes: &'a [u8],
-    /// Where the record starts in them.
-    pub(crate) base: usize,
-    /// Whether they are the chunk, so that fields can stay there.
-    pub(crate) in_chunk: bool,
-}
-
-/// Emits the fields of a record.
+/// Emits the fields of a record, but not its end.
 #[inline]
 pub(crate) fn record(
     settings: &Settings,
     layout: &Layout,
     record: &Record,
-    source: &Source,
+    source: &RecordBytes,
     max_record: u64,
     out: &mut Records,
 ) -> Result<(), Refused> {
     let columns = settings.columns.iter().zip(&layout.forms).zip(&record.tensors);
     for ((column, form), tensor) in columns {
         let dense = settings.dense;
-        let mut to = To { column, form, tensor, record, source, dense, max_record, out };
-        to.emit()?;
+        let mut emitter =
+            ColumnEmitter { column, form, tensor, record, source, dense, max_record, out };
+        emitter.emit()?;
     }
     let texts =
         [("uid", settings.uid, &record.uid), ("metadata", settings.metadata, &record.metadata)];
-    for (name, wanted, place) in texts {
-        match place {
+    for (name, wanted, range) in texts {
+        match range {
             _ if !wanted => {}
             None => out.absent(),
-            Some(place) => text(name, place, source, out)?,
+            Some(range) => emit_text(name, range, source, out)?,
         }
     }
     Ok(())
 }
 
-fn text(
+fn emit_text(
     name: &str,
-    place: &Range<usize>,
-    source: &Source,
+    range: &Range<usize>,
+    source: &RecordBytes,
     out: &mut Records,
 ) -> Result<(), Refused> {
-    let bytes = &source.bytes[place.clone()];
+    let bytes = &source.bytes[range.clone()];
     if let Err(error) = str::from_utf8(bytes) {
-        return Err(describe::no_text(name, bytes[error.valid_up_to()], error.valid_up_to()));
+        return Err(describe::not_utf8(name, bytes[error.valid_up_to()], error.valid_up_to()));
     }
-    put(place.clone(), source, out);
+    emit_range(range.clone(), source, out);
     Ok(())
 }
 
-/// Emits a field that lies there.
+/// Emits the bytes in this range as a field.
 #[inline(always)]
-fn put(place: Range<usize>, source: &Source, out: &mut Records) {
+fn emit_range(range: Range<usize>, source: &RecordBytes, out: &mut Records) {
     if source.in_chunk {
-        out.field(place);
+        out.field(range);
     } else {
-        out.field_bytes(&source.bytes[place]);
+        out.field_bytes(&source.bytes[range]);
     }
 }
 
-/// The elements of a tensor as they stand in memory; in the input, if they stand there so.
+/// The elements of a tensor, little-endian. They are borrowed if the input has them so, in one
+/// piece.
 fn values<'a>(
     tensor: &Tensor,
     scalar: Scalar,
-    source: &Source<'a>,
+    source: &RecordBytes<'a>,
 ) -> Result<Cow<'a, [u8]>, Refused> {
-    if let Some(place) = tensor.values.single()
+    if let Some(range) = tensor.values.single()
         && scalar != Scalar::Int32
     {
-        return Ok(Cow::Borrowed(&source.bytes[place]));
+        return Ok(Cow::Borrowed(&source.bytes[range]));
     }
     let mut values = Vec::new();
-    let done = tensor.append_to(source.bytes, &mut values);
-    done.map_err(|fault| Refused::fault(fault, source))?;
+    let result = tensor.append_to(source.bytes, &mut values);
+    result.map_err(|error| Refused::invalid(error, source))?;
     Ok(Cow::Owned(values))
 }
 
-/// A column on its way into a record.
-struct To<'a> {
+/// Emits the fields of one column.
+struct ColumnEmitter<'a> {
     column: &'a Column,
-    form: &'a Form,
+    form: &'a ColumnForm,
     tensor: &'a Tensor,
     record: &'a Record,
-    source: &'a Source<'a>,
-    /// Whether sparse tensors are wanted with their zeros.
+    source: &'a RecordBytes<'a>,
+    /// Whether a sparse tensor becomes one array with its zeros.
     dense: bool,
     max_record: u64,
     out: &'a mut Records,
 }
 
-impl To<'_> {
+impl ColumnEmitter<'_> {
     #[inline]
     fn emit(&mut self) -> Result<(), Refused> {
         if self.tensor.scalar.is_none() && self.column.optional {
-            let fields = if matches!(self.form, Form::Sparse(_)) { 3 } else { 1 };
+            let fields = if matches!(self.form, ColumnForm::Sparse(_)) { 3 } else { 1 };
             (0..fields).for_each(|_| self.out.absent());
             return Ok(());
         }
         match self.form {
-            Form::Nothing if self.tensor.scalar.is_none() => Ok(()),
-            Form::Bytes if self.tensor.scalar == Some(Scalar::Bytes) => self.emit_bytes(),
-            Form::Dense(scalar, shape) if self.tensor.scalar == Some(*scalar) => {
+            ColumnForm::Nothing if self.tensor.scalar.is_none() => Ok(()),
+            ColumnForm::Bytes if self.tensor.scalar == Some(Scalar::Bytes) => self.emit_bytes(),
+            ColumnForm::Dense(scalar, shape) if self.tensor.scalar == Some(*scalar) => {
                 self.emit_dense(*scalar, shape)
             }
-            Form::Sparse(scalar) if self.tensor.scalar == Some(*scalar) => self.emit_sparse(),
+            ColumnForm::Sparse(scalar) if self.tensor.scalar == Some(*scalar) => self.emit_sparse(),
             _ => Err(self.refuse()),
         }
     }
 
     #[cold]
     fn refuse(&self) -> Refused {
-        describe::unlike(self.column, self.form, self.tensor, self.record, self.source.bytes)
+        describe::mismatch(self.column, self.form, self.tensor, self.record, self.source.bytes)
     }
 
     fn emit_bytes(&mut self) -> Result<(), Refused> {
         match self.tensor.values.single() {
-            Some(place) if self.tensor.count == 1 => {
-                put(place, self.source, self.out);
+            Some(range) if self.tensor.count == 1 => {
+                emit_range(range, self.source, self.out);
                 Ok(())
             }
             _ => Err(describe::several_bytes(self.column, self.tensor.count)),
@@ -149,40 +143,45 @@ impl To<'_> {
         if tensor.is_sparse() {
             return self.emit_with_zeros(scalar, shape);
         }
-        if !holds(shape, tensor.count) || !tensor.shape.is_empty() && !self.says(shape) {
+        let right_count = shape_accepts(shape, tensor.count);
+        if !right_count || !tensor.shape.is_empty() && !self.has_shape(shape) {
             return Err(self.refuse());
         }
         match tensor.values.single() {
-            Some(place)
+            Some(range)
                 if scalar == Scalar::Float32
                     && self.source.in_chunk
-                    && place.start.is_multiple_of(4)
-                    && !place.is_empty() =>
+                    && range.start.is_multiple_of(4)
+                    && !range.is_empty() =>
             {
-                self.out.field(place);
+                self.out.field(range);
                 Ok(())
             }
             _ => self.emit_values(),
         }
     }
 
-    /// Whether the shape that the tensor says it has is right and no other than this one.
-    fn says(&self, shape: &[u32]) -> bool {
-        let said = &self.tensor.shape;
-        let same = said.len() == shape.len()
-            && said.iter().zip(shape).all(|(said, size)| *size == 0 || *said == u64::from(*size));
-        self.tensor.size() == Some(self.tensor.count as u64) && (said.len() == 1 || same)
+    /// Whether the shape that the tensor names fits its number of elements, and is the same as
+    /// `shape`. A named shape of one dimension is the same as any.
+    fn has_shape(&self, shape: &[u32]) -> bool {
+        let named = &self.tensor.shape;
+        let same = named.len() == shape.len()
+            && named
+                .iter()
+                .zip(shape)
+                .all(|(named, size)| *size == 0 || *named == u64::from(*size));
+        self.tensor.size() == Some(self.tensor.count as u64) && (named.len() == 1 || same)
     }
 
     fn emit_values(&mut self) -> Result<(), Refused> {
         let (tensor, bytes) = (self.tensor, self.source.bytes);
-        let done = self.out.field_made(|payload| tensor.append_to(bytes, payload));
-        done.map_err(|fault| Refused::fault(fault, self.source))
+        let result = self.out.field_made(|payload| tensor.append_to(bytes, payload));
+        result.map_err(|error| Refused::invalid(error, self.source))
     }
 
     fn emit_sparse(&mut self) -> Result<(), Refused> {
         let tensor = self.tensor;
-        // One without an element and without a shape may be either.
+        // A tensor without elements and without a shape counts as dense and as sparse.
         if !tensor.is_sparse() && tensor.count > 0 {
             return Err(self.refuse());
         }
@@ -205,36 +204,36 @@ impl To<'_> {
 
     fn emit_keys(&mut self) -> Result<(), Refused> {
         let (bytes, keys, count) = (self.source.bytes, &self.tensor.keys, self.tensor.count);
-        let done = self
+        let result = self
             .out
             .field_made(|payload| append_varints(bytes, keys, count, payload, u64::to_le_bytes));
-        done.map_err(|fault| Refused::fault(fault, self.source))
+        result.map_err(|error| Refused::invalid(error, self.source))
     }
 
-    /// A sparse tensor with its zeros.
+    /// Emits a sparse tensor as one array with its zeros.
     fn emit_with_zeros(&mut self, scalar: Scalar, shape: &[u32]) -> Result<(), Refused> {
         let (tensor, column, bytes) = (self.tensor, self.column, self.source.bytes);
-        let told: u64 = shape.iter().map(|size| u64::from(*size)).product();
+        let field_size: u64 = shape.iter().map(|size| u64::from(*size)).product();
         let size = match tensor.size() {
-            None if told > 0 => told,
+            None if field_size > 0 => field_size,
             None => return Err(describe::no_shape(column)),
             Some(size) => size,
         };
-        let right = usize::try_from(size).is_ok_and(|size| holds(shape, size));
+        let right = usize::try_from(size).is_ok_and(|size| shape_accepts(shape, size));
         if !right || !self.dense {
             return Err(self.refuse());
         }
         let width = if scalar == Scalar::Float64 { 8 } else { 4 };
-        let wanted = size.saturating_mul(width);
-        if wanted > self.max_record {
-            return Err(describe::too_large(column, wanted, self.max_record));
+        let length = size.saturating_mul(width);
+        if length > self.max_record {
+            return Err(describe::too_large(column, length, self.max_record));
         }
         self.check_keys()?;
         let values = values(tensor, scalar, self.source)?;
         let (width, mut outside) = (width as usize, None);
-        let done = self.out.field_made(|payload| {
+        let result = self.out.field_made(|payload| {
             let from = payload.len();
-            payload.resize(from + wanted as usize, 0);
+            payload.resize(from + length as usize, 0);
             let mut values = values.chunks_exact(width);
             each_varint(bytes, &tensor.keys, |key| match values.next() {
                 Some(value) if key < size => {
@@ -244,7 +243,7 @@ impl To<'_> {
                 _ => outside = outside.or(Some(key)),
             })
         });
-        done.map_err(|fault| Refused::fault(fault, self.source))?;
+        result.map_err(|error| Refused::invalid(error, self.source))?;
         outside.map_or(Ok(()), |key| Err(describe::key_outside(column, key, size)))
     }
 }

@@ -1,50 +1,38 @@
-//! What the fields of the records are: told by the options, or learned from the first record.
+//! The fields of the records: known from the options, or learned from the first record.
 
-use pipemill_parsing::field_spec::Kind;
+use pipemill_parsing::field_spec::FieldType;
 use pipemill_plugin::{Field, Scalar};
 
+use crate::column_form::ColumnForm;
 use crate::describe::{self, Refused};
 use crate::record::Record;
 use crate::settings::{Column, Settings};
 use crate::tensor::Tensor;
 
-/// What each column becomes.
+/// The form of each column.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    pub(crate) forms: Vec<Form>,
-}
-
-/// What a column becomes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// No field: nobody asked for it, and the first record doesn't have it.
-    Nothing,
-    /// One value of bytes.
-    Bytes,
-    /// All elements of a tensor.
-    Dense(Scalar, Vec<u32>),
-    /// Keys, values and shape of a sparse tensor.
-    Sparse(Scalar),
+    pub(crate) forms: Vec<ColumnForm>,
 }
 
 impl Layout {
-    /// The layout, if the options tell all of it.
-    pub(crate) fn told(settings: &Settings) -> Option<Self> {
-        let forms = settings.columns.iter().map(told).collect::<Option<_>>();
+    /// The layout, if the options give the type of every column.
+    pub(crate) fn from_settings(settings: &Settings) -> Option<Self> {
+        let forms = settings.columns.iter().map(known_form).collect::<Option<_>>();
         forms.map(|forms| Self { forms })
     }
 
-    /// The layout that the options tell and, for the rest, this record.
+    /// The layout from the options and, for columns without a type, from this record.
     pub(crate) fn learn(
         settings: &Settings,
         record: &Record,
         bytes: &[u8],
     ) -> Result<Self, Refused> {
         let columns = settings.columns.iter().zip(&record.tensors);
-        let learn = |(column, tensor): (&Column, &Tensor)| match told(column) {
+        let learn = |(column, tensor): (&Column, &Tensor)| match known_form(column) {
             Some(form) => Ok(form),
-            None => learned(column, tensor, settings.dense)
-                .ok_or_else(|| describe::not_told(column, tensor, record, bytes)),
+            None => learned_form(column, tensor, settings.dense)
+                .ok_or_else(|| describe::not_learned(column, tensor, record, bytes)),
         };
         Ok(Self { forms: columns.map(learn).collect::<Result<_, _>>()? })
     }
@@ -54,12 +42,12 @@ impl Layout {
         let mut fields = Vec::new();
         for (Column { name, .. }, form) in settings.columns.iter().zip(&self.forms) {
             match form {
-                Form::Nothing => {}
-                Form::Bytes => fields.push(Field::bytes(name)),
-                Form::Dense(scalar, shape) => {
+                ColumnForm::Nothing => {}
+                ColumnForm::Bytes => fields.push(Field::bytes(name)),
+                ColumnForm::Dense(scalar, shape) => {
                     fields.push(Field::new(name, *scalar).shaped(shape.clone()));
                 }
-                Form::Sparse(scalar) => {
+                ColumnForm::Sparse(scalar) => {
                     let parts =
                         [("keys", Scalar::Int64), ("values", *scalar), ("shape", Scalar::Int64)];
                     fields.extend(parts.map(|(part, scalar)| {
@@ -75,29 +63,31 @@ impl Layout {
     }
 }
 
-fn told(column: &Column) -> Option<Form> {
-    let Kind { scalar, shape } = column.kind.clone()?;
-    Some(if scalar == Scalar::Bytes { Form::Bytes } else { Form::Dense(scalar, shape) })
+/// The form of a column whose type the options give.
+fn known_form(column: &Column) -> Option<ColumnForm> {
+    let FieldType { scalar, shape } = column.field_type.clone()?;
+    Some(if scalar == Scalar::Bytes { ColumnForm::Bytes } else { ColumnForm::Dense(scalar, shape) })
 }
 
-/// What a column becomes that is this in the first record, if that tells.
-fn learned(column: &Column, tensor: &Tensor, dense: bool) -> Option<Form> {
+/// The form of a column that has this tensor in the first record; `None` if the tensor does not
+/// give it.
+fn learned_form(column: &Column, tensor: &Tensor, dense: bool) -> Option<ColumnForm> {
     let scalar = match tensor.scalar {
-        Some(Scalar::Bytes) => return Some(Form::Bytes),
+        Some(Scalar::Bytes) => return Some(ColumnForm::Bytes),
         Some(scalar) => scalar,
-        None => return column.guessed.then_some(Form::Nothing),
+        None => return column.guessed.then_some(ColumnForm::Nothing),
     };
     if tensor.is_sparse() && !dense {
-        return Some(Form::Sparse(scalar));
+        return Some(ColumnForm::Sparse(scalar));
     }
-    let said = tensor.shape.iter().map(|size| u32::try_from(*size).ok());
-    let said: Vec<u32> = said.collect::<Option<_>>()?;
-    let shape = match said.len() {
+    let named = tensor.shape.iter().map(|size| u32::try_from(*size).ok());
+    let named: Vec<u32> = named.collect::<Option<_>>()?;
+    let shape = match named.len() {
         0 if tensor.is_sparse() => return None,
-        // A label of one number is that number.
+        // A label of one number becomes a number, not an array of one.
         0 | 1 if tensor.count == 1 && !tensor.is_sparse() && column.option == "label" => vec![],
         0 => vec![u32::try_from(tensor.count).ok()?],
-        _ => said,
+        _ => named,
     };
-    (!shape.contains(&0)).then_some(Form::Dense(scalar, shape))
+    (!shape.contains(&0)).then_some(ColumnForm::Dense(scalar, shape))
 }

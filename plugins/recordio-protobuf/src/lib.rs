@@ -1,28 +1,30 @@
-//! The training data of SageMaker's built-in algorithms: RecordIO whose records are protobuf messages of
-//! type `aialgs.data.Record`. Tensors become fields of numbers, with a type and a shape. The framing
-//! stands in `pipemill-framing`, the wire format in `pipemill-protobuf`.
+//! The training data of SageMaker's built-in algorithms: RecordIO whose records are protobuf
+//! messages of type `aialgs.data.Record`. Tensors become fields of numbers, with a type and a
+//! shape. The framing and the wire format are in `pipemill_parsing`.
 //!
-//! What the options leave open is learned from the first record that is sound, and holds for the rest
-//! of the object: a record of another type or shape is an error, never another schema.
+//! Types and shapes that the options do not name are learned from the first valid record. They hold
+//! for the rest of the object: a record of another type or shape is an error, because a schema
+//! never changes.
 
+mod column_form;
 mod describe;
 mod emit;
 mod layout;
 mod record;
 mod settings;
+mod template_cache;
 mod tensor;
-mod twin;
 
 use std::ops::Range;
 
 use describe::Refused;
-use emit::Source;
 use layout::Layout;
-use pipemill_parsing::framing::recordio::{Framing, Next};
+use pipemill_parsing::framing::recordio::{Framing, NextRecord};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 use record::Record;
+use record::RecordBytes;
 use settings::Settings;
 
 /// The `recordio-protobuf` decoder.
@@ -30,12 +32,13 @@ use settings::Settings;
 pub struct RecordIoProtobuf {
     framing: Framing,
     settings: Settings,
-    /// What the fields are, once that is known.
+    /// The fields, once they are known.
     layout: Option<Layout>,
-    /// The record that is read: kept for its memory.
+    /// The record that is being read. A field so that its memory is reused.
     record: Record,
-    /// A record in parts, joined: kept for its memory.
+    /// The joined parts of a record. A field so that its memory is reused.
     joined: Vec<u8>,
+    /// Largest record in bytes.
     max_record: u64,
 }
 
@@ -50,7 +53,7 @@ impl Decoder for RecordIoProtobuf {
         let settings = Settings::new(options)?;
         Ok(Self {
             framing: Framing::open(options, info),
-            layout: Layout::told(&settings),
+            layout: Layout::from_settings(&settings),
             record: Record::new(&settings),
             settings,
             joined: Vec::new(),
@@ -70,25 +73,25 @@ impl Decoder for RecordIoProtobuf {
     ) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
-            let (done, end) = match self.framing.next(chunk, at)? {
-                Next::Plain { payload, end } => (
-                    self.take(Source { bytes: chunk, base: at, in_chunk: true }, payload, out),
-                    end,
-                ),
-                Next::Parts { end, .. } => {
+            let (result, end) = match self.framing.next(chunk, at)? {
+                NextRecord::Plain { payload, end } => {
+                    let source = RecordBytes { bytes: chunk, base: at, in_chunk: true };
+                    (self.emit_record(source, payload, out), end)
+                }
+                NextRecord::Parts { end, .. } => {
                     let mut joined = std::mem::take(&mut self.joined);
                     joined.clear();
                     self.framing.join(&chunk[at..end], &mut joined);
-                    let source = Source { bytes: &joined, base: 0, in_chunk: false };
-                    let done = self.take(source, 0..joined.len(), out);
+                    let source = RecordBytes { bytes: &joined, base: 0, in_chunk: false };
+                    let result = self.emit_record(source, 0..joined.len(), out);
                     self.joined = joined;
-                    (done, end)
+                    (result, end)
                 }
-                Next::Cut { need } => return Ok(Progress { consumed: at, need }),
+                NextRecord::Cut { need } => return Ok(Progress { consumed: at, need }),
             };
-            if let Err(why) = done {
+            if let Err(refused) = result {
                 out.abandon_record();
-                return Err(DecodeError::skippable(at, why.message(), end as u64));
+                return Err(DecodeError::skippable(at, refused.message(), end as u64));
             }
             out.end_record(at);
             at = end;
@@ -101,16 +104,16 @@ impl Decoder for RecordIoProtobuf {
 }
 
 impl RecordIoProtobuf {
-    /// Emits the fields of the record whose payload lies there.
+    /// Emits the fields of the record with this payload, but not its end.
     #[inline]
-    fn take(
+    fn emit_record(
         &mut self,
-        source: Source,
+        source: RecordBytes,
         payload: Range<usize>,
         out: &mut Records,
     ) -> Result<(), Refused> {
         let Self { settings, record, max_record, .. } = self;
-        record.read(source.bytes, payload).map_err(|fault| Refused::fault(fault, &source))?;
+        record.read(source.bytes, payload).map_err(|error| Refused::invalid(error, &source))?;
         if let Some(layout) = &self.layout {
             return emit::record(settings, layout, record, &source, *max_record, out);
         }

@@ -1,30 +1,42 @@
-//! One `aialgs.data.Record`, read: where its parts lie.
+//! Parses one `aialgs.data.Record`: where its parts are.
 //!
 //! `Record{map<string, Value> features: 1, map<string, Value> label: 2, string uid: 3,
 //! string metadata: 4}`.
 
 use std::ops::Range;
 
-use pipemill_parsing::protobuf::{Fault, Map, OneOf, Reader};
+use pipemill_parsing::protobuf::{MessageMap, MessageReader, OneOf, WireError};
 
 use crate::settings::Settings;
+use crate::template_cache::TemplateCache;
 use crate::tensor::Tensor;
-use crate::twin::Twin;
 
-/// The record that was read last. Kept for its memory.
+/// The bytes that a record was parsed from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordBytes<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Where the record starts in `bytes`.
+    pub(crate) base: usize,
+    /// Whether `bytes` are the chunk, so that fields can be spans of it. Else they are joined
+    /// parts.
+    pub(crate) in_chunk: bool,
+}
+
+/// The record that was parsed last. One value serves all records, so that its memory is reused.
+/// Ranges count in the bytes that the record was parsed from.
 #[derive(Debug)]
 pub(crate) struct Record {
-    features: Map,
-    label: Map,
+    features: MessageMap,
+    label: MessageMap,
     value: OneOf,
-    /// One for each column.
+    /// The tensor of each column.
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) uid: Option<Range<usize>>,
     pub(crate) metadata: Option<Range<usize>>,
-    /// Where it lies.
+    /// The range of the whole record.
     pub(crate) payload: Range<usize>,
-    twin: Twin,
-    /// Kept for its memory.
+    template: TemplateCache,
+    /// The ranges of all values, for the template. A field so that its memory is reused.
     holes: Vec<Range<usize>>,
 }
 
@@ -32,38 +44,38 @@ impl Record {
     pub(crate) fn new(settings: &Settings) -> Self {
         let (features, label) = settings.columns.split_at(settings.features);
         Self {
-            features: Map::new(features.iter().map(|column| column.key.as_str())),
-            label: Map::new(label.iter().map(|column| column.key.as_str())),
+            features: MessageMap::new(features.iter().map(|column| column.key.as_str())),
+            label: MessageMap::new(label.iter().map(|column| column.key.as_str())),
             value: OneOf::default(),
             tensors: settings.columns.iter().map(|_| Tensor::default()).collect(),
             uid: None,
             metadata: None,
             payload: 0..0,
-            twin: Twin::default(),
+            template: TemplateCache::default(),
             holes: Vec::new(),
         }
     }
 
-    /// Reads the record that lies there.
+    /// Reads the record in this range.
     #[inline]
-    pub(crate) fn read(&mut self, bytes: &[u8], payload: Range<usize>) -> Result<(), Fault> {
-        if self.twin.is(&bytes[payload.clone()]) && self.move_to(bytes, &payload) {
+    pub(crate) fn read(&mut self, bytes: &[u8], payload: Range<usize>) -> Result<(), WireError> {
+        if self.template.matches(&bytes[payload.clone()]) && self.move_to(bytes, &payload) {
             return Ok(());
         }
-        self.twin.forget();
-        self.read_all(bytes, payload.clone())?;
+        self.template.clear();
+        self.parse(bytes, payload.clone())?;
         if self.find_holes() {
-            self.twin.keep(&bytes[payload], &mut self.holes);
+            self.template.keep(&bytes[payload], &mut self.holes);
         }
         Ok(())
     }
 
-    /// Moves all places from the record before to this one, which is alike. False if that is not all
-    /// there is to do: then some places are wrong.
+    /// Moves all ranges from the record before to this one, which matches the template. Returns
+    /// false if the record must be parsed nevertheless; some ranges are wrong then.
     #[inline]
     fn move_to(&mut self, bytes: &[u8], payload: &Range<usize>) -> bool {
         let (from, to) = (self.payload.start, payload.start);
-        let moved = |place: &Range<usize>| place.start - from + to..place.end - from + to;
+        let moved = |range: &Range<usize>| range.start - from + to..range.end - from + to;
         for tensor in self.tensors.iter_mut().filter(|tensor| tensor.scalar.is_some()) {
             if !tensor.move_by(bytes, moved) {
                 return false;
@@ -75,13 +87,14 @@ impl Record {
         true
     }
 
-    /// Finds what may differ in a record that is alike. False if there can't be one.
+    /// Puts the ranges of all values into `holes`, counted from the start of the record. Returns
+    /// false if the record can't be a template.
     fn find_holes(&mut self) -> bool {
         self.holes.clear();
         for tensor in self.tensors.iter().filter(|tensor| tensor.scalar.is_some()) {
             match tensor.values.single() {
-                Some(place) if !place.is_empty() && tensor.keys.is_empty() => {
-                    self.holes.push(place);
+                Some(range) if !range.is_empty() && tensor.keys.is_empty() => {
+                    self.holes.push(range);
                 }
                 _ => return false,
             }
@@ -94,22 +107,22 @@ impl Record {
     }
 
     #[inline]
-    fn read_all(&mut self, bytes: &[u8], payload: Range<usize>) -> Result<(), Fault> {
+    fn parse(&mut self, bytes: &[u8], payload: Range<usize>) -> Result<(), WireError> {
         self.features.clear();
         self.label.clear();
         (self.uid, self.metadata, self.payload) = (None, None, payload.clone());
-        let mut record = Reader::new(bytes, payload);
-        while let Some(entry) = record.next()? {
-            match entry.number {
-                1 => self.features.add(bytes, entry.bytes()?)?,
-                2 => self.label.add(bytes, entry.bytes()?)?,
-                3 => self.uid = Some(entry.bytes()?),
-                4 => self.metadata = Some(entry.bytes()?),
+        let mut record = MessageReader::new(bytes, payload);
+        while let Some(field) = record.next()? {
+            match field.number {
+                1 => self.features.add(bytes, field.bytes()?)?,
+                2 => self.label.add(bytes, field.bytes()?)?,
+                3 => self.uid = Some(field.bytes()?),
+                4 => self.metadata = Some(field.bytes()?),
                 _ => {}
             }
         }
-        let features = self.features.values().chain(self.label.values());
-        for (tensor, value) in self.tensors.iter_mut().zip(features) {
+        let values = self.features.values().chain(self.label.values());
+        for (tensor, value) in self.tensors.iter_mut().zip(values) {
             tensor.read(bytes, value, &mut self.value)?;
         }
         Ok(())

@@ -1,48 +1,51 @@
 //! The options, read and checked.
 
-use pipemill_parsing::field_spec::{Kind, List};
+use pipemill_parsing::field_spec::{FieldType, SpecOption};
 use pipemill_parsing::framing::recordio::Framing;
 use pipemill_plugin::{OptionSpec, Options, Scalar};
 
-/// What the operator wants.
+/// The options of the stream.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// The features, then the labels.
     pub(crate) columns: Vec<Column>,
-    /// How many of them are features.
+    /// Number of features in `columns`.
     pub(crate) features: usize,
-    /// Whether sparse tensors are written out with their zeros.
+    /// Whether a sparse tensor becomes one array with its zeros.
     pub(crate) dense: bool,
+    /// Whether the field `uid` is wanted.
     pub(crate) uid: bool,
+    /// Whether the field `metadata` is wanted.
     pub(crate) metadata: bool,
 }
 
 /// A feature or a label that becomes a field.
 #[derive(Debug)]
 pub(crate) struct Column {
-    /// Option that it stands in.
+    /// The option that names it: `features` or `label`.
     pub(crate) option: &'static str,
-    /// What the field is called.
+    /// Name of the field.
     pub(crate) name: String,
+    /// Key of the value in the record.
     pub(crate) key: String,
-    /// Type and shape, if they are said and not to be learned.
-    pub(crate) kind: Option<Kind>,
-    /// Whether records may be without it.
+    /// Type and shape. `None`: they are learned from the first record.
+    pub(crate) field_type: Option<FieldType>,
+    /// Whether a record may lack the value.
     pub(crate) optional: bool,
-    /// Nobody asked for it: it is a field if the first record has it.
+    /// Whether the column is only a default: it becomes a field if the first record has it.
     pub(crate) guessed: bool,
 }
 
-/// The key that the built-in algorithms use, for features as for labels.
-const USUAL: &str = "values";
+/// The key that the built-in algorithms use, for features and for labels.
+const DEFAULT_KEY: &str = "values";
 
-/// How such an option is written.
-const fn list(option: &'static str) -> List<'static> {
-    List {
-        option,
+/// The option with this name, `features` or `label`.
+const fn spec_option(name: &'static str) -> SpecOption<'static> {
+    SpecOption {
+        name,
         example: "values:float32[784], w=weight:float32?",
         types: &[Scalar::Bytes, Scalar::Int32, Scalar::Float32, Scalar::Float64],
-        long_bytes: false,
+        sized_bytes: false,
     }
 }
 
@@ -51,21 +54,20 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
     vec![
         OptionSpec::string(
             "features",
-            Some(USUAL),
+            Some(DEFAULT_KEY),
             "keys of the features, as in \"values:float32[784], w=weight:float32?\"; types and \
-             shapes that are not said are learned from the first record",
+             shapes that are not given are learned from the first record",
         ),
         OptionSpec::string(
             "label",
             None,
-            "keys of the labels, likewise; else `values`, if the first record has it",
+            "keys of the labels, as for features; default: `values`, if the first record has it",
         ),
         OptionSpec::choice(
             "sparse",
             &["fields", "dense"],
             "fields",
-            "what a sparse tensor becomes: fields of its keys, values and shape; or one field with \
-             its zeros",
+            "the fields of a sparse tensor: its keys, values and shape; or one array with its zeros",
         ),
         OptionSpec::bool("uid", false, "a field `uid`: the record's uid, absent if it has none"),
         OptionSpec::bool(
@@ -85,7 +87,7 @@ impl Settings {
             Some("") => {}
             Some(label) => columns.extend(self::columns("label", label)?),
             None => {
-                let labels = self::columns("label", USUAL)?;
+                let labels = self::columns("label", DEFAULT_KEY)?;
                 columns.extend(labels.into_iter().map(|label| Column { guessed: true, ..label }));
             }
         }
@@ -110,7 +112,7 @@ impl Settings {
         let (features, labels) = self.columns.split_at(self.features);
         for (option, columns) in [("features", features), ("label", labels)] {
             let named = columns.iter().map(|column| (&*column.name, &*column.key));
-            list(option).distinct(&names, named.clone())?;
+            spec_option(option).check_names(&names, named.clone())?;
             names.extend(named.map(|(name, _)| name));
         }
         Ok(())
@@ -121,14 +123,14 @@ fn columns(option: &'static str, text: &str) -> Result<Vec<Column>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let columns = list(option).parse(text)?.into_iter().map(|entry| {
-        let usual = if entry.what == USUAL { option } else { &entry.what };
+    let columns = spec_option(option).parse(text)?.into_iter().map(|spec| {
+        let name = if spec.selector == DEFAULT_KEY { option } else { &spec.selector };
         Column {
             option,
-            name: entry.name.unwrap_or_else(|| usual.to_owned()),
-            key: entry.what,
-            kind: entry.kind,
-            optional: entry.optional,
+            name: spec.name.unwrap_or_else(|| name.to_owned()),
+            key: spec.selector,
+            field_type: spec.field_type,
+            optional: spec.optional,
             guessed: false,
         }
     });

@@ -1,45 +1,45 @@
-//! One value of a feature or a label: a tensor of numbers, dense or sparse, or bytes.
+//! Parses the value of a feature or a label: a tensor of numbers, dense or sparse, or bytes.
 //!
-//! `Value{oneof: Float32Tensor 2, Float64Tensor 3, Int32Tensor 7, Bytes 9}`, a tensor
-//! `{repeated values: 1, repeated uint64 keys: 2, repeated uint64 shape: 3}`, `Bytes{repeated bytes
-//! value: 1, string content_type: 2}`. Floats stand as numpy wants them; int32, keys and shape are
-//! varints.
+//! `Value{oneof: Float32Tensor 2, Float64Tensor 3, Int32Tensor 7, Bytes 9}`, a tensor `{repeated
+//! values: 1, repeated uint64 keys: 2, repeated uint64 shape: 3}`, `Bytes{repeated bytes value: 1,
+//! string content_type: 2}`. Floats are little-endian, as numpy reads them; int32, keys and shape
+//! are varints.
 
 use std::ops::Range;
 
 use pipemill_parsing::protobuf::{
-    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints,
+    MessageReader, OneOf, Pieces, WireError, add_fixed, add_varints, append_varints, count_varints,
     each_varint,
 };
 use pipemill_plugin::Scalar;
 
-/// The fields of `Value`.
+/// The field numbers of the oneof in `Value`.
 const CASES: [u32; 4] = [2, 3, 7, 9];
 
-/// The value that was read last. Kept for its memory.
+/// The value that was parsed last. One value serves all records, so that its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Tensor {
-    /// Type of an element; `None` where there is no value.
+    /// Type of an element; `None` if the record has no value.
     pub(crate) scalar: Option<Scalar>,
-    /// Where the elements lie; of bytes, the last one.
+    /// The encoded elements. For a list of bytes, only the last element.
     pub(crate) values: Pieces,
-    /// How many there are.
+    /// Number of elements.
     pub(crate) count: usize,
-    /// The keys, as they stand.
+    /// The encoded keys of a sparse tensor.
     pub(crate) keys: Pieces,
-    /// Empty if the tensor does not say it.
+    /// The shape that the record names; empty if it names none.
     pub(crate) shape: Vec<u64>,
 }
 
 impl Tensor {
-    /// Reads the value of a map, if it has it.
+    /// Parses a value of the map; `None` is a key that the map does not have.
     #[inline]
     pub(crate) fn read(
         &mut self,
         bytes: &[u8],
         value: Option<&Pieces>,
         one_of: &mut OneOf,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WireError> {
         self.scalar = None;
         let Some(value) = value else { return Ok(()) };
         one_of.read(bytes, value, &CASES)?;
@@ -61,19 +61,20 @@ impl Tensor {
         }
     }
 
-    /// Becomes that of a record whose tensor lies in one piece, as this one's does, at the place that
-    /// `moved` says. False if it is another one.
+    /// Moves the values to the next record, which matches the template: `moved` gives their new
+    /// range. Returns false if the tensor must be parsed nevertheless.
     #[inline(always)]
     pub(crate) fn move_by(
         &mut self,
         bytes: &[u8],
         moved: impl Fn(&Range<usize>) -> Range<usize>,
     ) -> bool {
-        let Some(place) = self.values.single() else { return false };
-        self.values = moved(&place).into();
-        // Of a varint, the bytes tell where it ends. As many in as many bytes end where the others did.
+        let Some(range) = self.values.single() else { return false };
+        self.values = moved(&range).into();
+        // The bytes of a varint tell where it ends, so the new bytes may hold another number of
+        // varints, or end inside one.
         self.scalar != Some(Scalar::Int32)
-            || is_whole(&bytes[moved(&place)]) && count_varints(bytes, &self.values) == self.count
+            || is_whole(&bytes[moved(&range)]) && count_varints(bytes, &self.values) == self.count
     }
 
     #[inline]
@@ -82,17 +83,17 @@ impl Tensor {
         bytes: &[u8],
         message: &Pieces,
         scalar: Scalar,
-    ) -> Result<(), Fault> {
-        let mut tensor = Reader::over(bytes, message);
-        while let Some(entry) = tensor.next()? {
-            match (entry.number, scalar) {
-                (1, Scalar::Float32) => add_fixed(&mut self.values, &entry, 4)?,
-                (1, Scalar::Float64) => add_fixed(&mut self.values, &entry, 8)?,
-                (1, _) => add_varints(bytes, &mut self.values, &entry)?,
-                (2, _) => add_varints(bytes, &mut self.keys, &entry)?,
+    ) -> Result<(), WireError> {
+        let mut tensor = MessageReader::over(bytes, message);
+        while let Some(field) = tensor.next()? {
+            match (field.number, scalar) {
+                (1, Scalar::Float32) => add_fixed(&mut self.values, &field, 4)?,
+                (1, Scalar::Float64) => add_fixed(&mut self.values, &field, 8)?,
+                (1, _) => add_varints(bytes, &mut self.values, &field)?,
+                (2, _) => add_varints(bytes, &mut self.keys, &field)?,
                 (3, _) => {
                     let mut shape = Pieces::default();
-                    add_varints(bytes, &mut shape, &entry)?;
+                    add_varints(bytes, &mut shape, &field)?;
                     each_varint(bytes, &shape, |size| self.shape.push(size))?;
                 }
                 _ => {}
@@ -106,43 +107,44 @@ impl Tensor {
         Ok(())
     }
 
-    fn read_bytes(&mut self, bytes: &[u8], message: &Pieces) -> Result<(), Fault> {
-        let mut list = Reader::over(bytes, message);
-        while let Some(entry) = list.next()? {
-            if entry.number == 1 {
-                self.values = entry.bytes()?.into();
+    fn read_bytes(&mut self, bytes: &[u8], message: &Pieces) -> Result<(), WireError> {
+        let mut list = MessageReader::over(bytes, message);
+        while let Some(field) = list.next()? {
+            if field.number == 1 {
+                self.values = field.bytes()?.into();
                 self.count += 1;
             }
         }
         Ok(())
     }
 
-    /// How many elements the shape says there are, with the zeros of a sparse tensor.
+    /// The number of elements that the shape gives, with the zeros of a sparse tensor; `None`
+    /// without a shape.
     pub(crate) fn size(&self) -> Option<u64> {
         let size = || self.shape.iter().fold(1u64, |all, size| all.saturating_mul(*size));
         (!self.shape.is_empty()).then(size)
     }
 
-    /// Whether it is sparse: it has keys, or a shape that is not empty and no values.
+    /// Whether the tensor is sparse: it has keys, or a shape but no values.
     #[inline]
     pub(crate) fn is_sparse(&self) -> bool {
         !self.keys.is_empty() || self.count == 0 && self.shape.iter().any(|size| *size > 0)
     }
 
-    /// Appends the elements as they stand in memory.
+    /// Appends the elements to `payload`, little-endian.
     #[inline]
-    pub(crate) fn append_to(&self, bytes: &[u8], payload: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(crate) fn append_to(&self, bytes: &[u8], payload: &mut Vec<u8>) -> Result<(), WireError> {
         if self.scalar != Some(Scalar::Int32) {
             self.values.append_to(bytes, payload);
             return Ok(());
         }
-        // Negative numbers stand as 64 bits, of which protobuf takes the lower half.
+        // A negative int32 is encoded as 64 bits; protobuf uses the lower half.
         let low = |value| (value as u32).to_le_bytes();
         append_varints(bytes, &self.values, self.count, payload, low)
     }
 }
 
-/// Whether a list of varints does not end inside one.
+/// Whether the bytes end with a whole varint.
 fn is_whole(list: &[u8]) -> bool {
     list.last().is_none_or(|last| *last < 0x80)
 }

@@ -1,25 +1,20 @@
-//! Speed of the decoder by itself, natively:
+//! Prints the speed of the decoder outside the sandbox:
 //! `cargo run --release -p pipemill-recordio --example recordio-speed`
 
+use pipemill_parsing::testing::write_recordio_part;
 use pipemill_plugin::testing::print_speed;
 use pipemill_recordio::RecordIo;
 
-/// Appends one part of `length` bytes.
-fn part(file: &mut Vec<u8>, cflag: u32, length: usize) {
-    file.extend_from_slice(&0xced7_230a_u32.to_le_bytes());
-    file.extend_from_slice(&(cflag << 29 | length as u32).to_le_bytes());
-    file.resize(file.len() + length.next_multiple_of(4), b'.');
-}
-
-/// A chunk of 4 MiB or so of records of one size, whole or in two parts.
+/// A chunk of about 4 MiB with records of one size, each in one part or in two.
 fn chunk(size: usize, parts: usize) -> Vec<u8> {
-    let mut file = Vec::new();
+    let (mut file, payload) = (Vec::new(), vec![b'.'; size]);
     while file.len() < 4 << 20 {
         if parts == 1 {
-            part(&mut file, 0, size);
+            write_recordio_part(&mut file, 0, &payload);
         } else {
-            part(&mut file, 1, size / 8 * 4);
-            part(&mut file, 3, size - size / 8 * 4);
+            let (first, last) = payload.split_at(size / 8 * 4);
+            write_recordio_part(&mut file, 1, first);
+            write_recordio_part(&mut file, 3, last);
         }
     }
     file

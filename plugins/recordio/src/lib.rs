@@ -1,7 +1,7 @@
-//! RecordIO of MXNet and dmlc: one field `data` a record. What the payload means (images, protobuf) is
-//! not looked at. The framing itself stands in `pipemill-framing`.
+//! RecordIO of MXNet and dmlc: one field `data` per record. The decoder does not look at the
+//! payload (images, protobuf). The framing is in `pipemill_parsing::framing::recordio`.
 
-use pipemill_parsing::framing::recordio::{Framing, Next};
+use pipemill_parsing::framing::recordio::{Framing, NextRecord};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -35,22 +35,22 @@ impl Decoder for RecordIo {
     ) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
-            // The loop that nearly every byte of nearly every file goes through.
+            // The fast path: records in one part.
             while let Some(payload) = self.framing.plain(chunk, at) {
                 out.span(at, payload.clone());
-                at = Framing::behind(&payload);
+                at = Framing::next_start(&payload);
             }
             match self.framing.next(chunk, at)? {
-                Next::Plain { payload, end } => {
+                NextRecord::Plain { payload, end } => {
                     out.span(at, payload);
                     at = end;
                 }
-                Next::Parts { end, .. } => {
+                NextRecord::Parts { end, .. } => {
                     out.field_made(|payload| self.framing.join(&chunk[at..end], payload));
                     out.end_record(at);
                     at = end;
                 }
-                Next::Cut { need } => return Ok(Progress { consumed: at, need }),
+                NextRecord::Cut { need } => return Ok(Progress { consumed: at, need }),
             }
         }
     }

@@ -1,29 +1,38 @@
-//! What a decoder is: a function of a chunk that can be asked again with more bytes. Nothing here
-//! knows of WebAssembly.
+//! The contract of a decoder: a resumable function of a chunk. Nothing here depends on WebAssembly.
 
 use crate::{OptionSpec, Options, Records};
 
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
-/// **The rule.** However the input is split into chunks, the records are the same. Keep no part of a
-/// record between calls: leave its bytes unconsumed, and they are shown again with more behind them.
+/// **The rule.** However the input is split into chunks, the records and the errors are the same.
+/// Keep no part of a record between calls: leave its bytes unconsumed. They are shown again,
+/// followed by more bytes.
 pub trait Decoder: Sized + 'static {
     /// The options that the operator may set. The host refuses others before it opens a stream.
     fn options() -> Vec<OptionSpec> {
         Vec::new()
     }
 
-    /// Starts a stream. An error is for the operator: say what is wrong and what would be right.
+    /// Starts a stream.
+    ///
+    /// # Errors
+    /// A text for the operator: what is wrong and what would be right.
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String>;
 
-    /// The fields of every record, asked once behind `open`. `None` where only the input tells them, as
-    /// the header of a file does: then say them by [`Records::set_schema`] before the first record.
+    /// The fields of every record. Called once, after `open`. Return `None` if only the input tells
+    /// the fields, as the header of a file does: then call [`Records::set_schema`] before the first
+    /// record.
     fn schema(&self) -> Option<Vec<Field>>;
 
-    /// Emits the records that lie whole in `chunk` into `out` and says how far it came.
+    /// Emits the records that lie whole in `chunk` into `out`, and returns how many bytes are done
+    /// with.
     ///
-    /// With `end`, no byte follows `chunk`. What is left unconsumed then is reported by the host as
-    /// an input that ends inside a record.
+    /// With `end`, no byte follows `chunk`. The host then reports unconsumed bytes as an input that
+    /// ends inside a record.
+    ///
+    /// # Errors
+    /// The bytes at [`DecodeError::offset`] are not a valid record. Records emitted before stay
+    /// good.
     fn decode(
         &mut self,
         chunk: &[u8],
@@ -31,33 +40,34 @@ pub trait Decoder: Sized + 'static {
         out: &mut Records,
     ) -> Result<Progress, DecodeError>;
 
-    /// After an error with [`Resume::Scan`]: looks for the next record. `chunk` starts at the place
-    /// that the error named. Called again with what follows the consumed bytes, until a start is
-    /// found or the input ends.
+    /// Looks for the next record after an error with [`Resume::Scan`]. `chunk` starts at the place
+    /// that the error named. It is called again with the bytes after the consumed ones, until it
+    /// finds the start of a record or the input ends.
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         let _ = end;
         Resync { consumed: chunk.len(), found: false }
     }
 }
 
-/// How far a call of [`Decoder::decode`] came.
+/// The result of a call of [`Decoder::decode`]: how far the decoder came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the chunk that are done with.
+    /// Bytes of the chunk that are done with. They are not shown again.
     pub consumed: usize,
-    /// The least number of bytes, counted from there, with which the next call can get further.
-    /// 0 if that is not known. 1 asks to be called again at once with what is left.
+    /// The least number of bytes, counted from the first unconsumed one, with which the next call
+    /// can get further. 0 if that is not known; 1 asks for a call at once with the bytes that are
+    /// left.
     pub need: usize,
 }
 
-/// A place that can't be decoded.
+/// A record that can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Where in the chunk the record with the error starts.
+    /// Where the bad record starts, counted from the start of the chunk.
     pub offset: usize,
-    /// What was expected and what stood there. The host adds channel, epoch, object and place.
+    /// What was expected and what was found. The host adds channel, epoch, object and place.
     pub message: String,
-    /// How decoding can go on if the operator chose to skip bad records.
+    /// Where decoding can go on if the operator chose to skip bad records.
     pub resume: Resume,
 }
 
@@ -66,47 +76,49 @@ impl DecodeError {
     pub fn fatal(offset: usize, message: impl Into<String>) -> Self {
         Self { offset, message: message.into(), resume: Resume::None }
     }
-    /// An error after which the next record starts at `resume`, counted from the start of the chunk.
+    /// An error after which the next record starts at `resume`, counted from the start of the
+    /// chunk.
     pub fn skippable(offset: usize, message: impl Into<String>, resume: u64) -> Self {
         Self { offset, message: message.into(), resume: Resume::At(resume) }
     }
-    /// An error after which the next record has to be searched by [`Decoder::resync`], from the place
-    /// `from` on, counted from the start of the chunk.
+    /// An error after which [`Decoder::resync`] must find the next record. The search starts at
+    /// `from`, counted from the start of the chunk.
     pub fn searchable(offset: usize, message: impl Into<String>, from: u64) -> Self {
         Self { offset, message: message.into(), resume: Resume::Scan(from) }
     }
 }
 
-/// How decoding can go on behind an error.
+/// Where decoding can go on after an error. Places count from the start of the chunk and may be
+/// after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// At this place, counted from the start of the chunk; it may lie behind its end.
+    /// The next record starts at this place.
     At(u64),
-    /// Where [`Decoder::resync`] finds the next record, searching from this place on.
+    /// [`Decoder::resync`] searches for the next record from this place on.
     Scan(u64),
-    /// Not in this object.
+    /// The rest of the object can't be decoded.
     None,
 }
 
-/// What [`Decoder::resync`] found.
+/// The result of a call of [`Decoder::resync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resync {
-    /// Bytes in which no record starts.
+    /// Bytes of the chunk in which no record starts.
     pub consumed: usize,
-    /// Whether a record starts right behind them.
+    /// Whether a record starts right after the consumed bytes.
     pub found: bool,
 }
 
-/// What stream is opened.
+/// The context of a stream, for [`Decoder::open`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamInfo {
-    /// The channel's name.
+    /// Name of the channel.
     pub channel: String,
-    /// The epoch, from 0.
+    /// Number of the epoch, from 0.
     pub epoch: u32,
-    /// The object: a path, or a FIFO's path.
+    /// Name of the object: a path or a URL; for a FIFO, the FIFO's path.
     pub object: String,
-    /// Largest record that the channel takes, in bytes.
+    /// Largest record that the channel accepts, in bytes.
     pub max_record: u64,
 }
 
@@ -136,7 +148,8 @@ pub struct Field {
     pub name: String,
     /// Type of an element.
     pub scalar: Scalar,
-    /// Empty for a single element. A dimension of 0 is told by the length of each field.
+    /// Size of each dimension; empty for a single element. A size of 0 means any: it follows from
+    /// the length of each value.
     pub shape: Vec<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The wall's inner side: a [`Decoder`] as the exports of a component. Used by [`crate::export!`].
+//! Inside the sandbox: makes a [`Decoder`] the exports of a component. Used by [`crate::export!`].
 
 use std::cell::RefCell;
 use std::sync::Once;
@@ -10,7 +10,7 @@ use crate::{
     Scalar, StreamInfo,
 };
 
-/// The imports, as the host of [`Records`].
+/// The imports of the component, as the [`Host`] of [`Records`].
 struct Imports;
 
 impl Host for Imports {
@@ -35,7 +35,7 @@ impl Host for Imports {
     }
 }
 
-/// What `options` exports.
+/// The result of the exported function `options`.
 pub fn options<D: Decoder>() -> Vec<wit::OptionSpec> {
     D::options().into_iter().map(option_spec).collect()
 }
@@ -68,7 +68,7 @@ fn field(field: &Field) -> types::Field {
     types::Field { name: field.name.clone(), scalar, shape: field.shape.clone() }
 }
 
-/// A panic in a decoder becomes a trap without a text: tell the host the text first.
+/// Logs the text of a panic. Without this the host sees only a trap, which has no text.
 fn log_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -76,12 +76,12 @@ fn log_panics() {
     });
 }
 
-/// An open stream.
+/// An open stream: the exported resource `stream`.
 pub struct Stream<D> {
-    state: RefCell<State<D>>,
+    state: RefCell<StreamState<D>>,
 }
 
-struct State<D> {
+struct StreamState<D> {
     decoder: D,
     records: Records,
 }
@@ -101,14 +101,14 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
         if let Some(fields) = decoder.schema() {
             records.set_schema(&fields);
         }
-        Ok(wit::Stream::new(Stream { state: RefCell::new(State { decoder, records }) }))
+        Ok(wit::Stream::new(Stream { state: RefCell::new(StreamState { decoder, records }) }))
     }
 
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<wit::Progress, wit::DecodeError> {
         let state = &mut *self.state.borrow_mut();
-        let answer = state.decoder.decode(&chunk, end, &mut state.records);
+        let result = state.decoder.decode(&chunk, end, &mut state.records);
         state.records.flush();
-        match answer {
+        match result {
             Ok(progress) => Ok(wit::Progress {
                 consumed: progress.consumed as u32,
                 need: u32::try_from(progress.need).unwrap_or(u32::MAX),

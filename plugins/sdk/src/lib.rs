@@ -1,5 +1,5 @@
-//! Write a decoder for pipemill: implement [`Decoder`], name it in [`export!`], build for
-//! `wasm32-unknown-unknown`. There is no interface to know and no unsafe code to write.
+//! Write a decoder for pipemill: implement [`Decoder`], name the type in [`export!`], build for
+//! `wasm32-unknown-unknown`. You need no knowledge of the interface and no unsafe code.
 //!
 //! ```
 //! use pipemill_plugin::{DecodeError, Decoder, Field, Options, Progress, Records, StreamInfo};
@@ -26,7 +26,7 @@
 //! pipemill_plugin::export!(Quads);
 //! ```
 //!
-//! The same type runs natively, so a decoder is tested like any other code: see [`testing`].
+//! The same type also runs natively, so a decoder is tested like any other code: see [`testing`].
 
 mod contract;
 mod options;
@@ -44,8 +44,8 @@ pub use records::{Host, Level, Records, pack};
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
 pub mod bindings;
 
-/// Makes a [`Decoder`] the decoder of this plugin. Does nothing but for WebAssembly, so that the same
-/// crate serves as a library.
+/// Makes a [`Decoder`] the decoder of this plugin. It has an effect only for WebAssembly, so that
+/// the same crate can be a library for tests.
 #[macro_export]
 macro_rules! export {
     ($decoder:ty) => {

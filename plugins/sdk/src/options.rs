@@ -1,48 +1,49 @@
-//! Options: declared by the decoder, set by the operator, checked by the host, read here.
+//! The options of a decoder: the decoder declares them, the operator sets them, the host checks
+//! them.
 
 use std::collections::BTreeMap;
 
-/// What values an option takes.
+/// The values that an option accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OptionKind {
     /// Any text.
     String,
     /// `true` or `false`.
     Bool,
-    /// A whole number, not negative.
+    /// An integer from 0 to 2^64 - 1.
     Int,
     /// One of these words.
     Choice(Vec<&'static str>),
 }
 
-/// An option that a decoder takes.
+/// The declaration of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionSpec {
-    /// Its name in the configuration.
+    /// Name of the option in the configuration.
     pub name: &'static str,
-    /// What values it takes.
+    /// The values that it accepts.
     pub kind: OptionKind,
-    /// Its value where the operator sets none.
+    /// The value if the operator sets none.
     pub default: Option<&'static str>,
-    /// One line of help.
+    /// One line of help for the operator.
     pub help: &'static str,
 }
 
 impl OptionSpec {
-    /// An option of any text.
+    /// An option that accepts any text.
     pub fn string(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
         Self { name, kind: OptionKind::String, default, help }
     }
-    /// An option that is on or off.
+    /// An option that is `true` or `false`.
     pub fn bool(name: &'static str, default: bool, help: &'static str) -> Self {
         let default = Some(if default { "true" } else { "false" });
         Self { name, kind: OptionKind::Bool, default, help }
     }
-    /// An option with a whole number.
+    /// An option that accepts an integer from 0.
     pub fn int(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
         Self { name, kind: OptionKind::Int, default, help }
     }
-    /// An option with one of a few words.
+    /// An option that accepts one of `words`.
     pub fn choice(
         name: &'static str,
         words: &[&'static str],
@@ -53,14 +54,17 @@ impl OptionSpec {
     }
 }
 
-/// The options of a stream: the operator's values, then the defaults.
+/// The options of a stream: the values that the operator set, and the defaults of the others.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     values: BTreeMap<String, String>,
 }
 
 impl Options {
-    /// Joins the operator's values with the defaults of `specs`, and refuses what those don't allow.
+    /// Adds the defaults of `specs` to the values in `given`.
+    ///
+    /// # Errors
+    /// A text for the operator: an option is not declared, or does not accept its value.
     pub fn new(specs: &[OptionSpec], given: &[(String, String)]) -> Result<Self, String> {
         let mut values = BTreeMap::new();
         for spec in specs {
@@ -79,11 +83,11 @@ impl Options {
         Ok(Self { values })
     }
 
-    /// The value of an option, if it has one.
+    /// The value of an option; `None` if it was not set and has no default.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
-    /// The value of an option, or the empty string.
+    /// The value of an option; the empty string if it has none.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or("")
     }
@@ -91,7 +95,7 @@ impl Options {
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
-    /// The number an option has, if any.
+    /// The value of an option as a number; `None` if it has no value, or one that is no number.
     pub fn int(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(|value| value.parse().ok())
     }

@@ -1,71 +1,76 @@
-//! Where a decoder puts its records. They are gathered here and handed to the host a few thousand at
-//! a time, because a call across the sandbox's wall costs as much as framing ten records.
+//! The records that a decoder emits. They are gathered here and passed to the host a few thousand
+//! at a time, because one call from the sandbox to the host costs as much as framing ten records.
 
 use std::ops::Range;
 
 use crate::Field;
 
-/// How loud a line in the log is.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// For the plugin's author.
+    /// For the author of the plugin.
     Debug,
-    /// Worth knowing.
+    /// For the operator: nothing is wrong.
     Info,
-    /// Something the operator may want to mend.
+    /// For the operator: something should be fixed.
     Warn,
-    /// Something went wrong.
+    /// For the operator: something failed.
     Error,
 }
 
-/// What a decoder may ask of its host. Inside the sandbox these are the imports; natively, whatever
-/// the caller gives.
+/// The functions of the host that a decoder may call. Inside the sandbox they are the component's
+/// imports; natively, a test implements them.
 pub trait Host {
-    /// Takes the fields of every record, before the first. By default it has no use for them.
+    /// Takes the fields of every record, once, before the first record. The default ignores them.
     fn set_schema(&mut self, fields: &[Field]) {
         let _ = fields;
     }
-    /// Takes records: see `emit` in the interface for what a span is.
+    /// Takes records. `emit` in the interface (`decoder.wit`) explains spans, payload and starts.
     fn emit(&mut self, spans: &[u64], payload: &[u8], starts: &[u32]);
-    /// Index of the first span of the chunk whose CRC-32C differs from the one expected.
+    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if
+    /// all are as expected.
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize>;
-    /// A line for the operator.
+    /// Writes a line to the host's log, for the operator.
     fn log(&mut self, level: Level, message: &str);
 }
 
-/// Bit of a span that says: in the payload, not in the chunk.
-const MADE: u64 = 1 << 63;
+/// The bit of a span that is set if the bytes are in the payload, not in the chunk.
+const IN_PAYLOAD: u64 = 1 << 63;
 /// The span of an absent field.
 const ABSENT: u64 = u64::MAX;
-/// Spans gathered before they are handed over: 32 KiB of them, so that they stay in the first cache.
+/// Number of spans at which they are passed to the host: 32 KiB, so that they stay in the L1 cache.
 const FLUSH_SPANS: usize = 4096;
-/// Payload gathered before it is handed over.
+/// Size of the payload, in bytes, at which it is passed to the host.
 const FLUSH_PAYLOAD: usize = 64 * 1024;
 
-/// The span of bytes of the chunk, as the interface packs it.
+/// The span of these bytes of the chunk, as the interface packs it: `offset << 32 | length`.
 pub fn pack(range: Range<usize>) -> u64 {
     (range.start as u64) << 32 | (range.end - range.start) as u64
 }
 
-/// The records of a stream, on their way to the host.
+/// The records that a decoder emits.
 ///
-/// A record of one field is one call: [`span`](Self::span) where its bytes stand in the chunk as they
-/// are, or [`bytes`](Self::bytes) where the decoder made them. A record of several fields is a call of
-/// `field…` or [`absent`](Self::absent) for each, in the order of the schema, then
+/// A record of one field is one call: [`span`](Self::span) if its bytes are a part of the chunk, or
+/// [`bytes`](Self::bytes) if the decoder made them. A record of several fields is one call of
+/// `field…` or [`absent`](Self::absent) for each field, in the order of the schema, then
 /// [`end_record`](Self::end_record).
 pub struct Records {
     host: Box<dyn Host>,
+    /// Number of fields of a record, once the schema is known.
     fields: Option<usize>,
+    /// Whether the host asked for `starts`.
     offsets: bool,
     spans: Vec<u64>,
     payload: Vec<u8>,
     starts: Vec<u32>,
+    /// Length of `spans` where the current record starts.
     record_span: usize,
+    /// Length of `payload` where the current record starts.
     record_payload: usize,
 }
 
 impl Records {
-    /// Records for `host`, with or without the places where they start.
+    /// Records for `host`. With `offsets`, the host also gets the place where each record starts.
     pub fn new(host: Box<dyn Host>, offsets: bool) -> Self {
         Self {
             host,
@@ -79,72 +84,69 @@ impl Records {
         }
     }
 
-    #[doc(hidden)]
-    pub fn set_fields(&mut self, fields: usize) {
-        self.fields = Some(fields);
-    }
-
-    /// Says the fields of every record: once, before the first one. Only for a decoder that learns them
-    /// from its input, see [`Decoder::schema`](crate::Decoder::schema).
+    /// Sets the fields of every record, once, before the first record. Only for a decoder that
+    /// learns them from its input: see [`Decoder::schema`](crate::Decoder::schema).
     ///
     /// # Panics
-    /// If they are said already.
+    /// If the schema was set before.
     pub fn set_schema(&mut self, fields: &[Field]) {
         assert!(self.fields.is_none(), "the schema was said twice");
         self.fields = Some(fields.len());
         self.host.set_schema(fields);
     }
 
-    /// A record of one field that lies in the chunk. `start` is where in the chunk the record begins,
-    /// its framing included.
+    /// Emits a record of one field whose bytes are a part of the chunk. `start` is where the record
+    /// begins in the chunk, its framing included.
     #[inline]
     pub fn span(&mut self, start: usize, field: Range<usize>) {
         self.spans.push(pack(field));
         if self.offsets {
             self.starts.push(start as u32);
         }
-        // As `end_record`, but for what can't have changed: the payload.
+        // The same as `end_record`, without the payload, which did not change.
         self.record_span = self.spans.len();
         if self.spans.len() >= FLUSH_SPANS {
             self.flush();
         }
     }
 
-    /// A record of one field whose bytes the decoder made.
+    /// Emits a record of one field whose bytes the decoder made. `start` is as for
+    /// [`span`](Self::span).
     #[inline]
     pub fn bytes(&mut self, start: usize, field: &[u8]) {
         self.field_bytes(field);
         self.end_record(start);
     }
 
-    /// The next field of the record: bytes of the chunk.
+    /// Adds the next field of the record: a part of the chunk.
     #[inline]
     pub fn field(&mut self, field: Range<usize>) {
         self.spans.push(pack(field));
     }
 
-    /// The next field of the record: bytes that the decoder made.
+    /// Adds the next field of the record: bytes that the decoder made.
     #[inline]
     pub fn field_bytes(&mut self, field: &[u8]) {
         self.field_made(|payload| payload.extend_from_slice(field));
     }
 
-    /// The next field of the record: what `make` appends. It must only append.
+    /// Adds the next field of the record: the bytes that `make` appends to its argument. `make`
+    /// must not change the bytes before them. Returns the result of `make`.
     #[inline]
     pub fn field_made<T>(&mut self, make: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let from = self.payload.len();
-        let answer = make(&mut self.payload);
-        self.spans.push(MADE | pack(from..self.payload.len()));
-        answer
+        let result = make(&mut self.payload);
+        self.spans.push(IN_PAYLOAD | pack(from..self.payload.len()));
+        result
     }
 
-    /// The next field of the record has no value.
+    /// Adds the next field of the record, without a value.
     #[inline]
     pub fn absent(&mut self) {
         self.spans.push(ABSENT);
     }
 
-    /// The record is whole. `start` is where in the chunk it begins, its framing included.
+    /// Ends the record, after its last field. `start` is as for [`span`](Self::span).
     #[inline]
     pub fn end_record(&mut self, start: usize) {
         if self.offsets {
@@ -157,19 +159,22 @@ impl Records {
         }
     }
 
-    /// Forgets the fields of the record that was not ended.
+    /// Removes the fields of the record that was not ended.
     pub fn abandon_record(&mut self) {
         self.spans.truncate(self.record_span);
         self.payload.truncate(self.record_payload);
     }
 
-    /// How many fields the record that was not ended has so far.
+    /// Number of fields added to the record that was not ended.
     #[inline]
     pub fn fields_so_far(&self) -> usize {
         self.spans.len() - self.record_span
     }
 
-    /// Hands over what was gathered. Called by itself; a decoder need not.
+    /// Passes the gathered records to the host. A decoder need not call this.
+    ///
+    /// # Panics
+    /// If records were emitted before the schema was set.
     pub fn flush(&mut self) {
         self.abandon_record();
         if self.spans.is_empty() {
@@ -187,13 +192,14 @@ impl Records {
         self.record_payload = 0;
     }
 
-    /// Index of the first span of the chunk whose CRC-32C differs from the one expected. One call for
-    /// many spans: the host computes at the speed of its hardware.
+    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if
+    /// all are as expected. Check many spans in one call: the host computes fast, but each call
+    /// costs time.
     pub fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         self.host.check_crc32c(spans, expected)
     }
 
-    /// A line for the operator, in the host's log.
+    /// Writes a line to the host's log, for the operator.
     pub fn log(&mut self, level: Level, message: &str) {
         self.host.log(level, message);
     }

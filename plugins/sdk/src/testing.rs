@@ -1,5 +1,5 @@
-//! A small native host for tests: decodes an input at the splits that you choose. Whatever they are,
-//! the [`Outcome`] must be the same; [`assert_any_split`] checks that.
+//! A small native host for tests: it decodes an input that is split as you choose. The [`Outcome`]
+//! must be the same for every split; [`assert_any_split`] checks that.
 
 mod speed;
 
@@ -8,78 +8,98 @@ use std::rc::Rc;
 
 pub use speed::{print_passes, print_speed, print_speed_with};
 
-use crate::{Decoder, Field, Host, Level, Options, Records, Resume, StreamInfo};
+use crate::{
+    DecodeError, Decoder, Field, Host, Level, Options, Progress, Records, Resume, StreamInfo,
+};
 
-/// One record: its fields, `None` where absent.
+/// One record: its fields; `None` is an absent field.
 pub type Record = Vec<Option<Vec<u8>>>;
 
-/// What came out of an input.
+/// The result of decoding an input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// The records, in order.
     pub records: Vec<Record>,
     /// Where each record starts in the input.
     pub starts: Vec<u64>,
-    /// The bad places, in order: offset, bytes passed over (up to the next record or the end of the
-    /// input), message. Without skipping there is at most one, and it is 0 long.
+    /// The errors, in order: offset of the bad record, bytes skipped (up to the next record or the
+    /// end of the input), message. Without skipping there is at most one error, with 0 bytes
+    /// skipped.
     pub errors: Vec<(u64, u64, String)>,
-    /// The schema, if it got known.
+    /// The schema, if the decoder set one.
     pub schema: Option<Vec<Field>>,
 }
 
-/// How to treat an input.
+/// The settings of a stream.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Options of the decoder.
+    /// Options of the decoder: names and values.
     pub options: Vec<(String, String)>,
-    /// Go on behind bad places where the decoder can.
+    /// Whether to go on after errors that the decoder can skip.
     pub skip: bool,
-    /// Largest record.
+    /// Largest record, in bytes.
     pub max_record: u64,
 }
 
 impl Setup {
-    /// These options, ending at the first error, records up to 64 MiB.
+    /// These options. Decoding ends at the first error; records have up to 64 MiB.
     pub fn new(options: &[(&str, &str)]) -> Self {
         let options = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         Self { options, skip: false, max_record: 64 << 20 }
     }
-    /// The same, going on behind bad places.
+    /// The same setup, but decoding goes on after errors.
     pub fn skipping(mut self) -> Self {
         self.skip = true;
         self
     }
 }
 
-/// Decodes the input shown as a whole.
-pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
-    decode_split::<D>(setup, input, &[])
-}
-
-/// Decodes the input arriving in pieces of these sizes (the last: whatever is left).
+/// Opens a decoder.
 ///
-/// # Panics
-/// Where the decoder breaks the contract, and where it refuses its options.
-pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
+/// # Errors
+/// The text with which the decoder, or the check of its options, refuses the setup.
+pub fn open<D: Decoder>(setup: &Setup) -> Result<D, String> {
     let info = StreamInfo {
         channel: "test".into(),
         epoch: 0,
         object: "test".into(),
         max_record: setup.max_record,
     };
-    let options = Options::new(&D::options(), &setup.options).expect("options");
-    let decoder = D::open(&options, &info).expect("open");
-    let shared = Rc::new(RefCell::new(Collected::default()));
-    let mut records = Records::new(Box::new(Collector(shared.clone())), true);
-    let sizes = sizes.iter().copied().filter(|size| *size > 0).rev().collect();
-    let skip = setup.skip;
-    if let Some(fields) = decoder.schema() {
-        records.set_schema(&fields);
-    }
-    let mut run = Run { decoder, records, shared, input, sizes, start: 0, shown: 0, skip };
-    let errors = run.all();
+    D::open(&Options::new(&D::options(), &setup.options)?, &info)
+}
+
+/// Opens a decoder, shows it one chunk that is not the end of the input, and returns what `decode`
+/// returned. For tests of [`Progress::need`].
+///
+/// # Errors
+/// The error of `decode`.
+///
+/// # Panics
+/// If the decoder refuses the setup.
+pub fn decode_once<D: Decoder>(setup: &Setup, chunk: &[u8]) -> Result<Progress, DecodeError> {
+    let mut run = Run::<D>::new(setup, chunk, &[]);
+    run.show_more();
+    run.decode_shown(false)
+}
+
+/// Decodes the input, shown as one chunk.
+///
+/// # Panics
+/// As [`decode_split`].
+pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
+    decode_split::<D>(setup, input, &[])
+}
+
+/// Decodes the input. It arrives in pieces of these sizes in bytes; the last piece is all that is
+/// left.
+///
+/// # Panics
+/// If the decoder breaks the contract, or refuses the setup.
+pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
+    let mut run = Run::<D>::new(setup, input, sizes);
+    let errors = run.decode_all();
     drop(run.records);
-    let collected = run.shared.borrow();
+    let collected = run.collected.borrow();
     Outcome {
         records: collected.records.clone(),
         starts: collected.starts.clone(),
@@ -88,18 +108,32 @@ pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) ->
     }
 }
 
-/// Checks that these pieces give what the whole gives.
+/// Asserts that the input in pieces of these sizes gives the same outcome as the whole input, and
+/// returns that outcome.
 ///
 /// # Panics
-/// If they do not.
+/// If the outcomes differ; also as [`decode_split`].
 pub fn assert_any_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
     let whole = decode_whole::<D>(setup, input);
     let split = decode_split::<D>(setup, input, sizes);
-    assert_eq!(whole, split, "pieces of {sizes:?} give other records than the whole");
+    assert_eq!(whole, split, "pieces of {sizes:?} give another outcome than the whole input");
     whole
 }
 
-/// CRC-32C, bit by bit: a reference, not for speed.
+/// Asserts that the input gives the same outcome as a whole, byte by byte and for every split in
+/// two, and returns that outcome. For inputs of up to some thousand bytes.
+///
+/// # Panics
+/// As [`assert_any_split`].
+pub fn assert_all_splits<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
+    let whole = assert_any_split::<D>(setup, input, &vec![1; input.len()]);
+    for split in 1..input.len() {
+        assert_eq!(whole, decode_split::<D>(setup, input, &[split]), "split at {split}");
+    }
+    whole
+}
+
+/// The CRC-32C of `bytes`, computed bit by bit: a slow reference.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -108,9 +142,12 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
+/// What the decoder passed to its host.
 #[derive(Default)]
 struct Collected {
+    /// The chunk that the decoder is shown.
     chunk: Vec<u8>,
+    /// Where the chunk starts in the input.
     base: u64,
     schema: Option<Vec<Field>>,
     records: Vec<Record>,
@@ -119,6 +156,7 @@ struct Collected {
 
 struct Collector(Rc<RefCell<Collected>>);
 
+/// The bytes of a span, without its top bit.
 fn slice(bytes: &[u8], span: u64) -> &[u8] {
     let (offset, length) = ((span << 1 >> 33) as usize, (span & 0xffff_ffff) as usize);
     &bytes[offset..offset + length]
@@ -152,35 +190,50 @@ impl Host for Collector {
     fn log(&mut self, _: Level, _: &str) {}
 }
 
+/// A stream that is being decoded.
 struct Run<'a, D> {
     decoder: D,
     records: Records,
-    shared: Rc<RefCell<Collected>>,
+    collected: Rc<RefCell<Collected>>,
     input: &'a [u8],
+    /// Sizes of the pieces that were not shown yet, the last one first.
     sizes: Vec<usize>,
+    /// Where the next chunk starts: all bytes before it are consumed.
     start: usize,
+    /// Where the input that arrived ends.
     shown: usize,
     skip: bool,
 }
 
-impl<D: Decoder> Run<'_, D> {
+impl<'a, D: Decoder> Run<'a, D> {
+    fn new(setup: &Setup, input: &'a [u8], sizes: &[usize]) -> Self {
+        let decoder = open::<D>(setup).expect("the decoder opens");
+        let collected = Rc::new(RefCell::new(Collected::default()));
+        let mut records = Records::new(Box::new(Collector(collected.clone())), true);
+        if let Some(fields) = decoder.schema() {
+            records.set_schema(&fields);
+        }
+        let sizes = sizes.iter().copied().filter(|size| *size > 0).rev().collect();
+        Run { decoder, records, collected, input, sizes, start: 0, shown: 0, skip: setup.skip }
+    }
+
     fn ended(&self) -> bool {
         self.shown == self.input.len()
     }
 
-    /// Shows the next piece.
-    fn more(&mut self) {
+    /// The next piece arrives.
+    fn show_more(&mut self) {
         let step = self.sizes.pop().unwrap_or(usize::MAX);
         self.shown = self.shown.saturating_add(step).min(self.input.len());
     }
 
-    /// Decodes to the end of the input, or to the first error that ends it.
-    fn all(&mut self) -> Vec<(u64, u64, String)> {
+    /// Decodes to the end of the input, or to the error that ends it. Returns the errors.
+    fn decode_all(&mut self) -> Vec<(u64, u64, String)> {
         let mut errors = Vec::new();
         let mut last_call = false;
         loop {
             let end = last_call;
-            match self.turn(end) {
+            match self.decode_available(end) {
                 Ok(()) if end => {
                     if self.start < self.input.len() {
                         let message = "the input ends inside a record".to_owned();
@@ -189,7 +242,7 @@ impl<D: Decoder> Run<'_, D> {
                     return errors;
                 }
                 Ok(()) if self.ended() => last_call = true,
-                Ok(()) => self.more(),
+                Ok(()) => self.show_more(),
                 Err(error) => {
                     let chunk = self.start;
                     let at = chunk + error.offset;
@@ -198,41 +251,31 @@ impl<D: Decoder> Run<'_, D> {
                         return errors;
                     }
                     self.start = match error.resume {
-                        Resume::At(to) => self.reach(chunk.saturating_add(to as usize)),
+                        Resume::At(to) => self.show_up_to(chunk.saturating_add(to as usize)),
                         Resume::Scan(from) => {
-                            let from = self.reach(chunk.saturating_add(from as usize));
+                            let from = self.show_up_to(chunk.saturating_add(from as usize));
                             self.search(from)
                         }
-                        Resume::None => self.reach(usize::MAX),
+                        Resume::None => self.show_up_to(usize::MAX),
                     };
-                    assert!(self.start > at, "no progress behind an error");
+                    assert!(self.start > at, "no progress after an error");
                     errors.push((at as u64, (self.start - at) as u64, error.message));
                 }
             }
         }
     }
 
-    /// Calls `decode` as long as it can get further with what is shown.
-    fn turn(&mut self, end: bool) -> Result<(), crate::DecodeError> {
+    /// Calls `decode` until it needs more bytes than have arrived.
+    fn decode_available(&mut self, end: bool) -> Result<(), DecodeError> {
         loop {
             let chunk = &self.input[self.start..self.shown];
-            {
-                let mut shared = self.shared.borrow_mut();
-                shared.chunk = chunk.to_vec();
-                shared.base = self.start as u64;
-            }
-            let answer = self.decoder.decode(chunk, end, &mut self.records);
-            self.records.flush();
-            if let Err(error) = &answer {
-                assert!(error.offset <= chunk.len(), "an error behind the chunk");
-            }
-            let progress = answer?;
-            assert!(progress.consumed <= chunk.len(), "consumed more than the chunk");
+            let progress = self.decode_shown(end)?;
             let left = chunk.len() - progress.consumed;
             self.start += progress.consumed;
             let can_go_on = (1..=left).contains(&progress.need);
             if progress.consumed == 0 {
-                assert!(end || !can_go_on, "needs {} of {left} bytes, yet stands", progress.need);
+                let need = progress.need;
+                assert!(end || !can_go_on, "no progress with {left} bytes, though need is {need}");
                 return Ok(());
             }
             if left == 0 || !(end || can_go_on) {
@@ -241,16 +284,36 @@ impl<D: Decoder> Run<'_, D> {
         }
     }
 
-    /// Shows pieces until this place is reached, or the end.
-    fn reach(&mut self, place: usize) -> usize {
+    /// Calls `decode` once, with all that has arrived and is not consumed.
+    fn decode_shown(&mut self, end: bool) -> Result<Progress, DecodeError> {
+        let chunk = &self.input[self.start..self.shown];
+        {
+            let mut collected = self.collected.borrow_mut();
+            collected.chunk = chunk.to_vec();
+            collected.base = self.start as u64;
+        }
+        let result = self.decoder.decode(chunk, end, &mut self.records);
+        self.records.flush();
+        match &result {
+            Ok(progress) => {
+                assert!(progress.consumed <= chunk.len(), "consumed more than the chunk");
+            }
+            Err(error) => assert!(error.offset <= chunk.len(), "an error after the chunk"),
+        }
+        result
+    }
+
+    /// Lets pieces arrive up to `place` or the end of the input. Returns the place that was
+    /// reached.
+    fn show_up_to(&mut self, place: usize) -> usize {
         let place = place.min(self.input.len());
         while self.shown < place {
-            self.more();
+            self.show_more();
         }
         place
     }
 
-    /// Looks for the next record from `at` on.
+    /// Calls `resync` until it finds a record or the input ends. Returns where it ended.
     fn search(&mut self, mut at: usize) -> usize {
         loop {
             let resync = self.decoder.resync(&self.input[at..self.shown], self.ended());
@@ -262,7 +325,7 @@ impl<D: Decoder> Run<'_, D> {
             if self.ended() {
                 return self.input.len();
             }
-            self.more();
+            self.show_more();
         }
     }
 }

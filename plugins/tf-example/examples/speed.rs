@@ -1,48 +1,23 @@
-//! Speed of the decoder by itself, natively, checksums included:
+//! Prints the speed of the decoder outside the sandbox, with checksums:
 //! `cargo run --release -p pipemill-tf-example --example tf-example-speed`
 
+use pipemill_parsing::testing::{protobuf_field as field, tfrecord_file, varints};
 use pipemill_plugin::testing::print_speed_with;
 use pipemill_tf_example::TfExample;
 
-fn varint(message: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        message.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    message.push(value as u8);
-}
-
-fn field(number: u64, value: &[u8]) -> Vec<u8> {
-    let mut message = Vec::new();
-    varint(&mut message, number << 3 | 2);
-    varint(&mut message, value.len() as u64);
-    message.extend_from_slice(value);
-    message
-}
-
-/// An entry of the map of features: a list of this kind.
+/// An entry of the map `feature`. `kind` is the field number of its list.
 fn entry(key: &str, kind: u64, list: &[u8]) -> Vec<u8> {
     field(1, &[field(1, key.as_bytes()), field(2, &field(kind, &field(1, list)))].concat())
 }
 
-fn masked(bytes: &[u8]) -> [u8; 4] {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
-}
-
-/// A chunk of 4 MiB or so of one example again and again.
+/// A chunk of about 4 MiB that repeats one example.
 fn chunk(entries: &[Vec<u8>]) -> Vec<u8> {
-    let payload = field(1, &entries.concat());
-    let length = (payload.len() as u64).to_le_bytes();
-    let record = [&length[..], &masked(&length), &payload, &masked(&payload)].concat();
+    let record = tfrecord_file(&[field(1, &entries.concat())]);
     record.repeat((4 << 20) / record.len() + 1)
 }
 
 fn main() {
-    let ids = |count: u64| {
-        let mut list = Vec::new();
-        (0..count).for_each(|n| varint(&mut list, n * n % 30_000));
-        entry("ids", 3, &list)
-    };
+    let ids = |count: u64| entry("ids", 3, &varints((0..count).map(|n| n * n % 30_000)));
     let columns = |count| (0..count).map(|n| entry(&format!("column {n}"), 2, &[0; 4])).collect();
     let wanted: Vec<_> = (0..40).map(|n| format!("column {n}:float32")).collect();
     let image = vec![entry("image", 1, &[7; 50_000]), entry("label", 3, b"\x07")];

@@ -1,22 +1,23 @@
-//! What a record is instead of what the operator said: the messages, and what to write.
+//! The messages for a record that does not have the features that the operator named: what was
+//! found, and what to write in the option.
 
 use std::ops::Range;
 
-use pipemill_parsing::field_spec::shown;
+use pipemill_parsing::field_spec::display_type;
 use pipemill_parsing::protobuf::{
-    Fault, OneOf, Pieces, Reader, add_fixed, add_varints, count_varints, map_entry,
+    MessageReader, OneOf, Pieces, WireError, add_fixed, add_varints, count_varints, read_map_entry,
 };
 use pipemill_plugin::Scalar;
 
 use crate::settings::Feature;
 
-/// The fields of `Feature`: `bytes_list`, `float_list`, `int64_list`.
+/// The field numbers of the oneof in `Feature`: `bytes_list`, `float_list`, `int64_list`.
 pub(crate) const CASES: [u32; 3] = [1, 2, 3];
 
-/// Features of a record that a message names.
-const NAMED: usize = 20;
+/// How many features of a record a message lists.
+const MAX_LISTED: usize = 20;
 
-/// The field of `Feature` that a type stands in.
+/// The field number, in the oneof, of the list that holds values of this type.
 pub(crate) fn case_of(scalar: Scalar) -> u32 {
     match scalar {
         Scalar::Float32 => 2,
@@ -25,27 +26,27 @@ pub(crate) fn case_of(scalar: Scalar) -> u32 {
     }
 }
 
-/// The record lacks a feature.
+/// The message for a record that lacks a feature.
 #[cold]
 pub(crate) fn missing(
     wanted: &Feature,
     bytes: &[u8],
     payload: &Range<usize>,
-) -> Result<String, Fault> {
+) -> Result<String, WireError> {
     let mut all = Vec::new();
-    let mut example = Reader::new(bytes, payload.clone());
-    while let Some(entry) = example.next()? {
-        if entry.number != 1 {
+    let mut example = MessageReader::new(bytes, payload.clone());
+    while let Some(field) = example.next()? {
+        if field.number != 1 {
             continue;
         }
-        let mut features = Reader::new(bytes, entry.bytes()?);
+        let mut features = MessageReader::new(bytes, field.bytes()?);
         while let Some(entry) = features.next()? {
             if entry.number == 1 {
-                let (key, value) = map_entry(bytes, entry.bytes()?)?;
+                let (key, value) = read_map_entry(bytes, entry.bytes()?)?;
                 let mut feature = OneOf::default();
                 feature.read(bytes, &value, &CASES)?;
                 let key = bytes[key].escape_ascii();
-                all.push(format!("{key}:{}", found(bytes, &feature)?));
+                all.push(format!("{key}:{}", describe(bytes, &feature)?));
             }
         }
     }
@@ -56,20 +57,24 @@ pub(crate) fn missing(
              tf.train.Example"
         ));
     }
-    let more = if all.len() > NAMED { ", …" } else { "" };
-    all.truncate(NAMED);
+    let more = if all.len() > MAX_LISTED { ", …" } else { "" };
+    all.truncate(MAX_LISTED);
     Ok(format!(
-        "feature `{key}` is missing; the record has {}{more}; put a ? behind `{key}` in the option \
+        "feature `{key}` is missing; the record has {}{more}; put a ? after `{key}` in the option \
          `features` if records may be without it",
         all.join(", ")
     ))
 }
 
-/// The feature is of another kind.
+/// The message for a feature that has a list of another type.
 #[cold]
-pub(crate) fn other_kind(wanted: &Feature, bytes: &[u8], feature: &OneOf) -> Result<String, Fault> {
-    let (key, found) = (&wanted.key, found(bytes, feature)?);
-    let expected = shown(wanted.scalar, &wanted.shape);
+pub(crate) fn other_kind(
+    wanted: &Feature,
+    bytes: &[u8],
+    feature: &OneOf,
+) -> Result<String, WireError> {
+    let (key, found) = (&wanted.key, describe(bytes, feature)?);
+    let expected = display_type(wanted.scalar, &wanted.shape);
     let form = if feature.case == 1 { "bytes" } else { &found };
     Ok(format!(
         "feature `{key}`: expected {expected}, found {found}; write `{key}:{form}` in the option \
@@ -77,19 +82,19 @@ pub(crate) fn other_kind(wanted: &Feature, bytes: &[u8], feature: &OneOf) -> Res
     ))
 }
 
-/// The feature has more or fewer values.
+/// The message for a feature that has more or fewer values than its field.
 #[cold]
 pub(crate) fn other_count(wanted: &Feature, count: usize) -> String {
     let (key, scalar) = (&wanted.key, wanted.scalar);
     if matches!(scalar, Scalar::Bytes | Scalar::Utf8) {
-        let name = shown(scalar, &[]);
+        let name = display_type(scalar, &[]);
         return format!(
             "feature `{key}`: expected one value of {name}, found {count}; a list of such values is \
              no field: take whole records with the decoder `tfrecord`"
         );
     }
-    let expected = shown(scalar, &wanted.shape);
-    let (other, any) = (shown(scalar, &[count as u32]), shown(scalar, &[0]));
+    let expected = display_type(scalar, &wanted.shape);
+    let (other, any) = (display_type(scalar, &[count as u32]), display_type(scalar, &[0]));
     let other = if count == 0 { String::new() } else { format!("`{key}:{other}`, or ") };
     format!(
         "feature `{key}`: expected {expected}, found {count} values; write {other}`{key}:{any}` for \
@@ -97,9 +102,9 @@ pub(crate) fn other_count(wanted: &Feature, count: usize) -> String {
     )
 }
 
-/// The feature is not text.
+/// The message for a feature whose byte at `at` is not UTF-8.
 #[cold]
-pub(crate) fn no_text(wanted: &Feature, byte: u8, at: usize) -> String {
+pub(crate) fn not_utf8(wanted: &Feature, byte: u8, at: usize) -> String {
     let key = &wanted.key;
     format!(
         "feature `{key}`: expected UTF-8, found byte {byte:02x} at its +{at}; write `{key}:bytes` in \
@@ -107,15 +112,15 @@ pub(crate) fn no_text(wanted: &Feature, byte: u8, at: usize) -> String {
     )
 }
 
-/// What a feature is, as an operator would write it.
-fn found(bytes: &[u8], feature: &OneOf) -> Result<String, Fault> {
+/// The type and shape of a feature, as an operator writes them; in words if there is no such type.
+fn describe(bytes: &[u8], feature: &OneOf) -> Result<String, WireError> {
     let (mut list, mut values) = (Pieces::default(), 0);
-    let mut reader = Reader::over(bytes, &feature.message);
-    while let Some(entry) = reader.next()? {
-        match (entry.number, feature.case) {
+    let mut reader = MessageReader::over(bytes, &feature.message);
+    while let Some(field) = reader.next()? {
+        match (field.number, feature.case) {
             (1, 1) => values += 1,
-            (1, 2) => add_fixed(&mut list, &entry, 4)?,
-            (1, 3) => add_varints(bytes, &mut list, &entry)?,
+            (1, 2) => add_fixed(&mut list, &field, 4)?,
+            (1, 3) => add_varints(bytes, &mut list, &field)?,
             _ => {}
         }
     }
@@ -123,8 +128,8 @@ fn found(bytes: &[u8], feature: &OneOf) -> Result<String, Fault> {
     Ok(match feature.case {
         1 if values == 1 => "bytes".to_owned(),
         1 => format!("{values} values of bytes"),
-        2 => shown(Scalar::Float32, &shape(list.len() / 4)),
-        3 => shown(Scalar::Int64, &shape(count_varints(bytes, &list))),
+        2 => display_type(Scalar::Float32, &shape(list.len() / 4)),
+        3 => display_type(Scalar::Int64, &shape(count_varints(bytes, &list))),
         _ => "no value".to_owned(),
     })
 }

@@ -1,49 +1,53 @@
-//! One `tf.train.Example`: where the wanted features lie in it, and their way into a record.
+//! Reads one `tf.train.Example` and emits its wanted features as the fields of a record.
 //!
-//! `Example{features: 1}`, `Features{map<string, Feature> feature: 1}`, `Feature{oneof: bytes_list 1,
-//! float_list 2, int64_list 3}`, each list `{repeated value: 1}`. Bytes stay where they are. Numbers
-//! are copied: TFRecord aligns nothing, and int64 stands as varints.
+//! `Example{features: 1}`, `Features{map<string, Feature> feature: 1}`, `Feature{oneof: bytes_list
+//! 1, float_list 2, int64_list 3}`, each list `{repeated value: 1}`. Bytes are spans of the chunk.
+//! Numbers are copied: TFRecord does not align floats, and int64 is encoded as varints.
 
 use std::ops::Range;
 
-use pipemill_parsing::field_spec::holds;
-use pipemill_parsing::framing::tfrecord::behind;
+use pipemill_parsing::field_spec::shape_accepts;
+use pipemill_parsing::framing::tfrecord::next_start;
 use pipemill_parsing::protobuf::{
-    Fault, Map, OneOf, Pieces, Reader, add_fixed, add_varints, append_varints, count_varints,
+    MessageMap, MessageReader, OneOf, Pieces, WireError, WireField, add_fixed, add_varints,
+    append_varints, count_varints,
 };
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::describe::{self, CASES, case_of};
 use crate::settings::Feature;
 
-/// The features that are wanted, and room to read them.
+/// The wanted features, and buffers that are reused from record to record.
 #[derive(Debug)]
 pub(crate) struct Features {
     wanted: Vec<Feature>,
-    map: Map,
+    /// The features of the record, by the index of the wanted feature.
+    map: MessageMap,
+    /// The feature that is being read.
     feature: OneOf,
-    list: Pieces,
+    /// The numbers of that feature.
+    numbers: Pieces,
 }
 
 /// Why a record is refused.
 #[derive(Debug)]
 enum Refused {
-    /// It can't be read.
-    Fault(Fault),
-    /// It is not as the operator said, in which way.
-    Told(String),
+    /// It is not a valid message.
+    Invalid(WireError),
+    /// It does not have the features that the operator named. The text is the error message.
+    Mismatch(String),
 }
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<WireError> for Refused {
+    fn from(error: WireError) -> Self {
+        Self::Invalid(error)
     }
 }
 
 impl Features {
     pub(crate) fn new(wanted: Vec<Feature>) -> Self {
-        let map = Map::new(wanted.iter().map(|feature| feature.key.as_str()));
-        Self { wanted, map, feature: OneOf::default(), list: Pieces::default() }
+        let map = MessageMap::new(wanted.iter().map(|feature| feature.key.as_str()));
+        Self { wanted, map, feature: OneOf::default(), numbers: Pieces::default() }
     }
 
     /// The fields of a record.
@@ -54,25 +58,25 @@ impl Features {
         self.wanted.iter().map(field).collect()
     }
 
-    /// Emits the record whose payload lies there; it starts at `start`, its framing included.
+    /// Emits the record with this payload. The record starts at `start`, its framing included.
     #[inline]
-    pub(crate) fn take(
+    pub(crate) fn emit(
         &mut self,
         chunk: &[u8],
         start: usize,
         payload: Range<usize>,
         out: &mut Records,
     ) -> Result<(), DecodeError> {
-        let next = behind(&payload) as u64;
-        if let Err(why) = self.emit(chunk, payload, out) {
+        let next = next_start(&payload) as u64;
+        if let Err(refused) = self.emit_fields(chunk, payload, out) {
             out.abandon_record();
-            let message = match why {
-                Refused::Fault(fault) => format!(
-                    "expected a tf.train.Example, found at +{} {fault}; the record is damaged, or of \
+            let message = match refused {
+                Refused::Invalid(error) => format!(
+                    "expected a tf.train.Example, found at +{} {error}; the record is damaged, or of \
                      another type",
-                    fault.at - start
+                    error.at - start
                 ),
-                Refused::Told(message) => message,
+                Refused::Mismatch(message) => message,
             };
             return Err(DecodeError::skippable(start, message, next));
         }
@@ -81,27 +85,27 @@ impl Features {
     }
 
     #[inline]
-    fn emit(
+    fn emit_fields(
         &mut self,
         chunk: &[u8],
         payload: Range<usize>,
         out: &mut Records,
     ) -> Result<(), Refused> {
         self.map.clear();
-        let mut example = Reader::new(chunk, payload.clone());
-        while let Some(entry) = example.next()? {
-            if entry.number != 1 {
+        let mut example = MessageReader::new(chunk, payload.clone());
+        while let Some(field) = example.next()? {
+            if field.number != 1 {
                 continue;
             }
-            let mut features = Reader::new(chunk, entry.bytes()?);
+            let mut features = MessageReader::new(chunk, field.bytes()?);
             while let Some(entry) = features.next()? {
                 if entry.number == 1 {
                     self.map.add(chunk, entry.bytes()?)?;
                 }
             }
         }
-        for number in 0..self.wanted.len() {
-            self.emit_field(chunk, &payload, number, out)?;
+        for index in 0..self.wanted.len() {
+            self.emit_field(chunk, &payload, index, out)?;
         }
         Ok(())
     }
@@ -111,12 +115,12 @@ impl Features {
         &mut self,
         chunk: &[u8],
         payload: &Range<usize>,
-        number: usize,
+        index: usize,
         out: &mut Records,
     ) -> Result<(), Refused> {
-        let wanted = &self.wanted[number];
+        let wanted = &self.wanted[index];
         self.feature.case = 0;
-        if let Some(feature) = self.map.get(number) {
+        if let Some(feature) = self.map.get(index) {
             self.feature.read(chunk, feature, &CASES)?;
         }
         match self.feature.case {
@@ -124,16 +128,16 @@ impl Features {
                 out.absent();
                 return Ok(());
             }
-            0 => return Err(Refused::Told(describe::missing(wanted, chunk, payload)?)),
+            0 => return Err(Refused::Mismatch(describe::missing(wanted, chunk, payload)?)),
             case if case != case_of(wanted.scalar) => {
-                return Err(Refused::Told(describe::other_kind(wanted, chunk, &self.feature)?));
+                return Err(Refused::Mismatch(describe::other_kind(wanted, chunk, &self.feature)?));
             }
             _ => {}
         }
-        let list = Reader::over(chunk, &self.feature.message);
+        let list = MessageReader::over(chunk, &self.feature.message);
         match wanted.scalar {
-            Scalar::Int64 => emit_int64(wanted, chunk, list, &mut self.list, out),
-            Scalar::Float32 => emit_float32(wanted, chunk, list, &mut self.list, out),
+            Scalar::Int64 => emit_int64(wanted, chunk, list, &mut self.numbers, out),
+            Scalar::Float32 => emit_float32(wanted, chunk, list, &mut self.numbers, out),
             _ => emit_bytes(wanted, chunk, list, out),
         }
     }
@@ -142,45 +146,56 @@ impl Features {
 fn emit_bytes(
     wanted: &Feature,
     chunk: &[u8],
-    mut list: Reader,
+    mut list: MessageReader,
     out: &mut Records,
 ) -> Result<(), Refused> {
     let (mut value, mut count) = (0..0, 0);
-    while let Some(entry) = list.next()? {
-        if entry.number == 1 {
-            value = entry.bytes()?;
+    while let Some(field) = list.next()? {
+        if field.number == 1 {
+            value = field.bytes()?;
             count += 1;
         }
     }
     if count != 1 {
-        return Err(Refused::Told(describe::other_count(wanted, count)));
+        return Err(Refused::Mismatch(describe::other_count(wanted, count)));
     }
     if wanted.scalar == Scalar::Utf8
         && let Err(error) = str::from_utf8(&chunk[value.clone()])
     {
         let byte = chunk[value.start + error.valid_up_to()];
-        return Err(Refused::Told(describe::no_text(wanted, byte, error.valid_up_to())));
+        return Err(Refused::Mismatch(describe::not_utf8(wanted, byte, error.valid_up_to())));
     }
     out.field(value);
+    Ok(())
+}
+
+/// Reads a list of numbers into `numbers`.
+#[inline(always)]
+fn read_numbers(
+    mut list: MessageReader,
+    numbers: &mut Pieces,
+    add: impl Fn(&mut Pieces, &WireField) -> Result<(), WireError>,
+) -> Result<(), WireError> {
+    numbers.clear();
+    while let Some(field) = list.next()? {
+        if field.number == 1 {
+            add(numbers, &field)?;
+        }
+    }
     Ok(())
 }
 
 fn emit_float32(
     wanted: &Feature,
     chunk: &[u8],
-    mut list: Reader,
+    list: MessageReader,
     numbers: &mut Pieces,
     out: &mut Records,
 ) -> Result<(), Refused> {
-    numbers.clear();
-    while let Some(entry) = list.next()? {
-        if entry.number == 1 {
-            add_fixed(numbers, &entry, 4)?;
-        }
-    }
+    read_numbers(list, numbers, |numbers, field| add_fixed(numbers, field, 4))?;
     let count = numbers.len() / 4;
-    if !holds(&wanted.shape, count) {
-        return Err(Refused::Told(describe::other_count(wanted, count)));
+    if !shape_accepts(&wanted.shape, count) {
+        return Err(Refused::Mismatch(describe::other_count(wanted, count)));
     }
     out.field_made(|payload| numbers.append_to(chunk, payload));
     Ok(())
@@ -189,19 +204,14 @@ fn emit_float32(
 fn emit_int64(
     wanted: &Feature,
     chunk: &[u8],
-    mut list: Reader,
+    list: MessageReader,
     numbers: &mut Pieces,
     out: &mut Records,
 ) -> Result<(), Refused> {
-    numbers.clear();
-    while let Some(entry) = list.next()? {
-        if entry.number == 1 {
-            add_varints(chunk, numbers, &entry)?;
-        }
-    }
+    read_numbers(list, numbers, |numbers, field| add_varints(chunk, numbers, field))?;
     let count = count_varints(chunk, numbers);
-    if !holds(&wanted.shape, count) {
-        return Err(Refused::Told(describe::other_count(wanted, count)));
+    if !shape_accepts(&wanted.shape, count) {
+        return Err(Refused::Mismatch(describe::other_count(wanted, count)));
     }
     out.field_made(|payload| append_varints(chunk, numbers, count, payload, u64::to_le_bytes))?;
     Ok(())

@@ -1,6 +1,5 @@
-//! `tf.train.Example`s in TFRecord files: the features that the operator names become fields, each with
-//! its type and shape. The framing stands in `pipemill-framing`, the wire format in
-//! `pipemill-protobuf`.
+//! `tf.train.Example`s in TFRecord files: the features that the operator names become fields, each
+//! with its type and shape. The framing and the wire format are in `pipemill_parsing`.
 
 mod describe;
 mod features;
@@ -12,8 +11,8 @@ use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
 
-/// Records checked in one call of the host. Few enough that a file of which many records are refused
-/// is not checked many times over, enough that the call does not count.
+/// Records that one call of the host checks. More would be slow for a file with many bad records,
+/// because after each error a batch is checked again. Fewer would make the calls cost too much.
 const BATCH: usize = 128;
 
 /// The `tf-example` decoder.
@@ -51,6 +50,6 @@ impl Decoder for TfExample {
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
         let Self { framing, features } = self;
-        framing.decode(chunk, out, |out, start, payload| features.take(chunk, start, payload, out))
+        framing.decode(chunk, out, |out, start, payload| features.emit(chunk, start, payload, out))
     }
 }

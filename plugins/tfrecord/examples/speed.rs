@@ -1,18 +1,14 @@
-//! Speed of the decoder by itself, natively, checksums included:
+//! Prints the speed of the decoder outside the sandbox, with checksums:
 //! `cargo run --release -p pipemill-tfrecord --example tfrecord-speed`
 
+use pipemill_parsing::testing::tfrecord_file;
 use pipemill_plugin::testing::print_speed_with;
 use pipemill_tfrecord::TfRecord;
 
-fn masked(bytes: &[u8]) -> [u8; 4] {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
-}
-
-/// A chunk of 4 MiB or so of records of one size.
+/// A chunk of about 4 MiB with records of one size.
 fn chunk(size: usize) -> Vec<u8> {
     let payload: Vec<u8> = (0..size).map(|i| (i * 31) as u8).collect();
-    let length = (size as u64).to_le_bytes();
-    let record = [&length[..], &masked(&length), &payload, &masked(&payload)].concat();
+    let record = tfrecord_file(&[payload]);
     record.repeat((4 << 20) / record.len())
 }
 

@@ -1,12 +1,12 @@
-//! TFRecord of TensorFlow: one field `data` a record. What the payload means (`tf.train.Example`) is
-//! not looked at. The framing itself stands in `pipemill-framing`.
+//! TFRecord of TensorFlow: one field `data` per record. The decoder does not look at the payload
+//! (`tf.train.Example`). The framing is in `pipemill_parsing::framing::tfrecord`.
 
 use pipemill_parsing::framing::tfrecord::Framing;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
 
-/// Records checked in one call of the host. Their spans and checksums fit the second cache.
+/// Records that one call of the host checks. Their spans and checksums fit into the L2 cache.
 const BATCH: usize = 2048;
 
 /// The `tfrecord` decoder.

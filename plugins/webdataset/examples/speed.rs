@@ -1,10 +1,10 @@
-//! Speed of the decoder by itself, natively:
+//! Prints the speed of the decoder outside the sandbox:
 //! `cargo run --release -p pipemill-webdataset --example webdataset-speed`
 
 use pipemill_plugin::testing::print_speed;
 use pipemill_webdataset::WebDataset;
 
-/// 8 MiB or so of samples of two members of this size.
+/// About 8 MiB of samples with two members of this size.
 fn archive(size: usize) -> Vec<u8> {
     let mut file = Vec::new();
     for number in 0.. {

@@ -1,61 +1,61 @@
-//! What can be wrong with an archive or a sample, in words, and where decoding can go on.
+//! The errors of an archive or a sample: their messages, and where decoding can go on.
 
 use pipemill_plugin::DecodeError;
 
-use crate::header::{BLOCK, Fault};
-use crate::member::Wrong;
-use crate::sample::{Sample, Unfit};
+use crate::header::{BLOCK, HeaderError};
+use crate::member::MemberError;
+use crate::sample::{Sample, SampleError};
 
-/// At `start` stands what is no member, or what can't be given; or, with a key, this follows the first
-/// members of the sample there.
+/// The archive is damaged or not supported: at `start`, or after the first members of the sample
+/// with this key, which started there.
 #[cold]
-pub(crate) fn damaged(start: usize, key: Option<&[u8]>, wrong: Wrong) -> DecodeError {
-    let (at, what) = match wrong {
-        Wrong::Header { at, fault } => (at, header(fault)),
-        Wrong::TooLong { at, size } => (
+pub(crate) fn damaged(start: usize, key: Option<&[u8]>, error: MemberError) -> DecodeError {
+    let (at, what) = match error {
+        MemberError::Header { at, error } => (at, header(error)),
+        MemberError::TooLong { at, size } => (
             at,
             format!(
                 "expected no more than 256 KiB of headers for a member, found {size} bytes or more; \
                  the archive is damaged"
             ),
         ),
-        Wrong::Pax { at } => (
+        MemberError::Pax { at } => (
             at,
             "expected records of pax, \"length key=value\" each, found something else; the archive \
              is damaged"
                 .to_owned(),
         ),
-        Wrong::Global { at, what } => (
+        MemberError::Global { at, key } => (
             at,
             format!(
-                "expected nothing of {what} in records of pax that are for all members, which is not \
+                "expected nothing of {key} in records of pax that are for all members, which is not \
                  supported; write the archive without it"
             ),
         ),
-        Wrong::LoneZeros { at } => (
+        MemberError::LoneZeros { at } => (
             at,
             "expected a tar header, or two blocks of zeros at the end of an archive, found one; the \
              archive is damaged"
                 .to_owned(),
         ),
-        Wrong::Sparse { at } => (
+        MemberError::Sparse { at } => (
             at,
             "found a file with holes, whose data does not stand in one piece; write the archive \
              without --sparse"
                 .to_owned(),
         ),
     };
-    let place = at - start;
+    let offset = at - start;
     let message = match key {
-        Some(key) => format!("sample `{}`, at +{place}: {what}", key.escape_ascii()),
-        None => format!("at +{place}: {what}"),
+        Some(key) => format!("sample `{}`, at +{offset}: {what}", key.escape_ascii()),
+        None => format!("at +{offset}: {what}"),
     };
     DecodeError::searchable(start, message, (at + BLOCK) as u64)
 }
 
-fn header(fault: Fault) -> String {
-    match fault {
-        Fault::Checksum { found, stored } => {
+fn header(error: HeaderError) -> String {
+    match error {
+        HeaderError::Checksum { found, stored } => {
             let stored = match stored {
                 Some(stored) => format!("says {stored}"),
                 None => "says no number".to_owned(),
@@ -65,7 +65,7 @@ fn header(fault: Fault) -> String {
                  this is not tar, or it is damaged here or before"
             )
         }
-        Fault::Size => {
+        HeaderError::Size => {
             "expected a tar header, found one without a size; the archive is damaged here \
                         or before"
                 .to_owned()
@@ -73,8 +73,9 @@ fn header(fault: Fault) -> String {
     }
 }
 
-/// The sample at `start` has `size` bytes or more, all that stands between its members included.
-/// Behind the headers of the last, `data`, the search can pass over it.
+/// The sample at `start` has at least `size` bytes, with its headers and the entries between its
+/// members. The search for the next sample starts at `data`, after the headers of the last member
+/// that was read.
 #[cold]
 pub(crate) fn too_large(start: usize, key: &[u8], size: u64, max: u64, data: usize) -> DecodeError {
     let message = format!(
@@ -85,15 +86,20 @@ pub(crate) fn too_large(start: usize, key: &[u8], size: u64, max: u64, data: usi
     DecodeError::searchable(start, message, data as u64)
 }
 
-/// The sample is whole, but can't be a record. The next thing stands at `next`.
+/// The sample is whole, but can't be a record. The next member starts at `next`.
 #[cold]
-pub(crate) fn unfit(sample: &Sample, chunk: &[u8], next: usize, unfit: Unfit) -> DecodeError {
-    let what = match unfit {
-        Unfit::Twice(extension) => format!(
+pub(crate) fn invalid_sample(
+    sample: &Sample,
+    chunk: &[u8],
+    next: usize,
+    error: SampleError,
+) -> DecodeError {
+    let what = match error {
+        SampleError::Twice(extension) => format!(
             "the extension `{}` comes twice; each may come once in a sample",
             extension.escape_ascii()
         ),
-        Unfit::Missing(field) => {
+        SampleError::Missing(field) => {
             let has: Vec<_> = sample
                 .extensions(chunk)
                 .take(20)
@@ -105,8 +111,8 @@ pub(crate) fn unfit(sample: &Sample, chunk: &[u8], next: usize, unfit: Unfit) ->
                 has.join(", ")
             )
         }
-        Unfit::Key => "expected a key in UTF-8; set key = false to do without it".to_owned(),
-        Unfit::Text(field, at) => format!(
+        SampleError::Key => "expected a key in UTF-8; set key = false to do without it".to_owned(),
+        SampleError::NotUtf8(field, at) => format!(
             "member `{}`: expected UTF-8, found something else at byte {at} of it; set fields to take \
              it as bytes",
             field.extensions.join(";")

@@ -1,61 +1,68 @@
-//! One tar header: a block of 512 bytes. What is read here is what the block says by itself; the
-//! headers that say more of the next one are for [`crate::member`].
+//! Reads one tar header: a block of 512 bytes. Headers that extend the next one (pax records, long
+//! names) are combined in [`crate::member`].
 //!
-//! Follows POSIX ustar, and `tar(5)` of libarchive for what GNU and the old ones do otherwise.
+//! Follows POSIX ustar, and `tar(5)` of libarchive for the differences of GNU tar and older
+//! writers.
 
-/// Bytes of a block. Headers take one, and data is filled up with zeros to whole ones.
+/// Size of a block in bytes. A header is one block; data is padded with zeros to whole blocks.
 pub(crate) const BLOCK: usize = 512;
 
-/// What a header announces.
+/// The type of an archive entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Type {
+pub(crate) enum EntryType {
     /// A file with data.
     File,
-    /// Records of pax for the next header.
+    /// Pax records for the next header.
     Pax,
-    /// Records of pax for all that follow.
+    /// Pax records for all headers that follow.
     GlobalPax,
-    /// A name for the next header, as GNU tar writes it.
+    /// GNU tar's name for the next header.
     LongName,
-    /// The target of a link, likewise.
+    /// GNU tar's link target for the next header.
     LongLink,
-    /// A file with holes, whose data is not what it looks like.
+    /// A sparse file: its data is stored in several pieces.
     Sparse,
-    /// A directory, a link or a device: no data follows, whatever the size is.
-    Bare,
-    /// Anything else, with data.
+    /// A directory, a link or a device: it has no data, even if its size is not 0.
+    NoData,
+    /// Any other type, with data.
     Other,
 }
 
-/// A header.
+/// A tar header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Header {
-    pub(crate) kind: Type,
-    /// Bytes of data behind it.
+    pub(crate) entry_type: EntryType,
+    /// Bytes of data after the header, without padding.
     pub(crate) size: u64,
-    /// Length of the name, which starts with the block.
+    /// Length of the name in bytes. The name is at the start of the block.
     pub(crate) name: usize,
-    /// Length of what goes before the name, with a slash between; it starts at [`PREFIX`].
+    /// Length of the prefix in bytes, which is at [`PREFIX`]. The path is prefix, slash, name.
     pub(crate) prefix: usize,
 }
 
 /// Why a block is no header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It has not the sum that it should; what it has, and what it says.
+pub(crate) enum HeaderError {
+    /// The sum of its bytes is `found`, but the header says `stored`, which may be no number.
     Checksum { found: u32, stored: Option<u32> },
-    /// Its size is no number.
+    /// The size is no number.
     Size,
 }
 
+/// Length of the name, which is at offset 0.
 const NAME: usize = 100;
+/// Offset of the size, 12 bytes.
 const SIZE: usize = 124;
-const SUM: usize = 148;
+/// Offset of the checksum, 8 bytes.
+const CHECKSUM: usize = 148;
+/// Offset of the type, one byte.
 const TYPE: usize = 156;
+/// Offset of the magic, 6 bytes.
 const MAGIC: usize = 257;
+/// Offset of the prefix, 155 bytes.
 pub(crate) const PREFIX: usize = 345;
 
-/// Whether the block is the mark of an archive's end.
+/// Whether the block is all zeros: a part of the end mark.
 #[inline]
 pub(crate) fn is_zero(block: &[u8; BLOCK]) -> bool {
     block[0] == 0 && *block == [0; BLOCK]
@@ -63,57 +70,60 @@ pub(crate) fn is_zero(block: &[u8; BLOCK]) -> bool {
 
 impl Header {
     /// Reads a block that is not all zeros.
-    pub(crate) fn read(block: &[u8; BLOCK]) -> Result<Self, Fault> {
+    pub(crate) fn read(block: &[u8; BLOCK]) -> Result<Self, HeaderError> {
         check(block)?;
-        let size = number(&block[SIZE..SIZE + 12]).ok_or(Fault::Size)?;
+        let size = number(&block[SIZE..SIZE + 12]).ok_or(HeaderError::Size)?;
         let name = length(&block[..NAME]);
-        let kind = match block[TYPE] {
-            // Before there were types, a directory was a file whose name ends with a slash. Such a name
-            // has no extension, so it needs no care here.
-            0 | b'0' | b'7' => Type::File,
-            b'1'..=b'6' => Type::Bare,
-            b'x' | b'X' => Type::Pax,
-            b'g' => Type::GlobalPax,
-            b'L' => Type::LongName,
-            b'K' => Type::LongLink,
-            b'S' => Type::Sparse,
-            _ => Type::Other,
+        let entry_type = match block[TYPE] {
+            // Old writers store a directory as a file whose name ends with a slash. Such a name has
+            // no extension, so the file is skipped anyway.
+            0 | b'0' | b'7' => EntryType::File,
+            b'1'..=b'6' => EntryType::NoData,
+            b'x' | b'X' => EntryType::Pax,
+            b'g' => EntryType::GlobalPax,
+            b'L' => EntryType::LongName,
+            b'K' => EntryType::LongLink,
+            b'S' => EntryType::Sparse,
+            _ => EntryType::Other,
         };
-        // GNU tar has other things in the place of the prefix, and another magic.
+        // GNU tar has another magic, and other values where the prefix is.
         let has_prefix = block[MAGIC..MAGIC + 6] == *b"ustar\0";
         let prefix = if has_prefix { length(&block[PREFIX..PREFIX + 155]) } else { 0 };
-        Ok(Self { kind, size: if kind == Type::Bare { 0 } else { size }, name, prefix })
+        let size = if entry_type == EntryType::NoData { 0 } else { size };
+        Ok(Self { entry_type, size, name, prefix })
     }
 }
 
-/// Compares the sum of the bytes with what the header says. Some writers took bytes for signed ones.
-fn check(block: &[u8; BLOCK]) -> Result<(), Fault> {
-    let stored = number(&block[SUM..SUM + 8]).and_then(|sum| u32::try_from(sum).ok());
-    // The sum's own bytes count as blanks.
-    let own: u32 = block[SUM..SUM + 8].iter().map(|byte| u32::from(*byte)).sum();
+/// Checks the sum of all bytes. Some writers add up signed bytes, so that sum is accepted, too.
+fn check(block: &[u8; BLOCK]) -> Result<(), HeaderError> {
+    let checksum = &block[CHECKSUM..CHECKSUM + 8];
+    let stored = number(checksum).and_then(|sum| u32::try_from(sum).ok());
+    // The bytes of the checksum itself count as blanks.
+    let own: u32 = checksum.iter().map(|byte| u32::from(*byte)).sum();
     let found = block.iter().map(|byte| u32::from(*byte)).sum::<u32>() - own + 8 * u32::from(b' ');
     if stored == Some(found) {
         return Ok(());
     }
-    // A byte from 0x80 on counts 256 less.
+    // As a signed byte, a byte from 0x80 on counts 256 less.
     let high = |bytes: &[u8]| bytes.iter().filter(|byte| **byte >= 0x80).count() as u32;
-    let less = 256 * (high(block) - high(&block[SUM..SUM + 8]));
+    let less = 256 * (high(block) - high(checksum));
     if stored.is_some() && stored == found.checked_sub(less) {
         return Ok(());
     }
-    Err(Fault::Checksum { found, stored })
+    Err(HeaderError::Checksum { found, stored })
 }
 
-/// Bytes before the first NUL.
+/// Number of bytes before the first NUL.
 fn length(field: &[u8]) -> usize {
     field.iter().position(|byte| *byte == 0).unwrap_or(field.len())
 }
 
-/// A number in octal digits, with blanks around it and ended by a NUL or by the field; or, with the top
-/// bit set, as GNU tar writes large ones, in base 256. A field without digits is 0.
+/// Parses a number: octal digits with blanks around them, up to a NUL or the end of the field. If
+/// the top bit is set, it is big-endian binary, as GNU tar writes large numbers. A field without
+/// digits is 0.
 pub(crate) fn number(field: &[u8]) -> Option<u64> {
     if let [first @ 0x80..=0xff, rest @ ..] = field {
-        // 0xff starts a negative one.
+        // A negative number starts with 0xff. Read like this it is so large that it is refused.
         let start = u64::from(first & 0x7f);
         return rest.iter().try_fold(start, |above, byte| {
             (above >> 56 == 0).then_some(above << 8 | u64::from(*byte))

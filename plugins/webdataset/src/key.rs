@@ -1,10 +1,11 @@
-//! From the path of a member to the key of its sample and the extension of its field, by the rules of
+//! Splits the path of a member into the key of its sample and its extension, by the rules of
 //! webdataset's `base_plus_ext` and `tar_file_iterator`.
 
-/// Where in a path the dot stands that parts key and extension: the first of the file name. `None` for
-/// a member that belongs to no sample.
+/// Offset of the dot between key and extension: the first dot of the file name. `None` for a member
+/// that belongs to no sample.
 ///
-/// A file name that starts with a dot has the folder for its key, if that has a name without a dot.
+/// If the file name starts with a dot, its folder is the key, unless the name of the folder has a
+/// dot.
 pub(crate) fn dot(path: &[u8]) -> Option<usize> {
     let name = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
     let dot = name + memchr::memchr(b'.', &path[name..])?;
@@ -18,13 +19,14 @@ pub(crate) fn dot(path: &[u8]) -> Option<usize> {
     (!is_meta(path)).then_some(dot)
 }
 
-/// Whether the first part of a path is `__…__`: such members tell something of the archive.
+/// Whether the first component of a path is `__…__`: webdataset treats such members as metadata.
 fn is_meta(path: &[u8]) -> bool {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or(path);
     first.len() >= 4 && first.starts_with(b"__") && first.ends_with(b"__")
 }
 
-/// Whether an extension as found is one as wanted, which is in lower case.
+/// Whether an extension is the wanted one, which is in lower case. Upper and lower case are the
+/// same.
 pub(crate) fn is_same(found: &[u8], wanted: &str) -> bool {
     if found.is_ascii() {
         return found.eq_ignore_ascii_case(wanted.as_bytes());
@@ -44,9 +46,9 @@ pub(crate) fn lower(extension: &[u8]) -> Vec<u8> {
 mod tests {
     use super::{dot, is_same};
 
-    /// What `base_plus_ext` of webdataset 1.0.2 answers.
+    /// The expected values are those of `base_plus_ext` in webdataset 1.0.2.
     #[test]
-    fn keys_and_extensions() {
+    fn keys_and_extensions_are_those_of_webdataset() {
         let cases = [
             ("a.jpg", Some(("a", "jpg"))),
             ("a.seg.png", Some(("a", "seg.png"))),
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn case_does_not_matter() {
+    fn upper_and_lower_case_are_the_same() {
         assert!(is_same(b"JPG", "jpg") && is_same("É".as_bytes(), "é"));
         assert!(!is_same(b"jpeg", "jpg") && !is_same(b"\xff", "jpg"));
     }

@@ -1,18 +1,19 @@
-//! WebDataset: tar archives in which the files that follow each other with one key (the path up to the
-//! first dot of the file name) make up a sample. Fields are the members that the option `fields` names
-//! by their extensions, and the key; all are spans of the input.
+//! WebDataset: tar archives in which consecutive files with one key (the path up to the first dot
+//! of the file name) make up a sample. Fields are the members that the option `fields` names by
+//! their extensions, and the key. All fields are spans of the chunk.
 //!
-//! Tar as POSIX, GNU and the old ones have it, with long names and large sizes. The rules of keys are
-//! webdataset's own: see `key`. Directories, links and other things that are no files are passed over,
-//! and so are files without an extension and those that webdataset takes for meta data.
+//! The tar formats are those of POSIX, GNU and older writers, with long names and large sizes. The
+//! rules for keys are webdataset's own: see `key`. Directories, links and other entries that are no
+//! files are skipped, and so are files without an extension and files that webdataset treats as
+//! metadata.
 //!
-//! **Places.** Headers stand at multiples of 512 bytes. What is consumed, where an error says to go on,
-//! and what a search passes over are always whole blocks, so a chunk starts with a block, too, and
-//! nothing has to be kept to know where blocks start.
+//! **Alignment.** Headers are at multiples of 512 bytes. Consumed bytes, the places where decoding
+//! goes on after an error and the bytes that a search skips are always whole blocks. So every chunk
+//! starts with a block, and no state is needed to know where blocks start.
 //!
-//! **What is looked at again.** A sample ends where another key or the end mark comes, so all of it has
-//! to be in the chunk, and the next header, too. Until then it is shown again and again; each time, its
-//! headers are read again, and nothing else. `need` is exact, so that happens once a member at most.
+//! **Reading twice.** A sample ends at another key or at the end mark, so the whole sample and the
+//! header after it must be in the chunk. Until then the sample is shown again; only its headers are
+//! read again. `need` is exact, so this happens at most once per member.
 
 mod errors;
 mod header;
@@ -25,7 +26,7 @@ mod wanted;
 use std::ops::Range;
 
 use header::BLOCK;
-use member::{Look, Member, Wrong, look};
+use member::{Member, MemberError, NextMember, read_member};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -37,14 +38,16 @@ use wanted::Wanted;
 #[derive(Debug)]
 pub struct WebDataset {
     wanted: Wanted,
+    /// Largest sample in bytes, with its headers.
     max_record: u64,
-    /// Bytes, whole blocks, of a member outside of samples that are still to pass over.
-    pass: u64,
-    /// Whether the mark of an archive's end was the last thing.
+    /// Bytes left to skip of a member that belongs to no sample. Whole blocks.
+    to_skip: u64,
+    /// Whether the end mark of an archive was read last.
     at_end: bool,
     search: Search,
-    /// Kept from call to call for their memory only.
+    /// The sample that is being read. A field only so that its memory is reused.
     sample: Sample,
+    /// Buffer for paths in two pieces. A field only so that its memory is reused.
     joined: Vec<u8>,
 }
 
@@ -57,7 +60,7 @@ impl Decoder for WebDataset {
                 "fields",
                 None,
                 "the members of a sample to emit, by their extensions: \"jpg;png,cls:utf8,json?\"; \
-                 needed",
+                 required",
             ),
             OptionSpec::bool("key", true, "emit the sample's key as the field `__key__`"),
         ]
@@ -67,7 +70,7 @@ impl Decoder for WebDataset {
         Ok(Self {
             wanted: Wanted::new(options)?,
             max_record: info.max_record,
-            pass: 0,
+            to_skip: 0,
             at_end: false,
             search: Search::default(),
             sample: Sample::default(),
@@ -87,13 +90,13 @@ impl Decoder for WebDataset {
     ) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
-            let next = match self.pass_over(chunk, at) {
-                Ok(passed) => self.sample(chunk, passed, end, out)?,
+            let step = match self.skip(chunk, at) {
+                Ok(start) => self.sample(chunk, start, end, out)?,
                 Err(progress) => return Ok(progress),
             };
-            match next {
-                Next::At(next) => at = next,
-                Next::Stands(progress) => return Ok(progress),
+            match step {
+                NextStep::GoOn(next) => at = next,
+                NextStep::Return(progress) => return Ok(progress),
             }
         }
     }
@@ -103,128 +106,131 @@ impl Decoder for WebDataset {
     }
 }
 
-/// What comes behind a sample, or behind something that is none.
-enum Next {
-    /// Whatever starts there.
-    At(usize),
-    /// More must come first.
-    Stands(Progress),
+/// The result of [`WebDataset::sample`].
+enum NextStep {
+    /// Decoding goes on at this place.
+    GoOn(usize),
+    /// More bytes are needed: `decode` returns this.
+    Return(Progress),
 }
 
 impl WebDataset {
-    /// Passes over what is left of a member outside of samples; answers where the next thing stands, or
-    /// how far it came.
+    /// Skips what is left of a member that belongs to no sample. Returns where it ends, or the
+    /// progress if its end is not in the chunk.
     ///
-    /// The last block is passed over only together with a look at what follows. So the end of the
-    /// input, where it is none of an archive, always finds something left over and is noticed.
-    fn pass_over(&mut self, chunk: &[u8], at: usize) -> Result<usize, Progress> {
+    /// Its last block is skipped only if the block after it is in the chunk. So an input that ends
+    /// there without the end mark of an archive has unconsumed bytes, and the host reports it.
+    fn skip(&mut self, chunk: &[u8], at: usize) -> Result<usize, Progress> {
         let held = chunk.len() - at;
         let block = BLOCK as u64;
-        if self.pass == 0 || held as u64 >= self.pass.saturating_add(block) {
-            // Not more than the chunk, so it fits.
-            let passed = at + self.pass as usize;
-            self.pass = 0;
-            return Ok(passed);
+        if self.to_skip == 0 || held as u64 >= self.to_skip.saturating_add(block) {
+            // It fits: the chunk is not shorter.
+            let end = at + self.to_skip as usize;
+            self.to_skip = 0;
+            return Ok(end);
         }
-        let most = usize::try_from(self.pass - block).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.to_skip - block).unwrap_or(usize::MAX);
         let step = (held.saturating_sub(1) / BLOCK * BLOCK).min(most);
-        self.pass -= step as u64;
-        let need = if self.pass == block { 2 * BLOCK } else { BLOCK + 1 };
+        self.to_skip -= step as u64;
+        let need = if self.to_skip == block { 2 * BLOCK } else { BLOCK + 1 };
         Err(Progress { consumed: at + step, need })
     }
 
-    /// Emits the sample that starts at `start`, if it is whole; a thing there that is none is marked as
-    /// to be passed over.
+    /// Emits the sample that starts at `start`, if it is whole. If the member there belongs to no
+    /// sample, sets `to_skip` instead.
     fn sample(
         &mut self,
         chunk: &[u8],
         start: usize,
         end: bool,
         out: &mut Records,
-    ) -> Result<Next, DecodeError> {
+    ) -> Result<NextStep, DecodeError> {
         let (mut at, mut is_open) = (start, false);
         loop {
-            let looked = match self.look(chunk, at, end) {
-                Ok(looked) => looked,
-                Err(wrong) => {
+            let next = match self.next_member(chunk, at, end) {
+                Ok(next) => next,
+                Err(error) => {
                     self.search.begin(None, 0);
                     let key = is_open.then_some(&*self.sample.key);
-                    return Err(errors::damaged(start, key, wrong));
+                    return Err(errors::damaged(start, key, error));
                 }
             };
-            let member = match looked {
-                Look::Member(member) => member,
-                Look::Zeros if self.at_end => return Ok(Next::At(at + BLOCK)),
-                Look::Zeros => {
+            let member = match next {
+                NextMember::Member(member) => member,
+                NextMember::Zeros if self.at_end => return Ok(NextStep::GoOn(at + BLOCK)),
+                NextMember::Zeros => {
                     if is_open {
                         self.emit(chunk, at, out)?;
                     }
                     self.at_end = true;
-                    return Ok(Next::At(at + BLOCK));
+                    return Ok(NextStep::GoOn(at + BLOCK));
                 }
-                Look::Cut { need } => {
+                NextMember::Cut { need } => {
                     let progress = Progress { consumed: start, need: at - start + need };
-                    return Ok(Next::Stands(progress));
+                    return Ok(NextStep::Return(progress));
                 }
             };
             self.at_end = false;
-            let part = self.part(chunk, start, &member, is_open);
-            match part {
-                Part::None if !is_open => {
-                    self.pass = member.size_from(at);
-                    return Ok(Next::At(at));
+            let role = self.role(chunk, start, &member, is_open);
+            match role {
+                MemberRole::None if !is_open => {
+                    self.to_skip = member.size_from(at);
+                    return Ok(NextStep::GoOn(at));
                 }
-                Part::Other => {
+                MemberRole::OtherSample => {
                     self.emit(chunk, at, out)?;
-                    return Ok(Next::At(at));
+                    return Ok(NextStep::GoOn(at));
                 }
-                Part::None | Part::Own { .. } => is_open = true,
+                MemberRole::None | MemberRole::Own { .. } => is_open = true,
             }
             let size = self.check_size(start, &member)?;
             if size > (chunk.len() - start) as u64 {
-                // A block behind it must be seen, too.
+                // The block after the member is needed, too.
                 let need = usize::try_from(size.saturating_add(BLOCK as u64));
                 let progress = Progress { consumed: start, need: need.unwrap_or(usize::MAX) };
-                return Ok(Next::Stands(progress));
+                return Ok(NextStep::Return(progress));
             }
-            // In the chunk, as was just checked.
+            // It fits: the chunk is not shorter, as checked above.
             at = start + size as usize;
-            if let Part::Own { extension } = part {
+            if let MemberRole::Own { extension } = role {
                 self.sample.add(extension, member.data..member.data + member.size as usize);
             }
         }
     }
 
-    /// What stands at `at`. Zeros are the mark of an archive's end where two blocks of them stand, or one
-    /// at the end of the input; behind a mark there may be any number.
-    fn look(&self, chunk: &[u8], at: usize, end: bool) -> Result<Look, Wrong> {
-        match look(chunk, at)? {
-            Look::Zeros if !self.at_end => match look(chunk, at + BLOCK) {
-                Ok(Look::Zeros) => Ok(Look::Zeros),
-                Ok(Look::Cut { .. }) if chunk.len() - at < 2 * BLOCK => {
-                    Ok(if end { Look::Zeros } else { Look::Cut { need: 2 * BLOCK } })
+    /// The member or the end mark at `at`. The end mark of an archive is two blocks of zeros, or
+    /// one at the end of the input. After an end mark any number of zero blocks may follow.
+    fn next_member(&self, chunk: &[u8], at: usize, end: bool) -> Result<NextMember, MemberError> {
+        match read_member(chunk, at)? {
+            NextMember::Zeros if !self.at_end => match read_member(chunk, at + BLOCK) {
+                Ok(NextMember::Zeros) => Ok(NextMember::Zeros),
+                Ok(NextMember::Cut { .. }) if chunk.len() - at < 2 * BLOCK => {
+                    Ok(if end { NextMember::Zeros } else { NextMember::Cut { need: 2 * BLOCK } })
                 }
-                _ => Err(Wrong::LoneZeros { at }),
+                _ => Err(MemberError::LoneZeros { at }),
             },
-            looked => Ok(looked),
+            next => Ok(next),
         }
     }
 
-    /// What a member is to the sample that started at `start`. If none did, it may start one.
-    fn part(&mut self, chunk: &[u8], start: usize, member: &Member, is_open: bool) -> Part {
-        let Some(path) = member.path(chunk, &mut self.joined) else { return Part::None };
-        let Some(dot) = key::dot(path) else { return Part::None };
+    /// The role of a member in the sample that started at `start`. If no sample is open, the member
+    /// may start one.
+    fn role(&mut self, chunk: &[u8], start: usize, member: &Member, is_open: bool) -> MemberRole {
+        let Some(path) = member.path(chunk, &mut self.joined) else { return MemberRole::None };
+        let Some(dot) = key::dot(path) else { return MemberRole::None };
         let key = &path[..dot];
         if !is_open {
-            self.sample.open(start, key, member.place(0..dot));
+            self.sample.open(start, key, member.range_of(0..dot));
         } else if key != self.sample.key {
-            return Part::Other;
+            return MemberRole::OtherSample;
         }
-        // The extension is a part of the file name, which stands in one piece.
-        member.place(dot + 1..path.len()).map_or(Part::None, |extension| Part::Own { extension })
+        // The extension is part of the file name, which is in one piece.
+        let extension = member.range_of(dot + 1..path.len());
+        extension.map_or(MemberRole::None, |extension| MemberRole::Own { extension })
     }
 
-    /// Bytes of the sample that started at `start` up to the end of this member, if it may have so many.
+    /// Bytes of the sample, from `start` to the end of this member. An error if they are more than
+    /// `max_record`.
     fn check_size(&mut self, start: usize, member: &Member) -> Result<u64, DecodeError> {
         let (size, max) = (member.size_from(start), self.max_record);
         if size > max {
@@ -234,21 +240,21 @@ impl WebDataset {
         Ok(size)
     }
 
-    /// Emits the sample, behind which the next thing stands at `next`.
+    /// Emits the sample. The next member starts at `next`.
     fn emit(&self, chunk: &[u8], next: usize, out: &mut Records) -> Result<(), DecodeError> {
-        self.sample.emit(chunk, &self.wanted, out).map_err(|unfit| {
+        self.sample.emit(chunk, &self.wanted, out).map_err(|error| {
             out.abandon_record();
-            errors::unfit(&self.sample, chunk, next, unfit)
+            errors::invalid_sample(&self.sample, chunk, next, error)
         })
     }
 }
 
-/// What a member is to a sample.
-enum Part {
-    /// Nothing: it belongs to no sample at all.
+/// The role of a member in the open sample.
+enum MemberRole {
+    /// It belongs to no sample.
     None,
-    /// It has another key.
-    Other,
-    /// One of its members.
+    /// It has another key, so it belongs to the next sample.
+    OtherSample,
+    /// It belongs to the open sample. `extension` is the range of its extension in the chunk.
     Own { extension: Range<usize> },
 }

@@ -1,43 +1,43 @@
-//! A member of the archive: its header, with the headers before it that give it a longer name or size.
-//! Records of pax that are for all members are taken for a member that is passed over; they may not say
-//! anything that would matter here.
+//! Reads one member of the archive: its header, and the headers before it that give it a longer
+//! name or size. Pax records for all members count as a member that is skipped; they must not set a
+//! path or a size, or mark sparse files.
 
 use std::ops::Range;
 
-use crate::header::{BLOCK, Fault, Header, PREFIX, Type, is_zero};
+use crate::header::{BLOCK, EntryType, Header, HeaderError, PREFIX, is_zero};
 
-/// Bytes of the headers that say more of one member. A name, even with all attributes that file
-/// systems keep, takes less; what is larger is not believed.
-const MOST: u64 = 256 << 10;
+/// Largest size, in bytes, of the extra headers of one member. Real ones are smaller, even with a
+/// long name and all attributes of the file. Larger ones come from damage.
+const MAX_EXTRA_HEADERS: u64 = 256 << 10;
 
-/// What stands at a place.
+/// The result of [`read_member`].
 #[derive(Debug)]
-pub(crate) enum Look {
-    /// A member; its headers are in the chunk, its data need not be.
+pub(crate) enum NextMember {
+    /// A member. Its headers are in the chunk; its data may not be.
     Member(Member),
-    /// A block of zeros: the mark of an archive's end.
+    /// A block of zeros: a part of the end mark.
     Zeros,
-    /// `need` bytes from here tell more.
+    /// The chunk ends inside the headers. At least `need` bytes from their start must be in view.
     Cut { need: usize },
 }
 
-/// A member. Places count from the start of the chunk.
+/// A member. Offsets count from the start of the chunk.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Its path, if it is a file with data. Else it is passed over.
-    pub(crate) path: Option<Path>,
-    /// Where its data starts.
+    /// The path, if the member is a file with data. Other members are skipped.
+    pub(crate) path: Option<MemberPath>,
+    /// Where the data starts.
     pub(crate) data: usize,
-    /// Bytes of data.
+    /// Bytes of data, without padding.
     pub(crate) size: u64,
 }
 
 impl Member {
-    /// Its path. Where that stands in two pieces, it is put together in `joined`.
+    /// The bytes of the path. If it is in two pieces, they are joined in `joined`.
     pub(crate) fn path<'a>(&self, chunk: &'a [u8], joined: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         Some(match self.path.clone()? {
-            Path::Plain(range) => &chunk[range],
-            Path::Split(prefix, name) => {
+            MemberPath::Whole(range) => &chunk[range],
+            MemberPath::Split(prefix, name) => {
                 joined.clear();
                 joined.extend_from_slice(&chunk[prefix]);
                 joined.push(b'/');
@@ -47,18 +47,19 @@ impl Member {
         })
     }
 
-    /// Where in the chunk a part of its path stands, if it does in one piece.
-    pub(crate) fn place(&self, part: Range<usize>) -> Option<Range<usize>> {
+    /// The range in the chunk of a part of the path, given by its range in the path. `None` if the
+    /// part is not in one piece.
+    pub(crate) fn range_of(&self, part: Range<usize>) -> Option<Range<usize>> {
         let (piece, skipped) = match self.path.as_ref()? {
-            Path::Plain(range) => (range, 0),
-            // The prefix and the slash.
-            Path::Split(prefix, name) => (name, prefix.len() + 1),
+            MemberPath::Whole(range) => (range, 0),
+            // Skips the prefix and the slash.
+            MemberPath::Split(prefix, name) => (name, prefix.len() + 1),
         };
-        let place = |at: usize| at.checked_sub(skipped).map(|at| piece.start + at);
-        Some(place(part.start)?..place(part.end)?)
+        let offset = |at: usize| at.checked_sub(skipped).map(|at| piece.start + at);
+        Some(offset(part.start)?..offset(part.end)?)
     }
 
-    /// Bytes from `start`, at or before its headers, to the next member.
+    /// Bytes from `start` to the next member. `start` is not after the data.
     pub(crate) fn size_from(&self, start: usize) -> u64 {
         let blocks = self.size.div_ceil(BLOCK as u64);
         let headers = (self.data - start) as u64;
@@ -66,82 +67,87 @@ impl Member {
     }
 }
 
-/// Where a path stands in the chunk.
+/// The ranges of a path in the chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Path {
-    /// In one piece.
-    Plain(Range<usize>),
-    /// In two, with a slash between.
+pub(crate) enum MemberPath {
+    /// The path is in one piece.
+    Whole(Range<usize>),
+    /// The path is prefix, slash, name.
     Split(Range<usize>, Range<usize>),
 }
 
-/// Why no member starts at a place.
+/// Why no member can be read. `at` is the offset, in the chunk, of the header that is not valid.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
-    /// The block at this place is no header.
-    Header { at: usize, fault: Fault },
-    /// The headers before the one at this place are too long.
+pub(crate) enum MemberError {
+    /// The block is no header.
+    Header { at: usize, error: HeaderError },
+    /// The extra headers, up to this one, have at least `size` bytes.
     TooLong { at: usize, size: u64 },
-    /// The records of pax at this place can't be read.
+    /// The pax records are not valid.
     Pax { at: usize },
-    /// Records of pax at this place that are for all members say this.
-    Global { at: usize, what: &'static str },
-    /// The block at this place is zeros, but not the one behind it.
+    /// The pax records for all members set `key`, which is not supported.
+    Global { at: usize, key: &'static str },
+    /// The block is zeros, but the one after it is not.
     LoneZeros { at: usize },
-    /// The file with the header at this place has holes.
+    /// The file is sparse.
     Sparse { at: usize },
 }
 
-/// What headers before the member's own say of it.
+/// The values that the extra headers of a member set. Ranges are in the chunk.
 #[derive(Default)]
-struct Told {
+struct ExtraHeaders {
+    /// GNU tar's long name.
     long_name: Option<Range<usize>>,
+    /// The path in the pax records.
     path: Option<Range<usize>>,
+    /// The size in the pax records.
     size: Option<u64>,
+    /// Whether the pax records mark a sparse file.
     sparse: bool,
 }
 
-/// Looks at the member that starts at `start`.
-pub(crate) fn look(chunk: &[u8], start: usize) -> Result<Look, Wrong> {
-    let mut told = Told::default();
+/// Reads the headers of the member that starts at `start`.
+pub(crate) fn read_member(chunk: &[u8], start: usize) -> Result<NextMember, MemberError> {
+    let mut extra = ExtraHeaders::default();
     let mut at = start;
     loop {
         let Some(block) = chunk.get(at..).and_then(<[u8]>::first_chunk) else {
-            return Ok(Look::Cut { need: at - start + BLOCK });
+            return Ok(NextMember::Cut { need: at - start + BLOCK });
         };
         if at == start && is_zero(block) {
-            return Ok(Look::Zeros);
+            return Ok(NextMember::Zeros);
         }
-        let header = Header::read(block).map_err(|fault| Wrong::Header { at, fault })?;
+        let header = Header::read(block).map_err(|error| MemberError::Header { at, error })?;
         let data = at + BLOCK;
-        if matches!(header.kind, Type::File | Type::Sparse | Type::Bare | Type::Other) {
-            return told.member(header, at).map(Look::Member);
+        use EntryType::{File, NoData, Other, Sparse};
+        if matches!(header.entry_type, File | Sparse | NoData | Other) {
+            return extra.member(header, at).map(NextMember::Member);
         }
         let so_far = (at - start) as u64;
-        if header.size > MOST || so_far + header.size > MOST {
-            return Err(Wrong::TooLong { at, size: so_far.saturating_add(header.size) });
+        if header.size > MAX_EXTRA_HEADERS || so_far + header.size > MAX_EXTRA_HEADERS {
+            return Err(MemberError::TooLong { at, size: so_far.saturating_add(header.size) });
         }
-        // Less than the limit, so it fits.
+        // It fits: it is below the limit.
         let end = data + header.size as usize;
         let next = data + (header.size as usize).next_multiple_of(BLOCK);
         let Some(text) = chunk.get(data..end) else {
-            // Behind it comes one more header at least, or the next member.
-            return Ok(Look::Cut { need: next - start + BLOCK });
+            // At least one more header follows.
+            return Ok(NextMember::Cut { need: next - start + BLOCK });
         };
-        match header.kind {
-            Type::LongName => {
+        match header.entry_type {
+            EntryType::LongName => {
                 let name = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-                told.long_name = Some(data..data + name);
+                extra.long_name = Some(data..data + name);
             }
-            Type::Pax => told.pax(text, data).ok_or(Wrong::Pax { at })?,
-            Type::GlobalPax => {
-                let mut global = Told::default();
-                global.pax(text, data).ok_or(Wrong::Pax { at })?;
-                if let Some(what) = global.what() {
-                    return Err(Wrong::Global { at, what });
+            EntryType::Pax => extra.read_pax(text, data).ok_or(MemberError::Pax { at })?,
+            EntryType::GlobalPax => {
+                let mut global = ExtraHeaders::default();
+                global.read_pax(text, data).ok_or(MemberError::Pax { at })?;
+                if let Some(key) = global.pax_key() {
+                    return Err(MemberError::Global { at, key });
                 }
                 if at == start {
-                    return Ok(Look::Member(Member { path: None, data, size: header.size }));
+                    return Ok(NextMember::Member(Member { path: None, data, size: header.size }));
                 }
             }
             _ => {}
@@ -150,29 +156,31 @@ pub(crate) fn look(chunk: &[u8], start: usize) -> Result<Look, Wrong> {
     }
 }
 
-impl Told {
-    fn member(self, header: Header, at: usize) -> Result<Member, Wrong> {
+impl ExtraHeaders {
+    /// The member with this header, which is at `at`.
+    fn member(self, header: Header, at: usize) -> Result<Member, MemberError> {
         let mut size = header.size;
-        if header.kind != Type::Bare {
+        if header.entry_type != EntryType::NoData {
             size = self.size.unwrap_or(size);
         }
-        if header.kind == Type::Sparse || self.sparse {
-            return Err(Wrong::Sparse { at });
+        if header.entry_type == EntryType::Sparse || self.sparse {
+            return Err(MemberError::Sparse { at });
         }
         let name = at..at + header.name;
         let path = match self.path.or(self.long_name) {
-            Some(path) => Path::Plain(path),
+            Some(path) => MemberPath::Whole(path),
             None if header.prefix > 0 => {
-                Path::Split(at + PREFIX..at + PREFIX + header.prefix, name)
+                MemberPath::Split(at + PREFIX..at + PREFIX + header.prefix, name)
             }
-            None => Path::Plain(name),
+            None => MemberPath::Whole(name),
         };
-        let path = (header.kind == Type::File).then_some(path);
+        let path = (header.entry_type == EntryType::File).then_some(path);
         Ok(Member { path, data: at + BLOCK, size })
     }
 
-    /// Reads records of pax, `length key=value\n` each, that stand at `at` in the chunk.
-    fn pax(&mut self, text: &[u8], at: usize) -> Option<()> {
+    /// Reads pax records, `length key=value\n` each. `text` is at `at` in the chunk. `None` if they
+    /// are not valid.
+    fn read_pax(&mut self, text: &[u8], at: usize) -> Option<()> {
         let mut from = 0;
         while from < text.len() {
             let rest = &text[from..];
@@ -181,7 +189,7 @@ impl Told {
             let record = rest.get(blank + 1..length)?.strip_suffix(b"\n")?;
             let equals = record.iter().position(|byte| *byte == b'=')?;
             let value = &record[equals + 1..];
-            // A record without a value takes back what was said before.
+            // A record without a value removes the value of an earlier record.
             match &record[..equals] {
                 b"path" => {
                     let end = at + from + length - 1;
@@ -197,8 +205,8 @@ impl Told {
         Some(())
     }
 
-    /// What it says, in a word, if it says something.
-    fn what(&self) -> Option<&'static str> {
+    /// The key of a value that pax records set, if any.
+    fn pax_key(&self) -> Option<&'static str> {
         match self {
             Self { path: Some(_), .. } => Some("path"),
             Self { size: Some(_), .. } => Some("size"),

@@ -1,55 +1,57 @@
-//! The search for the next sample behind a bad place. Stays in blocks.
+//! Searches for the next sample after an error, block by block.
 //!
-//! Behind damage nobody knows which member is missing, nor whose it was. So the first member that is
-//! found is not the start of a sample to emit: its sample may have begun before. What is looked for is
-//! the first member of the sample after that.
+//! After damage nobody knows which members are missing, nor to which sample they belonged. The
+//! first member that is found may belong to a sample that has lost members, so that sample is
+//! skipped. The search ends at the first member with another key.
 //!
-//! A block of zeros says nothing here: it can stand in the data of a member whose header is damaged.
+//! A block of zeros has no meaning for the search: it can be data of a member whose header is
+//! damaged.
 
 use pipemill_plugin::Resync;
 
 use crate::header::BLOCK;
 use crate::key;
-use crate::member::{Look, Member, look};
+use crate::member::{Member, NextMember, read_member};
 
-/// How far a search has come.
+/// The state of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// The key of the members passed over, if one was found.
+    /// The key of the sample that is skipped, once it is known.
     key: Option<Vec<u8>>,
-    /// Bytes of a member still to pass over.
-    pass: u64,
+    /// Bytes left to skip of a member. Whole blocks.
+    to_skip: u64,
+    /// Buffer for paths in two pieces.
     joined: Vec<u8>,
 }
 
 impl Search {
-    /// Begins behind an error: with the key of the members to pass over, if that is known, and inside of
-    /// a member of which so many bytes are still to come.
-    pub(crate) fn begin(&mut self, key: Option<&[u8]>, pass: u64) {
+    /// Starts a search after an error. `key` is the key of the sample to skip, if it is known;
+    /// `to_skip` is how many bytes are left of the current member.
+    pub(crate) fn begin(&mut self, key: Option<&[u8]>, to_skip: u64) {
         self.key = key.map(<[u8]>::to_vec);
-        self.pass = pass;
+        self.to_skip = to_skip;
     }
 
     pub(crate) fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         let mut at = 0;
         loop {
             let blocks = (chunk.len() - at) / BLOCK * BLOCK;
-            let step = self.pass.min(blocks as u64);
-            self.pass -= step;
-            // Not more than the chunk, so it fits.
+            let step = self.to_skip.min(blocks as u64);
+            self.to_skip -= step;
+            // It fits: the chunk is not shorter.
             at += step as usize;
-            if self.pass > 0 {
+            if self.to_skip > 0 {
                 return Resync { consumed: at, found: false };
             }
-            match look(chunk, at) {
-                Ok(Look::Member(member)) => {
+            match read_member(chunk, at) {
+                Ok(NextMember::Member(member)) => {
                     if self.is_next(chunk, &member) {
                         return Resync { consumed: at, found: true };
                     }
-                    self.pass = member.size_from(at);
+                    self.to_skip = member.size_from(at);
                 }
-                Ok(Look::Zeros) => at += BLOCK,
-                Ok(Look::Cut { .. }) => {
+                Ok(NextMember::Zeros) => at += BLOCK,
+                Ok(NextMember::Cut { .. }) => {
                     let consumed = if end { chunk.len() } else { at };
                     return Resync { consumed, found: false };
                 }
@@ -61,7 +63,7 @@ impl Search {
         }
     }
 
-    /// Whether a sample starts with this member of which no member was missed.
+    /// Whether this member starts a sample that has lost no member.
     fn is_next(&mut self, chunk: &[u8], member: &Member) -> bool {
         let Some(path) = member.path(chunk, &mut self.joined) else { return false };
         let Some(dot) = key::dot(path) else { return false };

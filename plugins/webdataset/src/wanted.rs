@@ -1,23 +1,22 @@
-//! The option `fields`: which members of a sample become which fields.
+//! The option `fields`: the members of a sample that become fields.
 
-use pipemill_parsing::field_spec::{Entry, List};
+use pipemill_parsing::field_spec::{FieldSpec, SpecOption};
 use pipemill_plugin::{Field, Options, Scalar};
 
-/// The name of the field with a sample's key, as in webdataset.
+/// Name of the field that has a sample's key, as in webdataset.
 const KEY: &str = "__key__";
 
-/// How the option is written.
-const LIST: List = List {
-    option: "fields",
+const FIELDS: SpecOption = SpecOption {
+    name: "fields",
     example: "jpg;png,cls:utf8,meta.json?",
     types: &[Scalar::Bytes, Scalar::Utf8],
-    long_bytes: false,
+    sized_bytes: false,
 };
 
 /// The fields of a sample.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Whether the key is the first one.
+    /// Whether the first field is the key.
     pub(crate) key: bool,
     pub(crate) members: Vec<WantedMember>,
 }
@@ -26,30 +25,34 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct WantedMember {
     name: String,
-    /// Its extensions, in lower case; the first that the sample has counts.
+    /// The extensions that the member may have, in lower case. The first one that the sample has is
+    /// used.
     pub(crate) extensions: Vec<String>,
+    /// Whether the member must be UTF-8.
     pub(crate) utf8: bool,
+    /// Whether a sample may lack the member.
     pub(crate) optional: bool,
 }
 
 impl Wanted {
+    /// The fields that the options name. An error is a text for the operator.
     pub(crate) fn new(options: &Options) -> Result<Self, String> {
         let text = options.get("fields").ok_or_else(|| {
             "which members of a sample are wanted must be said: set the option `fields`, as in \
              fields = \"jpg,cls:utf8,json?\""
                 .to_owned()
         })?;
-        let entries = LIST.parse(text)?;
-        let members = entries.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+        let specs = FIELDS.parse(text)?;
+        let members = specs.iter().map(member).collect::<Result<Vec<_>, _>>()?;
         let all: Vec<_> = members.iter().flat_map(|member| &member.extensions).collect();
         if let Some((_, twice)) =
             all.iter().enumerate().find(|(index, one)| all[..*index].contains(one))
         {
-            return Err(LIST.twice(twice));
+            return Err(FIELDS.duplicate_selector(twice));
         }
         let key = options.is_on("key");
-        let named = members.iter().zip(&entries).map(|(one, entry)| (&*one.name, &*entry.what));
-        LIST.distinct(if key { &[KEY] } else { &[] }, named)?;
+        let named = members.iter().zip(&specs).map(|(one, spec)| (&*one.name, &*spec.selector));
+        FIELDS.check_names(if key { &[KEY] } else { &[] }, named)?;
         Ok(Self { key, members })
     }
 
@@ -63,19 +66,19 @@ impl Wanted {
     }
 }
 
-fn member(entry: &Entry) -> Result<WantedMember, String> {
-    let Entry { name, what, kind, optional } = entry;
-    let extensions: Vec<_> = what
+fn member(spec: &FieldSpec) -> Result<WantedMember, String> {
+    let FieldSpec { name, selector, field_type, optional } = spec;
+    let extensions: Vec<_> = selector
         .split(';')
         .map(str::trim)
         .map(|extension| extension.strip_prefix('.').unwrap_or(extension).to_lowercase())
         .collect();
     if extensions.iter().any(|extension| extension.is_empty() || extension.contains('/')) {
         return Err(format!(
-            "option `fields` takes extensions, as in \"jpg;png,cls:utf8,meta.json\", not {what:?}"
+            "option `fields` takes extensions, as in \"jpg;png,cls:utf8,meta.json\", not {selector:?}"
         ));
     }
-    let utf8 = kind.as_ref().is_some_and(|kind| kind.scalar == Scalar::Utf8);
+    let utf8 = field_type.as_ref().is_some_and(|kind| kind.scalar == Scalar::Utf8);
     let name = name.clone().unwrap_or_else(|| extensions[0].clone());
     Ok(WantedMember { name, extensions, utf8, optional: *optional })
 }

@@ -143,7 +143,7 @@ class Receiver:
 
     def _raise_unexpected(self, what: str) -> NoReturn:
         raise ProtocolError(
-            f"channel {self._channel!r}: the host sent {what}, which has no place there; "
+            f"channel {self._channel!r}: the host sent {what}, which is not allowed there; "
             f"{protocol.REMEDY}"
         )
 

@@ -26,7 +26,7 @@ pub enum BatchEvent {
         /// Size in bytes, with header, name and index.
         bytes: u64,
     },
-    /// A consumer was granted a batch.
+    /// A consumer was granted a batch. The GRANT is sent right after this event.
     Granted {
         /// The slot that it lies in.
         slot: u32,

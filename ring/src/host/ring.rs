@@ -26,8 +26,8 @@ const MAX_CLIENT_CHARS: usize = 200;
 
 /// A channel's ring. One thread writes; any thread may ask.
 ///
-/// The slots are not used in turn: a slot that is freed is the next to be filled, because its
-/// memory is the likeliest to be in the processor's cache.
+/// Its slots are reused last-freed-first: the slot that was freed last is the next to be filled,
+/// because its memory is the likeliest to be in the processor's cache.
 pub struct Ring {
     config: RingConfig,
     memory: RingMemory,

@@ -127,7 +127,9 @@ mod tests {
         }
 
         #[test]
-        fn messages_with_numbers_decode_to_the_same(a: u64, b: u64, c: u64, d: u32, e: u32, early: bool) {
+        fn messages_with_numbers_decode_to_the_same(
+            a: u64, b: u64, c: u64, d: u32, e: u32, early: bool,
+        ) {
             let sent = Grant { grant: a, batch: b, bytes: c, slot: d, epoch: e };
             prop_assert_eq!(ToConsumer::decode(&grant(&sent)), Ok(ToConsumer::Grant(sent)));
             let sent = EpochEnd { batches: a, records: b, epoch: d, early };

@@ -61,7 +61,8 @@ impl Drop for ReleaseOnDrop {
 }
 
 impl Batch {
-    /// Checks the header and every span, so that everything that is read later is within the memory.
+    /// Checks the header and every span, so that everything that is read later is within the
+    /// memory.
     pub(super) fn open(
         memory: Arc<ReadMemory>,
         from: u64,
@@ -147,8 +148,8 @@ impl Batch {
         self.header.payload(self.part()).unwrap_or_default()
     }
 
-    /// The bytes of one field of one record, without a copy. None where the field is absent, or where
-    /// there is no such record or field.
+    /// The bytes of one field of one record, without a copy. None where the field is absent, or
+    /// where there is no such record or field.
     pub fn field(&self, record: usize, field: usize) -> Option<&[u8]> {
         let offset = *self.offsets(field).get(record)?;
         let length = *self.lengths(field).get(record)?;
@@ -158,8 +159,8 @@ impl Batch {
         self.payload().get(offset as usize..offset as usize + length as usize)
     }
 
-    /// Where one field of each record starts in the payload, in bytes; [`ABSENT`] where it is absent.
-    /// Empty where there is no such field.
+    /// Where one field of each record starts in the payload, in bytes; [`ABSENT`] where it is
+    /// absent. Empty where there is no such field.
     pub fn offsets(&self, field: usize) -> &[u32] {
         self.column(field, 0)
     }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use nix::libc;
 use nix::unistd::{Uid, setuid};
@@ -110,32 +111,39 @@ fn consume(socket: &Path) {
     say("end");
 }
 
-/// A host that serves three batches and then waits for its end. It reports once that all three have
-/// been granted.
+/// A host that serves three batches and then waits for its end. It reports once that the grants of
+/// all three are sent.
 fn serve(socket: &Path) {
     let ring = Ring::new(config()).unwrap();
     ring.set_schema(fields()).unwrap();
-    ring.set_observer(Box::new(GrantCounter::default()));
+    let (third_grant, granted) = channel();
+    ring.set_observer(Box::new(GrantCounter { count: AtomicU32::new(0), third_grant }));
     let _server = Server::start(socket, false, vec![ring.clone()], None).unwrap();
     for batch in 0..3 {
         grant(&ring, 0, batch * RECORDS, RECORDS).unwrap();
     }
     say("ready");
+    granted.recv().unwrap();
+    // An event comes before its message is sent, but under the same lock as this.
+    ring.status();
+    say("granted");
     loop {
         std::thread::park();
     }
 }
 
-/// Counts the grants of batches to consumers.
-#[derive(Default)]
-struct GrantCounter(AtomicU32);
+/// Reports the third grant to a consumer.
+struct GrantCounter {
+    count: AtomicU32,
+    third_grant: Sender<()>,
+}
 
 impl Observer for GrantCounter {
     fn on_event(&self, event: BatchEvent) {
         if matches!(event, BatchEvent::Granted { .. })
-            && self.0.fetch_add(1, Ordering::Relaxed) == 2
+            && self.count.fetch_add(1, Ordering::Relaxed) == 2
         {
-            say("granted");
+            self.third_grant.send(()).unwrap();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Consumers and hosts that are killed: no batch that was ACKed comes again, no batch is lost, and the
-//! other side gets an error.
+//! Consumers and hosts that are killed: no batch that was ACKed comes again, no batch is lost, and
+//! the other side gets an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ struct BatchReports {
     got: Vec<u128>,
     /// When its ACK had been sent.
     acked: Vec<u128>,
-    /// How many consumers were about to send its ACK. Those that died then have perhaps not sent it.
+    /// How many consumers were about to send its ACK. Those that died then have perhaps not sent
+    /// it.
     acking: usize,
 }
 
@@ -261,8 +262,8 @@ fn a_forked_child_can_not_use_its_parents_connection() {
     grant(&host.ring, 0, 10, RECORDS).unwrap();
     let mut reader = host.reader(2);
     let batch = next_batch(&mut reader);
-    // SAFETY: another thread's lock can't stop the child: it needs no lock but malloc's, which the C
-    // library keeps usable after a fork. And it ends without returning.
+    // SAFETY: another thread's lock can't stop the child: it needs no lock but malloc's, which the
+    // C library keeps usable after a fork. And it ends without returning.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let forked = matches!(reader.next(), Err(ReaderError::Forked { .. }));

@@ -70,7 +70,8 @@ fn of_four_hosts_that_start_at_once_on_a_stale_socket_one_wins() {
     for _ in 0..200 {
         // A listener that is dropped leaves its socket at the path, as a killed host does.
         drop(UnixListener::bind(&socket).unwrap());
-        // A process that another test starts may have a copy of the listener, between fork and exec.
+        // A process that another test starts may have a copy of the listener, between fork and
+        // exec.
         while UnixStream::connect(&socket).is_ok() {
             std::thread::yield_now();
         }

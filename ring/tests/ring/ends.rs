@@ -110,8 +110,8 @@ fn a_consumer_that_holds_every_slot_can_still_end_the_epoch() {
     }
     let held = [next_batch(&mut reader), next_batch(&mut reader)];
     std::thread::scope(|scope| {
-        // END_EPOCH frees the slot that nobody holds. Still the writer must not fill it: it must learn
-        // that this epoch is to end.
+        // END_EPOCH frees the slot that nobody holds. Still the writer must not fill it: it must
+        // learn that this epoch is to end.
         let writer = scope.spawn(|| host.ring.acquire());
         reader.end_epoch(0);
         assert!(matches!(writer.join().unwrap(), Err(AcquireError::EpochEnd(0))));

@@ -43,8 +43,8 @@ impl Raw {
         sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(message)], rights, flags, None).map(drop)
     }
 
-    /// The next message; None when the host has hung up. ECONNRESET is a failure of the test, because
-    /// a living host hangs up in good order.
+    /// The next message; None when the host has hung up. ECONNRESET is a failure of the test,
+    /// because a living host hangs up in good order.
     pub fn receive(&self) -> Option<(ToConsumer, Option<OwnedFd>)> {
         let mut buffer = vec![0; 70_000];
         let mut space = cmsg_space!([RawFd; 2]);

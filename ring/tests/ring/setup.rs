@@ -59,8 +59,8 @@ impl Host {
         Reader::connect(&self.socket, "train", Some(credits)).unwrap()
     }
 
-    /// Polls the ring's status until it fulfils `condition`, which `what` names. The server's thread
-    /// gives no signal when it has received a message. The condition must be one that lasts.
+    /// Polls the ring's status until it fulfils `condition`, which `what` names. The server's
+    /// thread gives no signal when it has received a message. The condition must be one that lasts.
     pub fn wait_until(&self, what: &str, condition: impl Fn(&Status) -> bool) {
         let deadline = std::time::Instant::now() + HANG_TIMEOUT;
         while !condition(&self.ring.status()) {

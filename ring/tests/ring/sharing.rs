@@ -85,8 +85,8 @@ fn in_broadcast_all_get_all_batches_at_the_pace_of_the_slowest() {
             }
             host.ring.end_stream();
         });
-        // There are eight slots. The fast consumer gets eight batches, and the next one only after the
-        // slow consumer has released one.
+        // There are eight slots. The fast consumer gets eight batches, and the next one only after
+        // the slow consumer has released one.
         for batch in 0..8 {
             assert_eq!(next_batch(&mut fast).number(), batch);
         }

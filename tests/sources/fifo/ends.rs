@@ -8,7 +8,7 @@ use pipemill_ring::protocol::EpochEnd;
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_tests::host::Host;
 use pipemill_tests::pipemill;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 use super::channel;
 
@@ -31,7 +31,7 @@ fn leave_the_first(reader: &mut Reader) -> (Vec<u32>, Vec<EpochEnd>) {
 
 #[test]
 fn an_early_end_of_an_epoch_is_told_to_the_writer_and_the_next_comes() {
-    let place = Place::new();
+    let place = TestDir::new();
     let folder = place.folder().to_owned();
     place.fifo("train_0");
     place.fifo("train_1");
@@ -64,7 +64,7 @@ fn an_early_end_of_an_epoch_is_told_to_the_writer_and_the_next_comes() {
 
 #[test]
 fn an_early_end_of_an_epoch_of_files_goes_on_with_the_next() {
-    let place = Place::new();
+    let place = TestDir::new();
     for name in ["a", "b"] {
         place.write(&format!("data/{name}.txt"), b"line\n".repeat(200_000));
     }

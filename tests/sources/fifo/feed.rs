@@ -5,13 +5,13 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, inputs, pipemill, until};
 
 use super::{channel, payloads};
 
-fn feed(place: &Place, name: &str, from: &[&str], epochs: u32) -> Command {
+fn feed(place: &TestDir, name: &str, from: &[&str], epochs: u32) -> Command {
     let mut command = Command::new(pipemill!());
     command.arg("feed").arg("--from").args(from.iter().map(|name| place.path(name)));
     command.arg("--to").arg(place.folder()).args([
@@ -25,7 +25,7 @@ fn feed(place: &Place, name: &str, from: &[&str], epochs: u32) -> Command {
 
 #[test]
 fn feed_and_run_stream_several_channels_and_epochs() {
-    let place = Place::new();
+    let place = TestDir::new();
     let payloads = payloads();
     place.write("records.tfrecord", inputs::tfrecord(&payloads));
     place.write("more/b.rec", inputs::recordio(&payloads[20..]));
@@ -61,7 +61,7 @@ fn feed_and_run_stream_several_channels_and_epochs() {
 
 #[test]
 fn feed_goes_on_when_an_epoch_is_left_early() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("much.txt", b"line\n".repeat(2_000_000));
     let feeder = Process::start(&mut feed(&place, "train", &["much.txt"], 2));
     let host =
@@ -82,7 +82,7 @@ fn feed_goes_on_when_an_epoch_is_left_early() {
 
 #[test]
 fn a_stopped_feed_leaves_no_pipe_behind() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("text", "line\n");
     let feeder = Process::start(&mut feed(&place, "train", &["text"], 9));
     // One epoch, so that it waits for the reader of the next.
@@ -98,7 +98,7 @@ fn a_stopped_feed_leaves_no_pipe_behind() {
 
 #[test]
 fn feed_of_a_missing_file_is_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     finish(&mut feed(&place, "train", &["nothing.txt"], 1))
         .with_code(66)
         .says(&["nothing.txt", "check the path"]);

@@ -11,14 +11,14 @@ use std::path::Path;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 /// A channel that reads the FIFOs of a folder. `more`: further keys of its source.
-fn channel(place: &Place, name: &str, decoder: &str, more: &str) -> String {
+fn channel(place: &TestDir, name: &str, decoder: &str, more: &str) -> String {
     let folder = place.folder();
     format!(
         "[[channel]]\nname = '{name}'\ndecoder = '{decoder}'\nsource = {{ fifo = {folder:?}{more} }}\n\
-         [channel.ring]\nslots = 8\nslot = '64KiB'\n"
+         [channel.ring]\nslots = 8\nslot_size = '64KiB'\n"
     )
 }
 

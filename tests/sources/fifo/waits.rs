@@ -9,14 +9,14 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use pipemill_ring::protocol::ErrorKind;
 use pipemill_tests::host::Host;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill, until};
 
 use super::{channel, epoch};
 
 #[test]
 fn the_reader_may_be_there_before_the_writer() {
-    let place = Place::new();
+    let place = TestDir::new();
     let fifo = place.fifo("train_0");
     let host =
         Host::start(&pipemill!(), &place, &channel(&place, "train", "lines", ", epochs = 1"));
@@ -41,7 +41,7 @@ fn the_reader_may_be_there_before_the_writer() {
 
 #[test]
 fn each_epochs_pipe_appears_when_the_one_before_is_over() {
-    let place = Place::new();
+    let place = TestDir::new();
     let folder = place.folder().to_owned();
     let writer = thread::spawn(move || {
         for number in 5..10 {
@@ -64,19 +64,25 @@ fn each_epochs_pipe_appears_when_the_one_before_is_over() {
 
 #[test]
 fn a_pipe_that_does_not_appear_is_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.fifo("test_0");
     let config = channel(&place, "train", "lines", ", open_timeout = '300ms'");
     // Nobody connects to be told; the host's word is enough.
     let config = format!("fail_grace = '0ms'\n{config}");
     let ended = Host::start(&pipemill!(), &place, &config).wait().with_code(66);
     let object = place.text("train_0");
-    ended.says(&[&object, "did not appear within 300ms", "test_0", "Pipe mode", "raise `wait`"]);
+    ended.says(&[
+        &object,
+        "did not appear within 300ms",
+        "test_0",
+        "Pipe mode",
+        "raise `open_timeout`",
+    ]);
 }
 
 #[test]
 fn a_missing_folder_is_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     let config = channel(&place, "train", "lines", ", open_timeout = '100ms'");
     let config = config.replace(place.folder().to_str().expect("UTF-8"), "/nowhere/at/all");
     let config = format!("fail_grace = '0ms'\n{config}");
@@ -89,7 +95,7 @@ fn a_missing_folder_is_named() {
 
 #[test]
 fn a_silent_writer_is_an_error_after_its_timeout() {
-    let place = Place::new();
+    let place = TestDir::new();
     // Written before it is read, so that the host has all of it before it can be late; and kept open.
     let mut pipe =
         File::options().read(true).write(true).open(place.fifo("train_0")).expect("a FIFO");
@@ -104,7 +110,7 @@ fn a_silent_writer_is_an_error_after_its_timeout() {
     let report = read.report();
     assert_eq!(report.kind, ErrorKind::Source);
     assert!(report.message.contains("no byte came for 200ms"), "{}", report.message);
-    assert!(report.message.contains("raise `idle`"), "{}", report.message);
+    assert!(report.message.contains("raise `idle_timeout`"), "{}", report.message);
     assert_eq!(read.records, [b"something"]);
     drop(reader);
     host.wait().with_code(65);

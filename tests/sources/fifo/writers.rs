@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use pipemill_ring::protocol::ErrorKind;
 use pipemill_tests::host::Host;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, inputs, pipemill};
 
 use super::{channel, epoch, payloads};
 
 #[test]
 fn a_writer_of_single_bytes_makes_no_difference() {
-    let place = Place::new();
+    let place = TestDir::new();
     let payloads: Vec<_> = payloads().into_iter().filter(|payload| payload.len() < 100).collect();
     let bytes = inputs::tfrecord(&payloads);
     let fifo = place.fifo("slow_0");
@@ -37,7 +37,7 @@ fn a_writer_of_single_bytes_makes_no_difference() {
 
 #[test]
 fn what_a_silent_writer_wrote_is_handed_over() {
-    let place = Place::new();
+    let place = TestDir::new();
     let fifo = place.fifo("live_0");
     let host = Host::start(&pipemill!(), &place, &channel(&place, "live", "lines", ", epochs = 1"));
     let mut reader = host.connect("live");
@@ -59,7 +59,7 @@ fn what_a_silent_writer_wrote_is_handed_over() {
 
 #[test]
 fn a_writer_that_dies_inside_a_record_is_an_error_with_its_place() {
-    let place = Place::new();
+    let place = TestDir::new();
     let payloads = payloads();
     let whole = inputs::tfrecord(&payloads[..40]);
     let next = inputs::tfrecord(&payloads[40..41]);
@@ -87,7 +87,7 @@ fn a_writer_that_dies_inside_a_record_is_an_error_with_its_place() {
 
 #[test]
 fn an_empty_pipe_is_an_empty_epoch() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (folder, payloads) = (place.folder().to_owned(), payloads());
     let bytes = inputs::tfrecord(&payloads);
     let writer = thread::spawn(move || {
@@ -108,7 +108,7 @@ fn an_empty_pipe_is_an_empty_epoch() {
 
 #[test]
 fn a_compressed_pipe_is_inflated() {
-    let place = Place::new();
+    let place = TestDir::new();
     let payloads = payloads();
     let folder = place.folder().to_owned();
     let gzip = inputs::gzip(&inputs::tfrecord(&payloads));

@@ -5,13 +5,13 @@ use std::time::Duration;
 use pipemill_s3_test::proxy::{Kind, Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::inputs;
-use pipemill_tests::place::Place;
 use pipemill_tests::process::finish;
+use pipemill_tests::test_dir::TestDir;
 
 use crate::credentials::signed;
 
-fn bucket() -> (Place, S3s) {
-    let place = Place::new();
+fn bucket() -> (TestDir, S3s) {
+    let place = TestDir::new();
     let server = S3s::start(&place.make_folder("s3"));
     for number in 0..4 {
         let lines: String = (0..100).map(|line| format!("{number} {line}\n")).collect();

@@ -6,22 +6,22 @@ use std::time::Duration;
 use pipemill_s3_test::credentials::{Answers, Credentials, Failure};
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Ended, LOG_FORMAT, finish};
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill};
 
 const BUCKET: &str = "bucket";
 
 /// A bucket whose server checks signatures.
-fn bucket() -> (Place, S3s) {
-    let place = Place::new();
+fn bucket() -> (TestDir, S3s) {
+    let place = TestDir::new();
     let server = S3s::start(&place.make_folder("s3"));
     server.put(BUCKET, "lines.txt", b"one\ntwo\n");
     (place, server)
 }
 
 /// The command with nothing in its environment that says who asks.
-pub fn command(place: &Place, endpoint: &str, args: &[&str]) -> Command {
+pub fn command(place: &TestDir, endpoint: &str, args: &[&str]) -> Command {
     let mut command = Command::new(pipemill!());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("AWS_") {
@@ -36,7 +36,7 @@ pub fn command(place: &Place, endpoint: &str, args: &[&str]) -> Command {
     command
 }
 
-pub fn signed(place: &Place, server: &S3s, endpoint: &str, args: &[&str]) -> Command {
+pub fn signed(place: &TestDir, server: &S3s, endpoint: &str, args: &[&str]) -> Command {
     let mut command = command(place, endpoint, args);
     command.env("AWS_ACCESS_KEY_ID", server.access_key());
     command.env("AWS_SECRET_ACCESS_KEY", server.secret_key());

@@ -1,14 +1,14 @@
 //! `pipemill feed` from S3, and a host at the other end of its FIFOs.
 
 use pipemill_s3_test::servers::{S3Server, S3s};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::{Process, finish};
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::until;
 
 use crate::credentials::signed;
 
-fn bucket() -> (Place, S3s) {
-    let place = Place::new();
+fn bucket() -> (TestDir, S3s) {
+    let place = TestDir::new();
     let server = S3s::start(&place.make_folder("s3"));
     for number in 0..4 {
         server.put("bucket", &format!("data/{number}"), format!("0000000{number}\n").as_bytes());
@@ -16,7 +16,7 @@ fn bucket() -> (Place, S3s) {
     (place, server)
 }
 
-fn read(place: &Place, name: &str) -> String {
+fn read(place: &TestDir, name: &str) -> String {
     // Made by the feeder, by and by.
     let path = place.path(name);
     until(&format!("{name} appears"), || path.exists());
@@ -109,7 +109,7 @@ fn feed_refuses_mangled_configurations() {
     )
     .says(&["ShardedByS3Key", "shard = { index = N, count = N }"]);
     let fifo = "[[channel]]\nname = \"train\"\nsource = { fifo = \"x\" }\n";
-    feed(fifo, r#"{"train": {"TrainingInputMode": "Pipe"}}"#).says(&["not from a pipe"]);
+    feed(fifo, r#"{"train": {"TrainingInputMode": "Pipe"}}"#).says(&["not from a FIFO"]);
     feed("[[channel]]\nname = \"train\"\n", "{}").says(&["source: missing"]);
 }
 

@@ -3,13 +3,13 @@
 
 use pipemill_s3_test::client;
 use pipemill_s3_test::servers::{Moto, Rclone, S3Server};
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 use crate::reading::{BUCKET, bytes, objects, read, settings};
 
 #[test]
 fn objects_of_rclone_are_read() {
-    let place = Place::new();
+    let place = TestDir::new();
     let Some(server) = Rclone::start_open(&place.make_folder("s3")) else { return };
     let object = bytes(1, 100_000);
     server.put(BUCKET, "one", &object);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_source::Stop;
-use pipemill_source::s3::{Access, Objects, S3, Selection, Settings};
+use pipemill_source::s3::{Access, Objects, S3Runtime, Selection, Settings};
 use pipemill_source::{Object, ReadOutcome, Reading, Source, SourceError, SourceEvent};
 use pipemill_tests::PATIENCE;
-use pipemill_tests::place::Place;
+use pipemill_tests::test_dir::TestDir;
 
 /// The bucket of all tests.
 pub const BUCKET: &str = "bucket";
@@ -17,13 +17,13 @@ pub const BUDGET: u64 = 4 << 20;
 
 /// A server with a folder of its own that asks for no signatures.
 pub struct Bucket {
-    pub place: Place,
+    pub place: TestDir,
     pub server: S3s,
 }
 
 impl Bucket {
     pub fn new() -> Self {
-        let place = Place::new();
+        let place = TestDir::new();
         let server = S3s::start_open(&place.make_folder("s3"));
         server.make_bucket(BUCKET);
         Self { place, server }
@@ -59,7 +59,7 @@ pub fn settings(endpoint: &str, prefix: &str) -> Settings {
 pub fn objects(endpoint: &str, keys: &[&str]) -> Settings {
     let address = |key: &&str| format!("s3://{BUCKET}/{key}").parse().expect("it is an address");
     Settings {
-        what: Selection::Objects(keys.iter().map(address).collect()),
+        selection: Selection::Objects(keys.iter().map(address).collect()),
         ..settings(endpoint, "")
     }
 }
@@ -83,8 +83,8 @@ pub struct Came {
 }
 
 /// Starts what fetches.
-pub fn s3() -> Arc<S3> {
-    S3::start(BUDGET).expect("there are threads")
+pub fn s3() -> Arc<S3Runtime> {
+    S3Runtime::start(BUDGET).expect("there are threads")
 }
 
 /// A source to be read.

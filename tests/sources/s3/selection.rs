@@ -62,7 +62,7 @@ fn a_name_is_one_object_or_else_a_prefix() {
     let names = |name: &str| {
         let address = format!("s3://{BUCKET}/{name}").parse().unwrap();
         let settings = settings(&bucket.server.endpoint(), "");
-        let (came, end) = read(&Settings { what: Selection::Named(address), ..settings });
+        let (came, end) = read(&Settings { selection: Selection::Named(address), ..settings });
         end.map(|_| came.into_iter().map(|came| came.name).collect::<Vec<_>>())
     };
     assert_eq!(names("part").unwrap(), ["part"]);
@@ -141,10 +141,11 @@ fn shards_of_equal_size() {
         assert_eq!(all.len(), objects.len());
     }
     // What tells no sizes is not divided by count in silence.
-    let what = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
+    let selection = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
     let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
     let order = Order { shuffle: None, shard };
-    let settings = Settings { what, ..reading(&plain, Reading { order, ..Reading::default() }) };
+    let settings =
+        Settings { selection, ..reading(&plain, Reading { order, ..Reading::default() }) };
     let (_, end) = read(&settings);
     let error = end.unwrap_err();
     assert!(error.message.contains("does not tell the sizes") && error.remedy.contains("balance"));
@@ -161,8 +162,8 @@ fn manifests_name_the_objects() {
             "{\"n\": 1, \"x-ref\": \"s3://bucket/data/1\"}\n\n{\"n\": \"z\", \"x-ref\": \"s3://bucket/data/2\"}\n",
         ),
     ]);
-    let what = |what| Settings { what, ..settings(&bucket.server.endpoint(), "") };
-    let (came, end) = read(&what(Selection::Manifest("s3://bucket/m.manifest".parse().unwrap())));
+    let select = |selection| Settings { selection, ..settings(&bucket.server.endpoint(), "") };
+    let (came, end) = read(&select(Selection::Manifest("s3://bucket/m.manifest".parse().unwrap())));
     assert_eq!(end.ok(), Some(1));
     let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
     assert_eq!(
@@ -172,7 +173,7 @@ fn manifests_name_the_objects() {
 
     let attributes = vec!["x-ref".to_owned(), "n".to_owned()];
     let manifest = "s3://bucket/lines".parse().unwrap();
-    let lines = what(Selection::Augmented { manifest, attributes });
+    let lines = select(Selection::Augmented { manifest, attributes });
     let (came, end) = read(&lines);
     assert_eq!(end.ok(), Some(1));
     let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
@@ -195,8 +196,8 @@ fn manifests_name_the_objects() {
 fn a_listed_object_that_is_missing_is_named() {
     let bucket = Bucket::with([("lines", r#"{"x-ref": "s3://bucket/gone"}"#)]);
     let manifest = "s3://bucket/lines".parse().unwrap();
-    let what = Selection::Augmented { manifest, attributes: vec!["x-ref".to_owned()] };
-    let (_, end) = read(&Settings { what, ..settings(&bucket.server.endpoint(), "") });
+    let selection = Selection::Augmented { manifest, attributes: vec!["x-ref".to_owned()] };
+    let (_, end) = read(&Settings { selection, ..settings(&bucket.server.endpoint(), "") });
     let error = end.unwrap_err();
     assert_eq!(error.object.as_deref(), Some("s3://bucket/lines line 1"));
     assert!(

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use pipemill_s3_test::proxy::{Plan, Proxy};
-use pipemill_tests::place::Place;
 use pipemill_tests::process::Process;
+use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{PATIENCE, until};
 
 use crate::credentials::command;
@@ -30,7 +30,7 @@ fn until_quiet(proxy: &Proxy) {
     until("no request goes on", || proxy.in_flight() == 0);
 }
 
-fn host(place: &Place, proxy: &Proxy, words: &[&str]) -> Command {
+fn host(place: &TestDir, proxy: &Proxy, words: &[&str]) -> Command {
     let config = format!(
         "[[channel]]\nname = \"train\"\ndecoder = \"lines\"\n\
          source = {{ s3 = \"s3://{BUCKET}/one\", part_size = \"1MiB\", anonymous = true }}\n"

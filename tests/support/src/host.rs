@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use pipemill_ring::reader::Reader;
 
 use crate::consumer;
-use crate::place::Place;
 use crate::process::{Ended, Process};
+use crate::test_dir::TestDir;
 
 /// A host at work.
 pub struct Host {
@@ -19,7 +19,7 @@ pub struct Host {
 }
 
 /// The command that serves these channels. `config`: the TOML without its socket.
-pub fn command(pipemill: &OsStr, place: &Place, config: &str) -> Command {
+pub fn command(pipemill: &OsStr, place: &TestDir, config: &str) -> Command {
     let socket = place.path("run/host.sock");
     let config = format!("socket = {socket:?}\n{config}");
     let file = place.write("pipemill.toml", config);
@@ -32,7 +32,7 @@ pub fn command(pipemill: &OsStr, place: &Place, config: &str) -> Command {
 
 impl Host {
     /// Starts a host without a command.
-    pub fn start(pipemill: &OsStr, place: &Place, config: &str) -> Self {
+    pub fn start(pipemill: &OsStr, place: &TestDir, config: &str) -> Self {
         let process = Process::start(&mut command(pipemill, place, config));
         Self { process, socket: place.path("run/host.sock") }
     }
@@ -40,7 +40,7 @@ impl Host {
     /// Runs a host with a command, to the end of both.
     pub fn run<T: AsRef<OsStr>>(
         pipemill: &OsStr,
-        place: &Place,
+        place: &TestDir,
         config: &str,
         words: &[T],
     ) -> Ended {

@@ -4,8 +4,8 @@ pub mod consumer;
 pub mod gate;
 pub mod host;
 pub mod inputs;
-pub mod place;
 pub mod process;
+pub mod test_dir;
 pub mod tiny;
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-pub use pipemill_s3_test::skips::left_out;
+pub use pipemill_s3_test::skips::skip_test;
 
 /// Waits until something is so.
 ///
@@ -45,7 +45,7 @@ macro_rules! pipemill {
 pub fn python(test: &str) -> Option<PathBuf> {
     let python = std::env::var_os("PIPEMILL_PYTHON").map(PathBuf::from);
     if python.is_none() {
-        left_out(test, "PIPEMILL_PYTHON, a Python with the package `pipemill`");
+        skip_test(test, "PIPEMILL_PYTHON, a Python with the package `pipemill`");
     }
     python
 }

@@ -1,4 +1,4 @@
-//! `pipemill cat`: decodes anything to standard output.
+//! `pipemill cat`: decodes sources and prints the records to standard output.
 
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
@@ -8,20 +8,21 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::print::{Output, Printer};
-use super::{engine, exit, load, s3};
-use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
 use pipemill_channel::{
     Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, Outcome,
 };
 use pipemill_decode::{Builtins, Limits};
-use pipemill_source::Stop;
-use pipemill_source::{Compression, Paths, Reading};
+use pipemill_source::{Compression, Paths, Reading, Stop};
+
+use super::print::{Output, Printer};
+use super::{engine, exit, load, s3};
+use crate::config::parse_size;
+use crate::telemetry::progress::{ProgressSnapshot, Progress, ShownChannel, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
 ///
-/// Exits with 0 when all was decoded, 64 if the command line is wrong, 65 if something could not be
-/// decoded (all records before it have been printed), 66 if an input is not there.
+/// Exits with 0 if all was decoded, 64 if the command line is wrong, 65 if something could not be
+/// decoded (all records before it are printed), 66 if an input does not exist.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`)
@@ -36,14 +37,14 @@ pub(super) struct Args {
     /// What to do with bytes that can't be decoded
     #[arg(long, value_enum, default_value = "fail")]
     on_error: OnErrorArg,
-    /// Where bytes that can't be decoded are kept, a JSON object a line
+    /// The file for bytes that can't be decoded, as JSON lines
     #[arg(long, value_name = "FILE", required_if_eq("on_error", "quarantine"))]
     quarantine: Option<PathBuf>,
     /// With skip and quarantine: stop after more decode errors than this
     #[arg(long, default_value_t = 1000, value_name = "N")]
     max_errors: u64,
     /// Largest record, with its unit
-    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
     max_record: u64,
     /// How the input is compressed
     #[arg(long, value_enum, default_value = "auto")]
@@ -57,23 +58,24 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum OnErrorArg {
-    /// Stop there
+    /// Stop at the first decode error
     Fail,
-    /// Pass them over
+    /// Skip them
     Skip,
-    /// Pass them over and keep them in a file
+    /// Skip them and write them to the quarantine file
     Quarantine,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CompressionArg {
-    /// By name: .gz, .zst; in S3 also by Content-Encoding
+    /// By the ending of the name: .gz, .zst; in S3 also by Content-Encoding
     Auto,
     None,
     Gzip,
     Zstd,
 }
 
+/// Parses `NAME=VALUE`.
 pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -125,37 +127,37 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
     run(channel, Printer::new(args.output))
 }
 
-/// A remedy names keys of the configuration; here, some of them are options of the command line.
-fn in_words_of_the_command(mut failure: Failure) -> Failure {
+/// Replaces keys of the configuration in the remedy by the options of the command line.
+fn with_option_names(mut failure: Failure) -> Failure {
     for key in ["on_error", "max_record", "max_errors", "quarantine", "compression"] {
         let option = format!("`--{}`", key.replace('_', "-"));
         let remedy = &mut failure.fault.remedy;
         *remedy = remedy.replace(&format!("`{key}`"), &option);
     }
-    failure.fault.remedy = s3::in_words_of_the_command(&failure.fault.remedy);
+    failure.fault.remedy = s3::with_option_names(&failure.fault.remedy);
     failure
 }
 
 fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
     let stats = Arc::new(ChannelStats::default());
-    // Where the records go to the same terminal, they are what there is to see.
-    let shown = (is_watched() && !stdout().is_terminal()).then(|| {
-        let (total, stats) = (channel.source.total(), stats.clone());
-        Progress::of(vec![Shown {
+    // If the records go to the terminal, no progress is shown: it would disturb them.
+    let progress = (is_watched() && !stdout().is_terminal()).then(|| {
+        let (total, stats) = (channel.source.total_size(), stats.clone());
+        Progress::of(vec![ShownChannel {
             name: None,
             total,
-            look: Box::new(move || Some(Look::at(&stats))),
+            snapshot: Box::new(move || Some(ProgressSnapshot::of(&stats))),
         }])
     });
     let outcome = channel.run(&mut printer, &stats);
     let closed = printer.close();
-    drop(shown);
+    drop(progress);
     match outcome {
         Outcome::Failed(failure) => {
-            let failure = in_words_of_the_command(failure);
+            let failure = with_option_names(failure);
             exit::because_of(&failure, exit::of_failure(&failure), &failure)
         }
-        // Nobody reads what is printed any more: that is how `… | head` ends.
+        // The reader has closed the pipe: `… | head` ends so.
         Outcome::Stopped => ExitCode::SUCCESS,
         Outcome::Ended => match closed {
             Ok(()) => ExitCode::SUCCESS,

@@ -1,16 +1,17 @@
-//! `pipemill config`: checks and shows a configuration.
+//! `pipemill config`: checks and shows a configuration. The other commands read theirs here, too.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use pipemill_decode::Builtins;
+
 use super::engine;
 use super::exit::{self, Refusal};
 use crate::config::{self, Config, Fault};
 use crate::run;
-use crate::sagemaker::Platform;
-use pipemill_decode::Builtins;
+use crate::sagemaker::{self, Platform};
 
 /// Check or show a configuration.
 #[derive(clap::Args)]
@@ -21,12 +22,13 @@ pub(super) struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Say all that is wrong with it, each with its line and a remedy; exits with 64 if anything is
+    /// Print all faults of a configuration, each with its line and a remedy; exits with 64 if there
+    /// are any
     Check {
         /// The configuration
         file: PathBuf,
     },
-    /// Print it with every default filled in
+    /// Print a configuration with all defaults
     Show {
         /// The configuration
         file: PathBuf,
@@ -37,7 +39,7 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     let (Action::Check { file } | Action::Show { file }) = &args.action;
     let config = match read(file) {
         Ok(config) => config,
-        Err(refusal) => return refusal.told(),
+        Err(refusal) => return refusal.report(),
     };
     if let Action::Show { .. } = args.action {
         print!("{}", config::show(&config));
@@ -62,26 +64,27 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads a configuration; the error is all that is wrong with it.
+/// Reads a configuration. The error has all faults, one in each line.
 pub(super) fn read(file: &Path) -> Result<Config, Refusal> {
     read_by(file, config::parse)
 }
 
-/// Reads one whose channels are fed and not decoded.
+/// Reads a configuration whose channels are fed and not decoded.
 pub(super) fn read_to_feed(file: &Path) -> Result<Config, Refusal> {
     read_by(file, config::parse_to_feed)
 }
 
-/// Reads one whose channels a platform describes as well; without a file, only the platform does.
+/// Reads a configuration that completes what the platform says about the channels. Without a file,
+/// the channels are those of the platform.
 pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Config, Refusal> {
-    let presets = platform.presets();
+    let presets = sagemaker::presets(platform);
     let described = platform.described_in().display().to_string();
     let parse = |text: &str, name: &str| {
         config::parse_over(&presets, text, name, &variable).map_err(|faults| refusal(name, &faults))
     };
     let mut config = match file {
         Some(file) => parse(&text(file)?, &file.display().to_string())?,
-        // As an empty file, by the name of the one that tells the channels.
+        // Like an empty file, with the name of the platform's file for messages.
         None => parse("", &described)?,
     };
     for (channel, preset) in &presets.channels {
@@ -117,7 +120,7 @@ fn text(file: &Path) -> Result<String, Refusal> {
     })
 }
 
-/// All faults, a line each.
+/// All faults, one in each line.
 fn refusal(name: &str, faults: &[Fault]) -> Refusal {
     let things = if faults.len() == 1 { "thing is" } else { "things are" };
     let last = format!("{name}: {} {things} wrong", faults.len());

@@ -1,9 +1,14 @@
-//! `pipemill feed`: plays the platform's Pipe-mode agent, with files or objects in S3.
+//! `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode agent
+//! does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+
+use pipemill_source::s3::Address;
+use pipemill_source::{Compression, Paths, Reading, Stop};
+use pipemill_types::log::optional;
 
 use super::order::OrderArgs;
 use super::{config, exit, s3};
@@ -11,28 +16,31 @@ use crate::config::{Config, Source};
 use crate::factory::Sources;
 use crate::feed::{self, Channel, FeedError};
 use crate::sagemaker::{InputChannel, InputMode, input_data_config};
-use crate::telemetry::progress::{Progress, Shown, is_watched};
-use pipemill_source::Stop;
-use pipemill_source::s3::Address;
-use pipemill_source::{Compression, Paths, Reading};
-use pipemill_types::log::optional;
+use crate::telemetry::progress::{Progress, ShownChannel, is_watched};
 
-/// Feed files, or objects in S3, through FIFOs, an epoch each, as the platform's Pipe-mode agent does.
+/// Feed files or objects in S3 through FIFOs, one for each epoch, as SageMaker's Pipe-mode agent
+/// does.
 ///
-/// For each epoch N of a channel: removes the FIFO of the epoch before, makes DIR/NAME_N, waits for a reader and
-/// writes the objects back to back. A reader that closes early goes on to the next epoch.
+/// For each epoch N of a channel: removes the FIFO of the epoch before, makes DIR/NAME_N, waits for
+/// a reader and writes the objects one after the other. If the reader closes the FIFO early, the
+/// next epoch begins.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`: what one channel is fed with
+    /// The channel's sources: files, folders, `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(long, num_args = 1.., value_name = "SOURCE", required_unless_present = "config")]
     from: Vec<String>,
-    /// The folder for the FIFOs; made if it is not there
+    /// The folder for the FIFOs; it is made if it does not exist
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     /// The channel's name
-    #[arg(long, value_name = "NAME", required_unless_present = "config", value_parser = channel_name)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "config",
+        value_parser = channel_name
+    )]
     channel: Option<String>,
-    /// How many epochs; without it, until it is stopped
+    /// Number of epochs; without it, feed until stopped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     epochs: Option<u32>,
     #[command(flatten)]
@@ -43,8 +51,7 @@ pub(super) struct Args {
     /// Channels and their sources, as `pipemill run` has them; decoders may be left out
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["from", "channel"])]
     config: Option<PathBuf>,
-    /// The platform's inputdataconfig.json: of the configuration's channels, its Pipe channels are fed, wrapped as it
-    /// says
+    /// SageMaker's inputdataconfig.json: feed only its Pipe channels, and wrap objects as it says
     #[arg(long, value_name = "FILE", requires = "config")]
     inputdataconfig: Option<PathBuf>,
     #[command(flatten)]
@@ -73,15 +80,15 @@ fn run(args: &Args) -> Result<(), ExitCode> {
         Some(file) => configured(args, file, stop)?,
         None => vec![named(args, stop)?],
     };
-    let shown = is_watched().then(|| progress(&mut channels));
-    let fed = feed::feed(channels, &args.to, &fifos);
-    drop(shown);
-    fed.map_err(|error| match error {
+    let progress = is_watched().then(|| progress(&mut channels));
+    let result = feed::feed(channels, &args.to, &fifos);
+    drop(progress);
+    result.map_err(|error| match error {
         FeedError::Source { channel, epoch, error } => {
             let code = if error.missing { exit::MISSING } else { exit::DATA };
             let why = format!("channel `{channel}`, epoch {epoch}, object {}", error.in_full());
             let typed = args.config.is_none();
-            let why = if typed { s3::in_words_of_the_command(&why) } else { why };
+            let why = if typed { s3::with_option_names(&why) } else { why };
             let object = optional(error.object.as_deref());
             let place =
                 [("channel", channel.as_str().into()), ("epoch", epoch.into()), ("object", object)];
@@ -95,9 +102,9 @@ fn run(args: &Args) -> Result<(), ExitCode> {
 
 fn progress(channels: &mut [Channel]) -> Progress {
     let shown = |channel: &mut Channel| {
-        let (total, fed) = (channel.source.total(), channel.fed.clone());
-        let look = Box::new(move || fed.look());
-        Shown { name: Some(channel.name.clone()), total, look }
+        let (total, progress) = (channel.source.total_size(), channel.progress.clone());
+        let snapshot = Box::new(move || progress.line());
+        ShownChannel { name: Some(channel.name.clone()), total, snapshot }
     };
     Progress::of(channels.iter_mut().map(shown).collect())
 }
@@ -105,29 +112,29 @@ fn progress(channels: &mut [Channel]) -> Progress {
 /// The channel that the command line describes.
 fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
     s3::check_addresses(&args.from)?;
-    for name in args.from.iter().filter(|name| !Address::is_meant_by(name)) {
-        // Now, so that a wrong path is an error at once and not when a reader comes.
+    for name in args.from.iter().filter(|name| !Address::is_s3_url(name)) {
+        // Checked now, so that a wrong path is an error at once and not when a reader comes.
         std::fs::metadata(name).map_err(|error| {
             exit::because(exit::MISSING, format!("{name}: can't open it: {error}; check the path"))
         })?;
     }
     let reading = Reading {
         epochs: args.epochs.unwrap_or(u32::MAX),
-        // As the platform does, unless it is told otherwise.
+        // Objects are fed as they are stored, as SageMaker does.
         compression: Compression::None,
         order: args.order.order(),
         wrap: args.wrap,
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));
     let name = args.channel.clone().unwrap_or_default();
-    Ok(Channel { name, source, fed: Arc::default() })
+    Ok(Channel { name, source, progress: Arc::default() })
 }
 
 fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, ExitCode> {
     args.s3.refuse_beside_config()?;
-    let mut config = config::read_to_feed(file).map_err(exit::Refusal::told)?;
+    let mut config = config::read_to_feed(file).map_err(exit::Refusal::report)?;
     if let Some(path) = &args.inputdataconfig {
-        apply(&mut config, path)?;
+        apply_input_data_config(&mut config, path)?;
     }
     let mut sources = Sources::new(config.s3_budget, stop);
     let mut channels = Vec::new();
@@ -142,8 +149,8 @@ fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, Exit
             Source::Fifo { .. } | Source::Stdin { .. } => {
                 let name = &channel.name;
                 let why = format!(
-                    "{}: channel `{name}`: `feed` reads from files or S3, not from a FIFO or standard input; give `file`, \
-                     `glob`, `folder` or `s3`",
+                    "{}: channel `{name}`: `feed` reads from files or S3, not from a FIFO or \
+                     standard input; give `file`, `glob`, `folder` or `s3`",
                     file.display()
                 );
                 return Err(exit::because(exit::USAGE, why));
@@ -152,52 +159,53 @@ fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, Exit
         let source = sources
             .open(&channel.name, source)
             .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
-        channels.push(Channel { name: channel.name, source, fed: Arc::default() });
+        channels.push(Channel { name: channel.name, source, progress: Arc::default() });
     }
     Ok(channels)
 }
 
-/// Leaves only the platform's Pipe channels, and has them wrapped as the platform would.
-fn apply(config: &mut Config, path: &Path) -> Result<(), ExitCode> {
+/// Removes all channels but SageMaker's Pipe channels, and sets whether their objects are wrapped.
+fn apply_input_data_config(config: &mut Config, path: &Path) -> Result<(), ExitCode> {
     let failed = |why: String| exit::because(exit::USAGE, format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path)
         .map_err(|error| failed(format!("can't read it: {error}; check the path")))?;
-    let mut told = input_data_config(&text).map_err(failed)?;
-    told.retain(|_, channel| channel.mode == InputMode::Pipe);
-    if told.is_empty() {
+    let mut described = input_data_config(&text).map_err(failed)?;
+    described.retain(|_, channel| channel.mode == InputMode::Pipe);
+    if described.is_empty() {
         return Err(failed("no channel is in Pipe mode: there is nothing to feed".to_owned()));
     }
     let missing =
-        told.keys().find(|name| config.channels.iter().all(|channel| channel.name != **name));
+        described.keys().find(|name| config.channels.iter().all(|channel| channel.name != **name));
     if let Some(name) = missing {
         let why = format!(
             "its Pipe channel `{name}` has no source: add a [[channel]] to the configuration"
         );
         return Err(failed(why));
     }
-    config.channels.retain(|channel| told.contains_key(&channel.name));
+    config.channels.retain(|channel| described.contains_key(&channel.name));
     for channel in &mut config.channels {
         let reading = match &mut channel.source {
             Source::Files { reading, .. } => reading,
             Source::S3(settings) => &mut settings.reading,
-            // Refused later.
+            // `configured` refuses them.
             Source::Fifo { .. } | Source::Stdin { .. } => continue,
         };
-        as_told(&told, &channel.name, reading).map_err(failed)?;
+        apply_channel(&described, &channel.name, reading).map_err(failed)?;
     }
     Ok(())
 }
 
-fn as_told(
-    told: &BTreeMap<String, InputChannel>,
+fn apply_channel(
+    described: &BTreeMap<String, InputChannel>,
     name: &str,
     reading: &mut Reading,
 ) -> Result<(), String> {
-    let Some(channel) = told.get(name) else { return Ok(()) };
+    let Some(channel) = described.get(name) else { return Ok(()) };
     reading.wrap |= channel.wrapped;
     if channel.sharded && reading.order.shard.is_none() {
         return Err(format!(
-            "channel `{name}` is ShardedByS3Key: give its source `shard = {{ index = N, count = N }}`"
+            "channel `{name}` is ShardedByS3Key: give its source \
+             `shard = {{ index = N, count = N }}`"
         ));
     }
     Ok(())

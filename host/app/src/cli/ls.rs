@@ -1,32 +1,33 @@
-//! `pipemill ls`: which objects a channel would read.
+//! `pipemill ls`: lists the objects that a channel would read.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use pipemill_source::s3::{LazyS3Runtime, ListedObject, Selection, Settings, list_objects};
+use pipemill_source::{Pattern, Reading, SourceError, Stop, file_size};
+
 use super::order::OrderArgs;
 use super::{config, exit, s3};
 use crate::config::Source;
-use pipemill_source::Stop;
-use pipemill_source::s3::{LazyS3, Listed, Selection, Settings, listing};
-use pipemill_source::{Pattern, Reading, SourceError, size};
 
 /// List the objects that a channel would read, in its order, with their sizes in bytes.
 ///
-/// What is listed is printed as it comes, a line for each object: its size, a tab, its name. The number of objects
-/// and their sizes together follow on standard error. Exits with 66 if there is nothing to list.
+/// Prints one line for each object, as soon as it is listed: its size, a tab, its name. At the end
+/// it prints the number of objects and the sum of their sizes on standard error. Exits with 66 if
+/// there is nothing to list.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(value_name = "ADDRESS", required_unless_present = "config")]
     addresses: Vec<String>,
-    /// A configuration, one of whose channels is meant
+    /// A configuration; give one of its channels with --channel
     #[arg(long, short, value_name = "FILE", requires = "channel", conflicts_with = "addresses")]
     config: Option<PathBuf>,
     /// The channel of the configuration
     #[arg(long, value_name = "NAME", requires = "config")]
     channel: Option<String>,
-    /// The epoch, which makes a difference where objects are shuffled
+    /// The epoch: the order depends on it if objects are shuffled
     #[arg(long, default_value_t = 0, value_name = "N")]
     epoch: u32,
     #[command(flatten)]
@@ -40,25 +41,26 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(sources) => sources,
         Err(code) => return code,
     };
-    let mut lines = Lines { count: 0, size: 0, out: io::BufWriter::new(io::stdout().lock()) };
-    let mut s3 = LazyS3::new(None);
+    let mut printer =
+        ObjectPrinter { count: 0, size: 0, out: io::BufWriter::new(io::stdout().lock()) };
+    let mut s3 = LazyS3Runtime::new(None);
     for source in sources {
-        if let Err(error) = list(source, args.epoch, &mut s3, &mut lines) {
-            // Lines before the error are as good as any.
-            let _ = lines.out.flush();
+        if let Err(error) = list(source, args.epoch, &mut s3, &mut printer) {
+            // The lines before the error are valid: print them.
+            let _ = printer.out.flush();
             let code = if error.missing { exit::MISSING } else { exit::DATA };
             let error = error.in_full();
             let typed = args.config.is_none();
-            let error = if typed { s3::in_words_of_the_command(&error) } else { error };
+            let error = if typed { s3::with_option_names(&error) } else { error };
             return exit::because(code, error);
         }
     }
-    if let Err(error) = lines.out.flush()
+    if let Err(error) = printer.out.flush()
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         return exit::because(exit::SYSTEM, format!("can't write the output: {error}"));
     }
-    eprintln!("{} objects, {} bytes", lines.count, lines.size);
+    eprintln!("{} objects, {} bytes", printer.count, printer.size);
     ExitCode::SUCCESS
 }
 
@@ -67,7 +69,7 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
         return args.addresses.iter().map(|address| named(args, address)).collect();
     };
     args.s3.refuse_beside_config()?;
-    let config = config::read_to_feed(file).map_err(exit::Refusal::told)?;
+    let config = config::read_to_feed(file).map_err(exit::Refusal::report)?;
     let name = args.channel.as_deref().unwrap_or_default();
     let found = config.channels.iter().find(|channel| channel.name == name);
     let channel = found.ok_or_else(|| {
@@ -87,15 +89,16 @@ fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
     Ok(Source::S3(Box::new(settings)))
 }
 
-struct Lines<W> {
+/// Prints listed objects and counts them.
+struct ObjectPrinter<W> {
     count: u64,
     size: u64,
     out: W,
 }
 
-impl<W: Write> Lines<W> {
-    /// False if nobody reads them any more.
-    fn add(&mut self, listed: &Listed) -> bool {
+impl<W: Write> ObjectPrinter<W> {
+    /// Prints one object; false if nobody reads the output any more.
+    fn add(&mut self, listed: &ListedObject) -> bool {
         self.count += 1;
         self.size += listed.size;
         writeln!(self.out, "{}\t{}", listed.size, listed.name).is_ok()
@@ -105,17 +108,17 @@ impl<W: Write> Lines<W> {
 fn list<W: Write>(
     source: Source,
     epoch: u32,
-    s3: &mut LazyS3,
-    lines: &mut Lines<W>,
+    s3: &mut LazyS3Runtime,
+    printer: &mut ObjectPrinter<W>,
 ) -> Result<(), SourceError> {
     let system = |error| SourceError::io("S3", "can't start", &error);
     match source {
         Source::S3(settings) => {
             let s3 = s3.get().map_err(system)?;
             let stop = Stop::new().map_err(system)?;
-            listing(&s3, &settings, epoch, &stop, |listed| lines.add(&listed))
+            list_objects(&s3, &settings, epoch, &stop, |listed| printer.add(&listed))
         }
-        Source::Files { pattern, reading } => files(&pattern, &reading, epoch, lines),
+        Source::Files { pattern, reading } => files(&pattern, &reading, epoch, printer),
         Source::Fifo { dir, .. } => {
             let name = dir.to_string_lossy().into_owned();
             let message = "the objects of a FIFO can't be listed";
@@ -132,12 +135,12 @@ fn files<W: Write>(
     pattern: &Pattern,
     reading: &Reading,
     epoch: u32,
-    lines: &mut Lines<W>,
+    printer: &mut ObjectPrinter<W>,
 ) -> Result<(), SourceError> {
     for path in reading.share(pattern.list()?, epoch)? {
         let name = path.to_string_lossy().into_owned();
-        let size = size(&path)?;
-        if !lines.add(&Listed { name, size }) {
+        let size = file_size(&path)?;
+        if !printer.add(&ListedObject { name, size }) {
             break;
         }
     }

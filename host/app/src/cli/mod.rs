@@ -1,4 +1,4 @@
-//! The command line: what a person types, and the exit codes.
+//! The command line: the commands, their options, and the exit codes.
 
 mod cat;
 mod config;
@@ -17,8 +17,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::telemetry::log::{self, Format};
 use pipemill_decode::{Builtins, Engine, Plugin};
+
+use crate::telemetry::log::{self, Format};
 
 /// Streams records out of pipes and files, through sandboxed decoders, into shared memory.
 #[derive(Parser)]
@@ -39,14 +40,14 @@ enum Command {
     Top(top::Args),
 }
 
-/// The engine as the environment wants it; or what to exit with.
+/// The engine with the settings of the environment; else the exit code, after a report.
 fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
     Engine::of_environment(builtins)
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
 }
 
-/// Loads a decoder for the command line and checks its options; or says what is wrong, and gives what to
-/// exit with: `unusable` for the decoder.
+/// Loads a decoder and checks its options. If something is wrong it reports that and returns the
+/// exit code: `unusable` if the decoder can't be loaded.
 fn load(
     engine: &Engine,
     name: &str,
@@ -63,18 +64,18 @@ fn load(
     Err(exit::because(exit::USAGE, faults.join("\n")))
 }
 
-/// Runs the command line of this process, with these built-in decoders.
+/// Runs the command line of this process with these built-in decoders. Returns the exit code.
 pub fn main(builtins: Builtins) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Nothing to do if the terminal is gone.
+            // If the terminal is closed there is nothing to do.
             let _ = error.print();
             return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
     log::start(match cli.command {
-        // What runs for long is watched by machines, where it is not by a person.
+        // These run long: without a terminal, programs read their log.
         Command::Run(_) | Command::Feed(_) => Format::Json,
         _ => Format::Human,
     });

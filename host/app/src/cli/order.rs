@@ -1,4 +1,4 @@
-//! The options that say in which order objects are read, and which of them: of all commands that list some without a
+//! Options for the order and the sharding of objects: for all commands that read objects without a
 //! configuration.
 
 use clap::ValueEnum;
@@ -7,13 +7,13 @@ use pipemill_source::{Balance, Order, Shard};
 
 #[derive(clap::Args)]
 pub(super) struct OrderArgs {
-    /// Shuffle the objects of a folder or prefix anew for each epoch, by this seed
+    /// Shuffle the objects of a folder or prefix, in each epoch differently, with this seed
     #[arg(long, value_name = "SEED", conflicts_with = "config")]
     shuffle: Option<u64>,
-    /// Take one share of the objects of a folder or prefix: INDEX/COUNT, the index from 0
+    /// Read one shard of the objects of a folder or prefix: INDEX/COUNT, the index from 0
     #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "config")]
     shard: Option<Shard>,
-    /// By what shares are equal [default: count]
+    /// What is equal for all shards [default: count]
     #[arg(long, value_enum, requires = "shard")]
     balance: Option<BalanceArg>,
 }
@@ -22,11 +22,12 @@ pub(super) struct OrderArgs {
 enum BalanceArg {
     /// The number of objects
     Count,
-    /// Their bytes, as they are stored
+    /// The bytes of the objects, as they are stored
     Size,
 }
 
 impl OrderArgs {
+    /// The order that these options describe.
     pub(super) fn order(&self) -> Order {
         let balance = match self.balance {
             None | Some(BalanceArg::Count) => Balance::Count,

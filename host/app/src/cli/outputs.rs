@@ -1,48 +1,52 @@
-//! Those who look at a run from its beginning to its end: the report and the trace.
+//! The outputs of a run that cover it from start to end: the report and the trace.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pipemill_channel::Observer;
+
 use super::exit::Refusal;
 use crate::config::{self, Config};
 use crate::telemetry::{ChannelHandle, Report, Trace};
-use pipemill_channel::Observer;
 
-/// What a run leaves behind.
+/// Options for the outputs of a run.
 #[derive(clap::Args)]
 pub(super) struct OutputArgs {
-    /// Write a page about the run into this file when it is over: HTML that needs nothing else
+    /// At the end of the run, write a report about it into this file: HTML without other files
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write what happens, moment by moment, into this file, for ui.perfetto.dev or chrome://tracing
+    /// Write a trace of the run into this file, for ui.perfetto.dev or chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
 
-/// Those that were asked for.
+/// The requested outputs.
 pub(super) struct RunOutputs {
     report: Option<Report>,
     trace: Option<Trace>,
 }
 
 impl RunOutputs {
-    /// Makes sure that their files can be written.
+    /// Opens the files of the outputs.
+    ///
+    /// # Errors
+    /// A file can't be written; the text says why.
     pub(super) fn new(args: &OutputArgs, command: &[OsString]) -> Result<Self, String> {
         let report = args.report.as_deref().map(|file| Report::new(file, command)).transpose()?;
         let trace = args.trace.as_deref().map(Trace::new).transpose()?;
         Ok(Self { report, trace })
     }
 
-    /// The run has this configuration.
+    /// Passes on the configuration of the run.
     pub(super) fn configured(&mut self, config: &Config) {
         if let Some(report) = &mut self.report {
             report.configured(config::show(config));
         }
     }
 
-    /// Follows its channels, which are about to begin: gives the observer of each, in their order; none at all if no
-    /// output needs them.
+    /// Starts to watch the channels, before they run. Returns an observer for each channel, in
+    /// their order, or none at all if no output needs observers.
     pub(super) fn watch(&mut self, channels: &[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>> {
         if let Some(report) = &mut self.report {
             report.watch(channels);
@@ -50,7 +54,7 @@ impl RunOutputs {
         self.trace.as_mut().map(|trace| trace.watch(channels)).unwrap_or_default()
     }
 
-    /// It is over.
+    /// Writes the outputs at the end of the run.
     pub(super) fn end(self, result: &Result<(), Refusal>) {
         if let Some(trace) = self.trace {
             trace.finish();

@@ -1,37 +1,39 @@
-//! Batches printed: as JSON lines, counted, or raw.
+//! Prints batches to standard output: as JSON lines, as counts, or as raw bytes.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use crate::json;
 use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_types::{ABSENT, Field};
 
-/// What is printed of each record.
+use crate::json;
+
+/// The output format.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
-    /// A JSON object a record
+    /// A JSON object for each record
     Jsonl,
-    /// Only how many records and bytes of fields there are
+    /// Only the number of records and the number of bytes in their fields
     Count,
-    /// The bytes of the fields, as they are
+    /// The bytes of the fields, without anything between them
     Raw,
 }
 
-/// Memory of a batch that is printed.
-const MEMORY: usize = 1 << 20;
+/// Bytes of memory for a batch.
+const BATCH_MEMORY: usize = 1 << 20;
 
 /// Prints batches to standard output.
 pub(super) struct Printer {
     output: Output,
     out: BufWriter<StdoutLock<'static>>,
-    /// Memory of the last batch, for the next.
+    /// The memory of the last batch: the next batch uses it again.
     spare: Option<Vec<u8>>,
     fields: Arc<[Field]>,
     records: u64,
     bytes: u64,
+    /// The error at which printing ended, if somebody has to know it.
     failed: Option<io::Error>,
 }
 
@@ -48,7 +50,10 @@ impl Printer {
         }
     }
 
-    /// Prints what comes last.
+    /// Prints the counts and flushes the output.
+    ///
+    /// # Errors
+    /// The output can't be written. A closed pipe during a batch is no error.
     pub(super) fn close(mut self) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -81,7 +86,7 @@ impl Printer {
                 }
             }
         }
-        // A person, or a program, may be waiting for what came so far.
+        // A person or a program may wait for these records.
         self.out.flush()
     }
 
@@ -120,10 +125,10 @@ impl Sink for Printer {
     type Memory = Vec<u8>;
 
     fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(self.spare.take().unwrap_or_else(|| vec![0; MEMORY]))
+        Ok(self.spare.take().unwrap_or_else(|| vec![0; BATCH_MEMORY]))
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; payload])
     }
 
@@ -137,7 +142,7 @@ impl Sink for Printer {
 
     fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
         let printed = self.print(&memory, batch);
-        if memory.len() == MEMORY {
+        if memory.len() == BATCH_MEMORY {
             self.spare = Some(memory);
         }
         match printed {

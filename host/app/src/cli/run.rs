@@ -1,9 +1,11 @@
-//! `pipemill run`: the entrypoint.
+//! `pipemill run`: serves the channels of a configuration. It is the entrypoint of a container.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+use pipemill_decode::Builtins;
 
 use super::config;
 use super::exit::{self, Refusal};
@@ -12,32 +14,36 @@ use crate::config::Config;
 use crate::run::{self, Ended, Signals, StartError};
 use crate::sagemaker::{self, Platform};
 use crate::telemetry::ChannelHandle;
-use pipemill_decode::Builtins;
 
-/// What the platform starts a training container with, behind the entrypoint's own arguments.
+/// The word that SageMaker adds after the entrypoint's own arguments.
 const TRAIN: &str = "train";
 
-/// Names the configuration where an image's entrypoint does not.
+/// The variable for the path of the configuration, if the option `--config` is not given.
 const CONFIG: &str = "PIPEMILL_CONFIG";
 
 /// Serve all channels of a configuration, and run the command that reads them.
 ///
-/// On SageMaker the channels come from the platform's own files; the configuration, which may be left out there,
-/// says what those don't, and overrides what they do, channel by channel. If the job fails, the reason goes to
-/// /opt/ml/output/failure. The word `train`, with which the platform starts a container, is accepted.
+/// On SageMaker the platform's own files describe the channels. The configuration completes and
+/// overrides them, channel by channel; there it may be left out. If the job fails, the reason is
+/// written to /opt/ml/output/failure. The word `train`, with which SageMaker starts a container, is
+/// accepted.
 ///
-/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). It gets the signals, and all
-/// that it leaves behind is ended and waited for: this can be process 1 of a container. Exits with the
-/// command's code; 64 if the configuration is wrong, 65 if a channel failed and the command did not, 66 if
-/// that was for an input that is not there, 126 or 127 if the command can't be started.
+/// The command finds the socket's path in its environment (PIPEMILL_SOCKET). Signals are passed on
+/// to it. When it has ended, the processes that it started are ended and waited for: so this can be
+/// process 1 of a container.
+///
+/// Exits with the command's code; with 64 if the configuration is wrong; if the command succeeded
+/// but a channel failed, with 65, or 66 if an input does not exist; with 126 or 127 if the command
+/// can't be started.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The configuration, or else what the environment variable PIPEMILL_CONFIG names; on SageMaker it may be left out
+    /// The configuration [default: the environment variable PIPEMILL_CONFIG]; on SageMaker it may
+    /// be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     outputs: outputs::OutputArgs,
-    /// What SageMaker starts a container with: accepted, and without effect
+    /// The word with which SageMaker starts a container; it has no effect
     #[arg(value_parser = [TRAIN], value_name = "train")]
     train: Option<String>,
     /// The command and its arguments
@@ -54,23 +60,23 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     if let Some(base) = base {
         sagemaker::report_failure(&base, &why);
     }
-    // Failures of channels have been told when they happened, and of its own end the command tells.
+    // Nothing is reported here: channels' failures were reported when they happened.
     code.into()
 }
 
-/// Runs to the end; the error is the exit code, and why, which is told by then.
+/// Runs to the end. The error is reported already: it has the exit code and the reason.
 fn attempt(args: &Args, builtins: Builtins, base: Option<PathBuf>) -> Result<(), Refusal> {
-    let tell = |refusal: Refusal| {
+    let report = |refusal: Refusal| {
         exit::because(refusal.code, &refusal.why);
         refusal
     };
-    // First of all, so that no signal comes too early and every thread has them blocked.
+    // Before all else: no signal may come earlier, and all threads must have signals blocked.
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
-        tell(Refusal { code: exit::SYSTEM, why: format!("can't start: {error}") })
+        report(Refusal { code: exit::SYSTEM, why: format!("can't start: {error}") })
     })?;
     let mut outputs = RunOutputs::new(&args.outputs, &args.command)
-        .map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
-    let result = serve(args, builtins, base, &signals, &mut outputs, tell);
+        .map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
+    let result = serve(args, builtins, base, &signals, &mut outputs, report);
     outputs.end(&result);
     result
 }
@@ -81,14 +87,14 @@ fn serve(
     base: Option<PathBuf>,
     signals: &Signals,
     outputs: &mut RunOutputs,
-    tell: impl Fn(Refusal) -> Refusal,
+    report: impl Fn(Refusal) -> Refusal,
 ) -> Result<(), Refusal> {
     let platform = base.map(Platform::read).transpose();
-    let platform = platform.map_err(|why| tell(Refusal { code: exit::USAGE, why }))?;
-    let config = configuration(args, platform.as_ref()).map_err(&tell)?;
+    let platform = platform.map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
+    let config = configuration(args, platform.as_ref()).map_err(&report)?;
     outputs.configured(&config);
     let command = command(args, platform.is_some());
-    let environment = platform.as_ref().map(Platform::environment).unwrap_or_default();
+    let environment = platform.as_ref().map(sagemaker::environment).unwrap_or_default();
     let watch = |channels: &[Arc<ChannelHandle>]| outputs.watch(channels);
     match run::run(&config, builtins, command, &environment, signals, watch) {
         Ok(ended) => result(&ended, command),
@@ -102,7 +108,7 @@ fn serve(
                 | StartError::System(_)
                 | StartError::Engine(_) => exit::SYSTEM,
             };
-            Err(tell(Refusal { code, why: error.to_string() }))
+            Err(report(Refusal { code, why: error.to_string() }))
         }
     }
 }
@@ -113,14 +119,14 @@ fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Ref
         (file, Some(platform)) => config::read_over(file, platform),
         (Some(file), None) => config::read(file),
         (None, None) => {
-            let why = "which channels? Give --config FILE, or its path in PIPEMILL_CONFIG; only on SageMaker, where /opt/ml/input/config is, the \
-                       platform tells them";
+            let why = "which channels? Give --config FILE, or its path in PIPEMILL_CONFIG; only on \
+                       SageMaker, where /opt/ml/input/config is, the platform tells them";
             Err(Refusal { code: exit::USAGE, why: why.to_owned() })
         }
     }
 }
 
-/// The command, without the word that the platform puts behind it.
+/// The command without the word that SageMaker adds after it.
 fn command(args: &Args, on_platform: bool) -> &[OsString] {
     match args.command.as_slice() {
         [command @ .., last] if on_platform && !command.is_empty() && last == TRAIN => {
@@ -140,7 +146,7 @@ fn result(ended: &Ended, command: &[OsString]) -> Result<(), Refusal> {
                 [] => format!("ended by signal {}", code.saturating_sub(128)),
                 words => format!("the command `{}` ended with code {code}", words.join(" ")),
             };
-            // The cause first.
+            // The cause comes first.
             let memory = ended.out_of_memory.clone();
             let why =
                 failures.into_iter().chain(memory).chain([own]).collect::<Vec<_>>().join("\n");

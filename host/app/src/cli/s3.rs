@@ -1,11 +1,13 @@
-//! The options that say how S3 is reached, of all commands that read from there.
+//! Options for the access to S3: for all commands that read from there.
 
 use std::process::ExitCode;
 
-use super::exit;
 use pipemill_source::s3::{Access, Address, check_endpoint};
 
-/// What is left out is found as AWS's own tools find it: in `AWS_…` variables, in ~/.aws, or from the machine.
+use super::exit;
+
+/// What is left out is found in the same way as by AWS's tools: in `AWS_…` variables, in ~/.aws, or
+/// from the machine.
 #[derive(clap::Args, Clone)]
 #[command(next_help_heading = "S3")]
 pub(super) struct S3Args {
@@ -18,7 +20,7 @@ pub(super) struct S3Args {
     /// A profile of ~/.aws/config
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Ask without credentials: for public buckets
+    /// Send requests without credentials: for public buckets
     #[arg(long)]
     anonymous: bool,
     /// Agree to pay for the requests
@@ -31,16 +33,17 @@ fn endpoint(url: &str) -> Result<String, &'static str> {
 }
 
 impl S3Args {
-    /// A configuration says itself how its sources are reached.
+    /// Refuses these options beside `--config`: each source in a configuration has its own keys.
     pub(super) fn refuse_beside_config(&self) -> Result<(), ExitCode> {
         if self.access() == Access::default() {
             return Ok(());
         }
-        let why = "with --config, the configuration's sources say how S3 is reached: set `region`, `endpoint`, \
-                   `profile`, `anonymous` and `requester_pays` there";
+        let why = "with --config, the configuration's sources say how S3 is reached: set \
+                   `region`, `endpoint`, `profile`, `anonymous` and `requester_pays` there";
         Err(exit::because(exit::USAGE, why))
     }
 
+    /// The access that these options describe.
     pub(super) fn access(&self) -> Access {
         Access {
             region: self.region.clone(),
@@ -53,9 +56,9 @@ impl S3Args {
     }
 }
 
-/// A remedy names keys of the configuration.
-pub(super) fn in_words_of_the_command(error: &str) -> String {
-    // There is no such option: who types a name means that there is something.
+/// Replaces keys of the configuration in a remedy by the options of the command line.
+pub(super) fn with_option_names(error: &str) -> String {
+    // There is no option for `allow_empty`: a name on the command line means that an object exists.
     let error = error.replace("; where it may be empty, set `allow_empty`", "");
     let keys = ["region", "endpoint", "profile", "anonymous", "requester_pays"];
     keys.iter().fold(error, |error, key| {
@@ -63,15 +66,15 @@ pub(super) fn in_words_of_the_command(error: &str) -> String {
     })
 }
 
-/// Refuses what is meant as an address and is none.
+/// Refuses names that look like an address in S3 but are not valid.
 pub(super) fn check_addresses(names: &[String]) -> Result<(), ExitCode> {
     names
         .iter()
-        .filter(|name| Address::is_meant_by(name))
+        .filter(|name| Address::is_s3_url(name))
         .try_for_each(|name| address(name).map(drop))
 }
 
-/// Reads an address.
+/// Parses an address. An error is reported; the exit code is returned.
 pub(super) fn address(name: &str) -> Result<Address, ExitCode> {
     name.parse().map_err(|why| {
         let why = format!("`{name}` is no address in S3: {why}; write it as s3://bucket/key");

@@ -1,42 +1,41 @@
-//! The file as a whole while it is read: where things are in it, the variables around it, and what
-//! is wrong with it so far.
+//! The state of one pass over the file: line starts, environment variables, and the faults so far.
 
 use std::cell::{OnceCell, RefCell};
 
 use toml::de::DeTable;
 
-use super::Presets;
-use super::fault::{Fault, Place};
-use super::rank::Rank;
+use super::fault::{Fault, TextPosition};
+use super::presets::{Presets, Rank};
 use super::values::Invalid;
 use super::vars;
 
-/// Proof that a fault was written down; only [`Document::report`] makes one.
+/// Proof that a fault was recorded: only [`Document::report`] makes one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported(());
 
-pub(super) type Read<T> = Result<T, Reported>;
+/// A value, or the proof that its fault was recorded.
+pub(super) type ReadResult<T> = Result<T, Reported>;
 
-/// What is done with the channels.
+/// What the channels are for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// They are decoded: each has a decoder, and ends after its epochs.
+    /// The channels are decoded: each needs a decoder, and files are read for one epoch by default.
     Run,
-    /// They are fed through FIFOs, as they are and for ever, if nothing else is said.
+    /// The channels are fed through FIFOs: no decoder is needed, and epochs have no end by default.
     Feed,
 }
 
-/// The file as a whole: where things are in it, what surrounds it, and what is wrong with it.
+/// The file that is read.
 pub(super) struct Document<'a> {
     file: &'a str,
-    lines: Lines<'a>,
+    lines: LineIndex<'a>,
     env: &'a dyn Fn(&str) -> Option<String>,
     faults: RefCell<Vec<Fault>>,
     purpose: Purpose,
     presets: &'a Presets,
-    /// Known once the top of the file was read.
+    /// Set after the table `[rank]` was read.
     rank: OnceCell<Result<Rank, String>>,
-    /// Stands in for a table that the file leaves out.
+    /// Stands for each table that the file leaves out.
     empty: DeTable<'a>,
 }
 
@@ -48,22 +47,23 @@ impl<'a> Document<'a> {
         purpose: Purpose,
         presets: &'a Presets,
     ) -> Document<'a> {
-        let (lines, faults) = (Lines::of(text), RefCell::default());
+        let (lines, faults) = (LineIndex::of(text), RefCell::default());
         let (rank, empty) = (OnceCell::new(), DeTable::new());
         Document { file, lines, env, faults, purpose, presets, rank, empty }
     }
 
-    /// An environment variable; one that is empty is not set.
+    /// The value of an environment variable. An empty variable counts as not set.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.trim().is_empty())
     }
 
+    /// Keeps the rank for [`Document::rank`]. To be called once.
     pub(super) fn set_rank(&self, rank: Result<Rank, String>) {
-        // It is read once.
+        // The error means that it is set already: it is read once.
         let _ = self.rank.set(rank);
     }
 
-    /// Which of several machines this is, or why that is not known.
+    /// The rank of this process, or why it is not known.
     pub(super) fn rank(&self) -> Result<Rank, String> {
         self.rank.get().cloned().unwrap_or_else(|| Err("its table [rank] is wrong".to_owned()))
     }
@@ -76,6 +76,7 @@ impl<'a> Document<'a> {
         self.purpose
     }
 
+    /// Records a fault at the byte offset `at`.
     pub(super) fn report(
         &self,
         at: usize,
@@ -95,11 +96,16 @@ impl<'a> Document<'a> {
         Reported(())
     }
 
+    /// The text with its variables replaced.
+    ///
+    /// # Errors
+    /// At least one fault: see [`vars::expand`].
     pub(super) fn expand(&self, text: &str) -> Result<String, Vec<Invalid>> {
         vars::expand(text, self.env)
     }
 
-    pub(super) fn place(&self, at: usize) -> Place {
+    /// The line and column of a byte offset.
+    pub(super) fn place(&self, at: usize) -> TextPosition {
         self.lines.place(at)
     }
 
@@ -107,6 +113,7 @@ impl<'a> Document<'a> {
         self.file
     }
 
+    /// A table without keys: it stands for a table that the file leaves out.
     pub(super) fn empty(&self) -> &DeTable<'a> {
         &self.empty
     }
@@ -119,23 +126,24 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The text and where its lines start.
-struct Lines<'a> {
+/// Converts a byte offset to line and column.
+struct LineIndex<'a> {
     text: &'a str,
+    /// Byte offset of the start of each line.
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
-    fn of(text: &'a str) -> Lines<'a> {
+impl<'a> LineIndex<'a> {
+    fn of(text: &'a str) -> LineIndex<'a> {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Lines { text, starts: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
+        LineIndex { text, starts: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
     }
 
-    /// The place of a byte offset; one behind the end is the end.
-    fn place(&self, at: usize) -> Place {
+    /// The place of a byte offset. An offset after the end of the text counts as the end.
+    fn place(&self, at: usize) -> TextPosition {
         let at = self.text.floor_char_boundary(at);
         let line = self.starts.partition_point(|start| *start <= at);
         let column = self.text[self.starts[line - 1]..at].chars().count() + 1;
-        Place { line, column }
+        TextPosition { line, column }
     }
 }

@@ -1,32 +1,32 @@
-//! What is wrong with a configuration, and where: one [`Fault`] for each thing.
-//! Readable by a person as one line, and by a program field by field.
+//! A fault of a configuration and its place: a person reads it as one line, a program reads its
+//! fields.
 
 use std::fmt;
 
-/// A place in the configuration file. Both count from 1, columns in characters; 0 is "no place".
+/// A place in the configuration file. `TextPosition::default()`, with two zeros, means "no place".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
 }
 
-/// One thing that is wrong. `Display` gives one line for a person:
+/// One fault. `Display` gives one line for a person:
 /// ``pipemill.toml:12:9: channel `train`: ring.slots: expected …, found …; what to do``.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The file's name as given to `parse`.
+    /// The file's name, as it was given to `parse`.
     pub file: String,
-    /// Where it stands. The table's place for a key that is missing.
-    pub place: Place,
-    /// The channel's name, where it has a good one.
+    /// Where the wrong value stands. For a missing key: the place of its table.
+    pub place: TextPosition,
+    /// The channel's name, if the channel has a valid one.
     pub channel: Option<String>,
-    /// Which value: `channel[1].ring.slots`. Empty for the file as a whole.
+    /// The path of the value: `channel[1].ring.slots`. Empty for the file as a whole.
     pub path: String,
-    /// What was expected and what stood there.
+    /// What was expected and what was found.
     pub message: String,
-    /// What to do about it.
+    /// What to do.
     pub remedy: Option<String>,
 }
 

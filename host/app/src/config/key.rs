@@ -1,34 +1,34 @@
-//! The kinds of keys that the file can have: a number in a range, a choice, a flag, free text. Each
-//! knows how to say what it expects, to an operator and to the documentation.
+//! The kinds of keys: a number in a range, a choice, a flag, free form. Each kind can say what it
+//! expects: messages and the test of docs/configuration.md use that text.
 
 use std::time::Duration;
 
 use super::values;
 
-/// What all kinds of keys have in common. `Sync` because they are statics.
+/// What all kinds of keys have in common. `Sync` because keys are statics.
 pub(super) trait Key: Sync {
     fn name(&self) -> &'static str;
-    /// What may stand there, as it follows "expected".
+    /// The valid values, in the words that follow "expected" in a message.
     fn expected(&self) -> String;
-    /// What holds if it is left out, for the documentation.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the check of the documentation"))]
+    /// The default, as the documentation writes it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the test of the documentation"))]
     fn default_text(&self) -> String;
 }
 
-/// How a number is written.
+/// The unit of a number, and how the number is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Count,
-    /// Bytes, written with their unit.
+    /// Bytes, written with a unit: `"4MiB"`.
     Size,
-    /// Milliseconds, written with their unit.
+    /// Milliseconds, written with a unit: `"10s"`.
     Time,
-    /// As `Time`, or "forever".
+    /// Like `Time`, or `"forever"`.
     TimeOrForever,
 }
 
-/// A number in a range, both ends included. `D` is its default: a `u64`, or words for the
-/// documentation where it has none or depends on other keys.
+/// A number in a range, both ends included. `D` is the type of its default: a `u64`, or a text for
+/// the documentation if there is no default or it depends on other keys.
 pub(super) struct Number<D> {
     pub(super) name: &'static str,
     pub(super) unit: Unit,
@@ -47,6 +47,7 @@ impl<D> Number<D> {
         Number { name, unit, min, max, default }
     }
 
+    /// The value as the file writes it, without quotes.
     pub(super) fn show(&self, value: u64) -> String {
         match self.unit {
             Unit::Count => value.to_string(),
@@ -55,14 +56,15 @@ impl<D> Number<D> {
         }
     }
 
+    /// The range in words: "a size from 64KiB to 1GiB".
     pub(super) fn range(&self) -> String {
-        let (what, or) = match self.unit {
+        let (noun, alternative) = match self.unit {
             Unit::Count => ("a whole number", ""),
             Unit::Size => ("a size", ""),
             Unit::Time => ("a time", ""),
             Unit::TimeOrForever => ("a time", " or \"forever\""),
         };
-        format!("{what} from {} to {}{or}", self.show(self.min), self.show(self.max))
+        format!("{noun} from {} to {}{alternative}", self.show(self.min), self.show(self.max))
     }
 }
 
@@ -95,7 +97,7 @@ impl Key for Number<&'static str> {
     }
 }
 
-/// One of a few words, and what each stands for.
+/// One of a few words, each with the value that it stands for.
 pub(super) struct Choice<T: 'static> {
     pub(super) name: &'static str,
     pub(super) words: &'static [(&'static str, T)],
@@ -103,6 +105,7 @@ pub(super) struct Choice<T: 'static> {
 }
 
 impl<T: Copy + PartialEq> Choice<T> {
+    /// The word for a value.
     pub(super) fn word(&self, value: T) -> &'static str {
         let found = self.words.iter().find(|(_, meaning)| *meaning == value);
         found.map_or("", |(word, _)| word)
@@ -124,7 +127,7 @@ impl<T: Copy + PartialEq + Sync> Key for Choice<T> {
     }
 }
 
-/// `true` or `false`; `false` if left out.
+/// `true` or `false`. The default is `false`.
 pub(super) struct Flag {
     pub(super) name: &'static str,
 }
@@ -143,14 +146,14 @@ impl Key for Flag {
     }
 }
 
-/// Free text or a table: what it is, in words, and what holds without it.
-pub(super) struct Free {
+/// A text, a list or a table: what is valid and what the default is, in words.
+pub(super) struct FreeForm {
     pub(super) name: &'static str,
     pub(super) expected: &'static str,
     pub(super) default: &'static str,
 }
 
-impl Key for Free {
+impl Key for FreeForm {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -164,28 +167,31 @@ impl Key for Free {
     }
 }
 
-pub(super) const fn free(
+/// A key of free form.
+pub(super) const fn free_form(
     name: &'static str,
     expected: &'static str,
     default: &'static str,
-) -> Free {
-    Free { name, expected, default }
+) -> FreeForm {
+    FreeForm { name, expected, default }
 }
 
-/// `a, b or c`.
+/// Joins words to "a, b or c".
 pub(super) fn one_of(words: &[String]) -> String {
     match words {
         [] => String::new(),
         [only] => only.clone(),
-        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+        [others @ .., last] => format!("{} or {last}", others.join(", ")),
     }
 }
 
-/// A table of the file: how a person calls it, and its keys, in groups that may be named elsewhere, in the order of the
-/// documentation.
+/// Keys that stand together in several tables.
+pub(super) type KeyGroup = &'static [&'static dyn Key];
+
+/// A table of the file: its name in messages, and its keys in the order of the documentation.
 pub(super) struct Table {
     pub(super) name: &'static str,
-    pub(super) groups: &'static [&'static [&'static dyn Key]],
+    pub(super) groups: &'static [KeyGroup],
 }
 
 impl Table {

@@ -1,9 +1,11 @@
-//! Every key of the file, with its range and default: the one place that has them. The parser, its
-//! messages and the check of docs/configuration.md all read them here.
+//! All keys of the file with their ranges and defaults. The parser, its messages and the test of
+//! docs/configuration.md take them from here and from nowhere else.
 
-use super::key::{Choice, Flag, Free, Key, Number, Table, Unit, free};
-use super::s3::{self, Addressing, OnChange};
-use super::{Balance, Compression, Mode};
+use pipemill_source::s3::{self, Addressing, OnChange};
+use pipemill_source::{Balance, Compression};
+use pipemill_types::Mode;
+
+use super::key::{Choice, Flag, FreeForm, KeyGroup, Number, Table, Unit, free_form};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -11,20 +13,21 @@ const GIB: u64 = 1 << 30;
 const SECOND: u64 = 1_000;
 const HOUR: u64 = 3_600 * SECOND;
 
-/// The largest ring, in bytes: `slots * slot`.
-pub(super) const RING_MAX: u64 = 256 * GIB;
-/// A slot is a multiple of so many bytes.
+/// The largest ring in bytes: `slots * slot_size`.
+pub(super) const MAX_RING_BYTES: u64 = 256 * GIB;
+/// The size of a slot is a multiple of this, in bytes.
 pub(super) const SLOT_STEP: u64 = 4 * KIB;
-/// Slots that a ring has at least beyond one consumer's credits: one being filled, one ready.
+/// A ring needs this many slots more than one consumer's credits: one to fill and one that is
+/// ready.
 pub(super) const SPARE_SLOTS: u64 = 2;
-/// Linear memory that a decoder has at least beyond twice the largest record.
+/// A decoder needs this many bytes of memory more than twice the largest record.
 pub(super) const MEMORY_SPARE: u64 = 16 * MIB;
-/// Longest path of a Unix socket, in bytes: `sun_path` less its final zero.
-pub(super) const SOCKET_MAX: usize = 107;
-/// What stands for "no limit" where a time may be without one.
+/// Longest path of a Unix socket in bytes: `sun_path` without its final zero.
+pub(super) const MAX_SOCKET_PATH: usize = 107;
+/// The word for "no limit" in the place of a time.
 pub(super) const FOREVER: &str = "forever";
 
-/// What a channel does at a bad place; the quarantine's file is a key of its own.
+/// The values of `on_error`. The quarantine's file is a key of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
     Fail,
@@ -32,10 +35,10 @@ pub(super) enum Policy {
     Quarantine,
 }
 
-pub(super) static SOCKET: Free =
-    free("socket", "a path of at most 107 bytes", "a path that pipemill chooses");
+pub(super) static SOCKET: FreeForm =
+    free_form("socket", "a path of at most 107 bytes", "a path that pipemill chooses");
 pub(super) static ALLOW_OTHER_USERS: Flag = Flag { name: "allow_other_users" };
-pub(super) static METRICS: Free = free(
+pub(super) static METRICS: FreeForm = free_form(
     "metrics",
     "an IP address and a port such as 127.0.0.1:9464, or a path with a `/` of at most 107 bytes",
     "not served",
@@ -44,9 +47,10 @@ pub(super) static STOP_TIMEOUT: Number<u64> =
     Number::new("stop_timeout", Unit::Time, (0, 24 * HOUR), 110 * SECOND);
 pub(super) static FAIL_GRACE: Number<u64> =
     Number::new("fail_grace", Unit::Time, (0, 24 * HOUR), 10 * SECOND);
-pub(super) static CHANNEL: Free = free("channel", "a list of tables, [[channel]]", "required");
+pub(super) static CHANNEL: FreeForm =
+    free_form("channel", "a list of tables, [[channel]]", "required");
 
-pub(super) static S3_TABLE_KEY: Free = free("s3", "a table, [s3]", "its defaults");
+pub(super) static S3_TABLE_KEY: FreeForm = free_form("s3", "a table, [s3]", "its defaults");
 pub(super) static BUDGET: Number<&str> = Number::new(
     "budget",
     Unit::Size,
@@ -54,27 +58,27 @@ pub(super) static BUDGET: Number<&str> = Number::new(
     "`\"256MiB\"`, or a quarter of the container's memory if that is less",
 );
 
-pub(super) static RANK: Free = free("rank", "a table, [rank]", "from the launcher");
-pub(super) static INDEX_OF_RANK: Number<&str> =
+pub(super) static RANK: FreeForm = free_form("rank", "a table, [rank]", "from the launcher");
+pub(super) static RANK_INDEX: Number<&str> =
     Number::new("index", Unit::Count, (0, 1_000_000), "from the launcher");
-pub(super) static COUNT_OF_RANK: Number<&str> =
+pub(super) static RANK_COUNT: Number<&str> =
     Number::new("count", Unit::Count, (1, 1_000_001), "from the launcher");
 
-pub(super) static NAME: Free =
-    free("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
-pub(super) static SOURCE: Free = free("source", "a table, source = { … }", "required");
-pub(super) static DECODER: Free =
-    free("decoder", "a decoder's name or a path that ends in .wasm or has a `/`", "required");
-pub(super) static SHA256: Free = free("sha256", "64 hexadecimal digits", "none");
-pub(super) static OPTIONS: Free =
-    free("options", "a table of strings, whole numbers, true and false", "none");
+pub(super) static NAME: FreeForm =
+    free_form("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
+pub(super) static SOURCE: FreeForm = free_form("source", "a table, source = { … }", "required");
+pub(super) static DECODER: FreeForm =
+    free_form("decoder", "a decoder's name or a path that ends in .wasm or has a `/`", "required");
+pub(super) static SHA256: FreeForm = free_form("sha256", "64 hexadecimal digits", "none");
+pub(super) static OPTIONS: FreeForm =
+    free_form("options", "a table of strings, whole numbers, true and false", "none");
 pub(super) static ON_ERROR: Choice<Policy> = Choice {
     name: "on_error",
     words: &[("fail", Policy::Fail), ("skip", Policy::Skip), ("quarantine", Policy::Quarantine)],
     default: Policy::Fail,
 };
-pub(super) static QUARANTINE: Free =
-    free("quarantine", "a path", "required with `on_error = \"quarantine\"`");
+pub(super) static QUARANTINE: FreeForm =
+    free_form("quarantine", "a path", "required with `on_error = \"quarantine\"`");
 pub(super) static MAX_ERRORS: Number<u64> =
     Number::new("max_errors", Unit::Count, (1, 1_000_000_000), 1_000);
 pub(super) static MAX_RECORD: Number<u64> =
@@ -85,18 +89,21 @@ pub(super) static MODE: Choice<Mode> = Choice {
     default: Mode::Share,
 };
 pub(super) static CONSUMERS: Number<u64> = Number::new("consumers", Unit::Count, (1, 256), 1);
-pub(super) static RING: Free = free("ring", "a table, [channel.ring]", "its defaults");
-pub(super) static LIMITS: Free = free("limits", "a table, [channel.limits]", "its defaults");
+pub(super) static RING: FreeForm = free_form("ring", "a table, [channel.ring]", "its defaults");
+pub(super) static LIMITS: FreeForm =
+    free_form("limits", "a table, [channel.limits]", "its defaults");
 
-pub(super) static FIFO: Free = free("fifo", "a path", "none");
-pub(super) static FILE: Free = free("file", "a path", "none");
-pub(super) static GLOB: Free = free("glob", "a pattern", "none");
-pub(super) static FOLDER: Free = free("folder", "a path", "none");
-pub(super) static S3: Free = free("s3", "an s3:// address or a list of them", "none");
-pub(super) static S3_OBJECT: Free = free("s3_object", "an s3:// address or a list of them", "none");
-pub(super) static MANIFEST: Free = free("manifest", "an s3:// address", "none");
-pub(super) static AUGMENTED_MANIFEST: Free = free("augmented_manifest", "an s3:// address", "none");
-pub(super) static STDIN: Free = free("stdin", "true", "none");
+pub(super) static FIFO: FreeForm = free_form("fifo", "a path", "none");
+pub(super) static FILE: FreeForm = free_form("file", "a path", "none");
+pub(super) static GLOB: FreeForm = free_form("glob", "a pattern", "none");
+pub(super) static FOLDER: FreeForm = free_form("folder", "a path", "none");
+pub(super) static S3: FreeForm = free_form("s3", "an s3:// address or a list of them", "none");
+pub(super) static S3_OBJECT: FreeForm =
+    free_form("s3_object", "an s3:// address or a list of them", "none");
+pub(super) static MANIFEST: FreeForm = free_form("manifest", "an s3:// address", "none");
+pub(super) static AUGMENTED_MANIFEST: FreeForm =
+    free_form("augmented_manifest", "an s3:// address", "none");
+pub(super) static STDIN: FreeForm = free_form("stdin", "true", "none");
 pub(super) static EPOCHS: Number<&str> =
     Number::new("epochs", Unit::Count, (1, 1_000_000), "no end with `fifo`, else `1`");
 pub(super) static COMPRESSION: Choice<Compression> = Choice {
@@ -118,8 +125,9 @@ pub(super) static IDLE_TIMEOUT: Number<&str> =
 pub(super) static PIPE_SIZE: Number<u64> =
     Number::new("pipe_size", Unit::Size, (4 * KIB, GIB), MIB);
 
-pub(super) static SHUFFLE: Free = free("shuffle", "a table, { seed = N }", "not shuffled");
-pub(super) static SHARD: Free = free("shard", "a table, { index = N, count = N }", "all objects");
+pub(super) static SHUFFLE: FreeForm = free_form("shuffle", "a table, { seed = N }", "not shuffled");
+pub(super) static SHARD: FreeForm =
+    free_form("shard", "a table, { index = N, count = N }", "all objects");
 pub(super) static BALANCE: Choice<Balance> = Choice {
     name: "balance",
     words: &[("count", Balance::Count), ("size", Balance::Size)],
@@ -132,12 +140,14 @@ pub(super) static DISTRIBUTION: Choice<bool> = Choice {
 };
 pub(super) static WRAP: Choice<bool> =
     Choice { name: "wrap", words: &[("none", false), ("recordio", true)], default: false };
-pub(super) static ATTRIBUTES: Free =
-    free("attributes", "a list of 1 to 16 names", "required with `augmented_manifest`");
-pub(super) static REGION: Free = free("region", "a region's name", "as AWS's tools find it");
-pub(super) static ENDPOINT: Free =
-    free("endpoint", "a URL, http:// or https://", "as AWS's tools find it");
-pub(super) static PROFILE: Free = free("profile", "a profile's name", "as AWS's tools find it");
+pub(super) static ATTRIBUTES: FreeForm =
+    free_form("attributes", "a list of 1 to 16 names", "required with `augmented_manifest`");
+pub(super) static REGION: FreeForm =
+    free_form("region", "a region's name", "as AWS's tools find it");
+pub(super) static ENDPOINT: FreeForm =
+    free_form("endpoint", "a URL, http:// or https://", "as AWS's tools find it");
+pub(super) static PROFILE: FreeForm =
+    free_form("profile", "a profile's name", "as AWS's tools find it");
 pub(super) static ADDRESSING: Choice<Addressing> = Choice {
     name: "addressing",
     words: &[
@@ -151,9 +161,9 @@ pub(super) static ANONYMOUS: Flag = Flag { name: "anonymous" };
 pub(super) static REQUESTER_PAYS: Flag = Flag { name: "requester_pays" };
 pub(super) static ALLOW_EMPTY: Flag = Flag { name: "allow_empty" };
 pub(super) static PART_SIZE: Number<u64> =
-    Number::new("part_size", Unit::Size, (64 * KIB, GIB), s3::PART);
+    Number::new("part_size", Unit::Size, (64 * KIB, GIB), s3::DEFAULT_PART_SIZE);
 pub(super) static CONCURRENCY: Number<u64> =
-    Number::new("concurrency", Unit::Count, (1, 512), s3::CONCURRENCY as u64);
+    Number::new("concurrency", Unit::Count, (1, 512), s3::DEFAULT_CONCURRENCY as u64);
 pub(super) static TARGET_RATE: Number<&str> =
     Number::new("target_rate", Unit::Size, (MIB, 100 * GIB), "none: see `concurrency`");
 pub(super) static STALL_TIMEOUT: Number<u64> =
@@ -170,12 +180,12 @@ pub(super) static ON_CHANGE: Choice<OnChange> = Choice {
 
 pub(super) static SEED: Number<&str> =
     Number::new("seed", Unit::Count, (0, i64::MAX as u64), "required");
-pub(super) static INDEX: Number<&str> =
+pub(super) static SHARD_INDEX: Number<&str> =
     Number::new("index", Unit::Count, (0, 1_000_000), "required");
-pub(super) static COUNT: Number<&str> =
+pub(super) static SHARD_COUNT: Number<&str> =
     Number::new("count", Unit::Count, (1, 1_000_001), "required");
 
-pub(super) static EPOCH_FILE: Free = free("epoch_file", "a path", "none");
+pub(super) static EPOCH_FILE: FreeForm = free_form("epoch_file", "a path", "none");
 
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
 pub(super) static SLOT_SIZE: Number<u64> =
@@ -208,7 +218,7 @@ pub(super) static ROOT_TABLE: Table = Table {
     ]],
 };
 pub(super) static RANK_TABLE: Table =
-    Table { name: "[rank]", groups: &[&[&INDEX_OF_RANK, &COUNT_OF_RANK]] };
+    Table { name: "[rank]", groups: &[&[&RANK_INDEX, &RANK_COUNT]] };
 pub(super) static S3_TABLE: Table = Table { name: "[s3]", groups: &[&[&BUDGET]] };
 pub(super) static CHANNEL_TABLE: Table = Table {
     name: "[[channel]]",
@@ -228,19 +238,24 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &LIMITS,
     ]],
 };
-/// What a source is: exactly one of these.
-pub(super) const KINDS: &[&dyn Key] =
+/// The kinds of sources. A source has exactly one of these keys.
+pub(super) const KIND_KEYS: KeyGroup =
     &[&FIFO, &FILE, &GLOB, &FOLDER, &S3, &S3_OBJECT, &MANIFEST, &AUGMENTED_MANIFEST, &STDIN];
-/// What may stand beside each, in groups.
-pub(super) const OF_ALL: &[&dyn Key] = &[&COMPRESSION];
-pub(super) const OF_REREAD: &[&dyn Key] = &[&EPOCHS];
-pub(super) const OF_WHOLE: &[&dyn Key] = &[&WRAP];
-pub(super) const OF_SEVERAL: &[&dyn Key] = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
-/// Where a list tells sizes.
-pub(super) const OF_SIZED: &[&dyn Key] = &[&BALANCE];
-pub(super) const OF_FIFO: &[&dyn Key] =
+/// Keys of all sources.
+pub(super) const COMMON_KEYS: KeyGroup = &[&COMPRESSION];
+/// Keys of sources that can be read more than once.
+pub(super) const EPOCH_KEYS: KeyGroup = &[&EPOCHS];
+/// Keys of sources that read whole objects: files and S3.
+pub(super) const OBJECT_KEYS: KeyGroup = &[&WRAP];
+/// Keys of sources that can have several objects.
+pub(super) const ORDER_KEYS: KeyGroup = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
+/// Keys of sources whose listing contains the sizes of the objects.
+pub(super) const SIZE_KEYS: KeyGroup = &[&BALANCE];
+/// Keys of FIFOs.
+pub(super) const FIFO_KEYS: KeyGroup =
     &[&FIRST_EPOCH, &OPEN_TIMEOUT, &IDLE_TIMEOUT, &PIPE_SIZE, &EPOCH_FILE];
-pub(super) const OF_S3: &[&dyn Key] = &[
+/// Keys of sources in S3.
+pub(super) const S3_KEYS: KeyGroup = &[
     &REGION,
     &ENDPOINT,
     &PROFILE,
@@ -256,30 +271,32 @@ pub(super) const OF_S3: &[&dyn Key] = &[
     &CHECKSUM,
     &ON_CHANGE,
 ];
-pub(super) const OF_AUGMENTED: &[&dyn Key] = &[&ATTRIBUTES];
+/// Keys of augmented manifests.
+pub(super) const AUGMENTED_KEYS: KeyGroup = &[&ATTRIBUTES];
 
 pub(super) static SOURCE_TABLE: Table = Table {
     name: "source",
     groups: &[
-        KINDS,
-        OF_REREAD,
-        OF_ALL,
-        OF_SEVERAL,
-        OF_SIZED,
-        OF_WHOLE,
-        OF_FIFO,
-        OF_AUGMENTED,
-        OF_S3,
+        KIND_KEYS,
+        EPOCH_KEYS,
+        COMMON_KEYS,
+        ORDER_KEYS,
+        SIZE_KEYS,
+        OBJECT_KEYS,
+        FIFO_KEYS,
+        AUGMENTED_KEYS,
+        S3_KEYS,
     ],
 };
 pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", groups: &[&[&SEED]] };
-pub(super) static SHARD_TABLE: Table = Table { name: "shard", groups: &[&[&INDEX, &COUNT]] };
+pub(super) static SHARD_TABLE: Table =
+    Table { name: "shard", groups: &[&[&SHARD_INDEX, &SHARD_COUNT]] };
 pub(super) static RING_TABLE: Table =
     Table { name: "[channel.ring]", groups: &[&[&SLOTS, &SLOT_SIZE, &CREDITS, &LINGER]] };
 pub(super) static LIMITS_TABLE: Table =
     Table { name: "[channel.limits]", groups: &[&[&MEMORY, &CALL_TIMEOUT, &OUTPUT]] };
 
-/// All tables whose keys are fixed.
+/// All tables with fixed keys.
 pub(super) static TABLES: [&Table; 9] = [
     &ROOT_TABLE,
     &S3_TABLE,
@@ -292,7 +309,7 @@ pub(super) static TABLES: [&Table; 9] = [
     &LIMITS_TABLE,
 ];
 
-/// Keys that had another name once: that name, and the one that they have.
+/// Old names of keys, each with the name that it has now.
 pub(super) static RENAMED: [(&str, &str); 8] = [
     ("idle", IDLE_TIMEOUT.name),
     ("part", PART_SIZE.name),

@@ -1,29 +1,32 @@
-//! From text to [`Config`]: walks the tables of the file and checks what must hold between values.
-//! What a single value may be is in `keys.rs`; how it is taken out, in `read.rs`.
+//! Converts text to a [`Config`]: walks through the tables of the file and checks the rules that
+//! several values share. `keys.rs` has the ranges of single values, `read.rs` reads them.
 
 use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Document, Purpose, Read, Reported};
-use super::fault::{Fault, Place};
+use pipemill_channel::OnError;
+use pipemill_decode::{Digest, Limits};
+use pipemill_types::Mode;
+
+use super::document::{Document, Purpose, ReadResult, Reported};
+use super::fault::{Fault, TextPosition};
 use super::key::Key;
 use super::keys::*;
-use super::read::{Reader, found};
+use super::model::{Channel, Config, DecoderRef, Listen, Ring, Source};
+use super::presets::Presets;
+use super::read::{Reader, describe};
 use super::values::{Invalid, show_size};
-use super::{
-    Channel, Config, DecoderRef, Digest, Limits, Listen, Mode, OnError, Presets, Ring, Source,
-    rank, source,
-};
+use super::{rank, source};
 
 /// Reads a configuration. `file` is its name for messages; `env` looks up environment variables.
 ///
-/// Nothing outside of the text is looked at: whether files exist or a decoder is known is for the
-/// host to find out. `Channel::decoder_place` and `option_places` let it say where.
+/// Only the text is checked. Whether files exist and decoders are known is checked by the run:
+/// it finds the places for its messages in `Channel::decoder_place` and `option_places`.
 ///
 /// # Errors
-/// All that is wrong, in the order of the file; at least one. Text that is not TOML is one fault.
+/// All faults, at least one, in the order of the file. Text that is not TOML is one fault.
 pub fn parse(
     text: &str,
     file: &str,
@@ -32,11 +35,11 @@ pub fn parse(
     parse_for(Purpose::Run, &Presets::default(), text, file, env)
 }
 
-/// Reads a configuration whose channels are fed through FIFOs: no channel needs a decoder, and a source without
-/// `epochs` has no end.
+/// Reads a configuration whose channels are fed through FIFOs: no channel needs a decoder, and a
+/// source without `epochs` has no end.
 ///
 /// # Errors
-/// As [`parse`].
+/// The same as [`parse`].
 pub fn parse_to_feed(
     text: &str,
     file: &str,
@@ -45,11 +48,11 @@ pub fn parse_to_feed(
     parse_for(Purpose::Feed, &Presets::default(), text, file, env)
 }
 
-/// Reads a configuration of channels that somebody else describes as well: what it does not say of them holds as
-/// described. It may have fewer channels than are described, or none, and others.
+/// Reads a configuration that completes `presets`: a preset holds where the file says nothing. The
+/// file may leave out channels of the presets, even all of them, and may have others.
 ///
 /// # Errors
-/// As [`parse`].
+/// The same as [`parse`].
 pub fn parse_over(
     presets: &Presets,
     text: &str,
@@ -80,10 +83,10 @@ fn parse_for(
     config.filter(|_| faults.is_empty()).ok_or(faults)
 }
 
-fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
-    let root = Reader::new(doc, table, 0, String::new(), None).knowing(&ROOT_TABLE);
+fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> ReadResult<Config> {
+    let root = Reader::new(doc, table, 0, String::new(), None).refuse_unknown_keys(&ROOT_TABLE);
     let socket = root.path(&SOCKET).and_then(|path| match path {
-        Some(path) if path.as_os_str().len() > SOCKET_MAX => {
+        Some(path) if path.as_os_str().len() > MAX_SOCKET_PATH => {
             let found = format!("one of {}", path.as_os_str().len());
             Err(root.wrong(SOCKET.name, SOCKET.expected, &found, String::new()))
         }
@@ -95,8 +98,8 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
     let fail_grace = root.number(&FAIL_GRACE);
     let s3_budget = root
         .table(&S3_TABLE_KEY, "begin it with a line [s3]")
-        .and_then(|table| table.knowing(&S3_TABLE).given(&BUDGET));
-    if let Ok(rank) = rank::rank(doc, &root) {
+        .and_then(|table| table.refuse_unknown_keys(&S3_TABLE).optional_number(&BUDGET));
+    if let Ok(rank) = rank::read(doc, &root) {
         doc.set_rank(rank);
     }
     let channels = channels(doc, &root, table.get(CHANNEL.name))?;
@@ -112,9 +115,9 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> Read<Config> {
     })
 }
 
-fn listen(root: &Reader<'_>) -> Read<Option<Listen>> {
-    let Some(text) = root.filled(&METRICS)? else { return Ok(None) };
-    if text.contains('/') && text.len() <= SOCKET_MAX {
+fn listen(root: &Reader<'_>) -> ReadResult<Option<Listen>> {
+    let Some(text) = root.non_empty_text(&METRICS)? else { return Ok(None) };
+    if text.contains('/') && text.len() <= MAX_SOCKET_PATH {
         return Ok(Some(Listen::Unix(text.into())));
     }
     let address = text.parse().map_err(|_| {
@@ -135,7 +138,7 @@ fn channels<'a>(
     doc: &'a Document<'a>,
     root: &Reader<'a>,
     value: Option<&'a Spanned<DeValue<'a>>>,
-) -> Read<Vec<Channel>> {
+) -> ReadResult<Vec<Channel>> {
     let remedy = "begin each channel with a line [[channel]]";
     if value.is_none() && !doc.presets().channels.is_empty() {
         return Ok(Vec::new());
@@ -143,7 +146,7 @@ fn channels<'a>(
     let value = root.required(&CHANNEL, Ok(value))?;
     let tables: Vec<&Spanned<DeValue>> = match value.get_ref() {
         DeValue::Array(array) if !array.is_empty() => array.iter().collect(),
-        // Its content is worth reading all the same: it most likely is a channel.
+        // Its content is read nevertheless: most likely it is a channel.
         DeValue::Table(_) => {
             root.wrong(CHANNEL.name, CHANNEL.expected, "a single table", remedy.to_owned());
             vec![value]
@@ -153,60 +156,60 @@ fn channels<'a>(
             return Err(root.wrong(CHANNEL.name, CHANNEL.expected, found, remedy.to_owned()));
         }
         other => {
-            let found = found(other);
+            let found = describe(other);
             return Err(root.wrong(CHANNEL.name, CHANNEL.expected, &found, remedy.to_owned()));
         }
     };
-    let mut seen = Seen::default();
+    let mut taken = Taken::default();
     let channels = tables.into_iter().enumerate().map(|(index, value)| {
         let path = format!("{}[{index}]", CHANNEL.name);
         let at = value.span().start;
         let DeValue::Table(table) = value.get_ref() else {
-            let message = format!("expected a table, found {}", found(value.get_ref()));
+            let message = format!("expected a table, found {}", describe(value.get_ref()));
             return Err(doc.report(at, None, path, Invalid { message, remedy: remedy.to_owned() }));
         };
         let name = table.get(NAME.name).and_then(|value| value.get_ref().as_str());
         let name = name.and_then(|name| doc.expand(name).ok()).filter(|name| is_channel_name(name));
-        let reader = Reader::new(doc, table, at, path, name).knowing(&CHANNEL_TABLE);
-        channel(&reader, &mut seen)
+        let reader = Reader::new(doc, table, at, path, name).refuse_unknown_keys(&CHANNEL_TABLE);
+        channel(&reader, &mut taken)
     });
-    // First all, so that every channel's faults are found, then whether all are good.
+    // All channels first, so that the faults of each are found.
     channels.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// What only one channel may have.
+/// What only one channel may have: its name, and standard input.
 #[derive(Default)]
-struct Seen {
-    names: Vec<(String, Place)>,
-    stdin: Option<Place>,
+struct Taken {
+    names: Vec<(String, TextPosition)>,
+    stdin: Option<TextPosition>,
 }
 
-/// Whether a channel may have this name.
+/// Whether this is a valid name for a channel: 1 to 64 of `A-Z a-z 0-9 . _ -`.
 pub fn is_channel_name(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(good)
 }
 
-fn name(reader: &Reader, seen: &mut Seen) -> Read<String> {
+fn name(reader: &Reader, taken: &mut Taken) -> ReadResult<String> {
     let given = reader.required(&NAME, reader.text(NAME.name, NAME.expected))?;
     if !is_channel_name(&given.text) {
         return Err(reader.wrong(NAME.name, NAME.expected, &given.found(), String::new()));
     }
-    if let Some((_, first)) = seen.names.iter().find(|(name, _)| *name == given.text) {
+    if let Some((_, first)) = taken.names.iter().find(|(name, _)| *name == given.text) {
         let message =
             format!("`{}` is already the name of the channel in line {}", given.text, first.line);
         return Err(reader.fault(NAME.name, message, "give each channel a name of its own".into()));
     }
-    seen.names.push((given.text.clone(), reader.place(NAME.name)));
+    taken.names.push((given.text.clone(), reader.place(NAME.name)));
     Ok(given.text)
 }
 
-fn channel(reader: &Reader, seen: &mut Seen) -> Read<Channel> {
-    let name = name(reader, seen);
+fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
+    let name = name(reader, taken);
     let source = source::read(reader);
     if let Ok(Source::Stdin { .. }) = source {
         let place = reader.place(SOURCE.name);
-        if let Some(first) = seen.stdin.replace(place) {
+        if let Some(first) = taken.stdin.replace(place) {
             let message =
                 format!("the channel in line {} already reads standard input", first.line);
             reader.fault(SOURCE.name, message, "one channel can read it".to_owned());
@@ -242,7 +245,7 @@ fn channel(reader: &Reader, seen: &mut Seen) -> Read<Channel> {
     })
 }
 
-fn decoder(reader: &Reader) -> Read<DecoderRef> {
+fn decoder(reader: &Reader) -> ReadResult<DecoderRef> {
     if reader.purpose() == Purpose::Feed && !reader.has(&DECODER) {
         return Ok(DecoderRef::Name(String::new()));
     }
@@ -254,11 +257,11 @@ fn decoder(reader: &Reader) -> Read<DecoderRef> {
             reader.fault(DECODER.name, message, format!("give {}", DECODER.expected))
         });
     }
-    let given = reader.required(&DECODER, reader.filled(&DECODER))?;
+    let given = reader.required(&DECODER, reader.non_empty_text(&DECODER))?;
     Ok(DecoderRef::of(&given))
 }
 
-fn sha256(reader: &Reader) -> Read<Option<Digest>> {
+fn sha256(reader: &Reader) -> ReadResult<Option<Digest>> {
     let Some(given) = reader.text(SHA256.name, SHA256.expected)? else { return Ok(None) };
     given.text.parse().map(Some).map_err(|found: String| {
         let remedy = "`sha256sum FILE.wasm` prints it, and so does `pipemill plugin inspect`";
@@ -266,20 +269,20 @@ fn sha256(reader: &Reader) -> Read<Option<Digest>> {
     })
 }
 
-/// The options as text, and the place of each.
-type Options = (Vec<(String, String)>, Vec<Place>);
+/// The decoder's options as text, and the place of each.
+type Options = (Vec<(String, String)>, Vec<TextPosition>);
 
-fn options(reader: &Reader) -> Read<Options> {
+fn options(reader: &Reader) -> ReadResult<Options> {
     let table = reader.table(&OPTIONS, "write options = { name = \"value\" }")?;
     let names = table.names();
     let places = names.iter().map(|name| table.place(name)).collect();
     let value = |name: &&str| table.scalar(name, "a string, a whole number, true or false");
     let values: Vec<_> = names.iter().map(value).collect();
     let pairs = names.iter().zip(values).map(|(name, value)| Ok((name.to_string(), value?)));
-    Ok((pairs.collect::<Read<_>>()?, places))
+    Ok((pairs.collect::<ReadResult<_>>()?, places))
 }
 
-fn on_error(reader: &Reader, policy: Read<Policy>) -> Read<OnError> {
+fn on_error(reader: &Reader, policy: ReadResult<Policy>) -> ReadResult<OnError> {
     let file = reader.path(&QUARANTINE);
     match policy? {
         Policy::Quarantine => Ok(OnError::Quarantine(reader.required(&QUARANTINE, file)?)),
@@ -291,7 +294,7 @@ fn on_error(reader: &Reader, policy: Read<Policy>) -> Read<OnError> {
     }
 }
 
-fn max_errors(reader: &Reader, policy: Read<Policy>) -> Read<u64> {
+fn max_errors(reader: &Reader, policy: ReadResult<Policy>) -> ReadResult<u64> {
     let number = reader.number(&MAX_ERRORS);
     match policy {
         Ok(Policy::Fail) if reader.has(&MAX_ERRORS) => {
@@ -302,33 +305,35 @@ fn max_errors(reader: &Reader, policy: Read<Policy>) -> Read<u64> {
     }
 }
 
-fn consumers(reader: &Reader, mode: Read<Mode>) -> Read<u32> {
+fn consumers(reader: &Reader, mode: ReadResult<Mode>) -> ReadResult<u32> {
     let number = reader.number(&CONSUMERS);
     if reader.has(&CONSUMERS) && matches!(mode, Ok(Mode::Share)) {
         return Err(needs(reader, &CONSUMERS, "mode = \"broadcast\""));
     }
-    Ok(number? as u32) // within its range
+    Ok(number? as u32) // its range fits
 }
 
-/// Refuses a key that means nothing without another.
+/// Records that a key has no effect without another.
 fn needs(reader: &Reader, key: &dyn Key, other: &str) -> Reported {
     let remedy = "set that, or leave this out".to_owned();
     reader.fault(key.name(), format!("needs {other}"), remedy)
 }
 
-fn ring(channel: &Reader) -> Read<Ring> {
-    let reader = channel.table(&RING, "begin it with a line [channel.ring]")?.knowing(&RING_TABLE);
+fn ring(channel: &Reader) -> ReadResult<Ring> {
+    let reader = channel
+        .table(&RING, "begin it with a line [channel.ring]")?
+        .refuse_unknown_keys(&RING_TABLE);
     let slots = reader.number(&SLOTS);
     let credits = reader.number(&CREDITS);
     let linger = reader.number(&LINGER);
-    let slot = reader.number(&SLOT_SIZE);
-    if let Ok(slot) = slot
-        && !slot.is_multiple_of(SLOT_STEP)
+    let slot_size = reader.number(&SLOT_SIZE);
+    if let Ok(slot_size) = slot_size
+        && !slot_size.is_multiple_of(SLOT_STEP)
     {
         let expected = format!("a multiple of {}", show_size(SLOT_STEP));
-        let nearest = show_size(slot.next_multiple_of(SLOT_STEP));
+        let nearest = show_size(slot_size.next_multiple_of(SLOT_STEP));
         let remedy = format!("the next one is \"{nearest}\"");
-        reader.wrong(SLOT_SIZE.name, &expected, &format!("\"{}\"", show_size(slot)), remedy);
+        reader.wrong(SLOT_SIZE.name, &expected, &format!("\"{}\"", show_size(slot_size)), remedy);
     }
     if let (Ok(slots), Ok(credits)) = (slots, credits)
         && slots < credits + SPARE_SLOTS
@@ -338,29 +343,36 @@ fn ring(channel: &Reader) -> Read<Ring> {
         let remedy = format!("give at least {least} (credits + {SPARE_SLOTS}), or fewer credits");
         reader.fault(SLOTS.name, message, remedy);
     }
-    if let (Ok(slots), Ok(slot)) = (slots, slot)
-        && slots * slot > RING_MAX
+    if let (Ok(slots), Ok(slot_size)) = (slots, slot_size)
+        && slots * slot_size > MAX_RING_BYTES
     {
-        let message = format!("{slots} of {} are {}", show_size(slot), show_size(slots * slot));
-        let remedy =
-            format!("a ring has at most {}: give fewer or smaller slots", show_size(RING_MAX));
+        let message =
+            format!("{slots} of {} are {}", show_size(slot_size), show_size(slots * slot_size));
+        let remedy = format!(
+            "a ring has at most {}: give fewer or smaller slots",
+            show_size(MAX_RING_BYTES)
+        );
         reader.fault(SLOTS.name, message, remedy);
     }
     Ok(Ring {
-        // All within their ranges.
+        // Their ranges fit.
         slots: slots? as u32,
-        slot_size: slot? as usize,
+        slot_size: slot_size? as usize,
         credits: credits? as u32,
         linger: Duration::from_millis(linger?),
     })
 }
 
-fn limits(channel: &Reader, max_record: &Read<u64>, ring: &Read<Ring>) -> Read<Limits> {
+fn limits(
+    channel: &Reader,
+    max_record: &ReadResult<u64>,
+    ring: &ReadResult<Ring>,
+) -> ReadResult<Limits> {
     let remedy = "begin it with a line [channel.limits]";
-    let reader = channel.table(&LIMITS, remedy)?.knowing(&LIMITS_TABLE);
+    let reader = channel.table(&LIMITS, remedy)?.refuse_unknown_keys(&LIMITS_TABLE);
     let memory = reader.number(&MEMORY);
-    let time = reader.number(&CALL_TIMEOUT);
-    let output = reader.given(&OUTPUT);
+    let call_timeout = reader.number(&CALL_TIMEOUT);
+    let output = reader.optional_number(&OUTPUT);
     let max_record = (*max_record)?;
     let least = 2 * max_record + MEMORY_SPARE;
     if let Ok(memory) = memory
@@ -380,10 +392,11 @@ fn limits(channel: &Reader, max_record: &Read<u64>, ring: &Read<Ring>) -> Read<L
             format!("{} is less than max_record = {}", show_size(output), show_size(max_record));
         reader.fault(OUTPUT.name, message, "give at least as much".to_owned());
     }
-    let slot = ring.as_ref().map_err(|reported| *reported)?.slot_size;
+    let slot_size = ring.as_ref().map_err(|reported| *reported)?.slot_size as u64;
     Ok(Limits {
         memory: memory?,
-        call_timeout: Duration::from_millis(time?),
-        output: output?.unwrap_or_else(|| super::default_output(max_record, slot)),
+        call_timeout: Duration::from_millis(call_timeout?),
+        // The input of a call is about as long as a record or a slot.
+        output: output?.unwrap_or(4 * max_record.max(slot_size)),
     })
 }

@@ -1,5 +1,4 @@
-//! A typed reader over parsed TOML: it takes values out of a table and writes down what is wrong
-//! instead of stopping at it, so that one pass finds all faults.
+//! A typed reader for a TOML table. It records each fault and goes on: one pass finds all faults.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,24 +6,24 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::Preset;
-use super::document::{Document, Purpose, Read, Reported};
-use super::fault::Place;
-use super::key::{Choice, Flag, Free, Key, Number, Table, Unit};
-use super::keys::{FOREVER, RENAMED, TABLES};
-use super::rank::Rank;
-use super::values::{self, Invalid, quoted};
 use pipemill_types::nearest;
 
-/// A string value, its variables filled in.
-pub(super) struct Given {
+use super::document::{Document, Purpose, ReadResult, Reported};
+use super::fault::TextPosition;
+use super::key::{Choice, Flag, FreeForm, Key, Number, Table, Unit};
+use super::keys::{FOREVER, RENAMED, TABLES};
+use super::presets::{Preset, Rank};
+use super::values::{self, Invalid, quoted};
+
+/// A string value with its variables replaced.
+pub(super) struct StringValue {
     pub(super) text: String,
-    /// As it stood in the file, where variables changed it.
+    /// The text in the file, if the variables changed it.
     raw: Option<String>,
 }
 
-impl Given {
-    /// As "found …" has it.
+impl StringValue {
+    /// The text that follows "found" in a message.
     pub(super) fn found(&self) -> String {
         format!("{}{}", quoted(&self.text), self.origin())
     }
@@ -34,17 +33,18 @@ impl Given {
     }
 }
 
-/// One table of the file.
+/// Reads one table of the file.
 pub(super) struct Reader<'a> {
     doc: &'a Document<'a>,
     table: &'a DeTable<'a>,
-    /// Byte offset of the table, or of what holds it if it is left out.
+    /// Byte offset of the table. For a missing table: the offset of the table around it.
     at: usize,
     path: String,
-    /// The name of the channel that it is about, if that is a good one.
+    /// The name of the channel that the table belongs to, if the name is valid.
     channel: Option<String>,
-    /// Keys that an unknown one was most likely meant to be: these are not reported as missing.
-    meant: Vec<(&'static str, Reported)>,
+    /// Keys that an unknown key was most likely meant to be: they are not reported as missing.
+    likely_meant: Vec<(&'static str, Reported)>,
+    /// The fault of the last unknown key.
     unknown: Option<Reported>,
 }
 
@@ -56,12 +56,12 @@ impl<'a> Reader<'a> {
         path: String,
         channel: Option<String>,
     ) -> Reader<'a> {
-        Reader { doc, table, at, path, channel, meant: Vec::new(), unknown: None }
+        Reader { doc, table, at, path, channel, likely_meant: Vec::new(), unknown: None }
     }
 
-    /// Refuses every key that is not one of `keys`.
-    pub(super) fn knowing(mut self, keys: &'static Table) -> Reader<'a> {
-        let known = keys.names();
+    /// Records a fault for every key that the table does not have.
+    pub(super) fn refuse_unknown_keys(mut self, schema: &'static Table) -> Reader<'a> {
+        let known = schema.names();
         for (key, _) in self.table {
             let name = key.get_ref().as_ref();
             if known.contains(&name) {
@@ -80,12 +80,12 @@ impl<'a> Reader<'a> {
             let fault = Invalid { message: "unknown key".to_owned(), remedy };
             let reported = self.report(key.span().start, name, fault);
             self.unknown = Some(reported);
-            self.meant.extend(near.map(|near| (near, reported)));
+            self.likely_meant.extend(near.map(|near| (near, reported)));
         }
         self
     }
 
-    /// What somebody else says of this channel.
+    /// What the platform says about this channel.
     pub(super) fn preset(&self) -> Option<&'a Preset> {
         self.doc.presets().channels.get(self.channel.as_deref()?)
     }
@@ -106,12 +106,12 @@ impl<'a> Reader<'a> {
         self.doc.report(at, self.channel.as_deref(), path, fault)
     }
 
-    /// Writes down a fault of one key, at its value if it has one.
+    /// Records a fault of one key, at its value if it has one.
     pub(super) fn fault(&self, name: &str, message: String, remedy: String) -> Reported {
         self.report(self.offset(name), name, Invalid { message, remedy })
     }
 
-    /// Writes down that a key holds something else than it should.
+    /// Records that a key has another value than expected.
     pub(super) fn wrong(
         &self,
         name: &str,
@@ -134,8 +134,8 @@ impl<'a> Reader<'a> {
         self.value(name).map_or(self.at, |value| value.span().start)
     }
 
-    /// Where the key's value stands; the table's place if it is left out.
-    pub(super) fn place(&self, name: &str) -> Place {
+    /// The place of the key's value. For a missing key: the place of the table.
+    pub(super) fn place(&self, name: &str) -> TextPosition {
         self.doc.place(self.offset(name))
     }
 
@@ -146,11 +146,11 @@ impl<'a> Reader<'a> {
         keys.into_iter().map(|key| key.get_ref().as_ref()).collect()
     }
 
-    /// What a key must have.
-    pub(super) fn required<T>(&self, key: &dyn Key, value: Read<Option<T>>) -> Read<T> {
+    /// The value of a required key.
+    pub(super) fn required<T>(&self, key: &dyn Key, value: ReadResult<Option<T>>) -> ReadResult<T> {
         value?.ok_or_else(|| {
-            let meant = self.meant.iter().find(|(name, _)| *name == key.name());
-            meant.map_or_else(|| self.missing(key), |(_, reported)| *reported)
+            let likely = self.likely_meant.iter().find(|(name, _)| *name == key.name());
+            likely.map_or_else(|| self.missing(key), |(_, reported)| *reported)
         })
     }
 
@@ -158,13 +158,13 @@ impl<'a> Reader<'a> {
         self.fault(key.name(), "missing".to_owned(), format!("give {}", key.expected()))
     }
 
-    /// A fault of an unknown key, if there was one: what seems missing may be meant by that.
+    /// The fault of an unknown key, if there was one: it may be what a missing key was meant to be.
     pub(super) fn unknown(&self) -> Option<Reported> {
         self.unknown
     }
 
-    /// A string, or a list of them: not empty, and none of them empty.
-    pub(super) fn texts(&self, key: &Free) -> Read<Option<Vec<String>>> {
+    /// A string or a list of strings. An empty list or an empty string is a fault.
+    pub(super) fn texts(&self, key: &FreeForm) -> ReadResult<Option<Vec<String>>> {
         let list = match self.value(key.name).map(Spanned::get_ref) {
             None => return Ok(None),
             Some(DeValue::Array(list)) => list,
@@ -175,14 +175,18 @@ impl<'a> Reader<'a> {
         };
         let given = list.iter().map(|value| match value.get_ref() {
             DeValue::String(raw) => self.expanded(value, raw, key.name),
-            other => Err(self.wrong(key.name, key.expected, &found(other), String::new())),
+            other => Err(self.wrong(key.name, key.expected, &describe(other), String::new())),
         });
-        // First all, so that every fault is found.
+        // All of them first, so that each fault is found.
         let given: Vec<_> = given.collect();
-        self.not_empty(key, given.into_iter().collect::<Read<_>>()?)
+        self.not_empty(key, given.into_iter().collect::<ReadResult<_>>()?)
     }
 
-    fn not_empty(&self, key: &Free, given: Vec<Given>) -> Read<Option<Vec<String>>> {
+    fn not_empty(
+        &self,
+        key: &FreeForm,
+        given: Vec<StringValue>,
+    ) -> ReadResult<Option<Vec<String>>> {
         if given.is_empty() {
             return Err(self.wrong(key.name, key.expected, "an empty list", String::new()));
         }
@@ -192,37 +196,37 @@ impl<'a> Reader<'a> {
         Ok(Some(given.into_iter().map(|given| given.text).collect()))
     }
 
-    /// A string, variables filled in.
-    pub(super) fn text(&self, name: &str, expected: &str) -> Read<Option<Given>> {
+    /// A string with its variables replaced.
+    pub(super) fn text(&self, name: &str, expected: &str) -> ReadResult<Option<StringValue>> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let DeValue::String(raw) = value.get_ref() else {
-            return Err(self.wrong(name, expected, &found(value.get_ref()), String::new()));
+            return Err(self.wrong(name, expected, &describe(value.get_ref()), String::new()));
         };
         self.expanded(value, raw, name).map(Some)
     }
 
-    fn expanded(&self, value: &Spanned<DeValue>, raw: &str, name: &str) -> Read<Given> {
+    fn expanded(&self, value: &Spanned<DeValue>, raw: &str, name: &str) -> ReadResult<StringValue> {
         match self.doc.expand(raw) {
             Ok(text) => {
                 let raw = Some(raw.to_string()).filter(|raw| *raw != text);
-                Ok(Given { text, raw })
+                Ok(StringValue { text, raw })
             }
             Err(faults) => {
                 let report = |_, fault| Some(self.report(value.span().start, name, fault));
                 let last = faults.into_iter().fold(None, report);
-                // `expand` fails with at least one fault; were there none, this one would be true.
+                // `expand` fails with at least one fault: the default is never used.
                 Err(last.unwrap_or_else(|| self.fault(name, "a bad `$`".to_owned(), String::new())))
             }
         }
     }
 
-    /// A path: not empty, and no zero byte in it.
-    pub(super) fn path(&self, key: &Free) -> Read<Option<PathBuf>> {
-        Ok(self.filled(key)?.map(PathBuf::from))
+    /// A path that is not empty and has no zero byte.
+    pub(super) fn path(&self, key: &FreeForm) -> ReadResult<Option<PathBuf>> {
+        Ok(self.non_empty_text(key)?.map(PathBuf::from))
     }
 
-    /// A string, not empty, and no zero byte in it.
-    pub(super) fn filled(&self, key: &Free) -> Read<Option<String>> {
+    /// A string that is not empty and has no zero byte.
+    pub(super) fn non_empty_text(&self, key: &FreeForm) -> ReadResult<Option<String>> {
         let Some(given) = self.text(key.name, key.expected)? else { return Ok(None) };
         if given.text.is_empty() || given.text.contains('\0') {
             return Err(self.wrong(key.name, key.expected, &given.found(), String::new()));
@@ -230,8 +234,8 @@ impl<'a> Reader<'a> {
         Ok(Some(given.text))
     }
 
-    /// One of a few words.
-    pub(super) fn choice<T: Copy + PartialEq + Sync>(&self, key: &Choice<T>) -> Read<T> {
+    /// The value of a choice.
+    pub(super) fn choice<T: Copy + PartialEq + Sync>(&self, key: &Choice<T>) -> ReadResult<T> {
         let expected = key.expected();
         let Some(given) = self.text(key.name, &expected)? else { return Ok(key.default) };
         if let Some((_, value)) = key.words.iter().find(|(word, _)| *word == given.text) {
@@ -243,12 +247,13 @@ impl<'a> Reader<'a> {
         Err(self.wrong(key.name, &expected, &given.found(), remedy))
     }
 
-    /// `true` or `false`, or a string with a variable that holds one of them.
-    pub(super) fn flag(&self, key: &Flag) -> Read<bool> {
+    /// `true` or `false`, or a string whose variable contains one of them.
+    pub(super) fn flag(&self, key: &Flag) -> ReadResult<bool> {
         Ok(self.boolean(key.name, &key.expected())?.unwrap_or(false))
     }
 
-    pub(super) fn boolean(&self, name: &str, expected: &str) -> Read<Option<bool>> {
+    /// Like [`Reader::flag`], without a default.
+    pub(super) fn boolean(&self, name: &str, expected: &str) -> ReadResult<Option<bool>> {
         match self.value(name).map(Spanned::get_ref) {
             None => Ok(None),
             Some(DeValue::Boolean(value)) => Ok(Some(*value)),
@@ -257,31 +262,31 @@ impl<'a> Reader<'a> {
                 let value = given.text.parse().map(Some);
                 value.map_err(|_| self.wrong(name, expected, &given.found(), String::new()))
             }
-            Some(other) => Err(self.wrong(name, expected, &found(other), String::new())),
+            Some(other) => Err(self.wrong(name, expected, &describe(other), String::new())),
         }
     }
 
-    /// A number with a default of its own.
-    pub(super) fn number(&self, key: &Number<u64>) -> Read<u64> {
-        Ok(self.given(key)?.unwrap_or(key.default))
+    /// A number that has a default.
+    pub(super) fn number(&self, key: &Number<u64>) -> ReadResult<u64> {
+        Ok(self.optional_number(key)?.unwrap_or(key.default))
     }
 
-    /// A time that may be "forever": `None`.
-    pub(super) fn patience<D>(
+    /// A time, or `None` for "forever".
+    pub(super) fn timeout<D>(
         &self,
         key: &Number<D>,
         default: Option<Duration>,
-    ) -> Read<Option<Duration>> {
+    ) -> ReadResult<Option<Duration>> {
         if let Some(DeValue::String(raw)) = self.value(key.name).map(Spanned::get_ref)
             && self.doc.expand(raw).is_ok_and(|text| text == FOREVER)
         {
             return Ok(None);
         }
-        Ok(self.given(key)?.map_or(default, |millis| Some(Duration::from_millis(millis))))
+        Ok(self.optional_number(key)?.map_or(default, |millis| Some(Duration::from_millis(millis))))
     }
 
-    /// A number that the file may leave out.
-    pub(super) fn given<D>(&self, key: &Number<D>) -> Read<Option<u64>> {
+    /// A number without a default.
+    pub(super) fn optional_number<D>(&self, key: &Number<D>) -> ReadResult<Option<u64>> {
         let Some(value) = self.value(key.name) else { return Ok(None) };
         let (number, found) = match (key.unit, value.get_ref()) {
             (Unit::Count, DeValue::Integer(number)) => (whole(number), number.to_string()),
@@ -292,7 +297,12 @@ impl<'a> Reader<'a> {
             (Unit::Count, other) => {
                 let quotes = other.as_str().is_some_and(|text| text.parse::<u64>().is_ok());
                 let remedy = if quotes { "write it without quotes" } else { "" };
-                return Err(self.wrong(key.name, &key.range(), &found(other), remedy.to_owned()));
+                return Err(self.wrong(
+                    key.name,
+                    &key.range(),
+                    &describe(other),
+                    remedy.to_owned(),
+                ));
             }
             (unit, DeValue::Integer(number)) => {
                 let found = format!("{number} without a unit");
@@ -310,7 +320,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn measure(&self, name: &str, unit: Unit, given: &Given) -> Read<u64> {
+    /// A size in bytes or a time in milliseconds.
+    fn measure(&self, name: &str, unit: Unit, given: &StringValue) -> ReadResult<u64> {
         let value = if unit == Unit::Size {
             values::parse_size(&given.text)
         } else {
@@ -322,13 +333,18 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A table within this one; an empty one if it is left out.
-    pub(super) fn table(&self, key: &Free, remedy: &str) -> Read<Reader<'a>> {
+    /// A table inside this one. A missing table is read like an empty one.
+    pub(super) fn table(&self, key: &FreeForm, remedy: &str) -> ReadResult<Reader<'a>> {
         let inner = match self.value(key.name).map(Spanned::get_ref) {
             None => self.doc.empty(),
             Some(DeValue::Table(table)) => table,
             Some(other) => {
-                return Err(self.wrong(key.name, key.expected, &found(other), remedy.to_owned()));
+                return Err(self.wrong(
+                    key.name,
+                    key.expected,
+                    &describe(other),
+                    remedy.to_owned(),
+                ));
             }
         };
         let path = match self.path.as_str() {
@@ -339,9 +355,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The plain text of a string, whole number or boolean.
-    pub(super) fn scalar(&self, name: &str, expected: &str) -> Read<String> {
+    pub(super) fn scalar(&self, name: &str, expected: &str) -> ReadResult<String> {
         match self.value(name).map(Spanned::get_ref) {
-            Some(DeValue::Integer(number)) => match integer(number) {
+            Some(DeValue::Integer(number)) => match parse_integer(number) {
                 Some(number) => Ok(number.to_string()),
                 None => Err(self.wrong(name, expected, &number.to_string(), String::new())),
             },
@@ -351,14 +367,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A key as it stands in a path: quoted if it is not a bare one.
+/// A key as part of a path: quoted if it is not a bare key.
 fn key_text(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { quoted(name) }
 }
 
-/// A value as "found …" has it.
-pub(super) fn found(value: &DeValue) -> String {
+/// The text that follows "found" in a message.
+pub(super) fn describe(value: &DeValue) -> String {
     match value {
         DeValue::String(text) => quoted(text),
         DeValue::Integer(number) => number.to_string(),
@@ -370,14 +386,16 @@ pub(super) fn found(value: &DeValue) -> String {
     }
 }
 
-fn integer(number: &DeInteger) -> Option<i128> {
+fn parse_integer(number: &DeInteger) -> Option<i128> {
     i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
+/// The number, if it is a `u64`.
 fn whole(number: &DeInteger) -> Option<u64> {
-    integer(number).and_then(|number| u64::try_from(number).ok())
+    parse_integer(number).and_then(|number| u64::try_from(number).ok())
 }
 
+/// What to do about a number without a unit.
 fn unit_remedy(unit: Unit, number: Option<u64>) -> String {
     match (unit, number) {
         (Unit::Size, Some(bytes)) => {

@@ -1,21 +1,23 @@
-//! A channel's `source` in S3: what it names, how it is reached, how it is fetched.
+//! The keys of a channel's `source` in S3: which objects, how to reach them, how to fetch them.
 
 use std::time::Duration;
 
-use super::document::Read;
-use super::key::Free;
+use pipemill_source::Reading;
+use pipemill_source::s3::{Access, Address, CONNECTION_RATE, Selection, Settings, check_endpoint};
+
+use super::document::ReadResult;
+use super::key::FreeForm;
 use super::keys::*;
+use super::model::Source;
 use super::read::Reader;
-use super::s3::{Access, Address, PER_CONNECTION, Selection, Settings, check_endpoint};
-use super::{Reading, Source};
 
-/// Fewer connections than this don't fill any line.
-const LEAST_CONNECTIONS: u64 = 8;
-/// SageMaker's limit.
-const ATTRIBUTES_MAX: usize = 16;
+/// Least number of requests at once for a `target_rate`: with fewer, no network is used fully.
+const MIN_CONNECTIONS: u64 = 8;
+/// SageMaker's limit for the attributes of an augmented manifest.
+const MAX_ATTRIBUTES: usize = 16;
 
-/// Takes what the source names; one of its four keys is there.
-pub(super) fn what(reader: &Reader) -> Read<Selection> {
+/// Reads which objects are meant. The source has one of the four keys for that.
+pub(super) fn selection(reader: &Reader) -> ReadResult<Selection> {
     if reader.has(&S3) {
         let addresses = addresses(reader, &S3)?;
         if addresses.iter().any(|address| address.version.is_some()) {
@@ -38,14 +40,14 @@ pub(super) fn what(reader: &Reader) -> Read<Selection> {
     }
     let manifest = address(reader, &AUGMENTED_MANIFEST);
     let attributes = reader.required(&ATTRIBUTES, reader.texts(&ATTRIBUTES))?;
-    if attributes.len() > ATTRIBUTES_MAX {
+    if attributes.len() > MAX_ATTRIBUTES {
         let found = format!("{} of them", attributes.len());
         return Err(reader.wrong(ATTRIBUTES.name, ATTRIBUTES.expected, &found, String::new()));
     }
     Ok(Selection::Augmented { manifest: manifest?, attributes })
 }
 
-fn addresses(reader: &Reader, key: &Free) -> Read<Vec<Address>> {
+fn addresses(reader: &Reader, key: &FreeForm) -> ReadResult<Vec<Address>> {
     let texts = reader.required(key, reader.texts(key))?;
     let parsed = texts.iter().map(|text| {
         text.parse().map_err(|why| {
@@ -53,11 +55,11 @@ fn addresses(reader: &Reader, key: &Free) -> Read<Vec<Address>> {
             reader.wrong(key.name, key.expected, &format!("{text:?}"), remedy)
         })
     });
-    // First all, so that every fault is found.
+    // All of them first, so that each fault is found.
     parsed.collect::<Vec<_>>().into_iter().collect()
 }
 
-fn address(reader: &Reader, key: &Free) -> Read<Address> {
+fn address(reader: &Reader, key: &FreeForm) -> ReadResult<Address> {
     let mut addresses = addresses(reader, key)?;
     match (addresses.pop(), addresses.is_empty()) {
         (Some(only), true) if !only.key.is_empty() => Ok(only),
@@ -69,35 +71,39 @@ fn address(reader: &Reader, key: &Free) -> Read<Address> {
     }
 }
 
-/// Takes all the rest.
-pub(super) fn read(reader: &Reader, what: Read<Selection>, reading: Read<Reading>) -> Read<Source> {
+/// Reads the other keys.
+pub(super) fn read(
+    reader: &Reader,
+    selection: ReadResult<Selection>,
+    reading: ReadResult<Reading>,
+) -> ReadResult<Source> {
     let access = access(reader);
-    let part = reader.number(&PART_SIZE);
+    let part_size = reader.number(&PART_SIZE);
     let concurrency = concurrency(reader);
-    let stall = reader.number(&STALL_TIMEOUT);
-    let retry = reader.number(&RETRY_TIMEOUT);
+    let stall_timeout = reader.number(&STALL_TIMEOUT);
+    let retry_timeout = reader.number(&RETRY_TIMEOUT);
     let verify = reader.choice(&CHECKSUM);
     let on_change = reader.choice(&ON_CHANGE);
     let allow_empty = reader.flag(&ALLOW_EMPTY);
     Ok(Source::S3(Box::new(Settings {
         channel: None,
-        what: what?,
+        selection: selection?,
         access: access?,
         reading: reading?,
-        part_size: part?,
+        part_size: part_size?,
         concurrency: concurrency?,
-        stall_timeout: Duration::from_millis(stall?),
-        retry_timeout: Duration::from_millis(retry?),
+        stall_timeout: Duration::from_millis(stall_timeout?),
+        retry_timeout: Duration::from_millis(retry_timeout?),
         verify: verify?,
         on_change: on_change?,
         allow_empty: allow_empty?,
     })))
 }
 
-fn access(reader: &Reader) -> Read<Access> {
-    let region = reader.filled(&REGION);
+fn access(reader: &Reader) -> ReadResult<Access> {
+    let region = reader.non_empty_text(&REGION);
     let endpoint = endpoint(reader);
-    let profile = reader.filled(&PROFILE);
+    let profile = reader.non_empty_text(&PROFILE);
     let addressing = reader.choice(&ADDRESSING);
     let anonymous = reader.flag(&ANONYMOUS);
     let requester_pays = reader.flag(&REQUESTER_PAYS);
@@ -111,25 +117,25 @@ fn access(reader: &Reader) -> Read<Access> {
     })
 }
 
-fn endpoint(reader: &Reader) -> Read<Option<String>> {
+fn endpoint(reader: &Reader) -> ReadResult<Option<String>> {
     let Some(given) = reader.text(ENDPOINT.name, ENDPOINT.expected)? else { return Ok(None) };
-    if let Err(what) = check_endpoint(&given.text) {
-        // Not shown: it may be a password.
-        return Err(reader.fault(ENDPOINT.name, what.to_owned(), String::new()));
+    if let Err(message) = check_endpoint(&given.text) {
+        // The URL is not shown: it may contain a password.
+        return Err(reader.fault(ENDPOINT.name, message.to_owned(), String::new()));
     }
     Ok(Some(given.text))
 }
 
-/// Requests at once: as given, or as many as a rate takes.
-fn concurrency(reader: &Reader) -> Read<usize> {
+/// The number of requests at once: from `concurrency`, or as many as `target_rate` needs.
+fn concurrency(reader: &Reader) -> ReadResult<usize> {
     let fixed = reader.number(&CONCURRENCY);
-    let rate = reader.given(&TARGET_RATE);
+    let rate = reader.optional_number(&TARGET_RATE);
     if reader.has(&CONCURRENCY) && reader.has(&TARGET_RATE) {
         let message = format!("sets the same as `{}`", CONCURRENCY.name);
         return Err(reader.fault(TARGET_RATE.name, message, "keep one of them".to_owned()));
     }
     let concurrency = match rate? {
-        Some(rate) => rate.div_ceil(PER_CONNECTION).max(LEAST_CONNECTIONS).min(CONCURRENCY.max),
+        Some(rate) => rate.div_ceil(CONNECTION_RATE).max(MIN_CONNECTIONS).min(CONCURRENCY.max),
         None => fixed?,
     };
     Ok(concurrency as usize)

@@ -1,83 +1,85 @@
-//! The effective configuration as TOML, every default written out: what `config show` prints.
-//! `parse` reads it back to the same configuration.
+//! Writes the configuration as TOML with all defaults: `pipemill config show` prints it.
+//! `parse` reads this text back to the same configuration.
 
 use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use super::keys::*;
-use super::values::{show_duration, show_size};
-use super::{
-    Channel, Config, DecoderRef, Listen, Mode, OnError, Order, Pattern, Reading, Shard, Source, s3,
-};
+use pipemill_channel::OnError;
+use pipemill_source::{Order, Pattern, Reading, Shard, s3};
+use pipemill_types::Mode;
 
-/// Writes a configuration. Bytes of a path that are not UTF-8 are replaced; what a time has beyond
-/// whole milliseconds is cut off.
+use super::keys::*;
+use super::model::{Channel, Config, DecoderRef, Listen, Source};
+use super::values::{show_duration, show_size};
+
+/// Writes a configuration as TOML. Bytes of a path that are not UTF-8 are replaced; times are
+/// truncated to whole milliseconds.
 pub fn show(config: &Config) -> String {
-    let mut page = Page::default();
+    let mut writer = TomlWriter::default();
     if let Some(socket) = &config.socket {
-        page.line(SOCKET.name, path(socket));
+        writer.line(SOCKET.name, path(socket));
     }
-    page.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    writer.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
     match &config.metrics {
-        Some(Listen::Tcp(address)) => page.line(METRICS.name, quote(&address.to_string())),
-        Some(Listen::Unix(file)) => page.line(METRICS.name, path(file)),
+        Some(Listen::Tcp(address)) => writer.line(METRICS.name, quote(&address.to_string())),
+        Some(Listen::Unix(file)) => writer.line(METRICS.name, path(file)),
         None => {}
     }
-    page.line(STOP_TIMEOUT.name, time(config.stop_timeout));
-    page.line(FAIL_GRACE.name, time(config.fail_grace));
+    writer.line(STOP_TIMEOUT.name, time(config.stop_timeout));
+    writer.line(FAIL_GRACE.name, time(config.fail_grace));
     if let Some(budget) = config.s3_budget {
-        page.header("[s3]");
-        page.line(BUDGET.name, size(budget));
+        writer.header("[s3]");
+        writer.line(BUDGET.name, size(budget));
     }
     for channel in &config.channels {
-        page.header("[[channel]]");
-        channel_lines(&mut page, channel);
+        writer.header("[[channel]]");
+        channel_lines(&mut writer, channel);
     }
-    page.text
+    writer.text
 }
 
-fn channel_lines(page: &mut Page, channel: &Channel) {
-    page.line(NAME.name, quote(&channel.name));
-    page.line(SOURCE.name, source(&channel.source));
+fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
+    writer.line(NAME.name, quote(&channel.name));
+    writer.line(SOURCE.name, source(&channel.source));
     let decoder = match &channel.decoder {
         DecoderRef::Name(name) => quote(name),
         DecoderRef::File(file) => path(file),
     };
-    page.line(DECODER.name, decoder);
+    writer.line(DECODER.name, decoder);
     if let Some(digest) = &channel.sha256 {
-        page.line(SHA256.name, word(&digest.to_string()));
+        writer.line(SHA256.name, word(&digest.to_string()));
     }
     if !channel.options.is_empty() {
         let options = channel.options.iter().map(|(name, value)| (key(name), quote(value)));
-        page.line(OPTIONS.name, inline(options));
+        writer.line(OPTIONS.name, inline(options));
     }
     let (policy, file) = match &channel.on_error {
         OnError::Fail => (Policy::Fail, None),
         OnError::Skip => (Policy::Skip, None),
         OnError::Quarantine(file) => (Policy::Quarantine, Some(file)),
     };
-    page.line(ON_ERROR.name, word(ON_ERROR.word(policy)));
+    writer.line(ON_ERROR.name, word(ON_ERROR.word(policy)));
     if let Some(file) = file {
-        page.line(QUARANTINE.name, path(file));
+        writer.line(QUARANTINE.name, path(file));
     }
     if policy != Policy::Fail {
-        page.line(MAX_ERRORS.name, channel.max_errors);
+        writer.line(MAX_ERRORS.name, channel.max_errors);
     }
-    page.line(MAX_RECORD.name, size(channel.max_record));
-    page.line(MODE.name, word(MODE.word(channel.mode)));
+    writer.line(MAX_RECORD.name, size(channel.max_record));
+    writer.line(MODE.name, word(MODE.word(channel.mode)));
     if channel.mode == Mode::Broadcast {
-        page.line(CONSUMERS.name, channel.consumers);
+        writer.line(CONSUMERS.name, channel.consumers);
     }
-    page.header("[channel.ring]");
-    page.line(SLOTS.name, channel.ring.slots);
-    page.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
-    page.line(CREDITS.name, channel.ring.credits);
-    page.line(LINGER.name, time(channel.ring.linger));
-    page.header("[channel.limits]");
-    page.line(MEMORY.name, size(channel.limits.memory));
-    page.line(CALL_TIMEOUT.name, time(channel.limits.call_timeout));
-    page.line(OUTPUT.name, size(channel.limits.output));
+    writer.header("[channel.ring]");
+    writer.line(SLOTS.name, channel.ring.slots);
+    writer.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
+    writer.line(CREDITS.name, channel.ring.credits);
+    writer.line(LINGER.name, time(channel.ring.linger));
+    writer.header("[channel.limits]");
+    writer.line(MEMORY.name, size(channel.limits.memory));
+    writer.line(CALL_TIMEOUT.name, time(channel.limits.call_timeout));
+    writer.line(OUTPUT.name, size(channel.limits.output));
 }
 
 fn source(source: &Source) -> String {
@@ -130,9 +132,9 @@ fn reading_pairs(reading: &Reading) -> Vec<(&'static str, String)> {
     let Order { shuffle, shard } = reading.order;
     pairs.extend(shuffle.map(|seed| (SHUFFLE.name, inline([(SEED.name, seed.to_string())]))));
     if let Some(Shard { index, count, balance }) = shard {
-        let both = [(INDEX.name, index.to_string()), (COUNT.name, count.to_string())];
+        let both = [(SHARD_INDEX.name, index.to_string()), (SHARD_COUNT.name, count.to_string())];
         pairs.push((SHARD.name, inline(both)));
-        // What is not the default goes with sources only that have it.
+        // Not every source has this key; a source without it has the default.
         if balance != BALANCE.default {
             pairs.push((BALANCE.name, word(BALANCE.word(balance))));
         }
@@ -146,10 +148,10 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
     let all = |addresses: &[s3::Address]| {
         list(addresses.iter().map(|address| quote(&address.to_string())).collect())
     };
-    let mut pairs = match &settings.what {
+    let mut pairs = match &settings.selection {
         s3::Selection::Prefixes(addresses) => vec![(S3.name, all(addresses))],
         s3::Selection::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
-        // Of the command line only; the nearest that a file can say.
+        // Only the command line makes these; a file has no key that means the same.
         s3::Selection::Named(address) => vec![(S3.name, quote(&address.to_string()))],
         s3::Selection::Manifest(address) => vec![(MANIFEST.name, quote(&address.to_string()))],
         s3::Selection::Augmented { manifest, attributes } => vec![
@@ -178,13 +180,13 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
     pairs
 }
 
-/// TOML as it grows: a line for each key, a blank line before each header.
+/// Writes a line for each key, and a blank line before each header.
 #[derive(Default)]
-struct Page {
+struct TomlWriter {
     text: String,
 }
 
-impl Page {
+impl TomlWriter {
     fn header(&mut self, header: &str) {
         self.text.push('\n');
         self.text.push_str(header);
@@ -219,12 +221,12 @@ fn time(time: Duration) -> String {
     word(&show_duration(time))
 }
 
-/// A word of our own, which needs no escape.
+/// A word of pipemill in quotes. It needs no escape.
 fn word(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// A value that `parse` takes as it is: no part of it is read as a variable.
+/// A string that `parse` reads without replacing variables.
 fn quote(text: &str) -> String {
     toml_string(&text.replace('$', "$$"))
 }

@@ -1,15 +1,18 @@
-//! A channel's `source`: exactly one kind, and only the keys that go with it.
+//! The table `source` of a channel: exactly one kind of source, and only keys that go with it.
 
 use std::time::Duration;
 
-use super::document::{Purpose, Read};
-use super::key::{Free, Key, one_of};
+use pipemill_source::{Compression, Order, Pattern, Reading, Shard};
+
+use super::document::{Purpose, ReadResult};
+use super::key::{FreeForm, KeyGroup, one_of};
 use super::keys::*;
+use super::model::Source;
 use super::read::Reader;
-use super::{Compression, Order, Pattern, Reading, Shard, Source};
+use super::s3_source;
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum SourceKind {
     Fifo,
     File,
     Glob,
@@ -21,71 +24,79 @@ enum Kind {
     Stdin,
 }
 
-/// A kind, its key, and the keys that may stand beside that.
-struct Form {
-    kind: Kind,
-    key: &'static Free,
-    beside: Beside,
+/// A kind of source, its key, and the other keys that go with it.
+struct SourceForm {
+    kind: SourceKind,
+    key: &'static FreeForm,
+    other_keys: &'static [KeyGroup],
 }
 
-/// Groups of keys.
-type Beside = &'static [&'static [&'static dyn Key]];
+/// Keys for a path that stands for several files of known size.
+const LISTED: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS];
+/// Keys for objects that are named one by one: their sizes are not known.
+const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
-/// Beside paths that stand for several files, whose sizes are known.
-const LISTED: Beside = &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED];
-/// Beside objects that are named one by one, whose sizes are not.
-const NAMED_IN_S3: Beside = &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3];
-
-static FORMS: [Form; 9] = [
-    Form { kind: Kind::Fifo, key: &FIFO, beside: &[OF_ALL, OF_REREAD, OF_FIFO] },
-    Form { kind: Kind::File, key: &FILE, beside: &[OF_ALL, OF_REREAD, OF_WHOLE] },
-    Form { kind: Kind::Glob, key: &GLOB, beside: LISTED },
-    Form { kind: Kind::Folder, key: &FOLDER, beside: LISTED },
-    Form {
-        kind: Kind::S3,
+static SOURCE_FORMS: [SourceForm; 9] = [
+    SourceForm {
+        kind: SourceKind::Fifo,
+        key: &FIFO,
+        other_keys: &[COMMON_KEYS, EPOCH_KEYS, FIFO_KEYS],
+    },
+    SourceForm {
+        kind: SourceKind::File,
+        key: &FILE,
+        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS],
+    },
+    SourceForm { kind: SourceKind::Glob, key: &GLOB, other_keys: LISTED },
+    SourceForm { kind: SourceKind::Folder, key: &FOLDER, other_keys: LISTED },
+    SourceForm {
+        kind: SourceKind::S3,
         key: &S3,
-        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_SIZED, OF_S3],
+        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS],
     },
-    Form { kind: Kind::S3Object, key: &S3_OBJECT, beside: NAMED_IN_S3 },
-    Form { kind: Kind::Manifest, key: &MANIFEST, beside: NAMED_IN_S3 },
-    Form {
-        kind: Kind::AugmentedManifest,
+    SourceForm { kind: SourceKind::S3Object, key: &S3_OBJECT, other_keys: NAMED_IN_S3 },
+    SourceForm { kind: SourceKind::Manifest, key: &MANIFEST, other_keys: NAMED_IN_S3 },
+    SourceForm {
+        kind: SourceKind::AugmentedManifest,
         key: &AUGMENTED_MANIFEST,
-        beside: &[OF_ALL, OF_REREAD, OF_WHOLE, OF_SEVERAL, OF_S3, OF_AUGMENTED],
+        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS, AUGMENTED_KEYS],
     },
-    Form { kind: Kind::Stdin, key: &STDIN, beside: &[OF_ALL] },
+    SourceForm { kind: SourceKind::Stdin, key: &STDIN, other_keys: &[COMMON_KEYS] },
 ];
 
-/// Takes the channel's source.
-pub(super) fn read(channel: &Reader) -> Read<Source> {
+/// Reads the channel's source.
+pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
     if !channel.has(&SOURCE) {
         let preset = channel.preset().map(|preset| preset.source.clone());
         return channel.required(&SOURCE, Ok(preset));
     }
     let remedy = "for example source = { file = \"data.tfrecord\" }";
-    let reader = channel.table(&SOURCE, remedy)?.knowing(&SOURCE_TABLE);
+    let reader = channel.table(&SOURCE, remedy)?.refuse_unknown_keys(&SOURCE_TABLE);
     let form = form(channel, &reader)?;
     refuse_misplaced(&reader, form);
     let compression = reader.choice(&COMPRESSION);
-    // Within its range, which fits.
-    let epochs = reader.given(&EPOCHS).map(|epochs| epochs.map(|epochs| epochs as u32));
+    // Its range fits.
+    let epochs = reader.optional_number(&EPOCHS).map(|epochs| epochs.map(|epochs| epochs as u32));
     let pattern = match form.kind {
-        Kind::Fifo => return fifo(&reader, epochs, compression),
-        Kind::Stdin => return stdin(&reader, compression),
-        Kind::File => reader.required(&FILE, reader.path(&FILE)).map(Pattern::File),
-        Kind::Glob => pattern(&reader).map(Pattern::Glob),
-        Kind::Folder => reader.required(&FOLDER, reader.path(&FOLDER)).map(Pattern::Folder),
-        Kind::S3 | Kind::S3Object | Kind::Manifest | Kind::AugmentedManifest => {
-            let what = super::s3_source::what(&reader);
+        SourceKind::Fifo => return fifo(&reader, epochs, compression),
+        SourceKind::Stdin => return stdin(&reader, compression),
+        SourceKind::File => reader.required(&FILE, reader.path(&FILE)).map(Pattern::File),
+        SourceKind::Glob => pattern(&reader).map(Pattern::Glob),
+        SourceKind::Folder => reader.required(&FOLDER, reader.path(&FOLDER)).map(Pattern::Folder),
+        SourceKind::S3
+        | SourceKind::S3Object
+        | SourceKind::Manifest
+        | SourceKind::AugmentedManifest => {
+            let selection = s3_source::selection(&reader);
             let reading = reading(&reader, epochs, compression);
-            return super::s3_source::read(&reader, what, reading);
+            return s3_source::read(&reader, selection, reading);
         }
     };
     let reading = reading(&reader, epochs, compression);
     Ok(Source::Files { pattern: pattern?, reading: reading? })
 }
 
-fn stdin(reader: &Reader, compression: Read<Compression>) -> Read<Source> {
+fn stdin(reader: &Reader, compression: ReadResult<Compression>) -> ReadResult<Source> {
     if reader.boolean(STDIN.name, STDIN.expected)? == Some(false) {
         let remedy = "leave it out to read something else".to_owned();
         return Err(reader.wrong(STDIN.name, STDIN.expected, "false", remedy));
@@ -93,12 +104,12 @@ fn stdin(reader: &Reader, compression: Read<Compression>) -> Read<Source> {
     Ok(Source::Stdin { compression: compression? })
 }
 
-/// How objects are read, wherever they lie.
+/// Reads the keys that files and objects in S3 have in common.
 fn reading(
     reader: &Reader,
-    epochs: Read<Option<u32>>,
-    compression: Read<Compression>,
-) -> Read<Reading> {
+    epochs: ReadResult<Option<u32>>,
+    compression: ReadResult<Compression>,
+) -> ReadResult<Reading> {
     let shuffle = shuffle(reader);
     let shard = shard(reader).and_then(|shard| balanced(reader, shard));
     let wrap = reader.choice(&WRAP);
@@ -108,40 +119,42 @@ fn reading(
     Ok(Reading { epochs, compression: compression?, order, wrap: wrap? })
 }
 
-fn shuffle(reader: &Reader) -> Read<Option<u64>> {
+fn shuffle(reader: &Reader) -> ReadResult<Option<u64>> {
     if !reader.has(&SHUFFLE) {
         return Ok(None);
     }
-    let table = reader.table(&SHUFFLE, "write shuffle = { seed = 1 }")?.knowing(&SHUFFLE_TABLE);
-    table.required(&SEED, table.given(&SEED)).map(Some)
+    let table =
+        reader.table(&SHUFFLE, "write shuffle = { seed = 1 }")?.refuse_unknown_keys(&SHUFFLE_TABLE);
+    table.required(&SEED, table.optional_number(&SEED)).map(Some)
 }
 
-fn shard(reader: &Reader) -> Read<Option<Shard>> {
+fn shard(reader: &Reader) -> ReadResult<Option<Shard>> {
     let sharded = reader.choice(&DISTRIBUTION);
     if !reader.has(&SHARD) {
-        return if sharded? { own_shard(reader).map(Some) } else { Ok(None) };
+        return if sharded? { shard_of_rank(reader).map(Some) } else { Ok(None) };
     }
     if reader.has(&DISTRIBUTION) {
         let message = format!("sets the same as `{}`", SHARD.name);
         return Err(reader.fault(DISTRIBUTION.name, message, "keep one of them".to_owned()));
     }
-    let table =
-        reader.table(&SHARD, "write shard = { index = 0, count = 4 }")?.knowing(&SHARD_TABLE);
-    let index = table.required(&INDEX, table.given(&INDEX));
-    let count = table.required(&COUNT, table.given(&COUNT));
-    // Within their ranges, which fit.
+    let table = reader
+        .table(&SHARD, "write shard = { index = 0, count = 4 }")?
+        .refuse_unknown_keys(&SHARD_TABLE);
+    let index = table.required(&SHARD_INDEX, table.optional_number(&SHARD_INDEX));
+    let count = table.required(&SHARD_COUNT, table.optional_number(&SHARD_COUNT));
+    // Their ranges fit.
     let shard = Shard { index: index? as u32, count: count? as u32, balance: BALANCE.default };
     if shard.index >= shard.count {
         let message =
             format!("{} of {} shards, which are numbered from 0", shard.index, shard.count);
         let remedy = format!("give a number from 0 to {}", shard.count - 1);
-        return Err(table.fault(INDEX.name, message, remedy));
+        return Err(table.fault(SHARD_INDEX.name, message, remedy));
     }
     Ok(Some(shard))
 }
 
-/// The same share, as equal to the others as `balance` says.
-fn balanced(reader: &Reader, shard: Option<Shard>) -> Read<Option<Shard>> {
+/// The shard with the value of `balance`.
+fn balanced(reader: &Reader, shard: Option<Shard>) -> ReadResult<Option<Shard>> {
     let balance = reader.choice(&BALANCE)?;
     if shard.is_none() && reader.has(&BALANCE) {
         let message = "there are no shares to balance".to_owned();
@@ -151,13 +164,14 @@ fn balanced(reader: &Reader, shard: Option<Shard>) -> Read<Option<Shard>> {
     Ok(shard.map(|shard| Shard { balance, ..shard }))
 }
 
-/// The kind that the source has; a second one is a fault.
-fn form(channel: &Reader, reader: &Reader) -> Read<&'static Form> {
-    let named = |name: &&str| FORMS.iter().find(|form| form.key.name == *name);
+/// The kind of the source. A second kind is a fault.
+fn form(channel: &Reader, reader: &Reader) -> ReadResult<&'static SourceForm> {
+    let named = |name: &&str| SOURCE_FORMS.iter().find(|form| form.key.name == *name);
     let mut given = reader.names();
     given.retain(|name| named(name).is_some());
     let Some(form) = given.first().and_then(named) else {
-        let kinds: Vec<_> = FORMS.iter().map(|form| format!("`{}`", form.key.name)).collect();
+        let kinds: Vec<_> =
+            SOURCE_FORMS.iter().map(|form| format!("`{}`", form.key.name)).collect();
         let missing = || {
             let remedy = format!("give {}", one_of(&kinds));
             channel.fault(SOURCE.name, "does not say what to read".to_owned(), remedy)
@@ -171,11 +185,11 @@ fn form(channel: &Reader, reader: &Reader) -> Read<&'static Form> {
     Ok(form)
 }
 
-/// Finds the keys that belong to another kind.
-fn refuse_misplaced(reader: &Reader, form: &Form) {
+/// Records a fault for each key that goes with another kind only.
+fn refuse_misplaced(reader: &Reader, form: &SourceForm) {
     for name in reader.names() {
-        let has = |form: &Form| form.beside.concat().iter().any(|key| key.name() == name);
-        let others: Vec<_> = FORMS.iter().filter(|other| has(other)).collect();
+        let has = |form: &SourceForm| form.other_keys.concat().iter().any(|key| key.name() == name);
+        let others: Vec<_> = SOURCE_FORMS.iter().filter(|other| has(other)).collect();
         if others.is_empty() || has(form) {
             continue;
         }
@@ -185,17 +199,17 @@ fn refuse_misplaced(reader: &Reader, form: &Form) {
     }
 }
 
-/// The share of this machine.
-fn own_shard(reader: &Reader) -> Read<Shard> {
+/// The shard that belongs to this machine.
+fn shard_of_rank(reader: &Reader) -> ReadResult<Shard> {
     let (index, count) = reader.rank().map_err(|why| {
-        let remedy = "set `index` and `count` in the table [rank], or start it with torchrun, srun, as an Indexed Job \
-                      or on SageMaker";
+        let remedy = "set `index` and `count` in the table [rank], or start it with torchrun, \
+                      srun, as an Indexed Job or on SageMaker";
         reader.fault(DISTRIBUTION.name, why, remedy.to_owned())
     })?;
     Ok(Shard { index, count, balance: BALANCE.default })
 }
 
-fn pattern(reader: &Reader) -> Read<String> {
+fn pattern(reader: &Reader) -> ReadResult<String> {
     let given = reader.required(&GLOB, reader.text(GLOB.name, GLOB.expected))?;
     if given.text.is_empty() || given.text.contains('\0') {
         return Err(reader.wrong(GLOB.name, GLOB.expected, &given.found(), String::new()));
@@ -209,22 +223,23 @@ fn pattern(reader: &Reader) -> Read<String> {
 
 fn fifo(
     reader: &Reader,
-    epochs: Read<Option<u32>>,
-    compression: Read<Compression>,
-) -> Read<Source> {
+    epochs: ReadResult<Option<u32>>,
+    compression: ReadResult<Compression>,
+) -> ReadResult<Source> {
     let dir = reader.required(&FIFO, reader.path(&FIFO));
     let first_epoch = reader.number(&FIRST_EPOCH);
-    let wait = reader.patience(&OPEN_TIMEOUT, Some(Duration::from_millis(OPEN_TIMEOUT.default)));
-    let idle = reader.patience(&IDLE_TIMEOUT, None);
-    let pipe = reader.number(&PIPE_SIZE);
+    let open_timeout =
+        reader.timeout(&OPEN_TIMEOUT, Some(Duration::from_millis(OPEN_TIMEOUT.default)));
+    let idle_timeout = reader.timeout(&IDLE_TIMEOUT, None);
+    let pipe_size = reader.number(&PIPE_SIZE);
     let epoch_file = reader.path(&EPOCH_FILE);
     Ok(Source::Fifo {
         dir: dir?,
         epochs: epochs?,
-        first_epoch: first_epoch? as u32, // within its range, as is `pipe`
-        open_timeout: wait?,
-        idle_timeout: idle?,
-        pipe_size: pipe? as usize,
+        first_epoch: first_epoch? as u32, // its range fits, as that of `pipe_size`
+        open_timeout: open_timeout?,
+        idle_timeout: idle_timeout?,
+        pipe_size: pipe_size? as usize,
         compression: compression?,
         epoch_file: epoch_file?,
     })

@@ -1,35 +1,39 @@
-//! Sizes ("4MiB") and times ("500ms") as text: reading them, and writing them the shortest way.
+//! Reads and writes sizes ("4MiB") and times ("500ms"). Written is the shortest text.
 //! Ranges are not checked here.
 
 use std::time::Duration;
 
-/// Why a text is not a value of its kind.
+/// Why a value is wrong: a fault without its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {remedy}")]
 pub struct Invalid {
-    /// What was expected and what stood there.
+    /// What was expected and what was found.
     pub message: String,
-    /// What to do about it.
+    /// What to do. Empty if there is nothing to say.
     pub remedy: String,
 }
 
-/// A unit, how many of the smallest it has, and what people write for it by mistake.
+/// A unit of a scale.
 struct Unit {
     name: &'static str,
+    /// The value in the smallest unit of the scale.
     factor: u64,
+    /// What people write by mistake.
     aliases: &'static [&'static str],
 }
 
-/// A kind of value with units: how it is called, the one to suggest, and all of them, from small to
-/// large.
+/// A kind of value that is written with a unit.
 struct Scale {
-    what: &'static str,
+    /// The text that follows "expected" in a message.
+    expected: &'static str,
+    /// The unit to suggest for a number without a unit.
     usual: &'static str,
+    /// All units, from small to large.
     units: &'static [Unit],
 }
 
 static SIZE: Scale = Scale {
-    what: "a size such as \"4MiB\"",
+    expected: "a size such as \"4MiB\"",
     usual: "MiB",
     units: &[
         Unit { name: "B", factor: 1, aliases: &["byte", "bytes"] },
@@ -41,7 +45,7 @@ static SIZE: Scale = Scale {
 };
 
 static TIME: Scale = Scale {
-    what: "a time such as \"10s\"",
+    expected: "a time such as \"10s\"",
     usual: "s",
     units: &[
         Unit { name: "ms", factor: 1, aliases: &["msec", "millis"] },
@@ -51,28 +55,30 @@ static TIME: Scale = Scale {
     ],
 };
 
-/// Reads a size in bytes: a whole number and one of `B`, `KiB`, `MiB`, `GiB`, `TiB`, as in `"4MiB"`.
+/// Reads a size in bytes: a whole number and one of `B`, `KiB`, `MiB`, `GiB`, `TiB`, for example
+/// `"4MiB"`.
 ///
 /// # Errors
-/// Anything else; the remedy names the nearest right way to write it.
+/// The text has another form, or the number does not fit. The remedy says how to write it.
 pub fn parse_size(text: &str) -> Result<u64, Invalid> {
     SIZE.parse(text)
 }
 
-/// Reads a time: a whole number and one of `ms`, `s`, `m`, `h`, as in `"500ms"`.
+/// Reads a time: a whole number and one of `ms`, `s`, `m`, `h`, for example `"500ms"`.
 ///
 /// # Errors
-/// Anything else; the remedy names the nearest right way to write it.
+/// The text has another form, or the number does not fit. The remedy says how to write it.
 pub fn parse_duration(text: &str) -> Result<Duration, Invalid> {
     TIME.parse(text).map(Duration::from_millis)
 }
 
-/// Writes a number of bytes as [`parse_size`] reads it, in the largest unit that gives a whole number.
+/// Writes a number of bytes in the form that [`parse_size`] reads, in the largest unit that gives a
+/// whole number.
 pub fn show_size(bytes: u64) -> String {
     SIZE.show(bytes)
 }
 
-/// Writes a time as [`parse_duration`] reads it. What is less than a millisecond is cut off.
+/// Writes a time in the form that [`parse_duration`] reads, truncated to whole milliseconds.
 pub fn show_duration(time: Duration) -> String {
     TIME.show(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
@@ -91,7 +97,7 @@ impl Scale {
                 Invalid { message, remedy: self.usage() }
             });
         }
-        let remedy = match self.meant(unit) {
+        let remedy = match self.likely_unit(unit) {
             _ if number.is_empty() => self.usage(),
             Some(unit) => format!("did you mean \"{number}{unit}\"?"),
             None => self.usage(),
@@ -99,8 +105,8 @@ impl Scale {
         Err(self.invalid(text, remedy))
     }
 
-    /// The unit that someone who wrote `unit` most likely meant.
-    fn meant(&self, unit: &str) -> Option<&'static str> {
+    /// The unit that the author of `unit` most likely meant.
+    fn likely_unit(&self, unit: &str) -> Option<&'static str> {
         let unit = unit.trim().to_lowercase();
         if unit.is_empty() {
             return Some(self.usual);
@@ -112,7 +118,7 @@ impl Scale {
     }
 
     fn invalid(&self, text: &str, remedy: String) -> Invalid {
-        Invalid { message: format!("expected {}, found {}", self.what, quoted(text)), remedy }
+        Invalid { message: format!("expected {}, found {}", self.expected, quoted(text)), remedy }
     }
 
     fn usage(&self) -> String {
@@ -127,7 +133,7 @@ impl Scale {
     }
 }
 
-/// A text as it is shown in a message: quoted, on one line, cut after 60 characters.
+/// A text for a message: quoted, on one line, cut after 60 characters.
 pub(super) fn quoted(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((cut, _)) => format!("{:?}…", &text[..cut]),

@@ -1,12 +1,13 @@
-//! Environment variables in values: `${NAME}`, `${NAME:-default}`, and `$$` for a dollar.
-//! One pass: what a variable holds is taken as it is.
+//! Replaces environment variables in values: `${NAME}`, `${NAME:-default}`, and `$$` for a dollar.
+//! There is one pass: a `$` in the value of a variable has no meaning.
 
 use super::values::{Invalid, quoted};
 
-/// The text with its variables filled in. As in a shell, an empty variable takes its default too.
+/// The text with its variables replaced. As in a shell, the default also stands for an empty
+/// variable.
 ///
 /// # Errors
-/// Every variable that is not set and has no default, and every `$` that means nothing.
+/// One for each variable that is not set and has no default, and for each `$` of another form.
 pub(super) fn expand(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
@@ -36,14 +37,14 @@ pub(super) fn expand(
     if faults.is_empty() { Ok(out) } else { Err(faults) }
 }
 
-/// The value of what stands between the braces.
+/// The value for the text between the braces.
 fn value(inner: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, Invalid> {
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
     };
-    let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.is_empty() || !name.chars().all(good) || name.starts_with(|c: char| c.is_ascii_digit())
+    let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(valid) || name.starts_with(|c: char| c.is_ascii_digit())
     {
         let message = format!("{} is not the name of a variable", quoted(name));
         let remedy = "names are letters, digits and `_`; write `$$` for a dollar".to_owned();

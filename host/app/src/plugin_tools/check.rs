@@ -1,69 +1,78 @@
-//! What must hold of every input, good or damaged: the same records in whatever pieces it comes,
-//! nothing invented where it is cut off, and a decoder that neither fails nor breaks its contract.
+//! The properties that must hold for every input, valid or damaged. The pieces in which the input
+//! arrives must not change the records. An input that is cut off must give no records that the
+//! whole input does not have. The decoder must not fail or break its contract.
 
 use std::sync::Arc;
 
-use super::decode_run::{DecodeRun, PluginUnderTest, Record};
-use crate::json;
 use pipemill_channel::Failure;
 use pipemill_types::{ErrorKind, Field, Scalar};
 
-/// An input and what is done with it.
+use super::decode_run::{DecodeRun, PluginUnderTest, Record};
+use crate::json;
+
+/// An input and the property that is checked with it.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// The input.
     pub input: Arc<[u8]>,
-    /// What must hold of it.
+    /// What must hold for it.
     pub property: Property,
 }
 
-/// What must hold of an input.
+/// What must hold for an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Property {
-    /// It gives the same in one piece as in pieces of these sizes, with all the rest in the last.
+    /// The input gives the same result in one piece as in pieces of these sizes, in bytes. One more
+    /// piece has the rest.
     Pieces(Vec<usize>),
-    /// Its first so many bytes give no record that it does not have itself; but the last may be cut
-    /// short, where the end of the input is as good as the end of a record.
+    /// The first `n` bytes of the input give no record that the whole input does not give. The last
+    /// record may be shorter, because in some formats the end of the input ends a record.
     Cut(usize),
 }
 
-/// What the end of an input that was cut off is taken for.
+/// How a property held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AtEnd {
-    /// An error, or the end of a record that the whole input has, too.
-    Sound,
-    /// The end of a record that is a longer one in the whole input.
-    Short,
+pub(super) enum CaseOutcome {
+    /// Without exception.
+    Holds,
+    /// The last record of the input that was cut off is shorter than in the whole input.
+    LastRecordShortened,
 }
 
+/// The message for a last record that is shortened, where that is a fault.
 pub(super) const CUT_SHORT: &str = "the end of the input silently cuts the last record short";
 
 impl Case {
-    /// Whether the property holds. With `strict_end`, a last record that is cut short breaks it, too.
+    /// Checks the property. With `strict_end`, a shortened last record is a fault, too.
     ///
     /// # Errors
-    /// What does not hold, in a line.
-    pub fn holds(&self, subject: &PluginUnderTest, strict_end: bool) -> Result<(), String> {
-        match self.check(subject)? {
-            AtEnd::Short if strict_end => Err(CUT_SHORT.to_owned()),
+    /// One line that says what does not hold.
+    pub fn holds(&self, tested: &PluginUnderTest, strict_end: bool) -> Result<(), String> {
+        match self.check(tested)? {
+            CaseOutcome::LastRecordShortened if strict_end => Err(CUT_SHORT.to_owned()),
             _ => Ok(()),
         }
     }
 
-    /// Checks the property; an error says in a line what does not hold.
-    pub(super) fn check(&self, subject: &PluginUnderTest) -> Result<AtEnd, String> {
+    /// Checks the property.
+    ///
+    /// # Errors
+    /// One line that says what does not hold.
+    pub(super) fn check(&self, tested: &PluginUnderTest) -> Result<CaseOutcome, String> {
         match &self.property {
-            Property::Pieces(pieces) => self.check_pieces(subject, pieces).map(|()| AtEnd::Sound),
-            Property::Cut(at) => self.check_cut(subject, *at),
+            Property::Pieces(pieces) => {
+                self.check_pieces(tested, pieces).map(|()| CaseOutcome::Holds)
+            }
+            Property::Cut(at) => self.check_cut(tested, *at),
         }
     }
 
-    fn check_pieces(&self, subject: &PluginUnderTest, pieces: &[usize]) -> Result<(), String> {
+    fn check_pieces(&self, tested: &PluginUnderTest, pieces: &[usize]) -> Result<(), String> {
         for skip in [false, true] {
-            let whole = subject.read(&self.input, &[], skip);
-            self.check_reading(&whole)?;
-            let split = subject.read(&self.input, pieces, skip);
-            self.check_reading(&split)?;
+            let whole = tested.decode(&self.input, &[], skip);
+            self.check_run(&whole)?;
+            let split = tested.decode(&self.input, pieces, skip);
+            self.check_run(&split)?;
             if let Some(difference) = difference(&whole, &split) {
                 let skipping = if skip { ", decode errors skipped" } else { "" };
                 return Err(format!("in pieces it gives something else{skipping}: {difference}"));
@@ -75,56 +84,58 @@ impl Case {
         Ok(())
     }
 
-    fn check_cut(&self, subject: &PluginUnderTest, at: usize) -> Result<AtEnd, String> {
+    fn check_cut(&self, tested: &PluginUnderTest, at: usize) -> Result<CaseOutcome, String> {
         let at = at.min(self.input.len());
-        let whole = subject.read(&self.input, &[], false);
-        let part = subject.read(&self.input[..at].into(), &[], false);
-        self.check_reading(&part)?;
-        let (known, count) = (whole.records.len(), part.records.len());
+        let whole = tested.decode(&self.input, &[], false);
+        let part = tested.decode(&self.input[..at].into(), &[], false);
+        self.check_run(&part)?;
+        let (whole_count, count) = (whole.records.len(), part.records.len());
         let differs = part.records.iter().zip(&whole.records).position(|(a, b)| a != b);
-        let first = differs.or((count > known).then_some(known));
+        let first = differs.or((count > whole_count).then_some(whole_count));
         match first {
-            None => Ok(AtEnd::Sound),
-            // Another error further on than the end of the part says nothing about it.
-            Some(record) if record + 1 == count && part.errors.is_empty() => Ok(AtEnd::Short),
+            None => Ok(CaseOutcome::Holds),
+            // Only the last record may differ, and only without an error: then the cut ended it.
+            Some(record) if record + 1 == count && part.errors.is_empty() => {
+                Ok(CaseOutcome::LastRecordShortened)
+            }
             Some(record) => {
                 let fields = part.schema.as_deref().unwrap_or_default();
-                let (invented, true_one) = (part.records.get(record), whole.records.get(record));
+                let (found, expected) = (part.records.get(record), whole.records.get(record));
                 Err(format!(
-                    "cut off after {at} bytes, it gives a record {record} that the whole input does \
-                     not have: {}, instead of {}",
-                    show(fields, invented),
-                    show(fields, true_one)
+                    "cut off after {at} bytes, it gives a record {record} that the whole input \
+                     does not have: {}, instead of {}",
+                    show(fields, found),
+                    show(fields, expected)
                 ))
             }
         }
     }
 
-    /// What must hold of any reading.
-    fn check_reading(&self, reading: &DecodeRun) -> Result<(), String> {
+    /// Checks what must hold for every run: no fault of the decoder, starts in order, valid values.
+    fn check_run(&self, run: &DecodeRun) -> Result<(), String> {
         let of_decoder = |failure: &&Failure| {
             matches!(failure.fault.kind, ErrorKind::Plugin | ErrorKind::Limit | ErrorKind::Host)
         };
-        if let Some(failure) = reading.errors.iter().find(of_decoder) {
-            let place =
+        if let Some(failure) = run.errors.iter().find(of_decoder) {
+            let offset =
                 failure.position.offset.map_or(String::new(), |at| format!(" at byte offset {at}"));
-            return Err(format!("{}{place}", failure.fault.message));
+            return Err(format!("{}{offset}", failure.fault.message));
         }
         let mut before = 0;
-        for (index, record) in reading.records.iter().enumerate() {
+        for (index, record) in run.records.iter().enumerate() {
             if record.start < before || record.start > self.input.len() as u64 {
                 let (start, length) = (record.start, self.input.len());
                 return Err(format!(
-                    "record {index} is said to begin at {start}; the one before it begins at {before}, \
-                     and the input has {length} bytes"
+                    "record {index} is said to begin at {start}; the one before it begins at \
+                     {before}, and the input has {length} bytes"
                 ));
             }
             before = record.start;
-            let fields = reading.schema.as_deref().unwrap_or_default();
+            let fields = run.schema.as_deref().unwrap_or_default();
             for (field, value) in fields.iter().zip(&record.fields) {
-                let fault = value.as_deref().and_then(|value| wrong_value(field, value));
-                if let Some(fault) = fault {
-                    return Err(format!("record {index}, field `{}`: {fault}", field.name));
+                let problem = value.as_deref().and_then(|value| problem_of_value(field, value));
+                if let Some(problem) = problem {
+                    return Err(format!("record {index}, field `{}`: {problem}", field.name));
                 }
             }
         }
@@ -132,8 +143,9 @@ impl Case {
     }
 }
 
-/// What the host does not look at in a channel, because it would have to look at every byte.
-fn wrong_value(field: &Field, value: &[u8]) -> Option<String> {
+/// Why the value does not have its field's type. A channel does not check this, because it would
+/// have to read every byte.
+fn problem_of_value(field: &Field, value: &[u8]) -> Option<String> {
     match field.scalar {
         Scalar::Utf8 => std::str::from_utf8(value)
             .err()
@@ -146,7 +158,7 @@ fn wrong_value(field: &Field, value: &[u8]) -> Option<String> {
     }
 }
 
-/// What differs first.
+/// The first difference between two runs of the same input.
 fn difference(whole: &DecodeRun, split: &DecodeRun) -> Option<String> {
     let fields = whole.schema.as_deref().unwrap_or_default();
     let (a, b) = (&whole.records, &split.records);
@@ -161,7 +173,7 @@ fn difference(whole: &DecodeRun, split: &DecodeRun) -> Option<String> {
     let differs = |(a, b): &(&Failure, &Failure)| {
         (a.position.offset, &a.fault.message) != (b.position.offset, &b.fault.message)
     };
-    let told = |failure: Option<&Failure>| match failure {
+    let show_error = |failure: Option<&Failure>| match failure {
         None => "none".to_owned(),
         Some(failure) => {
             let at = failure.position.offset.unwrap_or_default();
@@ -171,32 +183,32 @@ fn difference(whole: &DecodeRun, split: &DecodeRun) -> Option<String> {
     if let Some((a, b)) = a.clone().zip(b.clone()).find(differs) {
         return Some(format!(
             "the error is {}; in one piece it is {}",
-            told(Some(b)),
-            told(Some(a))
+            show_error(Some(b)),
+            show_error(Some(a))
         ));
     }
     if a.len() != b.len() {
         let at = a.len().min(b.len());
-        let (a, b) = (told(whole.errors.get(at)), told(split.errors.get(at)));
+        let (a, b) = (show_error(whole.errors.get(at)), show_error(split.errors.get(at)));
         return Some(format!("error number {} is {b}; in one piece it is {a}", at + 1));
     }
     None
 }
 
-/// Longest text of a record in a message.
-const SHOWN: usize = 300;
+/// Characters of a record that a message shows.
+const MAX_SHOWN: usize = 300;
 
-/// A record as a person reads it.
+/// A record for a message: its fields, shortened, and its start.
 pub(super) fn show(fields: &[Field], record: Option<&Record>) -> String {
     let Some(record) = record else { return "none".to_owned() };
-    let mut text = format!("{:.SHOWN$}", fields_as_json(fields, record));
-    if text.len() >= SHOWN {
+    let mut text = format!("{:.MAX_SHOWN$}", fields_as_json(fields, record));
+    if text.len() >= MAX_SHOWN {
         text.push('…');
     }
     format!("{text} from byte {}", record.start)
 }
 
-/// The fields of a record as `pipemill cat` prints them.
+/// The fields of a record as a JSON object, as `pipemill cat` prints them.
 pub(super) fn fields_as_json(fields: &[Field], record: &Record) -> String {
     let pairs = fields.iter().zip(&record.fields).map(|(field, value)| {
         let mut text = Vec::new();

@@ -1,5 +1,6 @@
-//! Tries a plugin on what its author has: in all pieces or many, cut off at all places or many, and
-//! damaged at random. Repeatable: the same seed tries the same.
+//! Tests a plugin with an input of its author: in pieces, cut off, and damaged at random. A small
+//! input is split and cut at every byte, a large one at random. The same seed gives the same random
+//! cases.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,53 +8,54 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde_json::Value;
 
-use super::check::{AtEnd, CUT_SHORT, Case, Property, fields_as_json, show};
+use super::check::{CUT_SHORT, Case, CaseOutcome, Property, fields_as_json, show};
 use super::decode_run::{DecodeRun, PluginUnderTest};
 use super::shrink::shrink;
 
-/// How hard to try.
+/// How thoroughly a plugin is tested.
 #[derive(Debug, Clone)]
 pub struct ConformanceTest {
-    /// Where random cases start from.
+    /// Seed of the random cases.
     pub seed: u64,
-    /// Random cases for each kind of trouble.
+    /// Number of random cases of each kind.
     pub cases: u32,
-    /// The longest that each kind may take, and making what was found smaller.
-    pub patience: Duration,
-    /// Whether a record that is cut short by the end of the input is a fault.
+    /// Time limit for the random cases of each kind, and for the search for a smaller failing
+    /// input.
+    pub time_limit: Duration,
+    /// Whether it is a fault if the end of the input silently shortens the last record.
     pub strict_end: bool,
 }
 
 impl Default for ConformanceTest {
     fn default() -> Self {
-        Self { seed: 0, cases: 500, patience: Duration::from_secs(10), strict_end: false }
+        Self { seed: 0, cases: 500, time_limit: Duration::from_secs(10), strict_end: false }
     }
 }
 
-/// What an input should give: JSON objects, one a record, as `pipemill cat` prints them. A key that an
-/// object does not have is not compared.
+/// The expected records of an input: one JSON object per record, as `pipemill cat` prints it. Keys
+/// that an object leaves out are not compared.
 #[derive(Debug, Clone)]
 pub struct Expected(Vec<Value>);
 
-/// Something that does not hold.
+/// The first failure of a test.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// What was tried.
+    /// Name of the check.
     pub tried: &'static str,
     /// What does not hold.
     pub broken: String,
-    /// The smallest input found that shows it; none if it is about the data as it is.
+    /// The smallest input found that fails; `None` if the unchanged input fails.
     pub case: Option<Case>,
 }
 
-/// Inputs up to this size are cut at every place.
-const SMALL: usize = 4 << 10;
+/// Inputs of up to this many bytes are split and cut at every byte.
+const SMALL_INPUT_BYTES: usize = 4 << 10;
 
 impl Expected {
-    /// Reads JSON lines.
+    /// Parses JSON lines. Empty lines are ignored.
     ///
     /// # Errors
-    /// A line is not JSON, with its number.
+    /// A line is not JSON. The error has the line's number, from 1.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let parse = |(number, line): (usize, &str)| {
@@ -63,78 +65,85 @@ impl Expected {
     }
 }
 
-/// Tries the plugin on one input. `tell` hears of each thing that holds.
-///
-/// # Errors
-/// The first thing that does not hold.
-pub fn try_out(
-    subject: &PluginUnderTest,
-    input: &[u8],
-    expected: Option<&Expected>,
-    trial: &ConformanceTest,
-    tell: &mut dyn FnMut(&str, String),
-) -> Result<DecodeRun, Box<Finding>> {
-    let mut attempt = Attempt { subject, input: input.into(), trial, tell };
-    let whole = attempt.as_it_is(expected)?;
-    attempt.in_pieces()?;
-    attempt.cut_off()?;
-    attempt.damaged()?;
-    Ok(whole)
+impl ConformanceTest {
+    /// Tests the plugin with one input. `report` is called with the name and the details of each
+    /// check that passes.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn run(
+        &self,
+        tested: &PluginUnderTest,
+        input: &[u8],
+        expected: Option<&Expected>,
+        report: &mut dyn FnMut(&str, String),
+    ) -> Result<DecodeRun, Box<Finding>> {
+        let mut checks = Checks { tested, input: input.into(), test: self, report };
+        let whole = checks.unchanged(expected)?;
+        checks.in_pieces()?;
+        checks.cut_off()?;
+        checks.damaged()?;
+        Ok(whole)
+    }
 }
 
-struct Attempt<'a> {
-    subject: &'a PluginUnderTest,
+/// The checks of one input.
+struct Checks<'a> {
+    tested: &'a PluginUnderTest,
     input: Arc<[u8]>,
-    trial: &'a ConformanceTest,
-    tell: &'a mut dyn FnMut(&str, String),
+    test: &'a ConformanceTest,
+    report: &'a mut dyn FnMut(&str, String),
 }
 
-impl Attempt<'_> {
-    fn as_it_is(&mut self, expected: Option<&Expected>) -> Result<DecodeRun, Box<Finding>> {
+impl Checks<'_> {
+    /// The unchanged input: it has no errors, and gives the expected records.
+    fn unchanged(&mut self, expected: Option<&Expected>) -> Result<DecodeRun, Box<Finding>> {
         let finding = |broken| Box::new(Finding { tried: "the data as it is", broken, case: None });
-        let whole = self.subject.read(&self.input, &[], false);
+        let whole = self.tested.decode(&self.input, &[], false);
         if let Some(failure) = whole.errors.first() {
             return Err(finding(failure.to_string()));
         }
-        // Twice: another instance must say the same.
+        // Another instance must give the same records.
         self.run("same in every instance", &self.case(Property::Pieces(Vec::new())))?;
-        (self.tell)("the data as it is", format!("{} records", whole.records.len()));
+        (self.report)("the data as it is", format!("{} records", whole.records.len()));
         if let Some(expected) = expected {
             compare(&whole, expected).map_err(finding)?;
-            (self.tell)("records as expected", format!("{} compared", expected.0.len()));
+            (self.report)("records as expected", format!("{} compared", expected.0.len()));
         }
         Ok(whole)
     }
 
-    /// Every cut into two and single bytes for a small input, else as many random ways as time allows.
+    /// The input in pieces: for a small input single bytes and every split into two, then random
+    /// splits.
     fn in_pieces(&mut self) -> Result<(), Box<Finding>> {
         const TRIED: &str = "same records in any pieces";
         let size = self.input.len();
         let mut done = 0u64;
-        if size <= SMALL {
+        if size <= SMALL_INPUT_BYTES {
             self.run(TRIED, &self.case(Property::Pieces(vec![1; size])))?;
             for at in 1..size {
                 self.run(TRIED, &self.case(Property::Pieces(vec![at])))?;
             }
             done = size as u64;
         }
-        let mut rng = Rng::with_seed(self.trial.seed);
+        let mut rng = Rng::with_seed(self.test.seed);
         done += self.random(|this| {
-            let pieces = pieces(&mut rng, size);
+            let pieces = random_pieces(&mut rng, size);
             this.run(TRIED, &this.case(Property::Pieces(pieces))).map(|_| ())
         })?;
-        (self.tell)(TRIED, format!("{done} ways"));
+        (self.report)(TRIED, format!("{done} ways"));
         Ok(())
     }
 
+    /// The input without its end.
     fn cut_off(&mut self) -> Result<(), Box<Finding>> {
         const TRIED: &str = "nothing invented where the input is cut off";
         let size = self.input.len();
         let (mut short, mut done) = (0u64, 0u64);
         let mut cut = |this: &mut Self, at: usize| {
             let case = this.case(Property::Cut(at));
-            let is_short = this.run(TRIED, &case)? == AtEnd::Short;
-            if is_short && this.trial.strict_end {
+            let is_short = this.run(TRIED, &case)? == CaseOutcome::LastRecordShortened;
+            if is_short && this.test.strict_end {
                 let broken = format!("cut off after {at} bytes: {CUT_SHORT}");
                 return Err(Box::new(Finding { tried: TRIED, broken, case: Some(case) }));
             }
@@ -142,32 +151,33 @@ impl Attempt<'_> {
             done += 1;
             Ok(())
         };
-        if size <= SMALL {
+        if size <= SMALL_INPUT_BYTES {
             (0..size).try_for_each(|at| cut(self, at))?;
         } else {
-            let mut rng = Rng::with_seed(self.trial.seed);
+            let mut rng = Rng::with_seed(self.test.seed);
             self.random(|this| cut(this, rng.usize(0..size)))?;
         }
         let shortened = match short {
             0 => String::new(),
             short => format!(
-                "; at {short} of them the end of the input ends a record, which is right where records \
-                 end at a delimiter (if not: --strict-end)"
+                "; at {short} of them the end of the input ends a record, which is right where \
+                 records end at a delimiter (if not: --strict-end)"
             ),
         };
-        (self.tell)(TRIED, format!("{done} places{shortened}"));
+        (self.report)(TRIED, format!("{done} places{shortened}"));
         Ok(())
     }
 
+    /// The input with random damages, in one piece and in several.
     fn damaged(&mut self) -> Result<(), Box<Finding>> {
         const TRIED: &str = "no failure on damaged input";
-        let mut rng = Rng::with_seed(self.trial.seed ^ 0x0064_616d_6167_6564);
+        let mut rng = Rng::with_seed(self.test.seed ^ 0x0064_616d_6167_6564);
         let done = self.random(|this| {
             let input: Arc<[u8]> = damage(&mut rng, &this.input).into();
-            let pieces = pieces(&mut rng, input.len());
+            let pieces = random_pieces(&mut rng, input.len());
             this.run(TRIED, &Case { input, property: Property::Pieces(pieces) }).map(|_| ())
         })?;
-        (self.tell)(TRIED, format!("{done} damaged inputs, each in pieces, too"));
+        (self.report)(TRIED, format!("{done} damaged inputs, each in pieces, too"));
         Ok(())
     }
 
@@ -175,22 +185,23 @@ impl Attempt<'_> {
         Case { input: self.input.clone(), property }
     }
 
-    fn run(&self, tried: &'static str, case: &Case) -> Result<AtEnd, Box<Finding>> {
-        case.check(self.subject).map_err(|broken| {
-            let patience = self.trial.patience;
-            let (case, broken) = shrink(self.subject, case.clone(), broken, patience);
+    /// Checks a case. If it fails, the finding has a smaller case that fails.
+    fn run(&self, tried: &'static str, case: &Case) -> Result<CaseOutcome, Box<Finding>> {
+        case.check(self.tested).map_err(|broken| {
+            let time_limit = self.test.time_limit;
+            let (case, broken) = shrink(self.tested, case.clone(), broken, time_limit);
             Box::new(Finding { tried, broken, case: Some(case) })
         })
     }
 
-    /// Runs random cases, as many as wanted or as there is time for.
+    /// Runs the configured number of random cases; fewer, but at least ten, if the time is over.
     fn random(
         &mut self,
         mut one: impl FnMut(&mut Self) -> Result<(), Box<Finding>>,
     ) -> Result<u64, Box<Finding>> {
-        let until = Instant::now() + self.trial.patience;
+        let until = Instant::now() + self.test.time_limit;
         let mut done = 0;
-        while done < u64::from(self.trial.cases) && (done < 10 || Instant::now() < until) {
+        while done < u64::from(self.test.cases) && (done < 10 || Instant::now() < until) {
             one(self)?;
             done += 1;
         }
@@ -198,8 +209,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Sizes of pieces: a few large, or many small, or both.
-fn pieces(rng: &mut Rng, size: usize) -> Vec<usize> {
+/// Random sizes of pieces: up to 199 of them, small or large ones.
+fn random_pieces(rng: &mut Rng, size: usize) -> Vec<usize> {
     let largest = match rng.u8(0..4) {
         0 => 4,
         1 => 64,
@@ -210,7 +221,7 @@ fn pieces(rng: &mut Rng, size: usize) -> Vec<usize> {
     (0..count).map(|_| rng.usize(1..=largest)).collect()
 }
 
-/// The input with up to four damages.
+/// The input with one to four random damages.
 fn damage(rng: &mut Rng, input: &[u8]) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..rng.usize(1..=4) {
@@ -236,6 +247,7 @@ fn damage(rng: &mut Rng, input: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Compares the records of a run with the expected ones.
 fn compare(whole: &DecodeRun, expected: &Expected) -> Result<(), String> {
     let fields = whole.schema.as_deref().unwrap_or_default();
     for (index, wanted) in expected.0.iter().enumerate() {
@@ -250,7 +262,7 @@ fn compare(whole: &DecodeRun, expected: &Expected) -> Result<(), String> {
         );
         let found: Value = serde_json::from_str(&line).map_err(|error| error.to_string())?;
         let wanted_keys = wanted.as_object().ok_or(format!("expected an object, not {wanted}"))?;
-        // What the object is called depends on where it lies.
+        // The object's name depends on the path of the file.
         for (key, value) in wanted_keys.iter().filter(|(key, _)| *key != "object") {
             if found.get(key) != Some(value) {
                 let none = Value::Null;

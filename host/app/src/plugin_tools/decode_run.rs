@@ -1,4 +1,4 @@
-//! Decodes an input that is in memory, in chosen pieces, and keeps all that can be seen of it.
+//! Decodes an input in memory, in given pieces, and keeps the records and errors.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use pipemill_decode::{Limits, Plugin};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, Field};
 
-/// The plugin that is tried, and how it is set.
+/// A plugin with its options and limits.
 #[derive(Clone)]
 pub struct PluginUnderTest {
     /// The plugin.
     pub plugin: Plugin,
     /// Its options.
     pub options: Vec<(String, String)>,
-    /// What it may use.
+    /// The limits of its instances.
     pub limits: Limits,
     /// Largest record, in bytes.
     pub max_record: u64,
@@ -27,32 +27,32 @@ pub struct PluginUnderTest {
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Where it begins in the input.
+    /// Byte offset in the input at which it starts.
     pub start: u64,
-    /// Its fields; `None` is an absent one.
+    /// The bytes of each field; `None` if the field is absent.
     pub fields: Vec<Option<Vec<u8>>>,
 }
 
-/// All that can be seen of an input that was decoded.
+/// The result of decoding an input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DecodeRun {
-    /// The fields of its records, if they became known.
+    /// The fields of the records; `None` if the decoder did not declare them.
     pub schema: Option<Arc<[Field]>>,
-    /// Its records.
+    /// The records.
     pub records: Vec<Record>,
-    /// The decode errors: only the first one, unless they are skipped.
+    /// The errors: all that were skipped, and the one that ended the run.
     pub errors: Vec<Failure>,
 }
 
 impl PluginUnderTest {
-    /// Decodes `input`, which comes in pieces of these sizes, and then all the rest. With `skip`, what
-    /// can't be decoded is passed over.
-    pub fn read(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
+    /// Decodes `input`. It arrives in pieces of these sizes in bytes, and one more piece with the
+    /// rest. With `skip`, decode errors are skipped; else the first one ends the run.
+    pub fn decode(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
         let errors = Arc::new(Mutex::new(Vec::new()));
         let on_error = if skip { OnError::Skip } else { OnError::Fail };
         let mut channel = Channel {
             name: "test".to_owned(),
-            source: Box::new(Once { input: Some(input.clone()), pieces: pieces.to_vec() }),
+            source: Box::new(SingleObject { input: Some(input.clone()), pieces: pieces.to_vec() }),
             plugin: self.plugin.clone(),
             options: self.options.clone(),
             limits: self.limits.clone(),
@@ -62,13 +62,14 @@ impl PluginUnderTest {
             offsets: true,
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
-        let mut keeper = Keeper::default();
-        let outcome = channel.run(&mut keeper, &ChannelStats::default());
-        let mut errors = errors.lock().map(|mut it| std::mem::take(&mut *it)).unwrap_or_default();
+        let mut sink = RecordCollector::default();
+        let outcome = channel.run(&mut sink, &ChannelStats::default());
+        let mut errors =
+            errors.lock().map(|mut errors| std::mem::take(&mut *errors)).unwrap_or_default();
         if let Outcome::Failed(failure) = outcome {
             errors.push(failure);
         }
-        DecodeRun { schema: keeper.schema, records: keeper.records, errors }
+        DecodeRun { schema: sink.schema, records: sink.records, errors }
     }
 }
 
@@ -85,30 +86,31 @@ impl Observer for ErrorCollector {
     }
 }
 
-/// A source of one object in memory.
-struct Once {
+/// A source with one object in memory.
+struct SingleObject {
     input: Option<Arc<[u8]>>,
     pieces: Vec<usize>,
 }
 
-impl Source for Once {
+impl Source for SingleObject {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         let Some(bytes) = self.input.take() else { return Ok(SourceEvent::End) };
         let pieces = std::mem::take(&mut self.pieces).into_iter();
-        let input = Box::new(Pieces { bytes, at: 0, pieces });
+        let input = Box::new(InputInPieces { bytes, at: 0, pieces });
         Ok(SourceEvent::Object(Object { epoch: 0, name: "input".to_owned(), input }))
     }
 
     fn end_epoch(&mut self) {}
 }
 
-struct Pieces {
+/// An input that returns one piece per read.
+struct InputInPieces {
     bytes: Arc<[u8]>,
     at: usize,
     pieces: std::vec::IntoIter<usize>,
 }
 
-impl Input for Pieces {
+impl Input for InputInPieces {
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
@@ -122,24 +124,24 @@ impl Input for Pieces {
     }
 }
 
-/// Memory of a batch.
-const MEMORY: usize = 256 << 10;
+/// Size of the memory of a batch, in bytes.
+const BATCH_BYTES: usize = 256 << 10;
 
-/// A sink that keeps every record.
+/// A sink that keeps all records.
 #[derive(Default)]
-struct Keeper {
+struct RecordCollector {
     schema: Option<Arc<[Field]>>,
     records: Vec<Record>,
 }
 
-impl Sink for Keeper {
+impl Sink for RecordCollector {
     type Memory = Vec<u8>;
 
     fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; MEMORY])
+        Ok(vec![0; BATCH_BYTES])
     }
 
-    fn large_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; payload])
     }
 

@@ -1,52 +1,53 @@
-//! What a plugin is: its interface, options, fields, origin; and what its author should mend.
+//! Describes a plugin: its interface, options, fields and producers, and what its author should
+//! improve.
 
+use pipemill_decode::{Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream};
+use pipemill_types::{Field, StreamInfo};
 use wasmparser::{Parser, Payload};
 
 use super::decode_run::PluginUnderTest;
-use pipemill_decode::{Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream};
-use pipemill_types::{Field, StreamInfo};
 
-/// All that can be said of a plugin without data.
+/// What is known about a plugin without decoding any input.
 #[derive(Debug)]
 pub struct Inspection {
-    /// Its file's SHA-256.
+    /// The SHA-256 of the plugin's file.
     pub digest: Digest,
-    /// Its file's size in bytes.
+    /// Size of the plugin's file in bytes.
     pub bytes: usize,
-    /// Whether the file is a component; else it is a core module that is wrapped when it is loaded.
+    /// Whether the file is a component. If not, it is a core module, which the host wraps.
     pub is_component: bool,
-    /// The interface that it was made for, as `pipemill:decoder@0.1.0`.
+    /// The interface that it was made for, for example `pipemill:decoder@0.1.0`.
     pub interface: String,
-    /// The functions of the host that it imports.
+    /// The host's functions that it imports.
     pub imports: Vec<String>,
     /// The options that it takes.
     pub options: Vec<OptionSpec>,
-    /// The fields of its records under the given options; `None` if only the input tells them. An error
-    /// if it refuses to start.
+    /// The fields of its records with the given options; `None` if they depend on the input. An
+    /// error if the plugin refuses to start.
     pub schema: Result<Option<Vec<Field>>, String>,
-    /// What made it: languages, compilers, tools, with their versions.
+    /// Name and version of the languages, compilers and tools that produced it.
     pub producers: Vec<(String, String)>,
-    /// What should be mended.
+    /// What its author should improve.
     pub remarks: Vec<Remark>,
 }
 
-/// Something that its author should mend, and why.
+/// Something that the author of a plugin should improve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Whether it makes the plugin unusable, or only worse.
+    /// Whether it makes the plugin unusable.
     pub fatal: bool,
-    /// What, and what to do.
+    /// What is wrong, and what to do.
     pub text: String,
 }
 
-/// From this size on a plugin takes noticeably long to compile.
-const LARGE: usize = 2 << 20;
+/// A plugin of more bytes takes noticeably long to compile.
+const SLOW_TO_COMPILE_BYTES: usize = 2 << 20;
 
 impl Inspection {
-    /// Looks through a plugin and its file.
-    pub fn at(subject: &PluginUnderTest, file: &[u8]) -> Self {
-        let plugin = &subject.plugin;
-        let schema = schema(subject);
+    /// Inspects a plugin; `file` is the content of its file.
+    pub fn at(tested: &PluginUnderTest, file: &[u8]) -> Self {
+        let plugin = &tested.plugin;
+        let schema = schema(tested);
         let mut remarks = Vec::new();
         let has_names = has_names(file);
         if !has_names {
@@ -55,14 +56,14 @@ impl Inspection {
                  `name` section",
             ));
         }
-        if file.len() > LARGE {
+        if file.len() > SLOW_TO_COMPILE_BYTES {
             remarks.push(advice(format!(
                 "is {} KiB large, which takes long to compile at the first start; `pipemill plugin \
                  compile` does it beforehand",
                 file.len() >> 10
             )));
         }
-        remarks.extend(plugin.options().iter().flat_map(faults_of_option));
+        remarks.extend(plugin.options().iter().flat_map(check_option));
         if let Err(why) = &schema {
             remarks.push(Remark { fatal: false, text: why.clone() });
         }
@@ -80,29 +81,31 @@ impl Inspection {
     }
 }
 
+/// A remark that does not make the plugin unusable.
 fn advice(text: impl Into<String>) -> Remark {
     Remark { fatal: false, text: text.into() }
 }
 
-fn schema(subject: &PluginUnderTest) -> Result<Option<Vec<Field>>, String> {
+/// The plugin's fields with the given options, if it declares them before it gets any input.
+fn schema(tested: &PluginUnderTest) -> Result<Option<Vec<Field>>, String> {
     let info = StreamInfo {
         channel: "test".to_owned(),
         epoch: 0,
         object: "input".to_owned(),
-        max_record: subject.max_record,
+        max_record: tested.max_record,
         offsets: false,
     };
-    let stream = Stream::open(&subject.plugin, &subject.options, &info, &subject.limits)
+    let stream = Stream::open(&tested.plugin, &tested.options, &info, &tested.limits)
         .map_err(|fault| fault.message)?;
     Ok(stream.schema().map(|fields| fields.to_vec()))
 }
 
-/// What is wrong with how an option is declared.
-fn faults_of_option(spec: &OptionSpec) -> Vec<Remark> {
-    let mut faults = Vec::new();
+/// What is wrong with the declaration of an option.
+fn check_option(spec: &OptionSpec) -> Vec<Remark> {
+    let mut remarks = Vec::new();
     let mut fatal = |text: String| {
         let text = format!("option `{}`: {text}", spec.name);
-        faults.push(Remark { fatal: true, text });
+        remarks.push(Remark { fatal: true, text });
     };
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if spec.name.is_empty() || !spec.name.chars().all(good) {
@@ -120,19 +123,20 @@ fn faults_of_option(spec: &OptionSpec) -> Vec<Remark> {
         fatal(format!("its own default is refused: {why}"));
     }
     if spec.help.trim().is_empty() {
-        faults.push(advice(format!("option `{}` has no help", spec.name)));
+        remarks.push(advice(format!("option `{}` has no help", spec.name)));
     }
-    faults
+    remarks
 }
 
-/// Whether a module in the file names its functions.
+/// Whether a module in the file has the names of its functions.
 fn has_names(file: &[u8]) -> bool {
-    Parser::new(0).parse_all(file).any(
-        |payload| matches!(payload, Ok(Payload::CustomSection(section)) if section.name() == "name"),
-    )
+    Parser::new(0).parse_all(file).any(|payload| match payload {
+        Ok(Payload::CustomSection(section)) => section.name() == "name",
+        _ => false,
+    })
 }
 
-/// What made the file, as the compilers and tools wrote into it.
+/// The producers that compilers and tools wrote into the file.
 fn producers(file: &[u8]) -> Vec<(String, String)> {
     let sections = Parser::new(0).parse_all(file).filter_map(|payload| match payload {
         Ok(Payload::CustomSection(section)) if section.name() == "producers" => Some(section),

@@ -1,9 +1,9 @@
-//! What the author of a plugin needs: to look through it, to test it, to time it. Each part runs the
-//! plugin in the sandbox, by the very code that runs it in a channel.
+//! Tools for the author of a plugin: inspect it, test it, measure it, make a new project. They run
+//! the plugin in the same sandbox as a channel does.
 //!
-//! `look` says what a plugin is, `reading` decodes an input that is in memory, `check` says what must
-//! hold of every reading, `trial` tries many inputs, `shrink` finds the smallest that shows a fault,
-//! `timing` measures. `project` is about sources: new ones, and how a plugin is made of them.
+//! `inspect` describes a plugin. `decode_run` decodes an input in memory. `check` says what must
+//! hold for each input; `conformance` checks many inputs; `shrink` finds the smallest input that
+//! fails. `timing` measures a plugin's speed. `project` makes and builds projects.
 
 mod check;
 mod conformance;
@@ -14,7 +14,7 @@ mod shrink;
 mod timing;
 
 pub use check::{Case, Property};
-pub use conformance::{ConformanceTest, Expected, Finding, try_out};
+pub use conformance::{ConformanceTest, Expected, Finding};
 pub use decode_run::{DecodeRun, PluginUnderTest, Record};
 pub use inspect::{Inspection, Remark};
 pub use timing::{Timing, time};

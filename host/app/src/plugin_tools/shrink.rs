@@ -1,4 +1,4 @@
-//! From an input that shows a fault to the smallest one that still shows one.
+//! Shrinks a case that fails to a smaller one that still fails.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use super::check::{Case, Property};
 use super::decode_run::PluginUnderTest;
 
-/// The smallest case found in `patience` that breaks its property, and how it does.
+/// The smallest failing case that is found within `time_limit`, and its failure.
 pub(super) fn shrink(
-    subject: &PluginUnderTest,
+    tested: &PluginUnderTest,
     case: Case,
     broken: String,
-    patience: Duration,
+    time_limit: Duration,
 ) -> (Case, String) {
-    let mut search = Search { subject, until: Instant::now() + patience, case, broken };
+    let mut search = Search { tested, until: Instant::now() + time_limit, case, broken };
     loop {
         let before = (search.case.input.len(), search.case.property.clone());
         search.fewer_bytes();
@@ -25,20 +25,21 @@ pub(super) fn shrink(
     }
 }
 
+/// The search for a smaller case: the best one so far, and its failure.
 struct Search<'a> {
-    subject: &'a PluginUnderTest,
+    tested: &'a PluginUnderTest,
     until: Instant,
     case: Case,
     broken: String,
 }
 
 impl Search<'_> {
-    /// Takes the candidate if it is broken, too.
-    fn take(&mut self, candidate: Case) -> bool {
+    /// Replaces the case by the candidate if that fails, too.
+    fn replace_if_broken(&mut self, candidate: Case) -> bool {
         if Instant::now() > self.until {
             return false;
         }
-        match candidate.check(self.subject) {
+        match candidate.check(self.tested) {
             Ok(_) => false,
             Err(broken) => {
                 (self.case, self.broken) = (candidate, broken);
@@ -47,12 +48,13 @@ impl Search<'_> {
         }
     }
 
+    /// Removes ranges of the input, large ones first.
     fn fewer_bytes(&mut self) {
         let mut step = self.case.input.len().next_power_of_two();
         while step > 0 {
             let mut at = 0;
             while at < self.case.input.len() {
-                if !self.take(without(&self.case, at, step)) {
+                if !self.replace_if_broken(without(&self.case, at, step)) {
                     at += step;
                 }
             }
@@ -60,6 +62,7 @@ impl Search<'_> {
         }
     }
 
+    /// Joins and removes pieces.
     fn fewer_pieces(&mut self) {
         let mut index = 0;
         while let Property::Pieces(pieces) = &self.case.property
@@ -67,19 +70,20 @@ impl Search<'_> {
         {
             let mut fewer = pieces.clone();
             let size = fewer.remove(index);
-            // First without the cut behind the piece, then without the piece.
+            // First join the piece with the next one, then remove it.
             let mut joined = fewer.clone();
             if let Some(next) = joined.get_mut(index) {
                 *next += size;
             }
             let input = self.case.input.clone();
             let case = |pieces| Case { input: input.clone(), property: Property::Pieces(pieces) };
-            if !self.take(case(joined)) && !self.take(case(fewer)) {
+            if !self.replace_if_broken(case(joined)) && !self.replace_if_broken(case(fewer)) {
                 index += 1;
             }
         }
     }
 
+    /// Replaces bytes by 0 or `a`.
     fn simpler_bytes(&mut self) {
         for index in 0..self.case.input.len() {
             for simple in [0, b'a'] {
@@ -89,7 +93,7 @@ impl Search<'_> {
                 }
                 bytes[index] = simple;
                 let property = self.case.property.clone();
-                if self.take(Case { input: bytes.into(), property }) {
+                if self.replace_if_broken(Case { input: bytes.into(), property }) {
                     break;
                 }
             }
@@ -97,18 +101,18 @@ impl Search<'_> {
     }
 }
 
-/// The case without `count` bytes of its input from `at` on, and pieces to match.
+/// The case without `count` bytes of its input from `at` on. Pieces and cut are adapted.
 fn without(case: &Case, at: usize, count: usize) -> Case {
     let to = (at + count).min(case.input.len());
     let input: Arc<[u8]> = [&case.input[..at], &case.input[to..]].concat().into();
-    let moved = |place: usize| place - place.saturating_sub(at).min(to - at);
+    let adapted = |offset: usize| offset - offset.saturating_sub(at).min(to - at);
     let property = match &case.property {
-        Property::Cut(place) => Property::Cut(moved((*place).min(case.input.len()))),
+        Property::Cut(offset) => Property::Cut(adapted((*offset).min(case.input.len()))),
         Property::Pieces(pieces) => {
             let (mut end, mut end_before) = (0, 0);
             let ends = pieces.iter().map(|size| {
                 end += size;
-                moved(end.min(case.input.len()))
+                adapted(end.min(case.input.len()))
             });
             let sizes = ends.map(|end| {
                 let size = end - end_before;

@@ -1,60 +1,62 @@
-//! How fast a plugin is, and where the time goes: in the plugin, at the wall of the sandbox, or in the
-//! host's checks.
+//! Measures how fast a plugin decodes, and where the time goes: in the plugin, in the calls into
+//! the sandbox, or in the host's checks.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::decode_run::PluginUnderTest;
-use pipemill_decode::{CallProfiler, DecodeOutcome, Stream};
+use pipemill_decode::{Bytes, CallProfiler, DecodeOutcome, Stream};
 use pipemill_types::{ErrorKind, Fault, StreamInfo};
 
-/// Bytes of a chunk, as in a channel.
-const CHUNK: usize = 128 << 10;
+use super::decode_run::PluginUnderTest;
 
-/// What was measured.
+/// Size of a chunk in bytes, as in a channel.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// Bytes of the input.
+    /// Size of the input in bytes.
     pub bytes: usize,
-    /// Records in it.
+    /// Number of records in the input.
     pub records: u64,
-    /// Passes over it.
+    /// Number of passes over the input that were measured.
     pub passes: usize,
-    /// Time of a pass, the median.
+    /// Median time of a pass.
     pub pass: Duration,
-    /// Share of it spent in the plugin's code, from 0 to 1.
+    /// Share of a pass in the plugin's code, from 0 to 1.
     pub guest: f64,
-    /// Share of it spent in what the plugin asked the host for: taking and checking spans, checksums.
+    /// Share of a pass in the host's functions that the plugin calls, from 0 to 1: the checks of
+    /// the spans, and checksums.
     pub host: f64,
-    /// Share of it spent in going in and out: copying the chunk in, the calls themselves.
+    /// Share of a pass in the calls into the plugin, from 0 to 1: the copy of the chunk, and the
+    /// transitions between host and plugin.
     pub boundary: f64,
-    /// Time that copying the same chunks takes.
+    /// Median time of copying the same chunks.
     pub memcpy: Duration,
 }
 
-/// Decodes the input again and again for about so long.
+/// Decodes the input repeatedly for about `duration`, but at least five times.
 ///
 /// # Errors
-/// What the decoder can't decode, or how it failed.
+/// The input has a decode error, or the decoder failed.
 pub fn time(
-    subject: &PluginUnderTest,
+    tested: &PluginUnderTest,
     input: &Arc<Vec<u8>>,
-    patience: Duration,
+    duration: Duration,
 ) -> Result<Timing, Fault> {
-    let records = pass(subject, input, None)?;
+    let records = pass(tested, input, None)?;
     let (mut passes, mut copies) = (Vec::new(), Vec::new());
-    let until = Instant::now() + patience;
+    let until = Instant::now() + duration;
     while passes.len() < 5 || Instant::now() < until {
         let before = Instant::now();
-        pass(subject, input, None)?;
+        pass(tested, input, None)?;
         passes.push(before.elapsed());
         copies.push(copy(input));
     }
-    // Watching costs time of its own, so it has a pass to itself, and gives shares only.
+    // The profiler costs time itself, so it has a pass of its own, and only its shares are used.
     let profiler = Arc::new(CallProfiler::default());
     let before = Instant::now();
-    pass(subject, input, Some(&profiler))?;
+    pass(tested, input, Some(&profiler))?;
     let whole = before.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
     let (guest, host) = profiler.spent();
     let (guest, host) = (guest.as_secs_f64() / whole, host.as_secs_f64() / whole);
@@ -75,9 +77,9 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Decodes the whole input; answers how many records it has.
+/// Decodes the whole input once. Returns the number of its records.
 fn pass(
-    subject: &PluginUnderTest,
+    tested: &PluginUnderTest,
     input: &Arc<Vec<u8>>,
     profiler: Option<&Arc<CallProfiler>>,
 ) -> Result<u64, Fault> {
@@ -85,21 +87,21 @@ fn pass(
         channel: "bench".to_owned(),
         epoch: 0,
         object: "input".to_owned(),
-        max_record: subject.max_record,
+        max_record: tested.max_record,
         offsets: false,
     };
-    let mut stream = Stream::open(&subject.plugin, &subject.options, &info, &subject.limits)?;
+    let mut stream = Stream::open(&tested.plugin, &tested.options, &info, &tested.limits)?;
     if let Some(profiler) = profiler {
         stream.profile(profiler.clone());
     }
-    let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = input.clone();
-    let (mut at, mut want, mut records) = (0, CHUNK, 0);
+    let bytes: Bytes = input.clone();
+    let (mut at, mut want, mut records) = (0, CHUNK_BYTES, 0);
     loop {
         let to = input.len().min(at + want);
         let end = to == input.len();
-        let answer = stream.decode(&bytes, at..to, end)?;
-        records += stream.emitted().records as u64;
-        match answer {
+        let outcome = stream.decode(&bytes, at..to, end)?;
+        records += stream.decoded().records as u64;
+        match outcome {
             DecodeOutcome::Bad { offset, message, .. } => {
                 let message = format!("at byte offset {}: {message}", at + offset);
                 return Err(Fault::new(ErrorKind::Decode, message, "measure with sound data"));
@@ -109,17 +111,17 @@ fn pass(
                 if end && (at == input.len() || consumed == 0) {
                     return Ok(records);
                 }
-                want = if consumed == 0 { (want * 2).max(need) } else { CHUNK.max(need) };
+                want = if consumed == 0 { (want * 2).max(need) } else { CHUNK_BYTES.max(need) };
             }
         }
     }
 }
 
-/// Copies the input in chunks to one place, as a chunk is copied into the sandbox.
+/// Copies the input in chunks into one buffer, as chunks are copied into the sandbox.
 fn copy(input: &[u8]) -> Duration {
-    let mut to = vec![0u8; CHUNK];
+    let mut to = vec![0u8; CHUNK_BYTES];
     let before = Instant::now();
-    for chunk in input.chunks(CHUNK) {
+    for chunk in input.chunks(CHUNK_BYTES) {
         to[..chunk.len()].copy_from_slice(chunk);
         std::hint::black_box(&mut to);
     }

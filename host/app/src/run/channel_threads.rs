@@ -1,4 +1,4 @@
-//! The threads of the channels, and what they have to tell: a failure, their end.
+//! The threads of the channels, one each, and the events that they send: a failure, the end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,65 +9,65 @@ use std::thread;
 
 use log::Level;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use pipemill_ring::host::Ring;
-
-use super::PreparedChannel;
-use crate::ring_sink::{RingSink, report};
-use crate::telemetry::State;
 use pipemill_channel::Failure;
+use pipemill_ring::host::Ring;
 use pipemill_source::Stop;
 use pipemill_types::log::log_with;
+
+use super::PreparedChannel;
+use crate::ring_sink::{RingSink, error_report};
+use crate::telemetry::ChannelState;
 
 enum WorkerEvent {
     Failed(Arc<Ring>, Box<Failure>),
     Ended,
 }
 
-/// The channels at work.
+/// The running channels.
 pub(super) struct ChannelThreads {
     rings: Vec<Arc<Ring>>,
     stop: Stop,
-    /// When they are stopped, consumers are told that this is the end.
-    tell: Arc<AtomicBool>,
+    /// Set before `stop` if consumers shall see the end of their streams.
+    send_end: Arc<AtomicBool>,
     events: Receiver<WorkerEvent>,
-    /// Readable when there is events.
+    /// Readable when there are events.
     wakeup: Arc<EventFd>,
-    at_work: usize,
+    running: usize,
     failed: Vec<(Arc<Ring>, Failure)>,
 }
 
 impl ChannelThreads {
-    pub(super) fn start(lines: Vec<PreparedChannel>, stop: Stop) -> io::Result<Self> {
+    pub(super) fn start(channels: Vec<PreparedChannel>, stop: Stop) -> io::Result<Self> {
         let (sender, events) = channel();
         let wakeup = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let rings = lines.iter().map(|line| line.channel_handle.ring.clone()).collect();
-        let (wakeup, tell) = (Arc::new(wakeup), Arc::new(AtomicBool::new(false)));
-        let mut at_work = 0;
-        for line in lines {
-            let name = format!("mill-{}", line.channel.name);
+        let rings = channels.iter().map(|prepared| prepared.handle.ring.clone()).collect();
+        let (wakeup, send_end) = (Arc::new(wakeup), Arc::new(AtomicBool::new(false)));
+        let mut running = 0;
+        for prepared in channels {
+            let name = format!("channel-{}", prepared.channel.name);
             let notifier = Notifier { events: sender.clone(), wakeup: wakeup.clone() };
-            let (stop, tell) = (stop.clone(), tell.clone());
-            let work = move || serve(line, &notifier, &stop, &tell);
+            let (stop, send_end) = (stop.clone(), send_end.clone());
+            let work = move || serve(prepared, &notifier, &stop, &send_end);
             thread::Builder::new().name(name).spawn(work)?;
-            at_work += 1;
+            running += 1;
         }
-        Ok(Self { rings, stop, tell, events, wakeup, at_work, failed: Vec::new() })
+        Ok(Self { rings, stop, send_end, events, wakeup, running, failed: Vec::new() })
     }
 
-    /// Takes what they have told.
-    pub(super) fn hear(&mut self) {
-        // Nothing to read: it was not rung.
+    /// Handles the events that have arrived. Does not block.
+    pub(super) fn receive_events(&mut self) {
+        // Fails if there was no event: the descriptor does not block.
         let _ = self.wakeup.read();
-        for events in self.events.try_iter() {
-            match events {
+        for event in self.events.try_iter() {
+            match event {
                 WorkerEvent::Failed(ring, failure) => self.failed.push((ring, *failure)),
-                WorkerEvent::Ended => self.at_work -= 1,
+                WorkerEvent::Ended => self.running -= 1,
             }
         }
     }
 
-    pub(super) fn are_at_work(&self) -> bool {
-        self.at_work > 0
+    pub(super) fn are_running(&self) -> bool {
+        self.running > 0
     }
 
     pub(super) fn have_failed(&self) -> bool {
@@ -78,8 +78,9 @@ impl ChannelThreads {
         self.failed.into_iter().map(|(_, failure)| failure).collect()
     }
 
-    /// Batches of failed channels that consumers have not ACKed: what stands between them and the error.
-    pub(super) fn unread(&self) -> usize {
+    /// Number of batches of failed channels that consumers have not ACKed. Consumers get the error
+    /// after these batches.
+    pub(super) fn unacked(&self) -> usize {
         let of_ring = |(ring, _): &(Arc<Ring>, Failure)| {
             let status = ring.status();
             let unacked = status.consumers.iter().map(|consumer| consumer.unacked).sum::<u32>();
@@ -88,22 +89,24 @@ impl ChannelThreads {
         self.failed.iter().map(of_ring).sum()
     }
 
-    /// Whether consumers of all failed channels were told, and have gone.
-    pub(super) fn failures_are_told(&self) -> bool {
+    /// Whether the consumers of all failed channels got the error and disconnected.
+    pub(super) fn failures_are_delivered(&self) -> bool {
         self.failed.iter().all(|(ring, _)| {
             let status = ring.status();
             status.end_sent && status.consumers.is_empty()
         })
     }
 
-    /// Nothing more is read. What was granted is still consumed, and behind it comes the stream's end.
+    /// Stops reading. Consumers still get the batches that are in the ring, and the end of the
+    /// stream after them.
     pub(super) fn drain(&self) {
-        self.tell.store(true, Ordering::Release);
-        self.halt();
+        self.send_end.store(true, Ordering::Release);
+        self.stop();
     }
 
-    /// Nothing more is read.
-    pub(super) fn halt(&self) {
+    /// Stops reading. Consumers do not get the end of the stream, unless [`drain`](Self::drain) was
+    /// called before.
+    pub(super) fn stop(&self) {
         self.stop.ask();
         self.rings.iter().for_each(|ring| ring.stop());
     }
@@ -115,50 +118,50 @@ impl AsFd for ChannelThreads {
     }
 }
 
-/// A channel's thread's way to tell. Its end it tells even if it panics.
+/// Sends the events of one channel's thread. The drop sends the end, so that a panic sends it, too.
 struct Notifier {
     events: Sender<WorkerEvent>,
     wakeup: Arc<EventFd>,
 }
 
 impl Notifier {
-    fn tell(&self, events: WorkerEvent) {
-        // Nobody listens any more where the run is over.
-        let _ = self.events.send(events);
+    fn send(&self, event: WorkerEvent) {
+        // Fails only if the run is over and nobody receives events any more.
+        let _ = self.events.send(event);
         let _ = self.wakeup.write(1);
     }
 }
 
 impl Drop for Notifier {
     fn drop(&mut self) {
-        self.tell(WorkerEvent::Ended);
+        self.send(WorkerEvent::Ended);
     }
 }
 
-/// One channel from its start to the last ACK, or to its failure.
-fn serve(line: PreparedChannel, notifier: &Notifier, stop: &Stop, tell: &AtomicBool) {
-    let PreparedChannel { mut channel, channel_handle } = line;
-    let ring = channel_handle.ring.clone();
+/// Runs one channel from its start to the last ACK, or to its failure.
+fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
+    let PreparedChannel { mut channel, handle } = prepared;
+    let ring = handle.ring.clone();
     let mut sink = RingSink::new(ring.clone(), channel.plugin.name());
-    let outcome = channel.run(&mut sink, &channel_handle.stats);
-    channel_handle.end(outcome);
-    match channel_handle.state() {
-        State::Failed(failure) => {
+    let outcome = channel.run(&mut sink, &handle.stats);
+    handle.end(outcome);
+    match handle.state() {
+        ChannelState::Failed(failure) => {
             log_with(Level::Error, failure, format_args!("{failure}"));
-            ring.fail(report(failure));
-            notifier.tell(WorkerEvent::Failed(ring, Box::new(failure.clone())));
+            ring.fail(error_report(failure));
+            notifier.send(WorkerEvent::Failed(ring, Box::new(failure.clone())));
         }
-        // A source that was stopped while it waited looks as if it was at its end.
+        // Also if the channel ended: a source that is stopped while it waits reports its end.
         _ if stop.is_asked() => {
-            if tell.load(Ordering::Acquire) {
+            if send_end.load(Ordering::Acquire) {
                 sink.end_early();
             }
         }
         _ => {
             ring.end_stream();
-            // Ends also when the run is stopped.
+            // Returns early if the run is stopped.
             ring.wait_drained(None);
         }
     }
-    channel.stop(&channel_handle.stats);
+    channel.stop(&handle.stats);
 }

@@ -1,30 +1,29 @@
-//! From the configuration to channels that are ready to run: plugins compiled, rings made.
+//! Prepares the channels of a configuration: compiles plugins, creates rings, opens sources.
 
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_ring::host::{Ring, RingConfig};
+use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy};
+use pipemill_decode::{Engine, Plugin};
+use pipemill_ring::host::{Ring, RingConfig, RingError};
+use pipemill_source::{Source, Stop};
 
 use crate::config::{self, Config, Fault};
 use crate::factory::Sources;
 use crate::telemetry::{ChannelHandle, EpochLog};
-use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy};
-use pipemill_decode::{Engine, Plugin};
-use pipemill_source::Source;
-use pipemill_source::Stop;
 
-/// A channel, what runs and what is seen of it.
+/// A channel that is ready to run.
 pub struct PreparedChannel {
-    /// What runs.
+    /// The channel. Its thread takes it.
     pub channel: Channel,
-    /// What is seen of it, its ring with it.
-    pub channel_handle: Arc<ChannelHandle>,
+    /// The channel's ring, statistics and state, for all other threads.
+    pub handle: Arc<ChannelHandle>,
 }
 
-/// All that the configuration names and that is not there.
+/// Channels could not be prepared: plugins, options, rings or sources are at fault.
 #[derive(Debug, thiserror::Error)]
 pub struct NotReady {
-    /// What is wrong.
+    /// A message for each fault.
     pub faults: Vec<String>,
 }
 
@@ -34,10 +33,11 @@ impl std::fmt::Display for NotReady {
     }
 }
 
-/// Compiles the plugins side by side, checks their options, and makes the rings.
+/// Prepares all channels: compiles the plugins in parallel, checks their options, creates the rings
+/// and opens the sources.
 ///
 /// # Errors
-/// All that is wrong, at once.
+/// Holds the faults of all channels.
 pub fn prepare(
     config: &Config,
     engine: &Engine,
@@ -46,49 +46,47 @@ pub fn prepare(
     let ready: Vec<_> = thread::scope(|scope| {
         let load = |channel| scope.spawn(move || load(config, channel, engine));
         let threads: Vec<_> = config.channels.iter().map(load).collect();
-        // Getting memory from the kernel takes as long as compiling: meanwhile.
+        // While the plugins compile, because getting memory from the kernel takes about as long.
         let rings: Vec<_> = config.channels.iter().map(ring).collect();
-        // A panic in there is a panic here.
+        // A panic of a thread goes on here.
         let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
         plugins.zip(rings).collect()
     });
     let mut faults = Vec::new();
-    let mut lines = Vec::new();
+    let mut channels = Vec::new();
     let mut sources = Sources::new(config.s3_budget, stop.clone());
     for (channel, ready) in config.channels.iter().zip(ready) {
         match ready {
             (Ok(plugin), Ok(ring)) => match sources.open(&channel.name, channel.source.clone()) {
                 Ok(opened) => {
-                    let channel_handle =
+                    let handle =
                         ChannelHandle::new(&channel.name, &channel.source, plugin.name(), ring);
-                    let channel = line(channel, opened, plugin);
-                    lines.push(PreparedChannel {
-                        channel,
-                        channel_handle: Arc::new(channel_handle),
-                    });
+                    let channel = new_channel(channel, opened, plugin);
+                    channels.push(PreparedChannel { channel, handle: Arc::new(handle) });
                 }
                 Err(error) => faults.push(format!("channel `{}`: {error}", channel.name)),
             },
             (plugin, ring) => {
-                let wrong = plugin.err().into_iter().flatten();
-                faults.extend(wrong.map(|fault| fault.to_string()));
+                let of_plugin = plugin.err().into_iter().flatten();
+                faults.extend(of_plugin.map(|fault| fault.to_string()));
                 faults.extend(ring.err().map(|error| error.to_string()));
             }
         }
     }
-    if faults.is_empty() { Ok(lines) } else { Err(NotReady { faults }) }
+    if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults }) }
 }
 
-/// What the configuration alone can't know to be wrong: decoders and their options.
+/// Loads a channel's plugin and checks the channel's options with it. Reading the configuration
+/// can't check them, because only the plugin knows its options.
 ///
 /// # Errors
-/// All that is wrong, at once.
+/// All faults of the plugin, or of its options.
 pub fn load(
     config: &Config,
     channel: &config::Channel,
     engine: &Engine,
 ) -> Result<Plugin, Vec<Fault>> {
-    let fault = |place: config::Place, message: String| Fault {
+    let fault = |place: config::TextPosition, message: String| Fault {
         file: config.file.clone(),
         place,
         channel: Some(channel.name.clone()),
@@ -103,10 +101,10 @@ pub fn load(
         return Ok(plugin);
     }
     let place = |index: usize| channel.option_places.get(index).copied().unwrap_or_default();
-    Err(faults.into_iter().map(|(index, what)| fault(place(index), what)).collect())
+    Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
 }
 
-fn ring(channel: &config::Channel) -> Result<Arc<Ring>, pipemill_ring::host::RingError> {
+fn ring(channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
     Ring::new(RingConfig {
         channel: channel.name.clone(),
         slots: channel.ring.slots,
@@ -117,7 +115,7 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, pipemill_ring::host::Rin
     })
 }
 
-fn line(channel: &config::Channel, source: Box<dyn Source>, plugin: Plugin) -> Channel {
+fn new_channel(channel: &config::Channel, source: Box<dyn Source>, plugin: Plugin) -> Channel {
     Channel {
         name: channel.name.clone(),
         source,

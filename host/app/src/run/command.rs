@@ -1,4 +1,4 @@
-//! The command that the host runs, and the process group that it and its children are.
+//! The command that the host runs, in a process group of its own.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -23,19 +23,20 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// As a shell has it: 127 if there is no such command, 126 if it can't be run.
+    /// The exit code that a shell gives: 127 if there is no such command, 126 if it can't be run.
     pub fn code(&self) -> u8 {
         if self.error.kind() == ErrorKind::NotFound { 127 } else { 126 }
     }
 }
 
-/// A command at work. It leads a process group of its own, so that a signal reaches all that it started.
+/// A running command. It leads its own process group, so that a signal reaches all processes that
+/// it started.
 pub(super) struct Command {
     pid: Pid,
 }
 
 impl Command {
-    /// Starts it. To be called by the process's main thread, see [`in_child`].
+    /// Starts a command. Must be called by the main thread of the process, see [`in_child`].
     pub(super) fn start(
         words: &[OsString],
         socket: &Path,
@@ -54,12 +55,12 @@ impl Command {
         })
     }
 
-    /// Its number, which is its group's, too.
+    /// The process id of the command, and of its group.
     pub(super) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Sends a signal to all of its group. If there is nobody left there is nobody to tell.
+    /// Sends a signal to the whole group. Does nothing if the group has no members left.
     pub(super) fn signal(&self, signal: Signal) {
         if let Err(error) = killpg(self.pid, signal)
             && error != Errno::ESRCH
@@ -68,13 +69,13 @@ impl Command {
         }
     }
 
-    /// Whether its group has members, zombies counted.
+    /// Whether the group has members. Zombies count.
     pub(super) fn has_members(&self) -> bool {
         killpg(self.pid, None) != Err(Errno::ESRCH)
     }
 }
 
-/// Not by `posix_spawn`, which can do none of what [`in_child`] does.
+/// Starts the process by fork and exec, because `posix_spawn` can't do what [`in_child`] does.
 fn spawn(
     words: &[OsString],
     socket: &Path,
@@ -87,28 +88,29 @@ fn spawn(
     command.args(args).envs(more).env(SOCKET, socket).process_group(0);
     let host = getpid();
     let terminal = terminal.is_ours().then_some(terminal);
-    // SAFETY: between fork and exec, in a process of several threads, only what is safe in a signal
-    // handler may be called. `in_child` makes system calls, and neither allocates nor locks.
+    // SAFETY: between fork and exec, a process with several threads may only call what is safe in a
+    // signal handler. `in_child` only makes system calls: it neither allocates nor locks.
     unsafe { command.pre_exec(move || in_child(host, terminal)) };
-    // Never waited for through std: see `reaper`.
+    // Nobody waits for it through std: `reaper` does.
     let child = command.spawn()?;
     Ok(Pid::from_raw(child.id() as i32))
 }
 
-/// What the child does before it becomes the command, in its new group already.
+/// Prepares the child, which is in its new group already, before exec.
 fn in_child(host: Pid, terminal: Option<Terminal>) -> io::Result<()> {
-    // Should the host be killed, nobody else would tell the command. Sent when the thread that forked
-    // ends: this is why it must be the main one, which lives as long as the process.
+    // If the host is killed, the kernel sends SIGTERM to the command. It does so when the thread
+    // that forked ends, so that must be the main thread: it lives as long as the process.
     prctl::set_pdeathsig(Signal::SIGTERM)?;
     if getppid() != host {
-        // It is gone already.
+        // The host ended before the call above.
         return Err(Errno::ESRCH.into());
     }
-    // Before its first look at the terminal, which would stop it; SIGTTOU is blocked still.
+    // Before exec, because using the terminal from the background would stop the command. SIGTTOU
+    // is still blocked here.
     if let Some(terminal) = terminal {
         terminal.give(getpid());
     }
-    // std hands on the host's mask, and a command that never sees SIGTERM can't be stopped.
+    // The child inherits the host's signal mask. With SIGTERM blocked it could not be stopped.
     SigSet::empty().thread_set_mask()?;
     Ok(())
 }

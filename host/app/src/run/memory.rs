@@ -1,83 +1,89 @@
-//! The memory limit of a container: rings that can't fit are refused before the kernel kills for them, and a kill is
-//! told.
+//! The memory limit of a container: refuses rings that do not fit, and reports processes that the
+//! kernel killed for memory.
 
 use nix::unistd::{Pid, getpid};
-
-use crate::config::{Config, Ring, show_size};
 use pipemill_source::container::{killed_for_memory, memory_limit};
 
-/// What the host needs beside the rings, at least: its code, decoders, threads.
-const OWN: u64 = 16 << 20;
+use crate::config::{Config, Ring, show_size};
 
-/// Says why the rings can't be had here, if that is so. All their pages are taken at the start, and where the limit is
-/// met the kernel kills, and asks nobody.
+/// Bytes that the host needs at least, without the rings: for its code, decoders and threads.
+const HOST_MEMORY: u64 = 16 << 20;
+
+/// Returns why the rings do not fit into the container's memory limit; `None` if they fit. The host
+/// takes all their pages at the start, and at the limit the kernel kills a process without an
+/// error.
 pub(super) fn exceeds_limit(config: &Config) -> Option<String> {
-    why_too_tight(config, memory_limit()?)
+    check_limit(config, memory_limit()?)
 }
 
-fn why_too_tight(config: &Config, limit: u64) -> Option<String> {
-    let rings = rings(config);
-    (rings + OWN > limit).then(|| {
-        let each = config.channels.iter().map(|channel| {
-            format!("`{}` {}", channel.name, show_size(bytes(&channel.ring)))
-        });
+fn check_limit(config: &Config, limit: u64) -> Option<String> {
+    let rings = all_ring_bytes(config);
+    (rings + HOST_MEMORY > limit).then(|| {
+        let each = config
+            .channels
+            .iter()
+            .map(|channel| format!("`{}` {}", channel.name, show_size(ring_bytes(&channel.ring))));
         format!(
-            "the rings of the channels take {} ({}), and pipemill itself at least {}, but this container may have {}: give \
-             it more memory, also for the command, or make `slots` or `slot_size` in [channel.ring] smaller",
+            "the rings of the channels take {} ({}), and pipemill itself at least {}, but this \
+             container may have {}: give it more memory, also for the command, or make `slots` or \
+             `slot_size` in [channel.ring] smaller",
             show_size(rings),
             each.collect::<Vec<_>>().join(", "),
-            show_size(OWN),
+            show_size(HOST_MEMORY),
             show_size(limit),
         )
     })
 }
 
-fn bytes(ring: &Ring) -> u64 {
+fn ring_bytes(ring: &Ring) -> u64 {
     ring.slots as u64 * ring.slot_size as u64
 }
 
-fn rings(config: &Config) -> u64 {
-    config.channels.iter().map(|channel| bytes(&channel.ring)).sum()
+fn all_ring_bytes(config: &Config) -> u64 {
+    config.channels.iter().map(|channel| ring_bytes(&channel.ring)).sum()
 }
 
-/// Where the container's limit is met, the kernel kills the process that it holds for the largest. All rings count as
-/// this process's, so that it would be this one, process 1, which takes all others with it and can tell nothing. So
-/// the command, and what it starts, has as much added as the rings are.
+/// Makes the kernel kill the command before the host, if the container's memory limit is reached.
+///
+/// The kernel kills the process with the most memory, and the rings count as memory of the host.
+/// The host is process 1: without it the container ends, and nobody can say why. So this adds the
+/// size of the rings to the OOM score of the command. Processes that the command starts inherit the
+/// score.
 pub(super) fn adjust_oom_score(command: Pid, config: &Config) {
     let Some(limit) = memory_limit().filter(|_| getpid() == Pid::from_raw(1)) else {
         return;
     };
-    // In thousandths of the limit; more than the rings, for what else this process has.
-    let more = (1_000 * (rings(config) + OWN)).div_ceil(limit.max(1));
-    let adjust_oom_score = || -> std::io::Result<()> {
+    // In thousandths of the limit. More than the rings, because the host has other memory, too.
+    let more = (1_000 * (all_ring_bytes(config) + HOST_MEMORY)).div_ceil(limit.max(1));
+    let adjust = || -> std::io::Result<()> {
         let own = std::fs::read_to_string("/proc/self/oom_score_adj")?;
         let own: i64 = own.trim().parse().map_err(std::io::Error::other)?;
         let score = (own + more as i64).min(1_000);
         std::fs::write(format!("/proc/{command}/oom_score_adj"), score.to_string())
     };
-    if let Err(error) = adjust_oom_score() {
+    if let Err(error) = adjust() {
         log::debug!("the kernel will kill pipemill before the command if memory is short: {error}");
     }
 }
 
-/// What the kernel did before the command was started.
+/// Number of processes that the kernel had killed for memory when the run began, if it counts them.
 pub(super) struct OomKills(Option<u64>);
 
 impl OomKills {
-    pub(super) fn so_far() -> Self {
+    pub(super) fn now() -> Self {
         Self(killed_for_memory())
     }
 
-    /// Says that the kernel has killed since then, if it has.
-    pub(super) fn since(&self) -> Option<String> {
+    /// A message, if the kernel has killed more processes since then.
+    pub(super) fn message(&self) -> Option<String> {
         let killed = killed_for_memory()?.saturating_sub(self.0?);
         let limit =
             memory_limit().map_or(String::new(), |limit| format!(", {},", show_size(limit)));
         (killed > 0).then(|| {
             let processes = if killed == 1 { "a process" } else { "processes" };
             format!(
-                "the kernel killed {processes} because the container's memory limit{limit} was reached: give it more \
-                 memory, or see what takes it; the rings count, too"
+                "the kernel killed {processes} because the container's memory limit{limit} was \
+                 reached: give it more memory, or see what takes it; the rings count, too"
             )
         })
     }
@@ -99,10 +105,10 @@ mod tests {
     #[test]
     fn rings_that_cannot_fit_are_refused() {
         let config = two_channels();
-        assert_eq!(why_too_tight(&config, 112 << 20), None);
-        let why = why_too_tight(&config, 111 << 20).expect("it is too tight");
-        let start = "the rings of the channels take 96MiB (`train` 32MiB, `test` 64MiB), and pipemill itself at least \
-                     16MiB, but this container may have 111MiB: ";
+        assert_eq!(check_limit(&config, 112 << 20), None);
+        let why = check_limit(&config, 111 << 20).expect("it is too tight");
+        let start = "the rings of the channels take 96MiB (`train` 32MiB, `test` 64MiB), and \
+                     pipemill itself at least 16MiB, but this container may have 111MiB: ";
         assert!(why.starts_with(start), "{why}");
     }
 }

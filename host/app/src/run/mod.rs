@@ -1,8 +1,9 @@
 //! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
 //!
-//! `channels` builds what the configuration says, and `channel_threads` runs it. `command` is the process beside it,
-//! `terminal` what it talks to; `signals` and `reaper` bring what happens, `ending` and `grace` say what
-//! follows from it, and `beside` does that. `alone` is a run without a command.
+//! `channels` prepares the channels, `channel_threads` runs them. A run without a command is
+//! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
+//! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
+//! do. `memory` is about the container's memory limit.
 
 mod channel_threads;
 mod channels;
@@ -22,15 +23,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pipemill_channel::{Failure, Observer};
+use pipemill_decode::{Builtins, Engine, EngineError};
 use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText};
+use pipemill_source::Stop;
 
 use crate::config::{Config, Source};
-use crate::telemetry::progress::{Look, Progress, Shown, is_watched};
+use crate::telemetry::progress::{ProgressSnapshot, Progress, ShownChannel, is_watched};
 use crate::telemetry::status::Status;
-use crate::telemetry::{Bound, ChannelHandle, HostState, MetricsError, MetricsServer, State};
-use pipemill_channel::{Failure, Observer};
-use pipemill_decode::{Builtins, Engine};
-use pipemill_source::Stop;
+use crate::telemetry::{
+    ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer,
+};
 
 pub use channels::{NotReady, PreparedChannel, load, prepare};
 pub use command::CommandError;
@@ -44,44 +47,44 @@ use shutdown::Timeouts;
 use supervise::Supervisor;
 use terminal::Terminal;
 
-/// Environment variable with the socket's path.
+/// Environment variable of the command with the path of the host's socket.
 pub const SOCKET: &str = "PIPEMILL_SOCKET";
 
-/// Channels whose command has ended are waited for so long. One that is in the middle of a long read or a
-/// decoder's call ends with the process.
-const SETTLE: Duration = Duration::from_secs(5);
+/// How long the host waits for its channels after the command has ended. A channel that is still in
+/// a long read or a decoder's call then ends with the process.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a host could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration names what is not there.
+    /// Channels could not be prepared.
     #[error(transparent)]
     NotReady(#[from] NotReady),
-    /// The socket.
+    /// The socket can't be served.
     #[error("{error}{}", remedy(error))]
     Server {
-        /// Why.
+        /// The error of the ring's server.
         #[from]
         error: ServerError,
     },
-    /// Where metrics are served.
+    /// Metrics can't be served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
-    /// The container's memory.
+    /// The rings do not fit into the container's memory limit.
     #[error("{0}")]
     ExceedsLimit(String),
-    /// The command.
+    /// The command can't be started.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The machine.
+    /// The machine gives no thread or descriptor.
     #[error("can't start: {0}")]
     System(#[from] std::io::Error),
-    /// The engine.
+    /// The WebAssembly engine can't be created.
     #[error("can't start the WebAssembly engine: {0:#}")]
-    Engine(pipemill_decode::EngineError),
+    Engine(EngineError),
 }
 
-/// Containers often have a root that can't be written, or a user who may not.
+/// What to do if the socket can't be created: in containers the root folder often can't be written.
 fn remedy(error: &ServerError) -> &'static str {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
@@ -97,21 +100,26 @@ fn remedy(error: &ServerError) -> &'static str {
 /// How a run ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// The command's exit code, or 128 + the signal that ended it or the run. None if neither was: all was
-    /// consumed, or a failure ended the command.
+    /// The command's exit code, or 128 + the signal that ended the command or the run. `None` if
+    /// all was consumed, or a failure of a channel ended the command.
     pub code: Option<u8>,
-    /// The channels that failed.
+    /// The failures of the channels that failed.
     pub failures: Vec<Failure>,
-    /// That the kernel killed meanwhile, because of the container's memory limit, and what to do.
+    /// A message, if the kernel killed processes because of the container's memory limit: what to
+    /// do.
     pub out_of_memory: Option<String>,
 }
 
-/// Serves the channels until the command has ended, or, without one, until all has been consumed. To be
-/// called by the main thread, and `signals` taken with or without a command as it is here. `watch` is given the
-/// channels before they begin.
+/// Serves the channels until the command has ended or, without a command, until all records are
+/// consumed. Must be called by the main thread.
+///
+/// `command` and its arguments are empty if there is none; `environment` is added to its
+/// environment. `signals` must be taken for a run with or without a command, as this one is.
+/// `watch` gets the channels before they begin, and returns an observer for each channel, or none
+/// at all.
 ///
 /// # Errors
-/// See [`StartError`]; nothing is left running then.
+/// See [`StartError`]. Nothing is left running then.
 pub fn run(
     config: &Config,
     builtins: Builtins,
@@ -123,97 +131,95 @@ pub fn run(
     if let Some(why) = memory::exceeds_limit(config) {
         return Err(StartError::ExceedsLimit(why));
     }
-    let kills = OomKills::so_far();
+    let kills = OomKills::now();
     let stop = Stop::new()?;
-    // Whoever asks before all is ready has to wait, and is not refused.
-    let metrics =
-        config.metrics.as_ref().map(|listen| Bound::bind(listen, config.allow_other_users));
+    // Listens before all is ready: an early request waits, and is not refused.
+    let bind = |listen| MetricsListener::bind(listen, config.allow_other_users);
+    let metrics = config.metrics.as_ref().map(bind);
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment(builtins).map_err(StartError::Engine)?;
-    let mut lines = prepare(config, &engine, &stop)?;
-    if let Some(signal) = signals.next_ending() {
+    let mut channels = prepare(config, &engine, &stop)?;
+    if let Some(signal) = signals.next_stop() {
         log::info!("stopping before anything was started: {signal}");
         let code = Some(128 + signal as u8);
         return Ok(Ended { code, failures: Vec::new(), out_of_memory: None });
     }
-    let channels = lines.iter().map(|line| line.channel_handle.clone()).collect();
-    let host_state = Arc::new(HostState::new(channels, stop.clone()));
+    let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
+    let host = Arc::new(HostState::new(handles, stop.clone()));
     let socket = config.socket.clone().unwrap_or_else(default_socket);
-    let servers = open(config, &socket, &host_state, metrics)?;
-    for (line, observer) in lines.iter_mut().zip(watch(&host_state.channels)) {
-        line.channel.observers.push(observer);
+    let servers = start_servers(config, &socket, &host, metrics)?;
+    for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
+        prepared.channel.observers.push(observer);
     }
-    // A command has the terminal for itself.
-    let progress = (command.is_empty() && is_watched()).then(|| progress(&mut lines));
-    let mut threads = ChannelThreads::start(lines, stop)?;
+    // With a command there is no progress display: the terminal is the command's.
+    let progress = (command.is_empty() && is_watched()).then(|| progress(&mut channels));
+    let mut threads = ChannelThreads::start(channels, stop)?;
     let (code, settle) = if command.is_empty() {
-        (serve_only::serve(signals, &mut threads, config.fail_grace), SETTLE)
+        (serve_only::serve(signals, &mut threads, config.fail_grace), SETTLE_TIMEOUT)
     } else {
-        // Before there can be an orphan.
+        // Before the command, so that no orphan is missed.
         let reaper = Reaper::new();
         let terminal = terminal(config);
         let command = Command::start(command, &socket, environment, terminal)
-            .inspect_err(|_| threads.halt())?;
+            .inspect_err(|_| threads.stop())?;
         memory::adjust_oom_score(command.pid(), config);
         let timeouts = Timeouts { stop: config.stop_timeout, fail: config.fail_grace };
         let end =
             Supervisor::new(command, signals, &mut threads, terminal, timeouts, reaper).serve();
-        (end.code, if end.at_once { Duration::ZERO } else { SETTLE })
+        (end.code, if end.killed { Duration::ZERO } else { SETTLE_TIMEOUT })
     };
-    threads.halt();
-    let until = Instant::now() + settle;
-    while threads.are_at_work() && Instant::now() < until {
-        wait::wait(signals, &threads, Some(until));
-        threads.hear();
+    threads.stop();
+    let deadline = Instant::now() + settle;
+    while threads.are_running() && Instant::now() < deadline {
+        wait::wait(signals, &threads, Some(deadline));
+        threads.receive_events();
     }
     drop((servers, progress));
-    let out_of_memory = kills.since();
-    if let Some(what) = &out_of_memory {
-        log::error!("{what}");
+    let out_of_memory = kills.message();
+    if let Some(message) = &out_of_memory {
+        log::error!("{message}");
     }
     Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
 }
 
-/// Where others come in; closed when dropped.
+/// The server of the rings, and that of the metrics. They close when dropped.
 type Servers = (Server, Option<MetricsServer>);
 
-/// Lets consumers and observers in.
-fn open(
+/// Starts to accept consumers and requests for metrics.
+fn start_servers(
     config: &Config,
     socket: &Path,
-    host_state: &Arc<HostState>,
-    metrics: Option<Bound>,
+    host: &Arc<HostState>,
+    metrics: Option<MetricsListener>,
 ) -> Result<Servers, StartError> {
-    let rings = host_state.channels.iter().map(|channel| channel.ring.clone()).collect();
-    let told = host_state.clone();
-    let status: StatusText = Box::new(move || Status::of(&told).json());
+    let rings = host.channels.iter().map(|channel| channel.ring.clone()).collect();
+    let of_status = host.clone();
+    let status: StatusText = Box::new(move || Status::of(&of_status).json());
     let server = Server::start(socket, config.allow_other_users, rings, Some(status))?;
-    let metrics =
-        metrics.map(|bound| MetricsServer::start(bound, host_state.clone())).transpose()?;
-    let names: Vec<_> = host_state.channels.iter().map(|channel| channel.name.as_str()).collect();
+    let metrics = metrics.map(|bound| MetricsServer::start(bound, host.clone())).transpose()?;
+    let names: Vec<_> = host.channels.iter().map(|channel| channel.name.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());
     Ok((server, metrics))
 }
 
-/// The command's, unless a channel reads it.
+/// The terminal for the command, unless a channel reads standard input.
 fn terminal(config: &Config) -> Terminal {
     let reads_stdin = |source: &Source| matches!(source, Source::Stdin { .. });
     Terminal::new(!config.channels.iter().any(|channel| reads_stdin(&channel.source)))
 }
 
-fn progress(lines: &mut [PreparedChannel]) -> Progress {
-    let shown = |line: &mut PreparedChannel| {
-        let (total, channel_handle) = (line.channel.source.total(), line.channel_handle.clone());
-        let name = Some(channel_handle.name.clone());
-        let is_running =
-            |channel_handle: &ChannelHandle| matches!(channel_handle.state(), State::Running);
-        let look = move || is_running(&channel_handle).then(|| Look::at(&channel_handle.stats));
-        Shown { name, total, look: Box::new(look) }
+fn progress(channels: &mut [PreparedChannel]) -> Progress {
+    let shown = |prepared: &mut PreparedChannel| {
+        let (total, handle) = (prepared.channel.source.total_size(), prepared.handle.clone());
+        let name = Some(handle.name.clone());
+        let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
+        let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of(&handle.stats));
+        ShownChannel { name, total, snapshot: Box::new(snapshot) }
     };
-    Progress::of(lines.iter_mut().map(shown).collect())
+    Progress::of(channels.iter_mut().map(shown).collect())
 }
 
-/// Where consumers connect if the configuration does not say: a folder that is this user's alone.
+/// The socket's path if the configuration names none, in a folder that belongs to this user alone.
 pub fn default_socket() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
         Some(dir) => PathBuf::from(dir).join("pipemill/pipemill.sock"),

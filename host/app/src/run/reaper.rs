@@ -1,5 +1,5 @@
-//! Children that have ended, the command and orphans: as process 1 the host inherits all orphans of its
-//! container, and elsewhere those that come of the command. None stays a zombie.
+//! Waits for children that have ended: the command, and orphans. As process 1 the host inherits all
+//! orphans of its container, elsewhere those of the command. None stays a zombie.
 
 use std::time::{Duration, Instant};
 
@@ -9,75 +9,76 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 
-/// A child in the host's own group most likely was started by a library (one that fetches credentials by a
-/// program), which waits for it at once. One that is left for so long is nobody's.
-const NOBODYS: Duration = Duration::from_secs(1);
+/// How long a zombie in the host's own process group is left alone. Most likely a library started
+/// it, such as one that runs a program to fetch credentials, and waits for it itself.
+const OWN_GROUP_DELAY: Duration = Duration::from_secs(1);
 
-/// What the command did.
-pub(super) enum Seen {
-    /// It has ended: its exit code, or 128 + the signal that ended it.
+/// What happened to the command.
+pub(super) enum CommandEvent {
+    /// It ended: its exit code, or 128 + the signal that ended it.
     Ended(u8),
-    /// Somebody stopped it, as Ctrl-Z does.
+    /// A signal stopped it, as Ctrl-Z does.
     Stopped,
-    /// It runs.
-    Nothing,
+    /// Nothing: it runs.
+    None,
 }
 
-/// Takes the children that have ended.
+/// Waits for children that have ended.
 pub(super) struct Reaper {
-    /// A zombie that may be waited for elsewhere, and since when.
-    left: Option<(Pid, Instant)>,
+    /// A zombie of the host's own group, and when it was seen first.
+    own_group: Option<(Pid, Instant)>,
 }
 
 impl Reaper {
-    /// From now on orphans come here.
+    /// From this call on orphans become children of this process.
     pub(super) fn new() -> Self {
         if getpid() != Pid::from_raw(1)
             && let Err(error) = set_child_subreaper(true)
         {
             log::warn!("orphans of the command will not be waited for: {error}");
         }
-        Self { left: None }
+        Self { own_group: None }
     }
 
-    /// Looks after the command.
-    pub(super) fn look(&self, command: Pid) -> Seen {
+    /// Checks whether the command has ended or was stopped. Does not block.
+    pub(super) fn check_command(&self, command: Pid) -> CommandEvent {
         match waitpid(command, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
-            Ok(WaitStatus::Exited(_, code)) => Seen::Ended(code as u8),
-            Ok(WaitStatus::Signaled(_, signal, _)) => Seen::Ended(128 + signal as u8),
-            Ok(WaitStatus::Stopped(..)) => Seen::Stopped,
-            Ok(_) | Err(Errno::EINTR) => Seen::Nothing,
+            Ok(WaitStatus::Exited(_, code)) => CommandEvent::Ended(code as u8),
+            Ok(WaitStatus::Signaled(_, signal, _)) => CommandEvent::Ended(128 + signal as u8),
+            Ok(WaitStatus::Stopped(..)) => CommandEvent::Stopped,
+            Ok(_) | Err(Errno::EINTR) => CommandEvent::None,
             Err(error) => {
-                // Most likely ended by a real-time signal, which has no name.
+                // Most likely a real-time signal ended it: nix has no name for those.
                 log::error!("the command has ended, but not how it did: {error}");
-                Seen::Ended(128 + Signal::SIGKILL as u8)
+                CommandEvent::Ended(128 + Signal::SIGKILL as u8)
             }
         }
     }
 
-    /// Takes all zombies but the command. Answers when to come again, should one be left.
-    pub(super) fn orphans(&mut self, command: Pid, now: Instant) -> Option<Instant> {
+    /// Waits for all zombies except the command. Does not block. Returns when to call it again, if
+    /// a zombie is left.
+    pub(super) fn reap_orphans(&mut self, command: Pid, now: Instant) -> Option<Instant> {
         let peek = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         while let Some(zombie) = waitid(Id::All, peek).ok().and_then(|status| status.pid()) {
             if zombie == command {
-                // Its end was between `look` and here; SIGCHLD has come again.
+                // It ended after `check_command`: SIGCHLD has arrived again.
                 return Some(now);
             }
             if getpgid(Some(zombie)) == Ok(getpgrp()) {
-                let since = match self.left {
-                    Some((left, since)) if left == zombie => since,
+                let since = match self.own_group {
+                    Some((known, since)) if known == zombie => since,
                     _ => now,
                 };
-                self.left = Some((zombie, since));
-                if now < since + NOBODYS {
-                    return Some(since + NOBODYS);
+                self.own_group = Some((zombie, since));
+                if now < since + OWN_GROUP_DELAY {
+                    return Some(since + OWN_GROUP_DELAY);
                 }
             }
-            // Fails only where it was waited for meanwhile.
+            // Fails only if another thread waited for it meanwhile.
             let _ = waitpid(zombie, Some(WaitPidFlag::WNOHANG));
             log::debug!("waited for the orphan {zombie}");
         }
-        self.left = None;
+        self.own_group = None;
         None
     }
 }

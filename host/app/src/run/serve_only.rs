@@ -1,36 +1,39 @@
-//! A run without a command: until all has been consumed, a channel fails, or somebody stops it.
+//! A run without a command: it serves until all records are consumed, a channel fails, or a signal
+//! stops it.
 
 use std::time::{Duration, Instant};
 
 use super::channel_threads::ChannelThreads;
 use super::fail_grace::Grace;
 use super::signals::Signals;
-use super::wait::{TICK, wait};
+use super::wait::{POLL_INTERVAL, wait};
 
-/// Serves to the end. The answer is the exit code of the signal that ended it, if one did.
+/// Serves to the end. Returns 128 + the signal that ended the run, or `None` if no signal did.
+///
+/// `fail_grace`: the time that consumers have to get a failure.
 pub(super) fn serve(
     signals: &Signals,
     threads: &mut ChannelThreads,
-    timeouts: Duration,
+    fail_grace: Duration,
 ) -> Option<u8> {
     let mut grace: Option<Grace> = None;
     loop {
-        if let Some(signal) = signals.next_ending() {
+        if let Some(signal) = signals.next_stop() {
             log::info!("stopping: {signal}");
             return Some(128 + signal as u8);
         }
-        threads.hear();
+        threads.receive_events();
         let now = Instant::now();
         if threads.have_failed() {
-            let unread = threads.unread();
-            let grace = grace.get_or_insert_with(|| Grace::new(timeouts, unread, now));
-            let all_know = !threads.are_at_work() && threads.failures_are_told();
-            if all_know || grace.is_over(unread, now) {
+            let unacked = threads.unacked();
+            let grace = grace.get_or_insert_with(|| Grace::new(fail_grace, unacked, now));
+            let all_delivered = !threads.are_running() && threads.failures_are_delivered();
+            if all_delivered || grace.is_over(unacked, now) {
                 return None;
             }
-        } else if !threads.are_at_work() {
+        } else if !threads.are_running() {
             return None;
         }
-        wait(signals, threads, grace.is_some().then(|| now + TICK));
+        wait(signals, threads, grace.is_some().then(|| now + POLL_INTERVAL));
     }
 }

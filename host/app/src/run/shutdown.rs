@@ -1,17 +1,17 @@
-//! When what is done to end the run: a signal, a channel that failed and the command's own end go in, what
-//! to do to the command comes out. Knows the time only as it is told.
+//! Shutdown state machine: signals, failures of channels and the command's exit go in, actions on
+//! the command come out. The time is an argument: nothing here reads a clock.
 
 use std::time::{Duration, Instant};
 
 use super::fail_grace::Grace;
 
-/// The same request comes twice within so long where it is sent to a process and to its group, as
-/// `timeout` does. A person takes longer.
-const TWICE: Duration = Duration::from_millis(100);
-/// What is left of the command's group when the command has ended by itself has so long to end.
-const REMNANTS: Duration = Duration::from_secs(5);
+/// A second SIGTERM or SIGINT within this time is a duplicate: some programs, such as `timeout`,
+/// send it to the process and to its group. A person takes longer.
+const DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
+/// Time that the rest of the command's process group has to end, after the command ended by itself.
+const GROUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the command is waited for.
+/// How long the host waits for the command.
 #[derive(Clone, Copy)]
 pub(super) struct Timeouts {
     /// From the request to end to SIGKILL.
@@ -20,105 +20,107 @@ pub(super) struct Timeouts {
     pub(super) fail: Duration,
 }
 
-/// What to do now.
+/// What to do to the command now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    Nothing,
-    /// Feed the channels no more, and hand on the signal that asked for it.
-    HandOn,
-    /// The same, with SIGTERM.
+pub(super) enum Action {
+    None,
+    /// Stop the channels, and forward the signal that asked for it.
+    Forward,
+    /// Stop the channels, and send SIGTERM.
     Terminate,
-    /// SIGKILL.
+    /// Stop the channels, and send SIGKILL.
     Kill,
 }
 
 enum Phase {
     Serving,
     Grace(Grace),
-    Stopping { until: Instant },
+    Stopping { deadline: Instant },
     Killed { at: Instant },
 }
 
-/// How far the end of a run with a command has come.
+/// How far the shutdown of a run with a command is.
 pub(super) struct Shutdown {
     timeouts: Timeouts,
     phase: Phase,
-    /// When somebody asked for it.
-    asked: Option<Instant>,
-    /// It was a failure that ended the command.
+    /// When the first SIGTERM or SIGINT arrived.
+    requested: Option<Instant>,
+    /// Whether the command was asked to end because a channel failed.
     by_failure: bool,
 }
 
 impl Shutdown {
     pub(super) fn new(timeouts: Timeouts) -> Self {
-        Self { timeouts, phase: Phase::Serving, asked: None, by_failure: false }
+        Self { timeouts, phase: Phase::Serving, requested: None, by_failure: false }
     }
 
-    /// Somebody asks for the end: SIGTERM or SIGINT.
-    pub(super) fn ask(&mut self, now: Instant) -> Act {
-        match self.asked {
-            Some(first) if now < first + TWICE => return Act::Nothing,
+    /// SIGTERM or SIGINT has arrived.
+    pub(super) fn request(&mut self, now: Instant) -> Action {
+        match self.requested {
+            Some(first) if now < first + DUPLICATE_WINDOW => return Action::None,
             Some(_) => {
                 self.phase = Phase::Killed { at: now };
-                return Act::Kill;
+                return Action::Kill;
             }
-            None => self.asked = Some(now),
+            None => self.requested = Some(now),
         }
         match self.phase {
             Phase::Serving | Phase::Grace(_) => {
-                self.phase = Phase::Stopping { until: now + self.timeouts.stop };
+                self.phase = Phase::Stopping { deadline: now + self.timeouts.stop };
             }
             Phase::Stopping { .. } | Phase::Killed { .. } => {}
         }
-        Act::HandOn
+        Action::Forward
     }
 
-    /// A channel has failed. True if this is the first that is heard of an end.
-    pub(super) fn fail(&mut self, unread: usize, now: Instant) -> bool {
+    /// A channel has failed. Returns true if the shutdown begins with that.
+    pub(super) fn channel_failed(&mut self, unacked: usize, now: Instant) -> bool {
         let first = matches!(self.phase, Phase::Serving);
         if first {
-            self.phase = Phase::Grace(Grace::new(self.timeouts.fail, unread, now));
+            self.phase = Phase::Grace(Grace::new(self.timeouts.fail, unacked, now));
         }
         first
     }
 
-    /// The command has ended; others of its group may be left.
-    pub(super) fn leave(&mut self, now: Instant) -> Act {
+    /// The command has ended. Other processes of its group may still run.
+    pub(super) fn command_ended(&mut self, now: Instant) -> Action {
         match self.phase {
             Phase::Serving | Phase::Grace(_) => {
-                self.phase = Phase::Stopping { until: now + REMNANTS.min(self.timeouts.stop) };
-                Act::Terminate
+                let timeout = GROUP_TIMEOUT.min(self.timeouts.stop);
+                self.phase = Phase::Stopping { deadline: now + timeout };
+                Action::Terminate
             }
-            // They were told with the command, and have as much time.
-            Phase::Stopping { .. } | Phase::Killed { .. } => Act::Nothing,
+            // The group got the signal together with the command: the same deadline holds.
+            Phase::Stopping { .. } | Phase::Killed { .. } => Action::None,
         }
     }
 
-    /// What the time has come for.
-    pub(super) fn pass(&mut self, unread: usize, now: Instant) -> Act {
+    /// Checks the deadlines. `unacked`: number of batches of failed channels that consumers have
+    /// not ACKed.
+    pub(super) fn check_deadlines(&mut self, unacked: usize, now: Instant) -> Action {
         let grace_over = match &mut self.phase {
-            Phase::Grace(grace) => grace.is_over(unread, now),
+            Phase::Grace(grace) => grace.is_over(unacked, now),
             _ => false,
         };
         match &self.phase {
             Phase::Grace(_) if grace_over => {
-                self.phase = Phase::Stopping { until: now + self.timeouts.stop };
+                self.phase = Phase::Stopping { deadline: now + self.timeouts.stop };
                 self.by_failure = true;
-                Act::Terminate
+                Action::Terminate
             }
-            Phase::Stopping { until } if now >= *until => {
+            Phase::Stopping { deadline } if now >= *deadline => {
                 self.phase = Phase::Killed { at: now };
-                Act::Kill
+                Action::Kill
             }
-            _ => Act::Nothing,
+            _ => Action::None,
         }
     }
 
-    /// When to look again.
-    pub(super) fn until(&self) -> Option<Instant> {
+    /// The next deadline.
+    pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Grace(grace) => Some(grace.until()),
-            Phase::Stopping { until } => Some(*until),
+            Phase::Grace(grace) => Some(grace.deadline()),
+            Phase::Stopping { deadline } => Some(*deadline),
             Phase::Serving | Phase::Killed { .. } => None,
         }
     }
@@ -131,12 +133,13 @@ impl Shutdown {
         matches!(self.phase, Phase::Killed { .. })
     }
 
-    /// Whether even SIGKILL was of no use: what is left then is nobody's that can be waited for.
+    /// Whether processes are left long after SIGKILL. The host can't wait for them: it ends without
+    /// them.
     pub(super) fn is_given_up(&self, now: Instant) -> bool {
-        matches!(self.phase, Phase::Killed { at } if now >= at + REMNANTS)
+        matches!(self.phase, Phase::Killed { at } if now >= at + GROUP_TIMEOUT)
     }
 
-    /// Whether the command was ended because a channel had failed.
+    /// Whether the command was asked to end because a channel failed.
     pub(super) fn by_failure(&self) -> bool {
         self.by_failure
     }
@@ -150,54 +153,54 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    fn ending() -> (Shutdown, Instant) {
+    fn shutdown() -> (Shutdown, Instant) {
         (Shutdown::new(Timeouts { stop: seconds(100), fail: seconds(10) }), Instant::now())
     }
 
     #[test]
-    fn who_asks_twice_does_not_wait() {
-        let (mut ending, start) = ending();
-        assert_eq!(ending.ask(start), Act::HandOn);
-        assert_eq!(ending.ask(start + TWICE / 2), Act::Nothing);
-        assert_eq!(ending.pass(0, start + seconds(99)), Act::Nothing);
-        assert_eq!(ending.ask(start + seconds(99)), Act::Kill);
-        assert!(ending.is_killed() && !ending.by_failure());
+    fn a_second_request_kills_at_once() {
+        let (mut shutdown, start) = shutdown();
+        assert_eq!(shutdown.request(start), Action::Forward);
+        assert_eq!(shutdown.request(start + DUPLICATE_WINDOW / 2), Action::None);
+        assert_eq!(shutdown.check_deadlines(0, start + seconds(99)), Action::None);
+        assert_eq!(shutdown.request(start + seconds(99)), Action::Kill);
+        assert!(shutdown.is_killed() && !shutdown.by_failure());
     }
 
     #[test]
-    fn the_time_to_end_is_not_begun_anew() {
-        let (mut ending, start) = ending();
-        ending.fail(0, start);
-        assert_eq!(ending.pass(0, start + seconds(10)), Act::Terminate);
-        // The first that a person says, though not the first that the command hears.
-        assert_eq!(ending.ask(start + seconds(60)), Act::HandOn);
-        assert_eq!(ending.pass(0, start + seconds(109)), Act::Nothing);
-        assert_eq!(ending.pass(0, start + seconds(110)), Act::Kill);
-        assert!(ending.by_failure());
+    fn a_request_after_a_failure_keeps_the_deadline() {
+        let (mut shutdown, start) = shutdown();
+        shutdown.channel_failed(0, start);
+        assert_eq!(shutdown.check_deadlines(0, start + seconds(10)), Action::Terminate);
+        // The first request of a person, but the second signal that the command gets.
+        assert_eq!(shutdown.request(start + seconds(60)), Action::Forward);
+        assert_eq!(shutdown.check_deadlines(0, start + seconds(109)), Action::None);
+        assert_eq!(shutdown.check_deadlines(0, start + seconds(110)), Action::Kill);
+        assert!(shutdown.by_failure());
     }
 
     #[test]
     fn a_failure_while_it_stops_changes_nothing() {
-        let (mut ending, start) = ending();
-        ending.ask(start);
-        assert!(!ending.fail(0, start));
-        assert_eq!(ending.pass(0, start + seconds(50)), Act::Nothing);
-        assert_eq!(ending.until(), Some(start + seconds(100)));
-        assert!(!ending.by_failure());
+        let (mut shutdown, start) = shutdown();
+        shutdown.request(start);
+        assert!(!shutdown.channel_failed(0, start));
+        assert_eq!(shutdown.check_deadlines(0, start + seconds(50)), Action::None);
+        assert_eq!(shutdown.deadline(), Some(start + seconds(100)));
+        assert!(!shutdown.by_failure());
     }
 
     #[test]
-    fn what_the_command_leaves_has_as_long_as_is_left() {
-        let (mut ending, start) = ending();
-        assert_eq!(ending.leave(start), Act::Terminate);
-        assert_eq!(ending.pass(0, start + REMNANTS), Act::Kill);
-        assert!(!ending.is_given_up(start + REMNANTS));
-        assert!(ending.is_given_up(start + 2 * REMNANTS));
-        // Asked to end with the command, a child may still be saving what it has.
-        let (mut ending, start) = self::ending();
-        ending.ask(start);
-        assert_eq!(ending.leave(start + seconds(1)), Act::Nothing);
-        assert_eq!(ending.pass(0, start + seconds(99)), Act::Nothing);
-        assert_eq!(ending.pass(0, start + seconds(100)), Act::Kill);
+    fn the_rest_of_the_group_is_killed_at_its_deadline() {
+        let (mut shutdown, start) = shutdown();
+        assert_eq!(shutdown.command_ended(start), Action::Terminate);
+        assert_eq!(shutdown.check_deadlines(0, start + GROUP_TIMEOUT), Action::Kill);
+        assert!(!shutdown.is_given_up(start + GROUP_TIMEOUT));
+        assert!(shutdown.is_given_up(start + 2 * GROUP_TIMEOUT));
+        // After a request the whole time to stop is left: a child may still be saving its data.
+        let (mut shutdown, start) = self::shutdown();
+        shutdown.request(start);
+        assert_eq!(shutdown.command_ended(start + seconds(1)), Action::None);
+        assert_eq!(shutdown.check_deadlines(0, start + seconds(99)), Action::None);
+        assert_eq!(shutdown.check_deadlines(0, start + seconds(100)), Action::Kill);
     }
 }

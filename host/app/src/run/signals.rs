@@ -1,5 +1,5 @@
-//! The signals that the host takes: instead of interrupting a thread they are read, one by one, by the
-//! thread that waits for the command.
+//! The signals that the host handles. They are blocked, so they interrupt no thread: the main
+//! thread reads them from a descriptor, one by one.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,11 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// What ends a process that knows nothing of signals, and that people and platforms send.
-const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+/// Signals that people and platforms send to end a process. Without a handler they end it.
+const STOP_SIGNALS: [Signal; 4] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// What is taken besides where there is a command: to be handed on, and to learn of children.
-const FOR_THE_COMMAND: [Signal; 6] = [
+/// More signals that are handled if there is a command: SIGCHLD tells that a child changed, the
+/// others are forwarded to the command.
+const COMMAND_SIGNALS: [Signal; 6] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
     Signal::SIGWINCH,
@@ -20,41 +22,46 @@ const FOR_THE_COMMAND: [Signal; 6] = [
     Signal::SIGCHLD,
 ];
 
-/// The signals, blocked in this thread and all that it starts from now on.
+/// Blocks the signals, and reads them.
 ///
-/// Blocked, they reach even process 1 of a container, which is spared all that it has no handler for.
+/// Blocked signals reach even process 1 of a container. The kernel does not deliver it signals that
+/// are neither blocked nor handled.
 pub struct Signals(SignalFd);
 
 impl Signals {
-    /// To be called before anything else: what comes earlier does what it does to any process.
+    /// Blocks the signals in this thread, and in all threads that it starts later. So it must be
+    /// called first: a signal that comes earlier does what it does to any process.
+    ///
+    /// `command`: whether the host runs a command.
     ///
     /// # Errors
     /// The process has no file descriptor left.
     pub fn take(command: bool) -> io::Result<Self> {
-        let mut set = SigSet::from_iter(ENDING);
+        let mut set = SigSet::from_iter(STOP_SIGNALS);
         if command {
-            set.extend(FOR_THE_COMMAND);
+            set.extend(COMMAND_SIGNALS);
         }
         let taken = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         if command {
-            // Only blocked: while the command has the terminal, to write to it or to take it back must
-            // not stop the host.
+            // Blocked, but not read: while the command has the terminal, the kernel sends it to the
+            // host for writing to the terminal or taking it back, and it would stop the host.
             set.add(Signal::SIGTTOU);
         }
         set.thread_block()?;
         Ok(Self(taken))
     }
 
-    /// One that has come.
+    /// The next signal that has arrived, if any. Does not block.
     pub(super) fn next(&self) -> Option<Signal> {
         let info = self.0.read_signal().ok().flatten()?;
-        // Of those in our set there is none that it does not know.
+        // `Signal` has all signals of our set.
         Signal::try_from(info.ssi_signo as i32).ok()
     }
 
-    /// One that ends the run, if one has come; others are passed over. For as long as there is no command.
-    pub(super) fn next_ending(&self) -> Option<Signal> {
-        std::iter::from_fn(|| self.next()).find(|signal| ENDING.contains(signal))
+    /// The next signal that ends the run, if any has arrived. Other signals are dropped: call this
+    /// only while there is no command.
+    pub(super) fn next_stop(&self) -> Option<Signal> {
+        std::iter::from_fn(|| self.next()).find(|signal| STOP_SIGNALS.contains(signal))
     }
 }
 

@@ -1,4 +1,5 @@
-//! A run with a command: signals and failures reach it, and when it has ended nothing of it is left.
+//! A run with a command. Signals are forwarded to the command, and a failure of a channel ends it.
+//! When the command has ended, no process of its group is left.
 
 use std::time::Instant;
 
@@ -7,30 +8,31 @@ use nix::unistd::{Pid, getpid};
 
 use super::channel_threads::ChannelThreads;
 use super::command::Command;
-use super::reaper::{Reaper, Seen};
-use super::shutdown::{Act, Shutdown, Timeouts};
+use super::reaper::{CommandEvent, Reaper};
+use super::shutdown::{Action, Shutdown, Timeouts};
 use super::signals::Signals;
 use super::terminal::Terminal;
-use super::wait::{TICK, wait};
+use super::wait::{POLL_INTERVAL, wait};
 use crate::config::show_duration;
 
-/// A command and what surrounds it.
+/// A running command, and what is needed to supervise it.
 pub(super) struct Supervisor<'a> {
     command: Command,
     signals: &'a Signals,
     threads: &'a mut ChannelThreads,
     terminal: Terminal,
     timeouts: Timeouts,
-    ending: Shutdown,
+    shutdown: Shutdown,
     reaper: Reaper,
 }
 
 /// How the command ended.
 pub(super) struct CommandEnd {
-    /// Its exit code, or 128 + the signal that ended it; none if it ended because a channel had failed.
+    /// Its exit code, or 128 + the signal that ended it. `None` if it was ended because a channel
+    /// failed.
     pub(super) code: Option<u8>,
-    /// There is no time for anything else.
-    pub(super) at_once: bool,
+    /// Whether it got SIGKILL: then the host ends at once, too.
+    pub(super) killed: bool,
 }
 
 impl<'a> Supervisor<'a> {
@@ -42,65 +44,67 @@ impl<'a> Supervisor<'a> {
         timeouts: Timeouts,
         reaper: Reaper,
     ) -> Self {
-        let ending = Shutdown::new(timeouts);
-        Self { command, signals, threads, terminal, timeouts, ending, reaper }
+        let shutdown = Shutdown::new(timeouts);
+        Self { command, signals, threads, terminal, timeouts, shutdown, reaper }
     }
 
-    /// Stays with the command until it and all of its group have ended.
+    /// Runs until the command and all of its process group have ended.
     pub(super) fn serve(mut self) -> CommandEnd {
         let pid = self.command.pid();
         let mut code = None;
         loop {
             while let Some(signal) = self.signals.next() {
-                self.obey(signal);
+                self.handle_signal(signal);
             }
-            let seen = if code.is_none() { self.reaper.look(pid) } else { Seen::Nothing };
-            match seen {
-                Seen::Ended(ended) => {
+            let event =
+                if code.is_none() { self.reaper.check_command(pid) } else { CommandEvent::None };
+            match event {
+                CommandEvent::Ended(ended) => {
                     code = Some(ended);
                     self.terminal.take_from(pid);
-                    let act = self.ending.leave(Instant::now());
-                    self.act(act, Signal::SIGTERM);
+                    let action = self.shutdown.command_ended(Instant::now());
+                    self.apply(action, Signal::SIGTERM);
                 }
-                Seen::Stopped => self.stop_with_command(),
-                Seen::Nothing => {}
+                CommandEvent::Stopped => self.stop_with_command(),
+                CommandEvent::None => {}
             }
             let now = Instant::now();
-            let again = self.reaper.orphans(pid, now);
+            let reap_again = self.reaper.reap_orphans(pid, now);
             if let Some(code) = code
-                && (!self.command.has_members() || self.ending.is_given_up(now))
+                && (!self.command.has_members() || self.shutdown.is_given_up(now))
             {
                 return self.end(code);
             }
-            self.threads.hear();
-            self.look_at_channels(now);
-            let ticks = code.is_some() || self.ending.is_grace();
-            let tick = ticks.then(|| now + TICK);
-            let until = [self.ending.until(), again, tick].into_iter().flatten().min();
-            wait(self.signals, self.threads, until);
+            self.threads.receive_events();
+            self.check_channels(now);
+            let polls = code.is_some() || self.shutdown.is_grace();
+            let poll = polls.then(|| now + POLL_INTERVAL);
+            let deadline = [self.shutdown.deadline(), reap_again, poll];
+            wait(self.signals, self.threads, deadline.into_iter().flatten().min());
         }
     }
 
     fn end(self, code: u8) -> CommandEnd {
-        // Of a handler, or a shell that tells how its own child ended, too.
+        // The same codes come from a command that handles the signal, and from a shell whose child
+        // was ended by it.
         let by_us = [Signal::SIGTERM, Signal::SIGKILL].map(|signal| 128 + signal as u8);
-        let ours = self.ending.by_failure() && by_us.contains(&code);
-        CommandEnd { code: (!ours).then_some(code), at_once: self.ending.is_killed() }
+        let ours = self.shutdown.by_failure() && by_us.contains(&code);
+        CommandEnd { code: (!ours).then_some(code), killed: self.shutdown.is_killed() }
     }
 
-    fn obey(&mut self, signal: Signal) {
+    fn handle_signal(&mut self, signal: Signal) {
         match signal {
-            // The reaper looks each time.
+            // `serve` checks the command in each round.
             Signal::SIGCHLD => {}
             Signal::SIGTERM | Signal::SIGINT => {
-                let act = self.ending.ask(Instant::now());
-                if act == Act::HandOn {
+                let action = self.shutdown.request(Instant::now());
+                if action == Action::Forward {
                     let time = show_duration(self.timeouts.stop);
                     log::info!("stopping: {signal}; the command has {time} to end");
                 }
-                self.act(act, signal);
+                self.apply(action, signal);
             }
-            Signal::SIGCONT => self.go_on(),
+            Signal::SIGCONT => self.resume(),
             Signal::SIGTSTP => {
                 self.command.signal(signal);
                 stop(getpid());
@@ -109,16 +113,16 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn act(&self, act: Act, signal: Signal) {
-        match act {
-            Act::Nothing => {}
-            Act::HandOn | Act::Terminate => {
-                // First the command, so that it knows why when its input ends.
-                let signal = if act == Act::HandOn { signal } else { Signal::SIGTERM };
+    fn apply(&self, action: Action, signal: Signal) {
+        match action {
+            Action::None => {}
+            Action::Forward | Action::Terminate => {
+                // First the signal: when its input ends, the command then knows why.
+                let signal = if action == Action::Forward { signal } else { Signal::SIGTERM };
                 self.command.signal(signal);
                 self.threads.drain();
             }
-            Act::Kill => {
+            Action::Kill => {
                 log::warn!("the command has not ended: killing it, and all of its group");
                 self.command.signal(Signal::SIGKILL);
                 self.threads.drain();
@@ -126,30 +130,31 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// What failures and the time bring.
-    fn look_at_channels(&mut self, now: Instant) {
+    /// Acts on failures of channels, and on deadlines that have passed.
+    fn check_channels(&mut self, now: Instant) {
         let failed = self.threads.have_failed();
-        let unread = if failed { self.threads.unread() } else { 0 };
-        if failed && self.ending.fail(unread, now) {
+        let unacked = if failed { self.threads.unacked() } else { 0 };
+        if failed && self.shutdown.channel_failed(unacked, now) {
             let time = show_duration(self.timeouts.fail);
             log::info!("a channel has failed: the command has {time} to end by itself");
         }
-        let act = self.ending.pass(unread, now);
-        if act == Act::Terminate {
+        let action = self.shutdown.check_deadlines(unacked, now);
+        if action == Action::Terminate {
             let time = show_duration(self.timeouts.stop);
             log::info!("stopping, because a channel has failed; the command has {time} to end");
         }
-        self.act(act, Signal::SIGTERM);
+        self.apply(action, Signal::SIGTERM);
     }
 
-    /// The command was stopped. If that was from its terminal, the shell waits for all of the job to stop.
+    /// Stops the host after the command was stopped, if that was from its terminal: the shell waits
+    /// until the whole job has stopped.
     fn stop_with_command(&self) {
         if self.terminal.take_from(self.command.pid()) {
             stop(Pid::from_raw(0));
         }
     }
 
-    fn go_on(&self) {
+    fn resume(&self) {
         if self.terminal.is_ours() {
             self.terminal.give(self.command.pid());
         }
@@ -157,11 +162,11 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Stops this process, or all of its group, until somebody sends SIGCONT. Process 1 can't be stopped, and
-/// nobody would wake it: it does as if it had been woken already.
-fn stop(whom: Pid) {
+/// Stops this process, or with 0 all of its group, until SIGCONT arrives. Process 1 can't be
+/// stopped, so it sends SIGCONT instead: it goes on as if it was stopped and woken.
+fn stop(target: Pid) {
     let signal = if getpid() == Pid::from_raw(1) { Signal::SIGCONT } else { Signal::SIGSTOP };
-    if let Err(error) = kill(whom, signal) {
+    if let Err(error) = kill(target, signal) {
         log::warn!("can't stop: {error}");
     }
 }

@@ -1,38 +1,40 @@
-//! The terminal on standard input: the command, in a process group of its own, has it while it runs, so
-//! that it can read from it and Ctrl-C reaches it, as if it had been started by the shell itself.
+//! The terminal on standard input. The command runs in its own process group and has the terminal
+//! while it runs. So it can read from it, and Ctrl-C reaches it, as if the shell had started it.
 //!
-//! SIGTTOU must be blocked: who is not in the foreground is stopped by it when he gives the terminal away.
+//! SIGTTOU must be blocked: it stops a background process that gives the terminal to a group.
 
 use std::io::stdin;
 
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
-/// The terminal, if there is one.
+/// The terminal on standard input, if there is one.
 #[derive(Clone, Copy)]
 pub(super) struct Terminal {
     for_command: bool,
 }
 
 impl Terminal {
-    /// `for_command`: false where the host itself reads standard input.
+    /// `for_command`: false if the host itself reads standard input.
     pub(super) fn new(for_command: bool) -> Self {
         Self { for_command }
     }
 
-    /// Whether it is this process's group's to give.
+    /// Whether this process's group has the terminal, and may give it to the command.
     pub(super) fn is_ours(&self) -> bool {
-        // Without a terminal there is no answer; 0 is a group of another namespace, which can't take it back.
+        // Without a terminal the call fails. 0 is a group of another PID namespace: it could not be
+        // given the terminal again.
         let ours = |group: Pid| group == getpgrp() && group.as_raw() != 0;
         self.for_command && tcgetpgrp(stdin()).is_ok_and(ours)
     }
 
-    /// Gives it to a group. Safe between fork and exec once [`is_ours`](Self::is_ours) was asked.
+    /// Gives the terminal to a group. Safe between fork and exec, if [`is_ours`](Self::is_ours) was
+    /// true before the fork.
     pub(super) fn give(&self, group: Pid) {
-        // Without it the command can do all but talk to a person.
+        // If this fails, the command runs all the same: it only can't use the terminal.
         let _ = tcsetpgrp(stdin(), group);
     }
 
-    /// Takes it back from a group, if that has it.
+    /// Takes the terminal back, if this group has it. Returns whether it had it.
     pub(super) fn take_from(&self, group: Pid) -> bool {
         let has = self.for_command && tcgetpgrp(stdin()).is_ok_and(|has| has == group);
         if has {

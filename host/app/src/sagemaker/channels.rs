@@ -1,17 +1,19 @@
-//! What the platform's description of a channel means for its source and its decoder.
+//! Derives a channel's source and decoder from the platform's description of the channel.
 
 use std::path::Path;
 
-use super::{InputChannel, InputMode};
-use crate::config::{DecoderRef, Pattern, Preset, Reading, Source, fifo_source};
+use pipemill_source::{Pattern, Reading};
 
-/// What the platform's own reader keeps the next epoch's number in; so a restarted process, whichever reader it
-/// has, goes on with the right pipe.
+use super::input_data_config::{InputChannel, InputMode};
+use crate::config::{DecoderRef, Preset, Source, fifo_source};
+
+/// The file in which SageMaker's own reader keeps the number of the next epoch. pipemill uses the
+/// same file: so a restarted process goes on with the right FIFO, whichever reader it has.
 fn epoch_file(base: &Path, channel: &str) -> std::path::PathBuf {
     base.join(format!("pipe_state/.{channel}-pipe_mode-state"))
 }
 
-/// The channel's source and decoder. The error of the decoder is why the description does not tell it.
+/// The channel's source and decoder.
 pub(super) fn preset(base: &Path, name: &str, channel: &InputChannel) -> Preset {
     let data = base.join("input/data");
     let source = match channel.mode {
@@ -23,7 +25,7 @@ pub(super) fn preset(base: &Path, name: &str, channel: &InputChannel) -> Preset 
     Preset { source, decoder: decoder(channel).map(|name| DecoderRef::Name(name.to_owned())) }
 }
 
-/// MIME types that mean one decoder.
+/// The decoder for each MIME type.
 const DECODERS: [(&str, &str); 12] = [
     ("application/x-recordio", "recordio"),
     ("application/x-recordio-protobuf", "recordio-protobuf"),
@@ -40,7 +42,8 @@ const DECODERS: [(&str, &str); 12] = [
 ];
 
 fn decoder(channel: &InputChannel) -> Result<&'static str, String> {
-    // Through a pipe each object comes as a RecordIO record, whatever is in it. Files are as they were stored.
+    // In Pipe mode the platform wraps each object, whatever its type; in the other modes it does
+    // not.
     if channel.wrapped && channel.mode == InputMode::Pipe {
         return Ok("recordio");
     }
@@ -68,17 +71,20 @@ mod tests {
     }
 
     #[test]
-    fn decoders_by_content_type() {
-        let of = |mode, content_type, wrapped| decoder(&channel(mode, content_type, wrapped));
-        assert_eq!(of(InputMode::File, Some("text/csv; label_size=0"), false), Ok("csv"));
+    fn the_decoder_follows_from_mode_wrapper_and_content_type() {
+        let decoder_of =
+            |mode, content_type, wrapped| decoder(&channel(mode, content_type, wrapped));
+        assert_eq!(decoder_of(InputMode::File, Some("text/csv; label_size=0"), false), Ok("csv"));
         assert_eq!(
-            of(InputMode::Pipe, Some("Application/X-RecordIO-Protobuf"), false),
+            decoder_of(InputMode::Pipe, Some("Application/X-RecordIO-Protobuf"), false),
             Ok("recordio-protobuf")
         );
-        assert_eq!(of(InputMode::Pipe, Some("image/jpeg"), true), Ok("recordio"));
+        assert_eq!(decoder_of(InputMode::Pipe, Some("image/jpeg"), true), Ok("recordio"));
         assert!(
-            of(InputMode::File, Some("image/jpeg"), true).unwrap_err().contains("\"image/jpeg\"")
+            decoder_of(InputMode::File, Some("image/jpeg"), true)
+                .unwrap_err()
+                .contains("\"image/jpeg\"")
         );
-        assert!(of(InputMode::Pipe, None, false).unwrap_err().contains("no ContentType"));
+        assert!(decoder_of(InputMode::Pipe, None, false).unwrap_err().contains("no ContentType"));
     }
 }

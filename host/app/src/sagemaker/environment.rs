@@ -1,12 +1,12 @@
-//! The `SM_…` variables that the platform's training toolkit sets, for scripts that were written for it. The platform
-//! itself sets none of them.
+//! The `SM_…` variables of SageMaker's training toolkit, for scripts that were written for it. The
+//! platform itself sets none of them.
 //! <https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md>
 
 use serde_json::{Map, Value, json};
 
-use super::Platform;
+use super::platform::Platform;
 
-/// Variables and their values, but for those that are set already.
+/// The variables and their values, without those that are set already.
 pub(super) fn environment(platform: &Platform) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut set = |name: &str, value: String| all.push((name.to_owned(), value));
@@ -24,12 +24,12 @@ pub(super) fn environment(platform: &Platform) -> Vec<(String, String)> {
     let names: Vec<&String> = platform.channels.keys().collect();
     set("SM_CHANNELS", json!(names).to_string());
     for name in names {
-        let variable = format!("SM_CHANNEL_{}", upper(name));
+        let variable = format!("SM_CHANNEL_{}", variable_name(name));
         set(&variable, path(&format!("input/data/{name}")));
     }
-    let hyperparameters = values(platform);
+    let hyperparameters = hyperparameters(platform);
     for (name, value) in &hyperparameters {
-        set(&format!("SM_HP_{}", upper(name)), plain(value));
+        set(&format!("SM_HP_{}", variable_name(name)), variable_text(value));
     }
     set("SM_HPS", Value::Object(hyperparameters).to_string());
     if let Some(resources) = &platform.resources {
@@ -47,30 +47,32 @@ pub(super) fn environment(platform: &Platform) -> Vec<(String, String)> {
     all
 }
 
-/// As the toolkit has them: in capitals, and what no variable's name may have replaced.
-fn upper(name: &str) -> String {
+/// A name as part of a variable's name: capitals, and `_` for other characters.
+fn variable_name(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
         .collect()
 }
 
-/// The platform gives strings; the toolkit takes those that are JSON for what they are.
-fn values(platform: &Platform) -> Map<String, Value> {
+/// The hyperparameters. The platform writes strings; the toolkit parses those that are JSON.
+fn hyperparameters(platform: &Platform) -> Map<String, Value> {
     let value = |text: &String| serde_json::from_str(text).unwrap_or_else(|_| json!(text));
     platform.hyperparameters.iter().map(|(name, text)| (name.clone(), value(text))).collect()
 }
 
-fn plain(value: &Value) -> String {
+/// The value as the text of a variable: strings have no quotes.
+fn variable_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sagemaker::{input_data_config, resource_config};
+    use crate::sagemaker::input_data_config::input_data_config;
+    use crate::sagemaker::resource_config::resource_config;
 
     #[test]
-    fn as_the_toolkit_sets_them() {
+    fn the_variables_are_those_of_the_training_toolkit() {
         let platform = Platform {
             base: "/opt/ml".into(),
             channels: input_data_config(r#"{"my-train.1": {"TrainingInputMode": "Pipe"}}"#)

@@ -1,17 +1,17 @@
-//! `output/failure`: why the job failed, of which the platform shows the first 1,024 characters.
+//! `output/failure`: the reason why the job failed. The platform shows its first 1,024 characters.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Characters that are shown.
-const SHOWN: usize = 1_024;
+/// Number of characters that the platform shows.
+const MAX_CHARACTERS: usize = 1_024;
 
 /// Writes the reason, unless the command has written one.
 pub(super) fn report(base: &Path, why: &str) {
     let folder = base.join("output");
     let path = folder.join("failure");
-    let shown: String = why.chars().take(SHOWN).collect();
+    let shown: String = why.chars().take(MAX_CHARACTERS).collect();
     let written = std::fs::create_dir_all(&folder)
         .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&path))
         .and_then(|mut file| file.write_all(shown.as_bytes()));
@@ -28,11 +28,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_reason_stays() {
+    fn the_first_reason_is_kept_and_cut_to_what_the_platform_shows() {
         let base = tempfile::tempdir().unwrap();
         report(base.path(), &"ä".repeat(2_000));
         let path = base.path().join("output/failure");
-        assert_eq!(std::fs::read_to_string(&path).unwrap().chars().count(), SHOWN);
+        assert_eq!(std::fs::read_to_string(&path).unwrap().chars().count(), MAX_CHARACTERS);
         report(base.path(), "another");
         assert!(std::fs::read_to_string(&path).unwrap().starts_with('ä'));
     }

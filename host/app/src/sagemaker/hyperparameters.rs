@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Reads the file's text.
+/// Parses the file's text.
+///
+/// # Errors
+/// The text is not such an object; the error says what is wrong.
 pub(super) fn hyperparameters(text: &str) -> Result<BTreeMap<String, String>, String> {
     serde_json::from_str(text)
         .map_err(|error| format!("expected an object whose values are strings: {error}"))

@@ -5,32 +5,33 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// How a channel's data gets into the container.
+/// How a channel's data reaches the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputMode {
-    /// Through a FIFO an epoch.
+    /// Through FIFOs, one for each epoch.
     Pipe,
-    /// As files that were copied before the start.
+    /// As files that are copied before the start.
     File,
     /// As files that are fetched when they are read.
     FastFile,
 }
 
-/// A channel, as the platform describes it.
+/// A channel in the words of the platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputChannel {
-    /// How its data gets into the container.
+    /// How the data reaches the container.
     pub mode: InputMode,
-    /// The MIME type that was given for its data, if one was.
+    /// The MIME type of the data, if the job names one.
     pub content_type: Option<String>,
     /// Whether each object is one RecordIO record.
     pub wrapped: bool,
-    /// Whether each host sees a share of the objects.
+    /// Whether each host gets a part of the objects only.
     pub sharded: bool,
 }
 
+/// A channel as JSON.
 #[derive(Deserialize)]
-struct Written {
+struct ChannelJson {
     #[serde(rename = "TrainingInputMode")]
     mode: String,
     #[serde(rename = "ContentType")]
@@ -41,25 +42,25 @@ struct Written {
     distribution: Option<String>,
 }
 
-/// Reads the file's text: the channels by name.
+/// Parses the file's text to channels by name.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The text is not as documented; the error says what is wrong.
 pub fn input_data_config(text: &str) -> Result<BTreeMap<String, InputChannel>, String> {
-    let written: BTreeMap<String, Written> =
+    let written: BTreeMap<String, ChannelJson> =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let read = |(name, written): (String, Written)| {
+    let read = |(name, written): (String, ChannelJson)| {
         let channel = channel(written).map_err(|what| format!("channel `{name}`: {what}"))?;
         Ok((name, channel))
     };
     written.into_iter().map(read).collect()
 }
 
-fn channel(written: Written) -> Result<InputChannel, String> {
+fn channel(written: ChannelJson) -> Result<InputChannel, String> {
     let wrong = |key: &str, expected: &str, found: &str| {
         Err(format!("{key}: expected {expected}, found {found:?}"))
     };
-    // Its case varies.
+    // The platform writes it in different cases.
     let mode = match written.mode.to_ascii_lowercase().as_str() {
         "pipe" => InputMode::Pipe,
         "file" => InputMode::File,
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_the_platform_writes_it() {
+    fn modes_wrappers_and_unknown_keys_of_the_platform_are_read() {
         let text = r#"{
             "train": {"ContentType": "application/x-recordio", "TrainingInputMode": "Pipe",
                       "S3DistributionType": "ShardedByS3Key", "RecordWrapperType": "RecordIO"},
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn mangled() {
+    fn a_wrong_file_gives_an_error_that_names_the_key() {
         for (text, says) in [
             ("[]", "expected a map"),
             (r#"{"a": {}}"#, "missing field `TrainingInputMode`"),

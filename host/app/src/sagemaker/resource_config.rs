@@ -3,41 +3,44 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::config::Rank;
+
 /// The job's hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
     /// This host's name.
     pub current_host: String,
-    /// All hosts' names, in the platform's order made one that all hosts agree on: sorted.
+    /// The names of all hosts, sorted: so all hosts have the same order.
     pub hosts: Vec<String>,
-    /// Which of them this one is, from 0, and how many there are.
-    pub rank: (u32, u32),
-    /// The network interface between hosts, if told.
+    /// The index of this host in `hosts`, and the number of hosts.
+    pub rank: Rank,
+    /// The network interface between hosts, if the file names it.
     pub network_interface_name: Option<String>,
-    /// The kind of machine, if told.
+    /// The type of the machine, if the file names it.
     pub current_instance_type: Option<String>,
-    /// All of the file, as it stands there.
+    /// The whole file.
     pub whole: Value,
 }
 
+/// The file as JSON.
 #[derive(Deserialize)]
-struct Written {
+struct ResourcesJson {
     current_host: String,
     hosts: Vec<String>,
     network_interface_name: Option<String>,
     current_instance_type: Option<String>,
 }
 
-/// Reads the file's text.
+/// Parses the file's text.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The text is not as documented; the error says what is wrong.
 pub fn resource_config(text: &str) -> Result<Resources, String> {
     let whole: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let written: Written =
+    let written: ResourcesJson =
         serde_json::from_value(whole.clone()).map_err(|error| error.to_string())?;
-    let Written { current_host, mut hosts, .. } = written;
-    hosts.sort_by(|a, b| natural(a).cmp(&natural(b)));
+    let ResourcesJson { current_host, mut hosts, .. } = written;
+    hosts.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     hosts.dedup();
     let index = hosts.iter().position(|host| *host == current_host).ok_or_else(|| {
         format!(
@@ -46,7 +49,7 @@ pub fn resource_config(text: &str) -> Result<Resources, String> {
         )
     })?;
     Ok(Resources {
-        // As many as a job has hosts.
+        // A job has far fewer hosts than fit into a `u32`.
         rank: (index as u32, hosts.len() as u32),
         current_host,
         hosts,
@@ -56,8 +59,8 @@ pub fn resource_config(text: &str) -> Result<Resources, String> {
     })
 }
 
-/// `algo-2` comes before `algo-10`.
-fn natural(name: &str) -> (&str, u64) {
+/// The key for sorting: `algo-2` comes before `algo-10`.
+fn sort_key(name: &str) -> (&str, u64) {
     let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     (&name[..digits], name[digits..].parse().unwrap_or(0))
 }
@@ -67,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_agreed_on() {
+    fn all_hosts_agree_on_their_ranks() {
         let hosts = "\"algo-10\", \"algo-2\", \"algo-1\"";
         for (host, rank) in [("algo-1", 0), ("algo-2", 1), ("algo-10", 2)] {
             let text = format!(r#"{{"current_host": "{host}", "hosts": [{hosts}], "new": {{}}}}"#);
@@ -76,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn mangled() {
+    fn a_wrong_file_gives_an_error_that_names_the_key() {
         for (text, says) in [
             ("", "EOF"),
             ("{}", "missing field `current_host`"),

@@ -1,33 +1,34 @@
-//! A channel as it is seen from outside, while it runs and after.
+//! The handle to a channel for all threads but its own: its ring, its statistics and its state,
+//! while it runs and after.
 
 use std::sync::{Arc, OnceLock};
 
 use log::{Level, kv};
+use pipemill_channel::{ChannelStats, Failure, Outcome};
 use pipemill_ring::host::Ring;
+use pipemill_types::log::log_with;
 
 use super::summary;
 use crate::config::Source;
-use pipemill_channel::{ChannelStats, Failure, Outcome};
-use pipemill_types::log::log_with;
 
-/// How a channel stands.
+/// The state of a channel.
 #[derive(Debug, Clone, Copy)]
-pub enum State<'a> {
-    /// It runs, or is about to.
+pub enum ChannelState<'a> {
+    /// It runs, or is about to start.
     Running,
-    /// Its source is at its end.
+    /// Its source ended.
     Ended,
-    /// Somebody asked to stop.
+    /// It was stopped before its source ended.
     Stopped,
     /// It failed.
     Failed(&'a Failure),
 }
 
-impl State<'_> {
-    /// The words for all of them.
+impl ChannelState<'_> {
+    /// The words of all states, as in metrics and reports.
     pub const WORDS: [&'static str; 4] = ["running", "ended", "stopped", "failed"];
 
-    /// The word for it in metrics and reports.
+    /// The word of this state.
     pub fn word(self) -> &'static str {
         let [running, ended, stopped, failed] = Self::WORDS;
         match self {
@@ -39,46 +40,46 @@ impl State<'_> {
     }
 }
 
-/// A channel that is watched.
+/// A channel, as threads other than its own see it.
 pub struct ChannelHandle {
-    /// Its name.
+    /// The channel's name.
     pub name: String,
-    /// Where its bytes come from, as configured.
+    /// Its source, as configured.
     pub source: Source,
     /// The decoder's name.
     pub decoder: String,
-    /// What it has done.
+    /// Counts and times. Only the channel's thread writes them.
     pub stats: ChannelStats,
-    /// Where its records go.
+    /// The ring that its batches go to.
     pub ring: Arc<Ring>,
     outcome: OnceLock<Outcome>,
 }
 
 impl ChannelHandle {
-    /// A channel that has not begun.
+    /// The handle to a channel that has not started.
     pub fn new(name: &str, source: &Source, decoder: &str, ring: Arc<Ring>) -> Self {
         let stats = ChannelStats::default();
         let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
         Self { name, source, decoder, stats, ring, outcome: OnceLock::new() }
     }
 
-    /// It has ended so: logs what it did.
+    /// Sets the outcome, and logs a summary of the channel.
     pub fn end(&self, outcome: Outcome) {
         let totals = self.stats.snapshot();
         let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
         let line = summary::of_channel(&self.name, &self.source, &totals, &outcome);
         log_with(Level::Info, &fields, format_args!("{line}"));
-        // It ends once.
+        // A channel ends only once, so this can't fail.
         let _ = self.outcome.set(outcome);
     }
 
-    /// How it stands.
-    pub fn state(&self) -> State<'_> {
+    /// The current state.
+    pub fn state(&self) -> ChannelState<'_> {
         match self.outcome.get() {
-            None => State::Running,
-            Some(Outcome::Ended) => State::Ended,
-            Some(Outcome::Stopped) => State::Stopped,
-            Some(Outcome::Failed(failure)) => State::Failed(failure),
+            None => ChannelState::Running,
+            Some(Outcome::Ended) => ChannelState::Ended,
+            Some(Outcome::Stopped) => ChannelState::Stopped,
+            Some(Outcome::Failed(failure)) => ChannelState::Failed(failure),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Logs a line for each epoch that ends: what the channel did, and its bottleneck.
+//! Logs one line for each epoch that ends: what the channel did, and its bottleneck.
 
 use std::time::Instant;
 
@@ -9,14 +9,14 @@ use pipemill_types::log::log_with;
 use super::summary;
 use crate::config::Source;
 
-/// Logs the end of each epoch of one channel.
+/// Observer of one channel that logs the end of each epoch.
 pub struct EpochLog {
     channel: String,
     source: Source,
 }
 
 impl EpochLog {
-    /// For the channel of this name, which reads from this source.
+    /// For the channel of this name. The source decides the remedy for a slow source.
     pub fn new(channel: &str, source: &Source) -> Self {
         Self { channel: channel.to_owned(), source: source.clone() }
     }

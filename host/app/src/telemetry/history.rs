@@ -1,5 +1,6 @@
-//! How channels went over time: a thread that looks at their meters every so often. It keeps a bounded number of
-//! samples, of a short run dense ones, of a long run those further apart.
+//! Samples of the channels' statistics over time, for the plots of the report. A thread takes them
+//! at an interval. The number of samples is bounded: when a channel has too many, every second one
+//! is dropped and the interval doubles.
 
 use std::io;
 use std::sync::Arc;
@@ -7,45 +8,47 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::ChannelHandle;
 use pipemill_channel::StatsSnapshot;
 
-/// Samples of a channel that are kept, at most.
-const MOST: usize = 600;
-/// How often is looked at first.
-const FIRST: Duration = Duration::from_millis(50);
+use super::ChannelHandle;
 
-/// How a channel stood at a moment. The moment is `totals.time()`, counted from the channel's start.
+/// Largest number of samples that are kept of a channel.
+const MAX_SAMPLES: usize = 600;
+/// Interval between samples at the start of a run.
+const FIRST_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The statistics of a channel at one moment. The moment is `totals.time()`, from the channel's
+/// start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// What it had done by then.
+    /// Counts and times since the channel's start.
     pub totals: StatsSnapshot,
-    /// Its slots.
-    pub slots: Slots,
+    /// The slots of its ring.
+    pub slots: SlotCounts,
 }
 
-/// Slots by state.
+/// Number of slots of a ring in each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Slots {
-    /// They hold nothing.
+pub struct SlotCounts {
+    /// They hold no batch.
     pub free: u32,
-    /// Being filled.
+    /// The channel fills them.
     pub filling: u32,
     /// They wait for a consumer.
     pub ready: u32,
-    /// With consumers.
+    /// Consumers hold them.
     pub granted: u32,
 }
 
-/// Samples of one channel, the oldest first. Since each holds what was done from the start on, one that is left out
-/// takes nothing of the sum with it.
+/// Samples of one channel, the oldest first. Each holds totals since the start, so dropping a
+/// sample loses no counts.
 #[derive(Debug, Default)]
 struct Series {
     samples: Vec<Sample>,
 }
 
 impl Series {
-    /// Adds a sample; the same moment again is none.
+    /// Adds a sample. It replaces the last one if the channel's time has not advanced.
     fn push(&mut self, sample: Sample) {
         match self.samples.last_mut() {
             Some(last) if last.totals.time() == sample.totals.time() => *last = sample,
@@ -54,10 +57,10 @@ impl Series {
     }
 
     fn is_full(&self) -> bool {
-        self.samples.len() >= MOST
+        self.samples.len() >= MAX_SAMPLES
     }
 
-    /// Every second one is left out; the first stays.
+    /// Drops every second sample. The first one stays.
     fn thin(&mut self) {
         let mut keep = false;
         self.samples.retain(|_| {
@@ -67,35 +70,35 @@ impl Series {
     }
 }
 
-/// A run's history while it is being written.
+/// The thread that takes samples.
 pub struct History {
     stop: Sender<()>,
     thread: JoinHandle<Vec<Series>>,
 }
 
 impl History {
-    /// Begins to look at these channels, which have not begun.
+    /// Starts to take samples of these channels, which have not started yet.
     ///
     /// # Errors
     /// The system gives no thread.
     pub fn start(channels: Vec<Arc<ChannelHandle>>) -> io::Result<Self> {
         let (stop, stopped) = channel();
-        // The first sample before anything is done.
-        let first = |channel: &Arc<ChannelHandle>| Series { samples: vec![look(channel)] };
+        // The first sample is taken here, before the channels start.
+        let first = |channel: &Arc<ChannelHandle>| Series { samples: vec![sample(channel)] };
         let mut all: Vec<_> = channels.iter().map(first).collect();
         let work = move || {
-            let mut interval = FIRST;
+            let mut interval = FIRST_INTERVAL;
             let mut next = Instant::now();
             loop {
                 next += interval;
                 let wait = next.saturating_duration_since(Instant::now());
                 if wait.is_zero() {
-                    // Behind, as after SIGSTOP: not to be made up for.
+                    // Late, for example after SIGSTOP: missed samples are not made up for.
                     next = Instant::now();
                 }
                 let over = stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
                 for (series, channel) in all.iter_mut().zip(&channels) {
-                    series.push(look(channel));
+                    series.push(sample(channel));
                 }
                 if over {
                     return all;
@@ -110,18 +113,19 @@ impl History {
         Ok(Self { stop, thread })
     }
 
-    /// Looks a last time; the samples of each channel, in the order of the start.
+    /// Takes a last sample of each channel. Returns the samples of each channel, in the order of
+    /// `start`.
     pub fn finish(self) -> Vec<Vec<Sample>> {
-        // It listens until it is told.
+        // The thread receives until this arrives, so sending can't fail.
         let _ = self.stop.send(());
         let all = self.thread.join().unwrap_or_default();
         all.into_iter().map(|series| series.samples).collect()
     }
 }
 
-fn look(channel: &ChannelHandle) -> Sample {
+fn sample(channel: &ChannelHandle) -> Sample {
     let status = channel.ring.status();
-    let slots = Slots {
+    let slots = SlotCounts {
         free: status.free,
         filling: status.filling,
         ready: status.ready,
@@ -144,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn thinning_keeps_the_first_and_the_sum() {
+    fn thinning_keeps_the_first_sample_and_all_counts() {
         let mut series = Series::default();
         let mut step = 1;
         for second in 0..100_000 {
@@ -156,14 +160,14 @@ mod tests {
                 step *= 2;
             }
         }
-        assert!((MOST / 2..=MOST).contains(&series.samples.len()));
+        assert!((MAX_SAMPLES / 2..=MAX_SAMPLES).contains(&series.samples.len()));
         assert_eq!(series.samples[0], at(0));
         let steps = series.samples.windows(2).map(|two| two[1].totals.bytes - two[0].totals.bytes);
         assert!(steps.into_iter().all(|bytes| bytes == step), "evenly apart");
     }
 
     #[test]
-    fn a_channel_that_stands_adds_nothing() {
+    fn a_channel_whose_time_stands_still_adds_no_samples() {
         let mut series = Series::default();
         for second in [0, 1, 1, 1] {
             series.push(at(second));

@@ -1,40 +1,41 @@
-//! All that is watched of a host.
+//! The state of a running host, for metrics and the status.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{ChannelHandle, State};
 use pipemill_source::Stop;
 
-/// A host at work.
+use super::{ChannelHandle, ChannelState};
+
+/// A running host.
 pub struct HostState {
-    /// In the order of the configuration.
+    /// Its channels, in the order of the configuration.
     pub channels: Vec<Arc<ChannelHandle>>,
-    began: Instant,
-    began_at: SystemTime,
+    started: Instant,
+    started_at: SystemTime,
     stop: Stop,
 }
 
 impl HostState {
-    /// A host that begins now. When `stop` is asked it is about to end.
+    /// A host that starts now, and is stopping when `stop` is asked.
     pub fn new(channels: Vec<Arc<ChannelHandle>>, stop: Stop) -> Self {
-        Self { channels, began: Instant::now(), began_at: SystemTime::now(), stop }
+        Self { channels, started: Instant::now(), started_at: SystemTime::now(), stop }
     }
 
-    /// How long it has been at work.
+    /// Time since the start.
     pub fn uptime(&self) -> Duration {
-        self.began.elapsed()
+        self.started.elapsed()
     }
 
-    /// When it began.
-    pub fn began_at(&self) -> SystemTime {
-        self.began_at
+    /// When the host started.
+    pub fn started_at(&self) -> SystemTime {
+        self.started_at
     }
 
-    /// Why consumers should not come, one line a reason; nothing if they should.
+    /// Reasons why consumers should not connect, one line each. Empty if they can.
     pub fn not_ready(&self) -> Vec<String> {
         let failed = self.channels.iter().filter_map(|channel| match channel.state() {
-            State::Failed(failure) => Some(failure.to_string()),
+            ChannelState::Failed(failure) => Some(failure.to_string()),
             _ => None,
         });
         let stopping = self.stop.is_asked().then(|| "stopping".to_owned());

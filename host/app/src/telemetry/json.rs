@@ -1,4 +1,4 @@
-//! A message as a JSON object: when, how bad, what, and fields.
+//! Formats a log message as a JSON object: time, level, text and fields.
 
 use std::fmt::Display;
 use std::time::SystemTime;
@@ -8,9 +8,7 @@ use log::kv::{Error, Key, Source, Value, VisitSource, VisitValue};
 use serde::Serializer as _;
 use serde::ser::SerializeMap;
 
-use super::log::word;
-
-/// The object, and the end of its line.
+/// The object on one line, with a newline at its end.
 pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> String {
     let object = || {
         let mut out = Vec::new();
@@ -18,15 +16,27 @@ pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> 
         let mut map = serializer.serialize_map(None)?;
         let now = humantime::format_rfc3339_millis(SystemTime::now());
         map.serialize_entry("time", &now.to_string())?;
-        map.serialize_entry("level", word(level))?;
+        map.serialize_entry("level", level_word(level))?;
         map.serialize_entry("message", &message.to_string())?;
-        // A field that has no JSON is left out, and nothing has none.
+        // Fails if a field has no JSON form: then it is left out. All types that are logged have
+        // one.
         let _ = fields.visit(&mut Fields(&mut map));
         map.end()?;
         Ok::<_, serde_json::Error>(String::from_utf8_lossy(&out).into_owned())
     };
-    // Text, numbers and memory to write them to: that can't fail.
+    // Writing text and numbers to memory can't fail.
     object().unwrap_or_default() + "\n"
+}
+
+/// The name of a level, in the log of either form.
+pub(super) fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
 }
 
 /// Writes fields as JSON's own types.
@@ -54,7 +64,7 @@ impl<M: SerializeMap> VisitValue<'_> for Field<'_, M> {
         self.entry(&value.to_string())
     }
 
-    /// What is not known is left out.
+    /// A field without a value is left out.
     fn visit_null(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -82,14 +92,14 @@ impl<M: SerializeMap> VisitValue<'_> for Field<'_, M> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use serde_json::json;
-
-    use super::*;
     use pipemill_channel::Failure;
     use pipemill_types::log::{NO_FIELDS, optional};
     use pipemill_types::{ErrorKind, Fault, Position};
+    use serde_json::json;
 
-    /// An object without its time.
+    use super::*;
+
+    /// The object of a message, checked to be one line. Its time is checked and removed.
     pub(in crate::telemetry) fn object(message: &str, fields: &dyn Source) -> serde_json::Value {
         let line = super::line(Level::Warn, &message, fields);
         assert_eq!(line.find('\n'), Some(line.len() - 1), "one line: {line:?}");
@@ -103,13 +113,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn any_text_is_one_line() {
+    fn a_message_with_control_characters_is_one_line() {
         let text = "a \"b\" \\ \n\r\u{1b}[1m\u{0}\u{2028}ä";
         assert_eq!(object(text, &NO_FIELDS), json!({"level": "warn", "message": text}));
     }
 
     #[test]
-    fn fields_have_the_types_of_json() {
+    fn fields_become_json_values_of_their_type() {
         let (epoch, host) = (3_u32, std::net::Ipv4Addr::LOCALHOST);
         let fields = [
             ("object", Value::from("a\nb")),
@@ -128,7 +138,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_failure_tells_its_place() {
+    fn a_failure_has_its_position_as_fields() {
         let failure = Failure {
             fault: Fault::new(ErrorKind::Decode, "what", "remedy"),
             channel: "train".to_owned(),

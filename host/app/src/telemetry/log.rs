@@ -1,5 +1,5 @@
-//! The log: lines on standard error, for a person or for a machine that gathers them. The last words of a command
-//! that fails go the same way.
+//! The log: lines on standard error, as text for people or as JSON for a log collector. The final
+//! error of a command that fails is written the same way.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::OnceLock;
@@ -10,101 +10,105 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use super::json;
 
-/// Which messages are written.
-const LEVEL: &str = "PIPEMILL_LOG";
-/// How.
-const FORMAT: &str = "PIPEMILL_LOG_FORMAT";
+/// Environment variable with the level from which on messages are written.
+const LEVEL_VARIABLE: &str = "PIPEMILL_LOG";
+/// Environment variable with the format of messages.
+const FORMAT_VARIABLE: &str = "PIPEMILL_LOG_FORMAT";
 
-/// How messages are written.
+/// The format of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A line of text each.
+    /// One line of text for each message.
     Human,
-    /// A JSON object a line, with fields for what the host knows besides the text.
+    /// One JSON object on a line for each message, with more fields than the text.
     Json,
 }
 
-/// The format, from the start of the log on.
-static CHOSEN: OnceLock<Format> = OnceLock::new();
-/// What is drawn below the last line.
-static BELOW: OnceLock<MultiProgress> = OnceLock::new();
+/// The format. [`start`] sets it.
+static CHOSEN_FORMAT: OnceLock<Format> = OnceLock::new();
+/// The progress display, if there is one. It is below the last line of the log.
+static PROGRESS_BARS: OnceLock<MultiProgress> = OnceLock::new();
 
-/// Starts logging to standard error. `PIPEMILL_LOG` sets how much: `error`, `warn`, `info` (default), `debug`,
-/// `trace`, or `off`; `PIPEMILL_LOG_FORMAT` in which format: without it, it is `elsewhere` where standard error is
-/// no terminal.
+/// Starts logging to standard error. The environment variable `PIPEMILL_LOG` sets the level:
+/// `error`, `warn`, `info` (default), `debug`, `trace`, or `off`. `PIPEMILL_LOG_FORMAT` sets the
+/// format: `human` or `json`. Without it the format is `human` if standard error is a terminal,
+/// else `elsewhere`.
 pub fn start(elsewhere: Format) {
     let usual = if stderr().is_terminal() { Format::Human } else { elsewhere };
-    let (format, wrong_format) = match variable(FORMAT).as_deref() {
+    let (format, wrong_format) = match variable(FORMAT_VARIABLE).as_deref() {
         None => (usual, None),
         Some("human") => (Format::Human, None),
         Some("json") => (Format::Json, None),
         Some(other) => {
-            let why = format!("{FORMAT} is {other:?}, expected human or json; it is left out");
+            let why =
+                format!("{FORMAT_VARIABLE} is {other:?}, expected human or json; it is left out");
             (usual, Some(why))
         }
     };
-    let (filter, wrong_level) = filter(variable(LEVEL).as_deref());
-    // Only the first one counts, as of loggers.
-    let _ = CHOSEN.set(format);
-    let most = filter.filter();
-    // Fails only if a program that uses this library has its own logger; then that one counts.
-    if log::set_boxed_logger(Box::new(Lines { filter })).is_ok() {
-        log::set_max_level(most);
+    let (filter, wrong_level) = filter(variable(LEVEL_VARIABLE).as_deref());
+    // A second call changes nothing, as with loggers.
+    let _ = CHOSEN_FORMAT.set(format);
+    let max_level = filter.filter();
+    // Fails only if the program has set another logger: then that one is used.
+    if log::set_boxed_logger(Box::new(StderrLog { filter })).is_ok() {
+        log::set_max_level(max_level);
     }
     for why in wrong_format.into_iter().chain(wrong_level) {
         log::warn!("{why}");
     }
 }
 
-/// The last words of a command that fails, a line or more: they are written whatever the level.
-pub(crate) fn last_words(why: &str, what: &dyn Source) {
+/// Writes the final error of a command that fails, one message for each line. The level does not
+/// matter.
+pub(crate) fn last_words(why: &str, fields: &dyn Source) {
     for why in why.lines() {
-        write(&match CHOSEN.get() {
-            Some(Format::Json) => json::line(Level::Error, &why, what),
+        write(&match CHOSEN_FORMAT.get() {
+            Some(Format::Json) => json::line(Level::Error, &why, fields),
             _ => format!("pipemill: {why}\n"),
         });
     }
 }
 
 fn variable(name: &str) -> Option<String> {
-    // What is no Unicode is no format and no level either, and is told as such.
+    // A value that is not Unicode is no format and no level: the caller reports it as wrong.
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
     Some(value.to_string_lossy().into_owned())
 }
 
-/// What is written at this level; and what is wrong with it.
+/// The filter for this value of `PIPEMILL_LOG`, and a message if the value is wrong.
 fn filter(level: Option<&str>) -> (env_filter::Filter, Option<String>) {
     let mut filter = env_filter::Builder::new();
     filter.filter_level(LevelFilter::Info);
     let Some(level) = level else { return (filter.build(), None) };
-    let mut asked = env_filter::Builder::new();
-    // A word alone that is no level would be taken for the only module that may say anything.
+    let mut requested = env_filter::Builder::new();
+    // Else a single word that is no level would be taken for the name of the only module to log.
     let is_level = |word: &str| word.contains('=') || word.trim().parse::<LevelFilter>().is_ok();
-    if level.split(',').all(is_level) && asked.try_parse(level).is_ok() {
-        return (asked.build(), None);
+    if level.split(',').all(is_level) && requested.try_parse(level).is_ok() {
+        return (requested.build(), None);
     }
     let wrong = format!(
-        "{LEVEL} is {level:?}, expected error, warn, info, debug, trace or off; it is left out"
+        "{LEVEL_VARIABLE} is {level:?}, expected error, warn, info, debug, trace or off; \
+         it is left out"
     );
     (filter.build(), Some(wrong))
 }
 
-struct Lines {
+struct StderrLog {
     filter: env_filter::Filter,
 }
 
-impl Log for Lines {
+impl Log for StderrLog {
     fn enabled(&self, metadata: &Metadata) -> bool {
         self.filter.enabled(metadata)
     }
 
     fn log(&self, record: &Record) {
         if self.filter.matches(record) {
-            write(&match CHOSEN.get() {
+            write(&match CHOSEN_FORMAT.get() {
                 Some(Format::Json) => {
                     json::line(record.level(), record.args(), record.key_values())
                 }
-                _ => format!("pipemill: {}: {}\n", word(record.level()), record.args()),
+                _ => format!("pipemill: {}: {}\n", json::level_word(record.level()), record.args()),
             });
         }
     }
@@ -112,39 +116,29 @@ impl Log for Lines {
     fn flush(&self) {}
 }
 
-/// A line at once: others write there, too.
+/// Writes a line in one call, because other processes write to standard error, too.
 fn write(line: &str) {
-    // Nobody is left to be told if this fails.
+    // There is nowhere to report an error of this.
     above(|| drop(stderr().lock().write_all(line.as_bytes())));
 }
 
-/// Does something while nothing is drawn.
+/// Runs `act` while the progress display is hidden.
 pub(crate) fn above<T>(act: impl FnOnce() -> T) -> T {
-    match BELOW.get() {
+    match PROGRESS_BARS.get() {
         Some(bars) => bars.suspend(act),
         None => act(),
     }
 }
 
-/// Whether it is text that tells how things go.
-pub(super) fn is_for_people() -> bool {
-    CHOSEN.get() == Some(&Format::Human) && log::max_level() >= LevelFilter::Info
+/// Whether people can follow a run in the log: it is text, and its level is `info` or more.
+pub(super) fn tells_people() -> bool {
+    CHOSEN_FORMAT.get() == Some(&Format::Human) && log::max_level() >= LevelFilter::Info
 }
 
-/// Lines are written above these from now on.
+/// Writes all further lines above these progress bars.
 pub(super) fn stay_above(bars: MultiProgress) {
-    // A process shows one thing.
-    let _ = BELOW.set(bars);
-}
-
-pub(super) fn word(level: Level) -> &'static str {
-    match level {
-        Level::Error => "error",
-        Level::Warn => "warn",
-        Level::Info => "info",
-        Level::Debug => "debug",
-        Level::Trace => "trace",
-    }
+    // A process has only one progress display.
+    let _ = PROGRESS_BARS.set(bars);
 }
 
 #[cfg(test)]
@@ -152,13 +146,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_level_is_told_and_the_usual_one_holds() {
+    fn a_wrong_level_is_reported_and_the_default_is_used() {
         let (right, wrong) = filter(Some("debug"));
         assert!(right.filter() == LevelFilter::Debug && wrong.is_none());
         assert_eq!(filter(Some("off")).0.filter(), LevelFilter::Off);
         for loud in ["loud", "pipemill=loud", "info,loud"] {
-            let (usual, wrong) = filter(Some(loud));
-            assert_eq!(usual.filter(), LevelFilter::Info);
+            let (default, wrong) = filter(Some(loud));
+            assert_eq!(default.filter(), LevelFilter::Info);
             assert!(wrong.unwrap().contains("expected error, warn"));
         }
         assert_eq!(filter(None).0.filter(), LevelFilter::Info);

@@ -1,12 +1,14 @@
-//! What the host says about itself while it runs.
+//! What the host reports about itself.
 //!
-//! `log` is where its lines go, `json` how they are written for machines. `progress` shows a person how far channels
-//! are.
-//!
-//! `channel_handle` is a channel as it is seen from outside, `host_state` all of them and `process` what they take of the
-//! machine; `bottleneck` says which stage holds a channel back, `summary` what it did. That is told as `metrics` and as
-//! `status`, which `serve` hands out. `history` is what was done over time, and `report` a page about all of it;
-//! `trace` tells each moment.
+//! - `log` writes messages to standard error, and `json` formats them for machines. `progress` is
+//!   the progress display on a terminal.
+//! - `channel_handle` is one channel as other threads see it, `host_state` the whole host,
+//!   `process` its memory and CPU time.
+//! - `bottleneck` finds the stage that limits a channel. `summary` and `epoch_log` are the log
+//!   lines about a channel and its epochs.
+//! - `metrics` and `status` are snapshots of the host, which `serve` serves over HTTP.
+//! - `history` takes samples of a run, and `report` shows them as a page. `trace` writes each
+//!   event.
 
 mod bottleneck;
 mod channel_handle;
@@ -25,10 +27,10 @@ mod summary;
 mod trace;
 
 pub use bottleneck::Bottleneck;
-pub use channel_handle::{ChannelHandle, State};
+pub use channel_handle::{ChannelHandle, ChannelState};
 pub use epoch_log::EpochLog;
-pub use history::{Sample, Slots};
+pub use history::{Sample, SlotCounts};
 pub use host_state::HostState;
 pub use report::Report;
-pub use serve::{Bound, MetricsError, MetricsServer};
+pub use serve::{MetricsError, MetricsListener, MetricsServer};
 pub use trace::Trace;

@@ -1,5 +1,5 @@
-//! How far channels are, on a terminal: a line each, redrawn in place, below what the log says. Elsewhere nothing is
-//! shown.
+//! The progress display on a terminal: one line for each channel, redrawn in place below the log.
+//! Without a terminal nothing is shown.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -7,100 +7,105 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
-
-use super::log;
 use pipemill_channel::ChannelStats;
 use pipemill_source::TotalSize;
 
-/// How often they are drawn.
-const TICK: Duration = Duration::from_millis(200);
-/// What is seen of a channel whose end is not known, and of one whose end is.
-const OPEN: &str = "{prefix}{spinner} {binary_bytes} {binary_bytes_per_sec} {elapsed} {wide_msg}";
-const CLOSED: &str = "{prefix}[{bar:20}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} eta {eta} {wide_msg}";
+use super::log;
+
+/// Interval at which the lines are redrawn.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// The line of a channel whose number of bytes is not known.
+const UNKNOWN_SIZE: &str =
+    "{prefix}{spinner} {binary_bytes} {binary_bytes_per_sec} {elapsed} {wide_msg}";
+/// The line of a channel whose number of bytes is known.
+const KNOWN_SIZE: &str = "{prefix}[{bar:20}] {binary_bytes}/{binary_total_bytes} \
+                          {binary_bytes_per_sec} eta {eta} {wide_msg}";
 
 /// A channel to show.
-pub struct Shown {
-    /// What its line begins with, if there may be several.
+pub struct ShownChannel {
+    /// Its name, if there may be several channels. The line begins with it.
     pub name: Option<String>,
-    /// How many bytes there are.
+    /// The number of bytes of each epoch, as far as it is known.
     pub total: TotalSize,
-    /// How far it is; none at its end.
-    pub look: Box<dyn Fn() -> Option<Look> + Send>,
+    /// How far the channel is; `None` at its end.
+    pub snapshot: Box<dyn Fn() -> Option<ProgressSnapshot> + Send>,
 }
 
 /// How far a channel is.
-pub struct Look {
-    /// From 0.
+pub struct ProgressSnapshot {
+    /// Number of the epoch, from 0.
     pub epoch: u32,
-    /// Bytes read in this epoch, inflated.
+    /// Inflated bytes read in this epoch.
     pub bytes: u64,
-    /// Records decoded in this epoch, where somebody decodes.
+    /// Records decoded in this epoch; `None` if nothing decodes, as in `pipemill feed`.
     pub records: Option<u64>,
-    /// What it is at: an object, or what it waits for.
+    /// The object that it reads, or what it waits for.
     pub at: Option<String>,
 }
 
-impl Look {
-    /// As a stats has it.
-    pub fn at(stats: &ChannelStats) -> Self {
+impl ProgressSnapshot {
+    /// Takes the values from these statistics.
+    pub fn of(stats: &ChannelStats) -> Self {
         let totals = stats.this_epoch();
         let (bytes, records) = (totals.bytes, Some(totals.records));
         Self { epoch: stats.epoch(), bytes, records, at: stats.object() }
     }
 }
 
-/// Whether a person watches: standard error is a terminal, and the log is text there that tells what happens.
+/// Whether a person watches: standard error is a terminal, and the log on it is text of level
+/// `info` or more.
 pub fn is_watched() -> bool {
-    stderr().is_terminal() && log::is_for_people()
+    stderr().is_terminal() && log::tells_people()
 }
 
-/// Lines that are shown. They are gone when this is dropped.
+/// The progress display. Dropping it removes the lines.
 pub struct Progress {
-    // Dropped first: that ends the thread.
-    over: Option<Sender<()>>,
+    // `drop` drops this first: that ends the thread.
+    stop: Option<Sender<()>>,
     drawing: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Shows them from now on. Without a thread to draw them, nothing is shown.
-    pub fn of(channels: Vec<Shown>) -> Self {
+    /// Shows these channels from now on. If the system gives no thread, nothing is shown.
+    pub fn of(channels: Vec<ShownChannel>) -> Self {
         let all = MultiProgress::new();
         log::stay_above(all.clone());
-        let mut lines: Vec<_> = channels.into_iter().map(|shown| Line::new(&all, shown)).collect();
-        let (over, asked) = channel::<()>();
+        let mut lines: Vec<_> =
+            channels.into_iter().map(|shown| ProgressLine::new(&all, shown)).collect();
+        let (stop, stopped) = channel::<()>();
         let draw = move || {
-            while let Err(RecvTimeoutError::Timeout) = asked.recv_timeout(TICK) {
-                lines.iter_mut().for_each(Line::draw);
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(DRAW_INTERVAL) {
+                lines.iter_mut().for_each(ProgressLine::draw);
             }
             lines.iter().for_each(|line| line.bar.finish_and_clear());
         };
         let drawing = Builder::new().name("pipemill-progress".to_owned()).spawn(draw).ok();
-        Self { over: Some(over), drawing }
+        Self { stop: Some(stop), drawing }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        drop(self.over.take());
+        drop(self.stop.take());
         if let Some(drawing) = self.drawing.take() {
-            // It does not panic; were it so, there would be nothing to clear.
+            // Fails only if the thread panicked: then its lines stay.
             let _ = drawing.join();
         }
     }
 }
 
-struct Line {
-    shown: Shown,
+struct ProgressLine {
+    shown: ShownChannel,
     bar: ProgressBar,
     epoch: u32,
-    /// Whether its style has an end.
-    closed: bool,
+    /// Whether its style is `KNOWN_SIZE`.
+    has_size: bool,
 }
 
-impl Line {
-    fn new(all: &MultiProgress, shown: Shown) -> Self {
-        let bar = all.add(ProgressBar::no_length().with_style(style(OPEN)));
-        let line = Self { shown, bar, epoch: 0, closed: false };
+impl ProgressLine {
+    fn new(all: &MultiProgress, shown: ShownChannel) -> Self {
+        let bar = all.add(ProgressBar::no_length().with_style(style(UNKNOWN_SIZE)));
+        let line = Self { shown, bar, epoch: 0, has_size: false };
         line.name();
         line
     }
@@ -112,35 +117,36 @@ impl Line {
     }
 
     fn draw(&mut self) {
-        let Some(look) = (self.shown.look)() else {
+        let Some(snapshot) = (self.shown.snapshot)() else {
             self.bar.finish_and_clear();
             return;
         };
-        if look.epoch != self.epoch {
-            self.epoch = look.epoch;
+        if snapshot.epoch != self.epoch {
+            self.epoch = snapshot.epoch;
             self.bar.reset();
             self.name();
         }
-        // What is inflated after all is longer than was thought.
-        let total = self.shown.total.of(look.epoch).filter(|total| *total >= look.bytes.max(1));
-        if total.is_some() != self.closed {
-            self.closed = total.is_some();
-            self.bar.set_style(style(if self.closed { CLOSED } else { OPEN }));
+        // Compressed input can be larger than its total, which counts stored bytes: then it is not
+        // shown.
+        let total = self.shown.total.of(snapshot.epoch).filter(|total| *total >= snapshot.bytes.max(1));
+        if total.is_some() != self.has_size {
+            self.has_size = total.is_some();
+            self.bar.set_style(style(if self.has_size { KNOWN_SIZE } else { UNKNOWN_SIZE }));
         }
         match total {
             Some(total) => self.bar.set_length(total),
             None => self.bar.unset_length(),
         }
-        let records = look.records.map(|count| format!("{} records", HumanCount(count)));
-        let words: Vec<_> = records.into_iter().chain(look.at).collect();
+        let records = snapshot.records.map(|count| format!("{} records", HumanCount(count)));
+        let words: Vec<_> = records.into_iter().chain(snapshot.at).collect();
         self.bar.set_message(words.join(", "));
-        self.bar.set_position(look.bytes);
+        self.bar.set_position(snapshot.bytes);
         self.bar.tick();
     }
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // Constants; were one wrong, the plain one would do.
+    // The templates are constants, and a test parses them.
     ProgressStyle::with_template(template)
         .map_or_else(|_| ProgressStyle::default_spinner(), |style| style.progress_chars("=> "))
 }
@@ -150,8 +156,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_can_be_read() {
-        for template in [OPEN, CLOSED] {
+    fn templates_are_valid() {
+        for template in [UNKNOWN_SIZE, KNOWN_SIZE] {
             ProgressStyle::with_template(template).unwrap();
         }
     }

@@ -1,5 +1,5 @@
-//! Metrics, health and status over HTTP, on a TCP port or a Unix socket. Only what is asked for is computed, in a
-//! thread of its own: the channels notice nothing.
+//! Serves metrics, health and status over HTTP, on a TCP port or a Unix socket. A separate thread
+//! computes them for each request, so requests do not slow the channels down.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -27,30 +27,30 @@ use super::status::Status;
 use super::{HostState, metrics};
 use crate::config::Listen;
 
-/// Connections at a time; further ones wait.
-const CONNECTIONS: usize = 16;
-/// A connection on which nothing is asked for so long is closed.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A connection is closed after so long, whatever it does.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Largest number of connections at a time; more connections wait to be accepted.
+const MAX_CONNECTIONS: usize = 16;
+/// How long the headers of a request may take; then the connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may last; then it is closed, also in the middle of a response.
+const MAX_CONNECTION_TIME: Duration = Duration::from_secs(60);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Why metrics can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
-    /// The port.
+    /// The host can't listen on the TCP port.
     #[error("`metrics`: can't listen on {address}: {error}; {}", remedy(error))]
     Port {
-        /// As configured.
+        /// The address, as configured.
         address: std::net::SocketAddr,
-        /// The kernel's answer.
+        /// The error of the kernel.
         error: io::Error,
     },
-    /// The socket.
+    /// The host can't create the Unix socket.
     #[error("`metrics`: {0}")]
     Socket(#[from] EndpointError),
-    /// The machine.
+    /// The machine gives no thread or descriptor.
     #[error("`metrics`: can't be served: {0}")]
     System(#[from] io::Error),
 }
@@ -66,19 +66,19 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Where it is listened already, but nobody is answered yet.
-pub enum Bound {
-    /// A port.
+/// A socket that listens. No request is answered before [`MetricsServer::start`].
+pub enum MetricsListener {
+    /// A TCP port.
     Tcp(TcpListener),
-    /// A socket, which is removed when dropped.
+    /// A Unix socket. Its file is removed when this is dropped.
     Unix(Endpoint),
 }
 
-impl Bound {
-    /// Listens there.
+impl MetricsListener {
+    /// Listens on this address.
     ///
     /// # Errors
-    /// It can't.
+    /// The address is in use, is not allowed, or does not exist.
     pub fn bind(listen: &Listen, allow_other_users: bool) -> Result<Self, MetricsError> {
         match listen {
             Listen::Tcp(address) => {
@@ -93,7 +93,7 @@ impl Bound {
         }
     }
 
-    /// Where, for people.
+    /// The address, for the log.
     fn address(&self) -> String {
         match self {
             Self::Tcp(listener) => listener.local_addr().map_or_else(
@@ -105,18 +105,18 @@ impl Bound {
     }
 }
 
-/// The server; it ends when dropped.
+/// The server of metrics, health and status. Dropping it stops it.
 pub struct MetricsServer {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
-    /// Answers from now on.
+    /// Starts to answer requests, in a thread of its own.
     ///
     /// # Errors
-    /// No thread or descriptor is to be had.
-    pub fn start(bound: Bound, host_state: Arc<HostState>) -> Result<Self, MetricsError> {
+    /// [`MetricsError::System`]: the machine gives no thread or descriptor.
+    pub fn start(bound: MetricsListener, host: Arc<HostState>) -> Result<Self, MetricsError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         log::info!("metrics on {}", bound.address());
@@ -124,11 +124,12 @@ impl MetricsServer {
         let thread = thread.spawn(move || {
             runtime.block_on(async {
                 tokio::spawn(async move {
-                    if let Err(error) = serve(&bound, host_state).await {
+                    if let Err(error) = serve(&bound, host).await {
                         log::error!("metrics are no longer served: {error}");
                     }
                 });
-                // Also when the sender is gone. What is still being answered is broken off with the runtime.
+                // Also returns if the sender is dropped. The end of the runtime ends open
+                // connections.
                 let _ = stopped.await;
             });
         })?;
@@ -138,7 +139,7 @@ impl MetricsServer {
 
 impl Drop for MetricsServer {
     fn drop(&mut self) {
-        // It has ended already if nobody listens.
+        // Fails only if the thread has ended already.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -148,32 +149,35 @@ impl Drop for MetricsServer {
     }
 }
 
-async fn serve(bound: &Bound, host_state: Arc<HostState>) -> io::Result<()> {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
+async fn serve(bound: &MetricsListener, host: Arc<HostState>) -> io::Result<()> {
+    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     match bound {
-        Bound::Tcp(listener) => {
+        MetricsListener::Tcp(listener) => {
             let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
             loop {
-                let place = free.clone().acquire_owned().await;
+                let permit = free.clone().acquire_owned().await;
                 let accepted = listener.accept().await.map(|(socket, _)| socket);
-                attend(accepted, place, host_state.clone()).await;
+                serve_connection(accepted, permit, host.clone()).await;
             }
         }
-        Bound::Unix(endpoint) => {
+        MetricsListener::Unix(endpoint) => {
             let listener = UnixListener::from(endpoint.as_fd().try_clone_to_owned()?);
             let listener = tokio::net::UnixListener::from_std(listener)?;
             loop {
-                let place = free.clone().acquire_owned().await;
+                let permit = free.clone().acquire_owned().await;
                 let accepted = listener.accept().await.map(|(socket, _)| socket);
-                attend(accepted, place, host_state.clone()).await;
+                serve_connection(accepted, permit, host.clone()).await;
             }
         }
     }
 }
 
-/// Serves a connection beside others; `place` is given back when it is over.
-async fn attend<S>(accepted: io::Result<S>, place: impl Send + 'static, host_state: Arc<HostState>)
-where
+/// Serves one connection in a task of its own, and drops `permit` at its end.
+async fn serve_connection<S>(
+    accepted: io::Result<S>,
+    permit: impl Send + 'static,
+    host: Arc<HostState>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let socket = match accepted {
@@ -185,35 +189,35 @@ where
     };
     tokio::spawn(async move {
         let service = service_fn(move |request| {
-            let answer = answer(&request, &host_state);
-            async move { Ok::<_, Infallible>(answer) }
+            let response = answer(&request, &host);
+            async move { Ok::<_, Infallible>(response) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
+            .header_read_timeout(IDLE_TIMEOUT)
             .serve_connection(TokioIo::new(socket), service);
-        // However it ended, whoever asked has gone or has had time.
-        if let Ok(Err(error)) = timeout(LONGEST, connection).await {
+        // An error needs no more than this: the client disconnected, or its time is over.
+        if let Ok(Err(error)) = timeout(MAX_CONNECTION_TIME, connection).await {
             log::debug!("metrics: a connection ended: {error}");
         }
-        drop(place);
+        drop(permit);
     });
 }
 
-fn answer(request: &Request<Incoming>, host_state: &Arc<HostState>) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, host: &Arc<HostState>) -> Response<Full<Bytes>> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let mut answer = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD\n");
-        answer.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
-        return answer;
+        let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD\n");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
     }
     match request.uri().path() {
-        "/metrics" => respond(StatusCode::OK, metrics::TYPE, metrics::text(host_state)),
+        "/metrics" => respond(StatusCode::OK, metrics::TYPE, metrics::text(host)),
         "/healthz" => respond(StatusCode::OK, TEXT, "ok\n"),
-        "/readyz" => match host_state.not_ready() {
+        "/readyz" => match host.not_ready() {
             reasons if reasons.is_empty() => respond(StatusCode::OK, TEXT, "ready\n"),
             reasons => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, reasons.join("\n") + "\n"),
         },
-        "/status" => respond(StatusCode::OK, "application/json", Status::of(host_state).json()),
+        "/status" => respond(StatusCode::OK, "application/json", Status::of(host).json()),
         "/" => respond(StatusCode::OK, TEXT, "pipemill: /metrics, /healthz, /readyz, /status\n"),
         _ => {
             respond(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz, /readyz, /status\n")
@@ -226,10 +230,10 @@ fn respond(
     media_type: &'static str,
     body: impl Into<Bytes>,
 ) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(media_type));
-    headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
-    answer
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

@@ -1,17 +1,17 @@
-//! How a host stands, as it tells whoever asks over its socket or HTTP: a snapshot, in JSON. `docs/operate.md` has
-//! its fields.
+//! The status of a host: a snapshot in JSON, for requests over the ring's socket or HTTP.
+//! `docs/operate.md` describes its keys.
 
 use std::time::Duration;
 
+use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
 use serde::{Deserialize, Serialize};
 
 use super::bottleneck::remedy;
 use super::process::Usage;
-use super::{Bottleneck, ChannelHandle, HostState, State};
-use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
+use super::{Bottleneck, ChannelHandle, ChannelState, HostState};
 
-/// So many of the last epochs are told one by one.
-const EPOCHS: usize = 10;
+/// Largest number of ended epochs in a status; older ones are left out.
+const MAX_EPOCHS: usize = 10;
 
 /// A snapshot of a host. Times are in seconds, sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Status {
     pub cpu: f64,
     /// Resident memory outside of rings.
     pub memory: u64,
-    /// Why consumers should not come; empty if they should.
+    /// Reasons why consumers should not connect. Empty if they can.
     pub not_ready: Vec<String>,
     pub channels: Vec<ChannelStatus>,
 }
@@ -40,22 +40,22 @@ pub struct ChannelStatus {
     pub source: String,
     pub decoder: String,
     pub decoder_memory: u64,
-    /// What its thread does now: `source`, `decoder` or `consumer`.
+    /// The stage that its thread is in now: `source`, `decoder` or `consumer`.
     pub stage: Option<String>,
     pub epoch: u32,
     pub object: Option<String>,
     pub totals: StatsStatus,
-    /// Places passed over, by kind of fault.
+    /// Number of decode errors skipped, by kind of error. Kinds without an error are left out.
     pub decode_errors: Vec<(String, u64)>,
-    /// On all that was done.
-    pub bottleneck: Option<VerdictStatus>,
+    /// The bottleneck of the channel's whole time.
+    pub bottleneck: Option<BottleneckStatus>,
     pub remedies: Remedies,
-    /// The last that have ended.
+    /// The last epochs that have ended, the oldest first.
     pub epochs: Vec<EpochStatus>,
     pub ring: RingStatus,
 }
 
-/// What was done, and where the time went.
+/// What a channel did, and the seconds that each stage took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct StatsStatus {
@@ -69,16 +69,16 @@ pub struct StatsStatus {
     pub consumer: f64,
 }
 
-/// Which stage holds a channel back.
+/// The bottleneck of a channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
-pub struct VerdictStatus {
+pub struct BottleneckStatus {
     pub stage: String,
     pub percent: u32,
     pub remedy: String,
 }
 
-/// What to do about each stage, should it hold the channel back.
+/// What to do if the stage is the bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct Remedies {
@@ -101,7 +101,7 @@ pub struct EpochStatus {
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct ErrorStatus {
     pub kind: String,
-    /// All of it, for a person.
+    /// The whole message, for a person.
     pub message: String,
     pub epoch: u32,
     pub object: Option<String>,
@@ -119,8 +119,8 @@ pub struct RingStatus {
     pub filling: u32,
     pub ready: u32,
     pub granted: u32,
-    /// Batches with memory of their own.
-    pub large: u32,
+    /// Batches in dedicated buffers.
+    pub dedicated: u32,
     pub consumers: Vec<ConsumerStatus>,
 }
 
@@ -131,60 +131,56 @@ pub struct ConsumerStatus {
     pub pid: i32,
     pub client: String,
     pub credits: u32,
-    /// Grants that it holds.
+    /// Number of grants that it holds.
     pub held: u32,
-    /// Those of them that it has not ACKed.
+    /// Number of grants that it holds and has not ACKed.
     pub unacked: u32,
-    /// Age of the oldest.
+    /// Age of the oldest grant that it holds.
     pub oldest: Option<f64>,
 }
 
 impl Status {
-    /// How a host stands.
-    pub fn of(host_state: &HostState) -> Self {
+    /// A snapshot of this host.
+    pub fn of(host: &HostState) -> Self {
         let usage = Usage::now();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime: host_state.uptime().as_secs_f64(),
+            uptime: host.uptime().as_secs_f64(),
             cpu: usage.cpu.as_secs_f64(),
             memory: usage.own,
-            not_ready: host_state.not_ready(),
-            channels: host_state
-                .channels
-                .iter()
-                .map(|channel_handle| channel(channel_handle))
-                .collect(),
+            not_ready: host.not_ready(),
+            channels: host.channels.iter().map(|handle| channel(handle)).collect(),
         }
     }
 
-    /// As JSON.
+    /// The status as JSON.
     pub fn json(&self) -> Vec<u8> {
         serde_json::to_vec(self)
             .expect("writing to memory can't fail, and there are no keys but names")
     }
 }
 
-fn channel(channel_handle: &ChannelHandle) -> ChannelStatus {
-    let stats = &channel_handle.stats;
-    let state = channel_handle.state();
+fn channel(handle: &ChannelHandle) -> ChannelStatus {
+    let stats = &handle.stats;
+    let state = handle.state();
     let totals = stats.snapshot();
-    let bottleneck = Bottleneck::of(&totals).map(|bottleneck| VerdictStatus {
+    let bottleneck = Bottleneck::of(&totals).map(|bottleneck| BottleneckStatus {
         stage: bottleneck.stage.word().to_owned(),
         percent: bottleneck.percent,
-        remedy: remedy(bottleneck.stage, &channel_handle.source),
+        remedy: remedy(bottleneck.stage, &handle.source),
     });
     let epochs = stats.epochs();
     let decode_errors = stats.decode_errors().into_iter().filter(|(_, count)| *count > 0);
     ChannelStatus {
-        name: channel_handle.name.clone(),
+        name: handle.name.clone(),
         state: state.word().to_owned(),
         error: match state {
-            State::Failed(failure) => Some(error(failure)),
+            ChannelState::Failed(failure) => Some(error(failure)),
             _ => None,
         },
-        source: channel_handle.source.word().to_owned(),
-        decoder: channel_handle.decoder.clone(),
+        source: handle.source.word().to_owned(),
+        decoder: handle.decoder.clone(),
         decoder_memory: stats.decoder_memory(),
         stage: stats.stage().map(|stage: Stage| stage.word().to_owned()),
         epoch: stats.epoch(),
@@ -193,12 +189,12 @@ fn channel(channel_handle: &ChannelHandle) -> ChannelStatus {
         decode_errors: decode_errors.map(|(kind, count)| (kind.word().to_owned(), count)).collect(),
         bottleneck,
         remedies: Remedies {
-            source: remedy(Stage::Source, &channel_handle.source),
-            decoder: remedy(Stage::Decoder, &channel_handle.source),
-            consumer: remedy(Stage::Consumer, &channel_handle.source),
+            source: remedy(Stage::Source, &handle.source),
+            decoder: remedy(Stage::Decoder, &handle.source),
+            consumer: remedy(Stage::Consumer, &handle.source),
         },
-        epochs: epochs[epochs.len().saturating_sub(EPOCHS)..].iter().map(epoch).collect(),
-        ring: ring(channel_handle),
+        epochs: epochs[epochs.len().saturating_sub(MAX_EPOCHS)..].iter().map(epoch).collect(),
+        ring: ring(handle),
     }
 }
 
@@ -218,8 +214,8 @@ fn error(failure: &Failure) -> ErrorStatus {
     }
 }
 
-fn ring(channel_handle: &ChannelHandle) -> RingStatus {
-    let status = channel_handle.ring.status();
+fn ring(handle: &ChannelHandle) -> RingStatus {
+    let status = handle.ring.status();
     let consumer = |consumer: &pipemill_ring::host::ConsumerStatus| ConsumerStatus {
         pid: consumer.pid,
         client: consumer.client.clone(),
@@ -229,12 +225,12 @@ fn ring(channel_handle: &ChannelHandle) -> RingStatus {
         oldest: consumer.oldest.as_ref().map(Duration::as_secs_f64),
     };
     RingStatus {
-        slot_bytes: channel_handle.ring.config().slot_bytes as u64,
+        slot_bytes: handle.ring.config().slot_bytes as u64,
         free: status.free,
         filling: status.filling,
         ready: status.ready,
         granted: status.granted,
-        large: status.dedicated,
+        dedicated: status.dedicated,
         consumers: status.consumers.iter().map(consumer).collect(),
     }
 }

@@ -1,13 +1,18 @@
-//! What a channel did in an epoch, and in all, in one line.
+//! The log lines that sum up an epoch and a channel.
+
+use pipemill_channel::{EpochStats, Outcome, Stage, StatsSnapshot};
 
 use super::bottleneck::Bottleneck;
 use crate::config::Source;
-use pipemill_channel::{EpochStats, Outcome, Stage, StatsSnapshot};
 
 /// The line about an epoch that has ended.
 pub(super) fn of_epoch(name: &str, source: &Source, epoch: &EpochStats) -> String {
     let early = if epoch.early { ", ended early by its consumers" } else { "" };
-    format!("channel `{name}`, epoch {}{early}: {}", epoch.number, did(source, &epoch.totals))
+    format!(
+        "channel `{name}`, epoch {}{early}: {}",
+        epoch.number,
+        totals_text(source, &epoch.totals)
+    )
 }
 
 /// The line about a channel that has ended.
@@ -22,13 +27,13 @@ pub(super) fn of_channel(
         Outcome::Stopped => "stopped",
         Outcome::Failed(_) => "failed",
     };
-    format!("channel `{name}` {ended}: {}", did(source, totals))
+    format!("channel `{name}` {ended}: {}", totals_text(source, totals))
 }
 
-fn did(source: &Source, totals: &StatsSnapshot) -> String {
+fn totals_text(source: &Source, totals: &StatsSnapshot) -> String {
     let seconds = totals.time().as_secs_f64().max(1e-9);
     let share = |stage| (100.0 * totals.of(stage).as_secs_f64() / seconds).round();
-    let bad = match totals.decode_errors {
+    let skipped = match totals.decode_errors {
         0 => String::new(),
         1 => ", 1 decode error skipped".to_owned(),
         count => format!(", {count} decode errors skipped"),
@@ -36,7 +41,8 @@ fn did(source: &Source, totals: &StatsSnapshot) -> String {
     let bottleneck = Bottleneck::of(totals)
         .map_or_else(String::new, |bottleneck| format!("; {}", bottleneck.words(source)));
     format!(
-        "{} records in {} batches from {} bytes in {seconds:.2} s ({:.0} records/s, {:.1} MB/s){bad}; \
+        "{} records in {} batches from {} bytes in {seconds:.2} s \
+         ({:.0} records/s, {:.1} MB/s){skipped}; \
          time: {}% source, {}% decoder, {}% consumer{bottleneck}",
         totals.records,
         totals.batches,

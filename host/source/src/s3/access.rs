@@ -1,5 +1,5 @@
-//! How a bucket is reached and who asks: region, endpoint, credentials. Makes the SDK's client, whose own
-//! retries and time limits are off: `fetch` has its own, which know how far a body came.
+//! Access to a bucket: region, endpoint, credentials. Makes the SDK's client. Its retries and
+//! timeouts are disabled: `fetch` has its own, which continue in the middle of a body.
 
 use std::time::Duration;
 
@@ -17,41 +17,41 @@ use aws_sdk_s3::config::{ProvideCredentials, ResponseChecksumValidation, SharedH
 use super::error::causes;
 use super::http::Clients;
 
-/// How a bucket is reached and who asks. What is left out is for the SDK to find: in `AWS_…` variables, in
-/// `~/.aws`, or from the machine.
+/// Region, endpoint and credentials. The SDK finds what is not set: in `AWS_…` variables, in
+/// `~/.aws`, or from the machine's metadata service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Access {
-    /// The bucket's region.
+    /// Region of the bucket.
     pub region: Option<String>,
-    /// The server's URL, for servers other than Amazon's.
+    /// URL of the server, for servers other than Amazon's.
     pub endpoint: Option<String>,
-    /// A profile of `~/.aws/config` and `~/.aws/credentials`.
+    /// Name of a profile in `~/.aws/config` and `~/.aws/credentials`.
     pub profile: Option<String>,
-    /// How a bucket's name goes into the request.
+    /// Where a request names the bucket.
     pub addressing: Addressing,
-    /// Asks without credentials: for public buckets.
+    /// Whether to send requests without credentials, for public buckets.
     pub anonymous: bool,
-    /// Agrees to pay for the requests.
+    /// Whether to agree to pay for the requests.
     pub requester_pays: bool,
 }
 
-/// How a bucket's name goes into a request.
+/// Where a request names the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Addressing {
-    /// As a path on servers other than Amazon's, as a host's name on Amazon's.
+    /// `Virtual` on Amazon's servers, `Path` on others.
     #[default]
     Auto,
-    /// As the path's first part.
+    /// In the path: `https://host/bucket/key`.
     Path,
-    /// As the first part of the host's name.
+    /// In the host name: `https://bucket.host/key`.
     Virtual,
 }
 
-/// A TCP connection takes at most so long to open.
-const CONNECT: Duration = Duration::from_millis(3_100);
+/// Time limit for opening a TCP connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(3_100);
 
 impl Access {
-    /// Finds out what is not given, and makes a client. The error says what is missing.
+    /// Finds the settings that are not given, and makes a client. The error says what is missing.
     pub(super) async fn client(&self) -> Result<aws_sdk_s3::Client, String> {
         let clients = Clients::new()?;
         let sdk = self.sdk_config(&clients.credentials).await?;
@@ -72,7 +72,8 @@ impl Access {
         let mut config = aws_sdk_s3::config::Builder::from(&sdk)
             .http_client(clients.s3)
             .force_path_style(path_style)
-            // A range's answer may carry the sum of the whole object; `checksum` knows which one it has.
+            // The response to a range may have the checksum of the whole object. `checksum` handles
+            // it.
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
         if self.anonymous {
             config = config.allow_no_auth();
@@ -82,19 +83,19 @@ impl Access {
 
     async fn sdk_config(&self, http: &SharedHttpClient) -> Result<SdkConfig, String> {
         if let Some(endpoint) = self.endpoint.clone().or_else(endpoint_variable) {
-            check_endpoint(&endpoint).map_err(|what| format!("the server's URL {what}"))?;
+            check_endpoint(&endpoint).map_err(|reason| format!("the server's URL {reason}"))?;
         }
         let provider = ProviderConfig::default().with_http_client(http.clone());
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .http_client(http.clone())
             .retry_config(RetryConfig::disabled())
-            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
-            // Bodies are taken as they come, and `fetch` watches them.
+            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).build())
+            // `fetch` detects stalled bodies.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .app_name(AppName::new("pipemill").expect("it has letters only"))
             .region(self.find_region(&provider).await);
         if let Some(profile) = &self.profile {
-            // One that is named is meant, whatever the environment holds.
+            // A configured profile takes precedence over credentials in the environment.
             let credentials = ProfileFileCredentialsProvider::builder().profile_name(profile);
             loader = loader
                 .profile_name(profile)
@@ -113,8 +114,9 @@ impl Access {
         Ok(sdk)
     }
 
-    /// As the SDK's chain, but a server that is not Amazon's needs no region that means anything, and no
-    /// wait for the metadata of a machine that is not Amazon's either.
+    /// The SDK's chain of region providers, with one change: if an endpoint is set, the last link
+    /// is a fixed region. Other servers than Amazon's ignore the region, and the metadata service,
+    /// the SDK's last link, would only time out.
     async fn find_region(&self, provider: &ProviderConfig) -> Option<Region> {
         let mut profile = ProfileFileRegionProvider::builder().configure(provider);
         if let Some(name) = &self.profile {
@@ -132,17 +134,18 @@ impl Access {
         }
     }
 
+    /// The configured endpoint: of the settings, the environment or the profile.
     fn own_endpoint(&self, sdk: &SdkConfig) -> Option<String> {
-        let known = || sdk.endpoint_url().map(str::to_owned);
-        self.endpoint.clone().or_else(endpoint_variable).or_else(known)
+        let of_profile = || sdk.endpoint_url().map(str::to_owned);
+        self.endpoint.clone().or_else(endpoint_variable).or_else(of_profile)
     }
 }
 
-/// What a server's URL must be; the error says what is wrong with it, and not what it is: there may be a password
-/// in it.
+/// Checks the URL of a server.
 ///
 /// # Errors
-/// In words that follow its name.
+/// What is wrong, in words that follow the setting's name. It does not quote the URL, which may
+/// contain a password.
 pub fn check_endpoint(url: &str) -> Result<(), &'static str> {
     let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let host = rest.and_then(|rest| rest.split('/').next()).filter(|host| !host.is_empty());
@@ -160,12 +163,13 @@ fn endpoint_variable() -> Option<String> {
     variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"))
 }
 
-/// Asks for credentials before the first request does: what each link of the chain lacks is known here only.
+/// Loads the credentials before the first request. Only here the error says what each link of the
+/// chain lacks.
 async fn check_credentials(sdk: &SdkConfig) -> Result<(), String> {
     let provider = sdk.credentials_provider().ok_or("there is no source of credentials")?;
     match provider.provide_credentials().await {
         Ok(_) => Ok(()),
-        // A line for each link of the chain.
+        // The error has a line for each link of the chain.
         Err(error) => {
             let links: Vec<_> = causes(&error).lines().map(str::trim).map(str::to_owned).collect();
             Err(format!(

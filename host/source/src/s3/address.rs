@@ -1,30 +1,31 @@
-//! `s3://bucket/key`: where an object is, as people write it.
+//! Addresses of objects in S3, written as `s3://bucket/key`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Where an object, or objects whose keys begin alike, are.
+/// Address of an object, or of all objects whose keys begin with the same prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The bucket's name, or an access point's.
+    /// Name of the bucket, or ARN of an access point.
     pub bucket: Arc<str>,
-    /// The key as it is: nothing in it is an escape. May be empty.
+    /// The key or prefix, without any escapes. May be empty.
     pub key: String,
-    /// The version, if a certain one is meant.
+    /// Version of the object; `None` for the latest.
     pub version: Option<String>,
 }
 
+/// Separates the key and the version.
 const VERSION: &str = "?versionId=";
 
 impl Address {
-    /// Another object of the same bucket.
+    /// The latest version of another object in the same bucket.
     pub(super) fn with_key(&self, key: &str) -> Self {
         Self { bucket: self.bucket.clone(), key: key.to_owned(), version: None }
     }
 
-    /// Whether a text is meant as one.
-    pub fn is_meant_by(text: &str) -> bool {
+    /// Whether a text begins like an address. It may still be invalid.
+    pub fn is_s3_url(text: &str) -> bool {
         text.starts_with("s3://")
     }
 }
@@ -32,6 +33,10 @@ impl Address {
 impl FromStr for Address {
     type Err = &'static str;
 
+    /// Parses `s3://bucket/key` or `s3://bucket/key?versionId=version`.
+    ///
+    /// # Errors
+    /// What is wrong, in words that follow the text's name.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let rest = text.strip_prefix("s3://").ok_or("it does not begin with s3://")?;
         let (rest, version) = match rest.rsplit_once(VERSION) {
@@ -73,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_taken_as_they_are() {
+    fn bucket_key_and_version_are_parsed_without_unescaping() {
         let of = |bucket: &str, key: &str, version: Option<&str>| {
             Some((bucket.to_owned(), key.to_owned(), version.map(str::to_owned)))
         };
@@ -91,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn is_written_as_it_was_read() {
+    fn display_gives_the_parsed_text() {
         for text in ["s3://b/", "s3://b/k", "s3://b/a//b c", "s3://b/k?versionId=v1"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }

@@ -1,4 +1,5 @@
-//! An object's bytes as the channel's thread reads them: part after part, copied out of the responses' bodies.
+//! An object's bytes, as the channel's thread reads them: part by part, copied from the responses'
+//! bodies.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,31 +11,34 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use super::checksum::Sum;
-use super::error::Trouble;
-use super::fetch::{Target, head, mismatch};
+use super::checksum::Hasher;
+use super::error::RequestError;
 use super::plan::Planner;
-use super::prefetch::{Part, part, ranges};
+use super::prefetch::{Part, part_ranges, start_part};
+use super::runtime::Task;
+use super::settings::OnChange;
+use super::target::{Target, head};
 use super::wait::wait;
-use super::{OnChange, Task};
-use crate::Stop;
-use crate::{Input, ReadOutcome, SourceError};
+use crate::{Input, ReadOutcome, SourceError, Stop};
 
-/// An object's bytes.
+/// The bytes of one object.
 pub(super) struct Body {
     pub(super) target: Arc<Target>,
     parts: UnboundedReceiver<Part>,
     part: Option<Part>,
+    /// The rest of the current frame.
     frame: Bytes,
-    at: u64,
-    sum: Option<Sum>,
+    /// Number of bytes read.
+    offset: u64,
+    hasher: Option<Hasher>,
+    /// The error that ended the object. Each further read returns it.
     failed: Option<SourceError>,
     reader: Reader,
-    /// Begins it anew.
-    again: Option<Task<()>>,
+    /// The task that fetches the object after a restart.
+    refetch: Option<Task<()>>,
 }
 
-/// What reading needs beside the bytes.
+/// What the channel's thread needs to wait for bytes and to restart an object.
 #[derive(Clone)]
 pub(super) struct Reader {
     pub(super) planner: Planner,
@@ -43,27 +47,35 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Waits for what `poll` gives, because nothing is there to read.
+    /// Waits until `poll` is ready, and reports the time to the window.
     fn wait<T>(
         &self,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
         poll: impl FnMut(&mut Context) -> Poll<T>,
     ) -> Result<T, ReadOutcome> {
-        let began = Instant::now();
-        let came = wait(&self.handle, &self.stop, patience, poll).or_got();
-        self.planner.window.waited(began.elapsed());
-        came
+        let started = Instant::now();
+        let result = wait(&self.handle, &self.stop, timeout, poll).ready();
+        self.planner.window.reader_waited(started.elapsed());
+        result
     }
 }
 
-/// A frame or a trouble; none at the end of a part.
-type Frame = Option<Result<Bytes, Trouble>>;
+/// Whether to wait for bytes that have not arrived.
+#[derive(Clone, Copy)]
+enum Blocking {
+    No,
+    /// At most for this time; without a limit if it is `None`.
+    Yes(Option<Duration>),
+}
 
-/// What a look for more bytes found.
-enum Look {
-    Frame,
+/// Result of looking for the next frame.
+enum NextFrame {
+    /// It is in `Body::frame`.
+    Ready,
+    /// The object has no more frames.
     End,
-    Other(ReadOutcome),
+    /// There is no frame now; the outcome is that of the read.
+    NotReady(ReadOutcome),
 }
 
 impl Body {
@@ -73,146 +85,147 @@ impl Body {
             parts,
             part: None,
             frame: Bytes::new(),
-            at: 0,
-            sum: None,
+            offset: 0,
+            hasher: None,
             failed: None,
             reader,
-            again: None,
+            refetch: None,
         }
     }
 
-    /// Copies what there is of the current frame.
-    fn take(&mut self, buf: &mut [u8]) -> usize {
+    /// Copies from the current frame into `buf`, and returns the number of bytes.
+    fn copy_frame(&mut self, buf: &mut [u8]) -> usize {
         let count = self.frame.len().min(buf.len());
         buf[..count].copy_from_slice(&self.frame[..count]);
-        if self.at == 0 {
-            self.sum = self.target.checksum.get().map(|checksum| checksum.begin());
+        if self.offset == 0 {
+            self.hasher = self.target.checksum.get().map(|checksum| checksum.hasher());
         }
-        if let Some(sum) = &mut self.sum {
-            sum.update(&buf[..count]);
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&buf[..count]);
         }
         self.frame.advance(count);
-        self.at += count as u64;
+        self.offset += count as u64;
         if let Some(part) = &mut self.part {
-            part.reserved.read(count as u64);
+            part.reservation.read(count as u64);
         }
         count
     }
 
-    /// Gets the next frame; waits for it only if asked to.
-    fn look(&mut self, patience: Option<Option<Duration>>) -> Result<Look, SourceError> {
+    /// Gets the next frame, from the current part or from a later one.
+    fn next_frame(&mut self, blocking: Blocking) -> Result<NextFrame, SourceError> {
         loop {
-            let Some(mut current) = self.part.take() else {
-                match self.next_part(patience) {
+            let Some(mut part) = self.part.take() else {
+                match self.next_part(blocking) {
                     Ok(Some(part)) => self.part = Some(part),
-                    Ok(None) => return Ok(Look::End),
-                    Err(got) => return Ok(Look::Other(got)),
+                    Ok(None) => return Ok(NextFrame::End),
+                    Err(outcome) => return Ok(NextFrame::NotReady(outcome)),
                 }
                 continue;
             };
-            match self.next_frame(&mut current, patience) {
+            match self.next_frame_of(&mut part, blocking) {
                 Ok(Some(Ok(frame))) => {
-                    self.part = Some(current);
+                    self.part = Some(part);
                     self.frame = frame;
-                    return Ok(Look::Frame);
+                    return Ok(NextFrame::Ready);
                 }
-                Ok(Some(Err(trouble))) => self.begin_anew(trouble)?,
-                Ok(None) if current.reserved.left() == 0 => {}
+                Ok(Some(Err(error))) => self.restart_or_fail(error)?,
+                Ok(None) if part.reservation.left() == 0 => {}
                 Ok(None) => {
-                    let message =
-                        format!("the task that fetches it ended unexpectedly at byte {}", self.at);
+                    let message = format!(
+                        "the task that fetches it ended unexpectedly at byte {}",
+                        self.offset
+                    );
                     let address = self.target.address.to_string();
                     return Err(SourceError::new(address, message, "report this"));
                 }
-                Err(got) => {
-                    self.part = Some(current);
-                    return Ok(Look::Other(got));
+                Err(outcome) => {
+                    self.part = Some(part);
+                    return Ok(NextFrame::NotReady(outcome));
                 }
             }
         }
     }
 
-    /// The next frame of this part, none at its end; the error is what is there instead.
-    fn next_frame(
+    /// The next frame of this part, or its request's error; `None` at the end of the part.
+    fn next_frame_of(
         &mut self,
         part: &mut Part,
-        patience: Option<Option<Duration>>,
-    ) -> Result<Frame, ReadOutcome> {
+        blocking: Blocking,
+    ) -> Result<Option<Result<Bytes, RequestError>>, ReadOutcome> {
         match part.frames.try_recv() {
             Ok(frame) => return Ok(Some(frame)),
             Err(TryRecvError::Disconnected) => return Ok(None),
             Err(TryRecvError::Empty) => {}
         }
-        let Some(patience) = patience else { return Err(ReadOutcome::Nothing) };
-        self.reader.wait(patience, |cx| part.frames.poll_recv(cx))
+        let Blocking::Yes(timeout) = blocking else { return Err(ReadOutcome::Nothing) };
+        self.reader.wait(timeout, |cx| part.frames.poll_recv(cx))
     }
 
-    /// The next part, none at the end; the error is what is there instead.
-    fn next_part(
-        &mut self,
-        patience: Option<Option<Duration>>,
-    ) -> Result<Option<Part>, ReadOutcome> {
+    /// The next part; `None` at the end of the object.
+    fn next_part(&mut self, blocking: Blocking) -> Result<Option<Part>, ReadOutcome> {
         match self.parts.try_recv() {
             Ok(part) => return Ok(Some(part)),
             Err(TryRecvError::Disconnected) => return Ok(None),
             Err(TryRecvError::Empty) => {}
         }
-        let Some(patience) = patience else { return Err(ReadOutcome::Nothing) };
-        self.reader.wait(patience, |cx| self.parts.poll_recv(cx))
+        let Blocking::Yes(timeout) = blocking else { return Err(ReadOutcome::Nothing) };
+        self.reader.wait(timeout, |cx| self.parts.poll_recv(cx))
     }
 
-    /// Waits until its first byte is there, and with it what the server says of it. If it is not, the answer is
-    /// what a read would give.
-    pub(super) fn begin(
+    /// Waits for the first frame, with which the target's encoding is known. Returns `None` if it
+    /// has arrived, else the outcome of a read.
+    pub(super) fn wait_for_first_frame(
         &mut self,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Result<Option<ReadOutcome>, SourceError> {
-        match self.look(Some(patience))? {
-            Look::Frame => Ok(None),
-            Look::End => self.end().map(Some),
-            Look::Other(got) => Ok(Some(got)),
+        match self.next_frame(Blocking::Yes(timeout))? {
+            NextFrame::Ready => Ok(None),
+            NextFrame::End => self.end().map(Some),
+            NextFrame::NotReady(outcome) => Ok(Some(outcome)),
         }
     }
 
-    /// An object that changed before any of its bytes was read can be taken as it is now.
-    fn begin_anew(&mut self, trouble: Trouble) -> Result<(), SourceError> {
+    /// Starts again with the new object if the settings allow it, the object has changed, and none
+    /// of its bytes was read. Otherwise returns the error.
+    fn restart_or_fail(&mut self, error: RequestError) -> Result<(), SourceError> {
         let planner = &self.reader.planner;
         let address = &self.target.address;
         let restart = planner.settings.on_change == OnChange::RestartObject
-            && self.at == 0
-            && matches!(trouble, Trouble::Changed(_));
+            && self.offset == 0
+            && matches!(error, RequestError::Changed(_));
         if !restart {
-            return Err(trouble.into_error(address));
+            return Err(error.into_source_error(address));
         }
         log::warn!(
-            channel = planner.reach.channel, object:% = address;
-            "{}; the new object is read instead", trouble.into_error(address).message
+            channel = planner.s3.channel, object:% = address;
+            "{}; the new object is read instead", error.into_source_error(address).message
         );
         let verify = planner.settings.verify;
-        let target = self.reader.handle.block_on(head(&planner.reach, address, verify))?;
+        let target = self.reader.handle.block_on(head(&planner.s3, address, verify))?;
         let (target, (sender, parts)) = (Arc::new(target), unbounded_channel());
-        let refetch = one_by_one(planner.clone(), target.clone(), sender);
-        self.again = Some(Task(self.reader.handle.spawn(refetch)));
+        let refetch = refetch(planner.clone(), target.clone(), sender);
+        self.refetch = Some(Task(self.reader.handle.spawn(refetch)));
         (self.target, self.parts, self.part) = (target, parts, None);
         Ok(())
     }
 
+    /// Checks length and checksum at the end of the object.
     fn end(&mut self) -> Result<ReadOutcome, SourceError> {
         let target = &self.target;
         let error = |message: String, remedy: &str| {
             Err(SourceError::new(target.address.to_string(), message, remedy))
         };
-        if self.at != target.size {
-            let (at, size) = (self.at, target.size);
-            return error(format!("its request ended at byte {at} of {size}"), "try again");
+        if self.offset != target.size {
+            let (offset, size) = (self.offset, target.size);
+            return error(format!("its request ended at byte {offset} of {size}"), "try again");
         }
-        if let Some(sum) = self.sum.take()
+        if let Some(hasher) = self.hasher.take()
             && let Some(checksum) = target.checksum.get()
-            && let Err(found) = checksum.check(sum)
+            && let Err(computed) = checksum.verify(hasher)
         {
             let message = format!(
                 "{}: what was decoded of this object is not what was stored",
-                mismatch(&found, checksum)
+                checksum.mismatch(&computed)
             );
             return error(message, "read it again; if it stays so, store it again");
         }
@@ -220,39 +233,44 @@ impl Body {
     }
 }
 
-/// Fetches an object whose reader waits: room for it need not be waited for, because what has the room is read
-/// after it. So only one part at a time.
-async fn one_by_one(planner: Planner, target: Arc<Target>, parts: UnboundedSender<Part>) {
-    for range in ranges(target.size, planner.settings.part_size) {
-        let (reserved, permit) = planner.window.force(range.end - range.start);
-        let (sender, read) = oneshot::channel();
-        let mut part = part(&planner, &target, range, reserved, permit);
-        part._read = Some(sender);
+/// Fetches an object after a restart. Bypasses the window: its current holders are read later, so
+/// waiting would deadlock. One part at a time.
+async fn refetch(planner: Planner, target: Arc<Target>, parts: UnboundedSender<Part>) {
+    for range in part_ranges(target.size, planner.settings.part_size) {
+        let (reservation, permit) = planner.window.force(range.end - range.start);
+        let (sender, dropped) = oneshot::channel();
+        let mut part = start_part(&planner, &target, range, reservation, permit);
+        part._dropped = Some(sender);
         if parts.send(part).is_err() {
             return;
         }
-        // An error tells that the part was dropped, which is what is waited for.
-        let _ = read.await;
+        // Always an error, because nothing is sent: it reports the drop of the part.
+        let _ = dropped.await;
     }
 }
 
 impl Input for Body {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         let mut count = 0;
         loop {
-            count += self.take(&mut buf[count..]);
+            count += self.copy_frame(&mut buf[count..]);
             if count == buf.len() {
                 return Ok(ReadOutcome::Bytes(count));
             }
-            // What came is not kept waiting for more.
-            match self.look((count == 0).then_some(wait)) {
-                Ok(Look::Frame) => {}
+            // Bytes that are in `buf` are returned without waiting for more.
+            let blocking = if count == 0 { Blocking::Yes(timeout) } else { Blocking::No };
+            match self.next_frame(blocking) {
+                Ok(NextFrame::Ready) => {}
                 Ok(_) if count > 0 => return Ok(ReadOutcome::Bytes(count)),
-                Ok(Look::End) => return self.end(),
-                Ok(Look::Other(got)) => return Ok(got),
+                Ok(NextFrame::End) => return self.end(),
+                Ok(NextFrame::NotReady(outcome)) => return Ok(outcome),
                 Err(error) => {
                     self.failed = Some(error.clone());
                     return if count > 0 { Ok(ReadOutcome::Bytes(count)) } else { Err(error) };

@@ -1,4 +1,4 @@
-//! The checksum that S3 keeps of a whole object, compared with the bytes that came.
+//! The checksum that S3 stores of a whole object, and its comparison with the bytes that were read.
 
 use std::fmt;
 
@@ -10,20 +10,21 @@ use sha2::{Digest as _, Sha256};
 /// A checksum of a whole object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checksum {
-    kind: Kind,
+    algorithm: Algorithm,
+    /// In the byte order of S3's headers.
     value: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Algorithm {
     Crc32,
     Crc32c,
     Crc64Nvme,
     Sha256,
 }
 
-/// What an answer says of the object's checksums, in base64.
-pub(super) struct Given<'a> {
+/// The checksum headers of a response, in base64.
+pub(super) struct ChecksumHeaders<'a> {
     pub(super) crc32: Option<&'a str>,
     pub(super) crc32c: Option<&'a str>,
     pub(super) crc64nvme: Option<&'a str>,
@@ -31,65 +32,70 @@ pub(super) struct Given<'a> {
 }
 
 impl Checksum {
-    /// The one that is quickest to check. That of a multipart upload's parts, `value-parts`, is not one of
-    /// the object's bytes.
-    pub(super) fn of(given: &Given) -> Option<Self> {
+    /// The checksum that is fastest to compute. Composite checksums of multipart uploads, which
+    /// have the form `value-parts`, are ignored: they are not checksums of the object's bytes.
+    pub(super) fn from_headers(headers: &ChecksumHeaders) -> Option<Self> {
         let all = [
-            (Kind::Crc64Nvme, given.crc64nvme, 8),
-            (Kind::Crc32c, given.crc32c, 4),
-            (Kind::Crc32, given.crc32, 4),
-            (Kind::Sha256, given.sha256, 32),
+            (Algorithm::Crc64Nvme, headers.crc64nvme, 8),
+            (Algorithm::Crc32c, headers.crc32c, 4),
+            (Algorithm::Crc32, headers.crc32, 4),
+            (Algorithm::Sha256, headers.sha256, 32),
         ];
-        all.into_iter().find_map(|(kind, text, length)| {
+        all.into_iter().find_map(|(algorithm, text, length)| {
             let value = STANDARD.decode(text?).ok().filter(|value| value.len() == length)?;
-            Some(Self { kind, value })
+            Some(Self { algorithm, value })
         })
     }
 
-    /// Begins to compute it.
-    pub(super) fn begin(&self) -> Sum {
-        let crc = |algorithm| Sum::Crc(Box::new(crc_fast::Digest::new(algorithm)));
-        match self.kind {
-            Kind::Crc32 => crc(CrcAlgorithm::Crc32IsoHdlc),
-            Kind::Crc32c => crc(CrcAlgorithm::Crc32Iscsi),
-            Kind::Crc64Nvme => crc(CrcAlgorithm::Crc64Nvme),
-            Kind::Sha256 => Sum::Sha256(Box::default()),
+    /// A hasher that computes this kind of checksum.
+    pub(super) fn hasher(&self) -> Hasher {
+        let crc = |algorithm| Hasher::Crc(Box::new(crc_fast::Digest::new(algorithm)));
+        match self.algorithm {
+            Algorithm::Crc32 => crc(CrcAlgorithm::Crc32IsoHdlc),
+            Algorithm::Crc32c => crc(CrcAlgorithm::Crc32Iscsi),
+            Algorithm::Crc64Nvme => crc(CrcAlgorithm::Crc64Nvme),
+            Algorithm::Sha256 => Hasher::Sha256(Box::default()),
         }
     }
 
-    /// Compares; the error has what was computed.
-    pub(super) fn check(&self, sum: Sum) -> Result<(), String> {
-        let found = match sum {
-            Sum::Sha256(sum) => sum.finalize().to_vec(),
-            Sum::Crc(sum) => sum.finalize().to_be_bytes()[8 - self.value.len()..].to_vec(),
+    /// Compares it with the hasher's result, which is the error, in base64, if it differs.
+    pub(super) fn verify(&self, hasher: Hasher) -> Result<(), String> {
+        let computed = match hasher {
+            Hasher::Sha256(hasher) => hasher.finalize().to_vec(),
+            Hasher::Crc(hasher) => hasher.finalize().to_be_bytes()[8 - self.value.len()..].to_vec(),
         };
-        if found == self.value { Ok(()) } else { Err(STANDARD.encode(found)) }
+        if computed == self.value { Ok(()) } else { Err(STANDARD.encode(computed)) }
+    }
+
+    /// The message for a checksum that differs. `computed` is the error of [`Checksum::verify`].
+    pub(super) fn mismatch(&self, computed: &str) -> String {
+        format!("its bytes have the checksum {computed}, and the server keeps {self}")
     }
 }
 
 impl fmt::Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.kind {
-            Kind::Crc32 => "CRC32",
-            Kind::Crc32c => "CRC32C",
-            Kind::Crc64Nvme => "CRC64NVME",
-            Kind::Sha256 => "SHA256",
+        let name = match self.algorithm {
+            Algorithm::Crc32 => "CRC32",
+            Algorithm::Crc32c => "CRC32C",
+            Algorithm::Crc64Nvme => "CRC64NVME",
+            Algorithm::Sha256 => "SHA256",
         };
         write!(f, "{name} {}", STANDARD.encode(&self.value))
     }
 }
 
-/// A checksum being computed.
-pub(super) enum Sum {
+/// Computes a checksum of bytes that arrive in pieces.
+pub(super) enum Hasher {
     Crc(Box<crc_fast::Digest>),
     Sha256(Box<Sha256>),
 }
 
-impl Sum {
+impl Hasher {
     pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Crc(sum) => sum.update(bytes),
-            Self::Sha256(sum) => sum.update(bytes),
+            Self::Crc(hasher) => hasher.update(bytes),
+            Self::Sha256(hasher) => hasher.update(bytes),
         }
     }
 }
@@ -98,36 +104,40 @@ impl Sum {
 mod tests {
     use super::*;
 
-    /// What S3 gives for the bytes "123456789": the check values of the algorithms' definitions.
-    const NONE: Given<'_> = Given { crc32: None, crc32c: None, crc64nvme: None, sha256: None };
+    const NONE: ChecksumHeaders<'_> =
+        ChecksumHeaders { crc32: None, crc32c: None, crc64nvme: None, sha256: None };
 
-    fn agrees(given: &Given, bytes: &[u8]) -> bool {
-        let checksum = Checksum::of(given).unwrap();
-        let mut sum = checksum.begin();
-        bytes.chunks(2).for_each(|part| sum.update(part));
-        checksum.check(sum).is_ok()
+    fn matches(headers: &ChecksumHeaders, bytes: &[u8]) -> bool {
+        let checksum = Checksum::from_headers(headers).unwrap();
+        let mut hasher = checksum.hasher();
+        bytes.chunks(2).for_each(|part| hasher.update(part));
+        checksum.verify(hasher).is_ok()
     }
 
+    /// The check values of the algorithms' definitions are the checksums of "123456789".
     #[test]
-    fn check_values() {
+    fn computes_the_check_values_of_all_algorithms() {
         let crc32 = STANDARD.encode(0xcbf4_3926_u32.to_be_bytes());
         let crc32c = STANDARD.encode(0xe306_9283_u32.to_be_bytes());
         let crc64 = STANDARD.encode(0xae8b_1486_0a79_9888_u64.to_be_bytes());
         let sha = STANDARD.encode(Sha256::digest(b"123456789"));
-        for given in [
-            Given { crc32: Some(&crc32), ..NONE },
-            Given { crc32c: Some(&crc32c), ..NONE },
-            Given { crc64nvme: Some(&crc64), ..NONE },
-            Given { sha256: Some(&sha), ..NONE },
+        for headers in [
+            ChecksumHeaders { crc32: Some(&crc32), ..NONE },
+            ChecksumHeaders { crc32c: Some(&crc32c), ..NONE },
+            ChecksumHeaders { crc64nvme: Some(&crc64), ..NONE },
+            ChecksumHeaders { sha256: Some(&sha), ..NONE },
         ] {
-            assert!(agrees(&given, b"123456789"));
-            assert!(!agrees(&given, b"123456788"));
+            assert!(matches(&headers, b"123456789"));
+            assert!(!matches(&headers, b"123456788"));
         }
     }
 
     #[test]
-    fn those_of_parts_are_none() {
-        assert_eq!(Checksum::of(&Given { crc32: Some("y/Q5Jg==-3"), ..NONE }), None);
-        assert_eq!(Checksum::of(&Given { crc32: Some("y/Q5"), ..NONE }), None);
+    fn composite_and_malformed_checksums_are_ignored() {
+        assert_eq!(
+            Checksum::from_headers(&ChecksumHeaders { crc32: Some("y/Q5Jg==-3"), ..NONE }),
+            None
+        );
+        assert_eq!(Checksum::from_headers(&ChecksumHeaders { crc32: Some("y/Q5"), ..NONE }), None);
     }
 }

@@ -1,56 +1,61 @@
-//! What can go wrong with a request, and what that means: ask again, the object is another one now, or never.
+//! Errors of requests: which ones are retried, and their messages for people.
 
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
-use super::Address;
+use super::address::Address;
 use crate::SourceError;
 
-/// What a request that failed means.
+/// Why a request failed.
 #[derive(Debug, Clone)]
-pub(super) enum Trouble {
-    /// It may go well the next time.
-    Again {
-        /// What happened.
-        what: String,
-        /// The server wants fewer requests.
-        slow: bool,
+pub(super) enum RequestError {
+    /// The same request may succeed later.
+    Retryable {
+        message: String,
+        /// Whether the server asks for fewer requests.
+        slow_down: bool,
     },
-    /// The object is not the one any more that was begun.
+    /// The object has changed since its target was pinned; says how.
     Changed(String),
-    /// It will never go well.
-    Never(SourceError),
+    /// The same request can't succeed.
+    Fatal(SourceError),
 }
 
-impl Trouble {
-    pub(super) fn again(what: impl Into<String>) -> Self {
-        Self::Again { what: what.into(), slow: false }
+impl RequestError {
+    pub(super) fn retryable(message: impl Into<String>) -> Self {
+        Self::Retryable { message: message.into(), slow_down: false }
     }
 
-    /// Says what a failed request about this address means; `asked` is what it asked for.
-    pub(super) fn of<E>(error: &SdkError<E, HttpResponse>, address: &Address, asked: &str) -> Self
+    /// Classifies an error of the SDK. `request` describes the request, for the message.
+    pub(super) fn from_sdk<E>(
+        error: &SdkError<E, HttpResponse>,
+        address: &Address,
+        request: &str,
+    ) -> Self
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
         let Some(response) = error.raw_response() else {
-            return Self::without_answer(error, address, asked);
+            return Self::without_response(error, address, request);
         };
         let status = response.status().as_u16();
         let meta = error.as_service_error().map(ProvideErrorMetadata::meta);
         let code = meta.and_then(|meta| meta.code()).unwrap_or_default();
-        let said = meta.and_then(|meta| meta.message()).unwrap_or_default();
-        let what = described(status, code, said, asked);
+        let detail = meta.and_then(|meta| meta.message()).unwrap_or_default();
+        let message = describe(status, code, detail, request);
         if code == "SlowDown" || status == 429 || status == 503 {
-            return Self::Again { what, slow: true };
+            return Self::Retryable { message, slow_down: true };
         }
-        let unable = matches!(status, 501 | 505);
-        if status >= 500 && !unable || matches!(code, "RequestTimeout" | "OperationAborted") {
-            return Self::again(what);
+        let unsupported = matches!(status, 501 | 505);
+        if status >= 500 && !unsupported || matches!(code, "RequestTimeout" | "OperationAborted") {
+            return Self::retryable(message);
         }
-        // A status of 2xx here: the answer could not be read.
+        // The status is a success, so the body of the response was malformed.
         if status < 300 {
-            let why = causes(error);
-            return Self::again(format!("{asked} was answered with what can't be read: {why}"));
+            let reason = causes(error);
+            return Self::retryable(format!(
+                "{request} was answered with what can't be read: {reason}"
+            ));
         }
         if status == 412 {
             return Self::Changed("its ETag is another one now".to_owned());
@@ -61,31 +66,36 @@ impl Trouble {
         let region = response.headers().get("x-amz-bucket-region");
         let remedy = remedy(status, code, region, address);
         let missing = status == 404;
-        Self::Never(SourceError { missing, ..SourceError::new(address.to_string(), what, remedy) })
+        let error = SourceError::new(address.to_string(), message, remedy);
+        Self::Fatal(SourceError { missing, ..error })
     }
 
-    fn without_answer<E>(error: &SdkError<E, HttpResponse>, address: &Address, asked: &str) -> Self
+    fn without_response<E>(
+        error: &SdkError<E, HttpResponse>,
+        address: &Address,
+        request: &str,
+    ) -> Self
     where
         E: std::error::Error + 'static,
     {
-        let why = format!("{asked} failed: {}", causes(error));
+        let message = format!("{request} failed: {}", causes(error));
         match error {
             SdkError::ConstructionFailure(_) => {
                 let remedy = "see `region`, `endpoint` and the bucket's name";
-                Self::Never(SourceError::new(address.to_string(), why, remedy))
+                Self::Fatal(SourceError::new(address.to_string(), message, remedy))
             }
-            _ => Self::again(why),
+            _ => Self::retryable(message),
         }
     }
 }
 
-/// An error and what it came from, in one line.
+/// An error and its causes in one line.
 pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let more = error.to_string();
-        // Some say again what they come from.
+        // Some errors repeat the text of their cause.
         if !text.ends_with(&more) {
             text = format!("{text}: {more}");
         }
@@ -94,10 +104,10 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-fn described(status: u16, code: &str, said: &str, asked: &str) -> String {
+fn describe(status: u16, code: &str, detail: &str, request: &str) -> String {
     let code = if code.is_empty() { String::new() } else { format!(" {code}") };
-    let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
-    format!("{asked} was answered with {status}{code}{said}")
+    let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
+    format!("{request} was answered with {status}{code}{detail}")
 }
 
 fn remedy(status: u16, code: &str, region: Option<&str>, address: &Address) -> String {
@@ -120,30 +130,31 @@ fn remedy(status: u16, code: &str, region: Option<&str>, address: &Address) -> S
             format!("the bucket is in {region}: set region = \"{region}\"")
         }
         (401 | 403, _) => format!(
-            "check the credentials, and let them do s3:GetObject on `{bucket}/*` and s3:ListBucket on `{bucket}`; for a \
-             public bucket set `anonymous`, for one whose reader pays `requester_pays`"
+            "check the credentials, and let them do s3:GetObject on `{bucket}/*` and \
+             s3:ListBucket on `{bucket}`; for a public bucket set `anonymous`, for one whose \
+             reader pays `requester_pays`"
         ),
         (400, _) => "check the bucket's name, the key, `region` and `endpoint`".to_owned(),
         (501 | 505, _) => {
-            "the server can't do what was asked: see its documentation, and check `endpoint`; where it knows no \
-             signatures, set `anonymous`"
+            "the server can't do what was asked: see its documentation, and check `endpoint`; \
+             where it knows no signatures, set `anonymous`"
                 .to_owned()
         }
         _ => "see the server's documentation of this code".to_owned(),
     }
 }
 
-impl Trouble {
-    /// What a person is told.
-    pub(super) fn into_error(self, address: &Address) -> SourceError {
+impl RequestError {
+    /// The error for people. A fatal error keeps its own address.
+    pub(super) fn into_source_error(self, address: &Address) -> SourceError {
         match self {
-            Self::Never(error) => error,
-            Self::Again { what, .. } => SourceError::new(address.to_string(), what, ""),
-            Self::Changed(what) => {
-                let message = format!("changed while it was read: {what}");
-                let remedy = "write new data under new keys and read those, or read a fixed version; \
-                              `on_change = \"restart-object\"` takes the new state as long as none of its bytes \
-                              has been decoded";
+            Self::Fatal(error) => error,
+            Self::Retryable { message, .. } => SourceError::new(address.to_string(), message, ""),
+            Self::Changed(change) => {
+                let message = format!("changed while it was read: {change}");
+                let remedy = "write new data under new keys and read those, or read a fixed \
+                              version; `on_change = \"restart-object\"` takes the new state as \
+                              long as none of its bytes has been decoded";
                 SourceError::new(address.to_string(), message, remedy)
             }
         }

@@ -1,5 +1,6 @@
-//! HTTP/1.1 over rustls, through a proxy if the environment names one, trusting what the system trusts or, as other
-//! tools for AWS do, the certificates in `AWS_CA_BUNDLE`.
+//! The HTTP/1.1 clients, over rustls. They use the proxy that the environment names, if any. They
+//! trust the system's certificates, or those in `AWS_CA_BUNDLE` if it is set, as other tools for
+//! AWS do.
 
 use std::net::IpAddr;
 
@@ -13,11 +14,11 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 
-/// Clients for those who are asked.
+/// The HTTP clients of one SDK client.
 pub(super) struct Clients {
-    /// For S3.
+    /// For requests to S3.
     pub(super) s3: SharedHttpClient,
-    /// For who tells credentials and region: the same, but what is on this machine is asked directly.
+    /// For credentials and region: as `s3`, but without the proxy for services of this machine.
     pub(super) credentials: SharedHttpClient,
 }
 
@@ -35,7 +36,7 @@ impl Clients {
             .map_err(|error| format!("can't use the trusted certificates: {error}"))?;
         let s3 = client(tls.clone(), ProxyConfig::from_env());
         let direct = client(tls, ProxyConfig::disabled());
-        let credentials = SharedHttpClient::new(ByHost { direct, others: s3.clone() });
+        let credentials = SharedHttpClient::new(ByHost { direct, default: s3.clone() });
         Ok(Self { s3, credentials })
     }
 }
@@ -57,11 +58,11 @@ fn client(tls: TlsContext, proxy: ProxyConfig) -> SharedHttpClient {
     })
 }
 
-/// Asks this machine directly, and all others as they are.
+/// Uses `direct` for services of this machine, and `default` for all other hosts.
 #[derive(Debug)]
 struct ByHost<T> {
     direct: T,
-    others: T,
+    default: T,
 }
 
 impl HttpClient for ByHost<SharedHttpClient> {
@@ -72,21 +73,21 @@ impl HttpClient for ByHost<SharedHttpClient> {
     ) -> SharedHttpConnector {
         SharedHttpConnector::new(ByHost {
             direct: self.direct.http_connector(settings, components),
-            others: self.others.http_connector(settings, components),
+            default: self.default.http_connector(settings, components),
         })
     }
 }
 
 impl HttpConnector for ByHost<SharedHttpConnector> {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let connector = if is_here(request.uri()) { &self.direct } else { &self.others };
+        let connector = if is_local(request.uri()) { &self.direct } else { &self.default };
         connector.call(request)
     }
 }
 
-/// Whether an URL is of this machine, or of the services that each machine of AWS's has for itself: no proxy gets
-/// there, and none should see their answers.
-fn is_here(url: &str) -> bool {
+/// Whether a URL is on this machine, or on a link-local service of AWS such as the metadata
+/// service. A proxy can't reach these, and must not see the credentials in their responses.
+fn is_local(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?']).next().unwrap_or(rest);
     let host = match host.strip_prefix('[') {
@@ -95,7 +96,7 @@ fn is_here(url: &str) -> bool {
     };
     match host.parse() {
         Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_link_local(),
-        // fd00:ec2::254 and its like.
+        // AWS's own prefix, for example fd00:ec2::254.
         Ok(IpAddr::V6(address)) => {
             address.is_loopback() || address.segments().starts_with(&[0xfd00, 0xec2])
         }
@@ -105,10 +106,10 @@ fn is_here(url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_here;
+    use super::is_local;
 
     #[test]
-    fn what_is_here() {
+    fn what_is_local() {
         for url in [
             "http://169.254.169.254/latest/api/token",
             "http://169.254.170.23:80/v1/credentials?a",
@@ -117,7 +118,7 @@ mod tests {
             "http://[::1]:80/",
             "http://localhost:1/a",
         ] {
-            assert!(is_here(url), "{url}");
+            assert!(is_local(url), "{url}");
         }
         for url in [
             "https://sts.eu-west-1.amazonaws.com/",
@@ -126,7 +127,7 @@ mod tests {
             "https://[2600:1f13::1]/",
             "localhost",
         ] {
-            assert!(!is_here(url), "{url}");
+            assert!(!is_local(url), "{url}");
         }
     }
 }

@@ -1,28 +1,30 @@
-//! Objects by prefix: the bucket's list, page after page, in the order of the keys' bytes.
+//! Lists objects by prefix: the bucket's list, page by page, in the order of the keys' bytes.
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{ChecksumType, Object};
 use tokio::time::timeout;
 
-use super::error::Trouble;
-use super::plan::{Entry, Found, Known, ListError, Outlet};
-use super::retry::until_answered;
-use super::{Address, S3Handle};
+use super::address::Address;
+use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo};
+use super::error::RequestError;
+use super::retry::with_retries;
+use super::runtime::S3Handle;
 use crate::SourceError;
 
-/// Gives all objects whose keys begin so; says how many there were.
-pub(super) async fn prefix(
-    reach: &S3Handle,
+/// Adds all objects whose keys begin with the address's key, and returns their number.
+pub(super) async fn list_prefix(
+    s3: &S3Handle,
     address: &Address,
-    out: &mut Outlet,
+    entries: &mut EntryList,
 ) -> Result<u64, ListError> {
     let (mut count, mut token) = (0, None);
     loop {
-        let page = until_answered(reach, address, || ask(reach, address, token.as_deref())).await?;
+        let request = || list_page(s3, address, token.as_deref());
+        let page = with_retries(s3, address, request).await?;
         for object in page.contents() {
-            if let Some(found) = found(address, object) {
+            if let Some(found) = found_object(address, object) {
                 count += 1;
-                out.give(Entry::Object(found)).await?;
+                entries.push(Entry::Object(found)).await?;
             }
         }
         if page.is_truncated() != Some(true) {
@@ -37,42 +39,42 @@ pub(super) async fn prefix(
     }
 }
 
-async fn ask(
-    reach: &S3Handle,
+async fn list_page(
+    s3: &S3Handle,
     address: &Address,
     token: Option<&str>,
-) -> Result<ListObjectsV2Output, Trouble> {
-    let client = reach.client(address).await.map_err(Trouble::Never)?;
+) -> Result<ListObjectsV2Output, RequestError> {
+    let client = s3.client(address).await.map_err(RequestError::Fatal)?;
     let request = client
         .list_objects_v2()
         .bucket(&*address.bucket)
         .prefix(&address.key)
         .set_continuation_token(token.map(str::to_owned))
-        .set_request_payer(reach.payer());
-    let page = timeout(reach.stall_timeout, request.send())
+        .set_request_payer(s3.request_payer());
+    let page = timeout(s3.stall_timeout, request.send())
         .await
         .map_err(|_| {
-            Trouble::again(format!("the list had no answer for {:?}", reach.stall_timeout))
+            RequestError::retryable(format!("the list had no answer for {:?}", s3.stall_timeout))
         })?
-        .map_err(|error| Trouble::of(&error, address, "the list"))?;
-    reach.got_answer();
+        .map_err(|error| RequestError::from_sdk(&error, address, "the list"))?;
+    s3.set_responded();
     Ok(page)
 }
 
-/// What consoles and `mkdir` leave to show a folder is no object to read.
-fn is_marker(key: &str, size: u64) -> bool {
+/// Whether the object only marks a folder. Consoles and tools for file systems create such objects.
+fn is_folder_marker(key: &str, size: u64) -> bool {
     size == 0 && key.ends_with('/')
 }
 
-fn found(address: &Address, object: &Object) -> Option<Found> {
+fn found_object(address: &Address, object: &Object) -> Option<FoundObject> {
     let (key, size) = (object.key()?, object.size().unwrap_or_default().max(0) as u64);
-    if is_marker(key, size) {
+    if is_folder_marker(key, size) {
         return None;
     }
-    let known = Known::Listed {
+    let info = ObjectInfo::Listed {
         size,
         etag: object.e_tag().map(str::to_owned),
-        has_sum: object.checksum_type() == Some(&ChecksumType::FullObject),
+        has_checksum: object.checksum_type() == Some(&ChecksumType::FullObject),
     };
-    Some(Found { address: address.with_key(key), known })
+    Some(FoundObject { address: address.with_key(key), info })
 }

@@ -1,5 +1,5 @@
-//! Manifests: lists of objects that are objects themselves, in the two formats of Amazon SageMaker's data sources
-//! `ManifestFile` and `AugmentedManifestFile`.
+//! Parses manifests, which are objects that list other objects, in the two formats of Amazon
+//! SageMaker: `ManifestFile` and `AugmentedManifestFile`.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Address;
-use super::plan::{Entry, Found, Known, ListError, Piece};
+use super::address::Address;
+use super::entry::{Entry, FoundObject, ListError, ObjectInfo, Piece};
 use crate::SourceError;
 
-/// No manifest is larger.
-pub(super) const LARGEST: u64 = 1 << 30;
-/// The ending of the names of attributes whose value is an object.
-const REFERENCE: &str = "-ref";
+/// Size limit of a manifest in bytes.
+pub(super) const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+/// Ending of the names of attributes whose value is the address of an object.
+const REFERENCE_SUFFIX: &str = "-ref";
 
 /// An element of a manifest.
 #[derive(Deserialize)]
@@ -24,10 +24,11 @@ enum Element {
     Suffix(String),
 }
 
-/// The objects that a manifest names: `[{"prefix": "s3://bucket/path/"}, "rest-of-key", …]`.
+/// The addresses in a manifest: `[{"prefix": "s3://bucket/path/"}, "rest-of-key", …]`.
 pub(super) fn objects(text: &[u8], manifest: &Address) -> Result<Vec<Address>, SourceError> {
     let wrong = |message: String| {
-        let remedy = "a manifest is a JSON array: [{\"prefix\": \"s3://bucket/path/\"}, \"rest-of-key\", …]; it names objects, not prefixes";
+        let remedy = "a manifest is a JSON array: [{\"prefix\": \"s3://bucket/path/\"}, \
+                      \"rest-of-key\", …]; it names objects, not prefixes";
         SourceError::new(manifest.to_string(), message, remedy)
     };
     let elements: Vec<Element> = serde_json::from_slice(text)
@@ -55,7 +56,8 @@ pub(super) fn objects(text: &[u8], manifest: &Address) -> Result<Vec<Address>, S
     elements.enumerate().map(address).collect()
 }
 
-/// The lines of an augmented manifest: of each the values of these attributes.
+/// The entries of an augmented manifest: for each line the values of these attributes, in their
+/// order.
 pub(super) fn lines<'a>(
     text: &'a Bytes,
     manifest: &'a Address,
@@ -77,21 +79,21 @@ fn pieces(line: &[u8], attributes: &[String]) -> Result<Vec<Piece>, String> {
         serde_json::from_slice(line).map_err(|error| format!("is not a JSON object: {error}"))?;
     let piece = |name: &String| {
         let value = values.get(name.as_str()).ok_or_else(|| {
-            let mut there: Vec<_> = values.keys().map(String::as_str).collect();
-            there.sort_unstable();
-            format!("has no attribute `{name}`; it has {}", there.join(", "))
+            let mut names: Vec<_> = values.keys().map(String::as_str).collect();
+            names.sort_unstable();
+            format!("has no attribute `{name}`; it has {}", names.join(", "))
         })?;
         let text = value_text(value);
-        if !name.ends_with(REFERENCE) {
+        if !name.ends_with(REFERENCE_SUFFIX) {
             return Ok(Piece::Text(text.into()));
         }
         let address = text.parse().map_err(|why| format!("its `{name}` is {text:?}: {why}"))?;
-        Ok(Piece::Object(Found { address, known: Known::Name }))
+        Ok(Piece::Object(FoundObject { address, info: ObjectInfo::Name }))
     };
     attributes.iter().map(piece).collect()
 }
 
-/// A value as text: a string is its characters, all else as it stands there.
+/// A value as text: the characters of a string, the JSON text of any other value.
 fn value_text(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_and_what_follows_it() {
+    fn addresses_are_the_prefix_and_each_suffix() {
         let text = br#"[{"prefix": "s3://data/a b/"}, "x/1", "+2", "//3"]"#;
         let names =
             objects(text, &manifest()).unwrap().iter().map(Address::to_string).collect::<Vec<_>>();
@@ -114,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn mangled_manifests() {
-        for (text, says) in [
+    fn a_malformed_manifest_is_refused_with_its_element() {
+        for (text, expected) in [
             (&br#"{"prefix": "s3://b/"}"#[..], "is not a manifest"),
             (br#"["a", "b"]"#, "first element is \"a\", not a prefix"),
             (br#"[{"prefix": "s3://b/"}, {"prefix": "s3://c/"}]"#, "element 2 is a second prefix"),
@@ -124,7 +126,7 @@ mod tests {
             (b"[", "is not a manifest"),
         ] {
             let error = objects(text, &manifest()).unwrap_err();
-            assert!(error.message.contains(says), "{error}");
+            assert!(error.message.contains(expected), "{error}");
         }
     }
 
@@ -138,14 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn attributes_in_their_order() {
-        let text = r#"{"source-ref": "s3://b/1.jpg", "class": 1, "name": "a\nb", "box": {"x": [1, 2.50]}}"#;
+    fn attributes_have_the_requested_order() {
+        let text = concat!(
+            r#"{"source-ref": "s3://b/1.jpg", "class": 1, "#,
+            r#""name": "a\nb", "box": {"x": [1, 2.50]}}"#
+        );
         let values = line(text, &["class", "source-ref", "name", "box"]).unwrap();
         assert_eq!(values, ["1", "object s3://b/1.jpg", "a\nb", r#"{"x": [1, 2.50]}"#]);
     }
 
     #[test]
-    fn mangled_lines() {
+    fn a_malformed_line_is_refused_with_its_attribute() {
         assert!(
             line(r#"{"a": 1, "b": 2}"#, &["A"])
                 .unwrap_err()

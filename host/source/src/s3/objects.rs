@@ -1,4 +1,4 @@
-//! S3 as a [`Source`]: takes the objects that `prefetch` sends, in order, and makes inputs of their pieces.
+//! S3 as a [`Source`]: receives the objects that `prefetch` sends, and makes an input of each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,70 +8,79 @@ use tokio::sync::mpsc;
 
 use super::body::{Body, Reader};
 use super::plan::Planner;
-use super::prefetch::{Coming, Item, WAITING, conduct};
-use super::wait::{Waited, wait};
-use super::window::Window;
-use super::{S3, Settings, Task};
-use crate::Stop;
+use super::prefetch::{MAX_QUEUED_OBJECTS, PrefetchEvent, PrefetchedPiece, prefetch};
+use super::runtime::{S3Runtime, Task};
+use super::settings::Settings;
+use super::wait::{WaitOutcome, wait};
+use super::window::ReadWindow;
 use crate::chain::Chain;
 use crate::wrap::Wrapped;
-use crate::{Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, TotalSize};
+use crate::{
+    Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Stop, TotalSize,
+};
 
-/// A channel's objects in S3, epoch after epoch.
+/// A source of objects in S3.
 pub struct Objects {
-    /// Threads for requests must not end before what they serve.
-    _s3: Arc<S3>,
+    /// Keeps the runtime alive as long as this source's tasks run on it.
+    _s3: Arc<S3Runtime>,
     reader: Reader,
     settings: Arc<Settings>,
-    items: mpsc::Receiver<Item>,
-    _conductor: Task<()>,
-    /// Of the last object.
+    events: mpsc::Receiver<PrefetchEvent>,
+    _prefetch: Task<()>,
+    /// Epoch of the last object.
     epoch: u32,
-    /// The rest of this epoch is left out.
-    left: bool,
+    /// Whether to skip the rest of this epoch.
+    skip_epoch: bool,
 }
 
 impl Objects {
-    /// Begins to fetch the epochs from this one on, up to number `reading.epochs`.
-    pub fn new(s3: Arc<S3>, settings: Settings, first_epoch: u32, stop: Stop) -> Self {
-        Self::telling(s3, settings, first_epoch, stop, TotalSize::default())
+    /// Starts to prefetch the epochs from `first_epoch` up to, but not including, `reading.epochs`.
+    pub fn new(s3: Arc<S3Runtime>, settings: Settings, first_epoch: u32, stop: Stop) -> Self {
+        Self::with_total_size(s3, settings, first_epoch, stop, TotalSize::default())
     }
 
-    /// The same; `total` is told how many bytes each epoch has.
-    pub fn telling(
-        s3: Arc<S3>,
+    /// As [`Objects::new`], with the handle that receives each epoch's byte count.
+    pub(crate) fn with_total_size(
+        s3: Arc<S3Runtime>,
         settings: Settings,
         first_epoch: u32,
         stop: Stop,
-        total: TotalSize,
+        total_size: TotalSize,
     ) -> Self {
         let settings = Arc::new(settings);
         let planner = Planner {
-            reach: Arc::new(s3.reach(&settings)),
-            window: Window::new(s3.budget.clone(), settings.part_size, settings.concurrency),
+            s3: Arc::new(s3.handle(&settings)),
+            window: ReadWindow::new(s3.budget.clone(), settings.part_size, settings.concurrency),
             settings: settings.clone(),
-            total,
+            total_size,
         };
-        let reader = Reader { planner, handle: s3.handle().clone(), stop };
-        let (items, conductor) = from_epoch(&reader, first_epoch);
-        let epoch = first_epoch;
-        Self { _s3: s3, reader, settings, items, _conductor: conductor, epoch, left: false }
+        let reader = Reader { planner, handle: s3.tokio().clone(), stop };
+        let (events, task) = start_prefetch(&reader, first_epoch);
+        Self {
+            _s3: s3,
+            reader,
+            settings,
+            events,
+            _prefetch: task,
+            epoch: first_epoch,
+            skip_epoch: false,
+        }
     }
 
-    fn input(&self, coming: Coming) -> Box<dyn Input> {
-        let (name, size, input): (_, _, Box<dyn Input>) = match coming {
-            Coming::Text(text) => (String::new(), Some(text.len() as u64), Box::new(Text(text))),
-            Coming::Object { target, parts } => {
+    fn input(&self, piece: PrefetchedPiece) -> Box<dyn Input> {
+        let (name, size, input): (_, _, Box<dyn Input>) = match piece {
+            PrefetchedPiece::Text(text) => {
+                (String::new(), Some(text.len() as u64), Box::new(Text(text)))
+            }
+            PrefetchedPiece::Object { target, parts } => {
                 let (name, key) = (target.address.to_string(), target.address.key.clone());
                 let size = target.size;
                 let body = Body::new(target, parts, self.reader.clone());
-                match self.settings.reading.compression.of(&key) {
+                match self.settings.reading.compression.resolve(&key) {
                     Compression::Auto => {
-                        let input = ByHeader {
-                            name: name.clone(),
-                            is: ObjectEncoding::Unknown(Some(Box::new(body))),
-                        };
-                        // How large it is, only its first answer tells.
+                        let encoding = ObjectEncoding::Unknown(Some(Box::new(body)));
+                        let input = ByContentEncoding { name: name.clone(), encoding };
+                        // The size after decompression is unknown before the first response.
                         (name, None, Box::new(input))
                     }
                     Compression::None => (name, Some(size), Box::new(body)),
@@ -83,40 +92,41 @@ impl Objects {
     }
 }
 
-fn from_epoch(reader: &Reader, epoch: u32) -> (mpsc::Receiver<Item>, Task<()>) {
-    let (sender, items) = mpsc::channel(WAITING);
+/// Starts the task that prefetches this epoch and all later ones.
+fn start_prefetch(reader: &Reader, epoch: u32) -> (mpsc::Receiver<PrefetchEvent>, Task<()>) {
+    let (sender, events) = mpsc::channel(MAX_QUEUED_OBJECTS);
     let planner = reader.planner.clone();
     let epochs = epoch..planner.settings.reading.epochs;
-    (items, Task(reader.handle.spawn(conduct(planner, epochs, sender))))
+    (events, Task(reader.handle.spawn(prefetch(planner, epochs, sender))))
 }
 
 impl Source for Objects {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
-        if std::mem::take(&mut self.left) {
-            // What was begun of this epoch is ended with its task and its parts.
-            let (items, conductor) = from_epoch(&self.reader, self.epoch + 1);
-            (self.items, self._conductor) = (items, conductor);
+        if std::mem::take(&mut self.skip_epoch) {
+            // Requests of the skipped objects are aborted when their task and their parts are
+            // dropped.
+            (self.events, self._prefetch) = start_prefetch(&self.reader, self.epoch + 1);
             return Ok(SourceEvent::EpochEnd(self.epoch));
         }
         let Reader { handle, stop, .. } = &self.reader;
-        let item = match wait(handle, stop, None, |cx| self.items.poll_recv(cx)) {
-            Waited::ReadOutcome(item) => item,
-            Waited::Late | Waited::Stopped => return Ok(SourceEvent::End),
+        let event = match wait(handle, stop, None, |cx| self.events.poll_recv(cx)) {
+            WaitOutcome::Ready(event) => event,
+            WaitOutcome::TimedOut | WaitOutcome::Stopped => return Ok(SourceEvent::End),
         };
-        match item {
-            Some(Item::Object { epoch, name, pieces }) => {
+        match event {
+            Some(PrefetchEvent::Object { epoch, name, pieces }) => {
                 self.epoch = epoch;
-                let inputs = pieces.into_iter().map(|coming| self.input(coming)).collect();
+                let inputs = pieces.into_iter().map(|piece| self.input(piece)).collect();
                 Ok(SourceEvent::Object(Object { epoch, name, input: Chain::of(inputs) }))
             }
-            Some(Item::EpochEnd(epoch)) => {
+            Some(PrefetchEvent::EpochEnd(epoch)) => {
                 self.epoch = epoch + 1;
                 Ok(SourceEvent::EpochEnd(epoch))
             }
-            Some(Item::End) => Ok(SourceEvent::End),
-            Some(Item::Failed(error)) => Err(error),
+            Some(PrefetchEvent::End) => Ok(SourceEvent::End),
+            Some(PrefetchEvent::Failed(error)) => Err(error),
             None => {
-                let name = self.settings.what.to_string();
+                let name = self.settings.selection.to_string();
                 Err(SourceError::new(
                     name,
                     "the task that fetches it ended unexpectedly",
@@ -127,15 +137,15 @@ impl Source for Objects {
     }
 
     fn end_epoch(&mut self) {
-        self.left = true;
+        self.skip_epoch = true;
     }
 
-    fn total(&mut self) -> TotalSize {
-        self.reader.planner.total.clone()
+    fn total_size(&mut self) -> TotalSize {
+        self.reader.planner.total_size.clone()
     }
 }
 
-/// A value that stands in a manifest.
+/// A value of an augmented manifest.
 struct Text(Bytes);
 
 impl Input for Text {
@@ -149,25 +159,30 @@ impl Input for Text {
     }
 }
 
-/// An object whose name does not say how it is compressed; its `Content-Encoding` may.
-struct ByHeader {
+/// An object whose name does not say how it is compressed. Its `Content-Encoding` may say it.
+struct ByContentEncoding {
     name: String,
-    is: ObjectEncoding,
+    encoding: ObjectEncoding,
 }
 
 enum ObjectEncoding {
-    /// Taken when its first byte is there.
+    /// The first frame has not arrived. The body is taken when it arrives.
     Unknown(Option<Box<Body>>),
+    /// The inflated object.
     Known(Box<dyn Input>),
 }
 
-impl Input for ByHeader {
-    fn read(&mut self, buf: &mut [u8], wait: Option<Duration>) -> Result<ReadOutcome, SourceError> {
-        if let ObjectEncoding::Unknown(slot) = &mut self.is {
-            // It is there until it is known.
+impl Input for ByContentEncoding {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        if let ObjectEncoding::Unknown(slot) = &mut self.encoding {
+            // It is `Some` as long as the encoding is unknown.
             let Some(body) = slot else { return Ok(ReadOutcome::End) };
-            if let Some(got) = body.begin(wait)? {
-                return Ok(got);
+            if let Some(outcome) = body.wait_for_first_frame(timeout)? {
+                return Ok(outcome);
             }
             let encoding = body.target.encoding.get().map(String::as_str).unwrap_or_default();
             let kind = compression(encoding).ok_or_else(|| {
@@ -177,17 +192,18 @@ impl Input for ByHeader {
                 SourceError::new(&self.name, message, remedy)
             })?;
             if let Some(body) = slot.take() {
-                self.is = ObjectEncoding::Known(kind.inflate(&self.name, body));
+                self.encoding = ObjectEncoding::Known(kind.inflate(&self.name, body));
             }
         }
-        match &mut self.is {
-            ObjectEncoding::Known(input) => input.read(buf, wait),
+        match &mut self.encoding {
+            ObjectEncoding::Known(input) => input.read(buf, timeout),
             ObjectEncoding::Unknown(_) => Ok(ReadOutcome::End),
         }
     }
 }
 
-/// What a `Content-Encoding` means. `aws-chunked` tells how an object was sent to the server.
+/// The compression that a `Content-Encoding` names; `None` if it is not supported. `aws-chunked` is
+/// not a compression: some clients leave it in after an upload.
 fn compression(encoding: &str) -> Option<Compression> {
     let mut kind = Compression::None;
     for word in encoding.split(',').map(|word| word.trim().to_ascii_lowercase()) {

@@ -1,5 +1,5 @@
-//! Begins requests in the order in which their bytes will be read, object after object and epoch after epoch, as far
-//! ahead as the window lets it.
+//! Starts requests in the order in which their bytes will be read, object by object and epoch by
+//! epoch, as far ahead of the reader as the [`ReadWindow`](super::window::ReadWindow) allows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,96 +7,108 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Task;
-use super::error::Trouble;
-use super::fetch::{Fetch, Target};
-use super::plan::{Plan, Planned, PlannedPiece, Planner};
-use super::window::{Permit, Reserved};
+use super::error::RequestError;
+use super::fetch::Fetch;
+use super::plan::{Plan, PlannedObject, PlannedPiece, Planner};
+use super::runtime::Task;
+use super::target::Target;
+use super::window::{RequestPermit, Reservation};
 use crate::SourceError;
 
-/// Objects that wait to be read, at most; those without bytes take no room in the window.
-pub(super) const WAITING: usize = 4_096;
+/// Objects that may wait for their reader. This bounds objects without bytes, which take no room in
+/// the window.
+pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 
-/// What the channel's thread is told, in order.
-pub(super) enum Item {
-    /// An object, whose bytes are on their way.
-    Object { epoch: u32, name: String, pieces: Vec<Coming> },
-    /// The epoch is at its end.
+/// What the prefetch task sends to the channel's thread, in order.
+pub(super) enum PrefetchEvent {
+    /// An object whose bytes are requested.
+    Object { epoch: u32, name: String, pieces: Vec<PrefetchedPiece> },
+    /// The epoch has ended.
     EpochEnd(u32),
-    /// It can't go on.
+    /// The prefetch ended with an error.
     Failed(SourceError),
-    /// There is nothing more.
+    /// The last epoch has ended.
     End,
 }
 
-/// A piece of an object.
-pub(super) enum Coming {
+/// One piece of an object.
+pub(super) enum PrefetchedPiece {
+    /// A value of an augmented manifest.
     Text(Bytes),
-    Object { target: Arc<Target>, parts: mpsc::UnboundedReceiver<Part> },
+    Object {
+        target: Arc<Target>,
+        parts: mpsc::UnboundedReceiver<Part>,
+    },
 }
 
-/// A range of an object on its way. Dropping it ends its request.
+/// One requested part of an object. Dropping it aborts its request.
 pub(super) struct Part {
-    /// Bytes as they come; a trouble is the last.
-    pub(super) frames: mpsc::UnboundedReceiver<Result<Bytes, Trouble>>,
-    pub(super) reserved: Reserved,
-    /// Tells by being dropped that the part was read, to who waits for that.
-    pub(super) _read: Option<oneshot::Sender<()>>,
+    /// The part's bytes in order. An error is the last item.
+    pub(super) frames: mpsc::UnboundedReceiver<Result<Bytes, RequestError>>,
+    /// The part's bytes in the window.
+    pub(super) reservation: Reservation,
+    /// Its receiver sees by the drop that the part was read.
+    pub(super) _dropped: Option<oneshot::Sender<()>>,
     _task: Task<()>,
 }
 
-/// Runs until all epochs are planned, or nobody wants any more.
-pub(super) async fn conduct(planner: Planner, epochs: Range<u32>, items: mpsc::Sender<Item>) {
+/// Prefetches these epochs. Returns early if the receiver is closed.
+pub(super) async fn prefetch(
+    planner: Planner,
+    epochs: Range<u32>,
+    events: mpsc::Sender<PrefetchEvent>,
+) {
     for epoch in epochs {
-        let mut plan = Plan::begin(planner.clone(), epoch);
+        let mut plan = Plan::start(planner.clone(), epoch);
         while let Some(planned) = plan.next().await {
-            let item = match planned {
+            let planned = match planned {
                 Err(error) => {
-                    // Nobody may want to know any more; either way this is the end.
-                    let _ = items.send(Item::Failed(error)).await;
+                    // The task ends here, whether or not the error is received.
+                    let _ = events.send(PrefetchEvent::Failed(error)).await;
                     return;
                 }
                 Ok(planned) => planned,
             };
-            if begin(&planner, item, epoch, &items).await.is_err() {
+            if start_object(&planner, planned, epoch, &events).await.is_err() {
                 return;
             }
         }
-        if items.send(Item::EpochEnd(epoch)).await.is_err() {
+        if events.send(PrefetchEvent::EpochEnd(epoch)).await.is_err() {
             return;
         }
     }
-    let _ = items.send(Item::End).await;
+    let _ = events.send(PrefetchEvent::End).await;
 }
 
-/// The channel's thread is gone.
-struct Unwanted;
+/// The channel's thread has closed its receiver.
+struct ReceiverClosed;
 
-async fn begin(
+/// Sends an object, and starts the requests for its parts as the window allows.
+async fn start_object(
     planner: &Planner,
-    planned: Planned,
+    planned: PlannedObject,
     epoch: u32,
-    items: &mpsc::Sender<Item>,
-) -> Result<(), Unwanted> {
-    let mut bodies = Vec::new();
+    events: &mpsc::Sender<PrefetchEvent>,
+) -> Result<(), ReceiverClosed> {
+    let mut targets = Vec::new();
     let mut pieces = Vec::with_capacity(planned.pieces.len());
     for piece in planned.pieces {
         pieces.push(match piece {
-            PlannedPiece::Text(text) => Coming::Text(text),
+            PlannedPiece::Text(text) => PrefetchedPiece::Text(text),
             PlannedPiece::Object(target) => {
                 let (sender, parts) = mpsc::unbounded_channel();
-                bodies.push((target.clone(), sender));
-                Coming::Object { target, parts }
+                targets.push((target.clone(), sender));
+                PrefetchedPiece::Object { target, parts }
             }
         });
     }
-    let item = Item::Object { epoch, name: planned.name, pieces };
-    items.send(item).await.map_err(|_| Unwanted)?;
-    for (target, parts) in bodies {
-        for range in ranges(target.size, planner.settings.part_size) {
-            let (reserved, permit) = planner.window.admit(range.end - range.start).await;
-            if parts.send(part(planner, &target, range, reserved, permit)).is_err() {
-                // The rest of this object is not wanted.
+    let event = PrefetchEvent::Object { epoch, name: planned.name, pieces };
+    events.send(event).await.map_err(|_| ReceiverClosed)?;
+    for (target, parts) in targets {
+        for range in part_ranges(target.size, planner.settings.part_size) {
+            let (reservation, permit) = planner.window.reserve(range.end - range.start).await;
+            if parts.send(start_part(planner, &target, range, reservation, permit)).is_err() {
+                // The reader has skipped the rest of this object.
                 break;
             }
         }
@@ -104,22 +116,23 @@ async fn begin(
     Ok(())
 }
 
-/// The parts of an object of this size; none if it is empty.
-pub(super) fn ranges(size: u64, part: u64) -> impl Iterator<Item = Range<u64>> {
-    (0..size.div_ceil(part)).map(move |number| number * part..((number + 1) * part).min(size))
+/// The ranges of the parts of an object of `size` bytes; none if it is empty.
+pub(super) fn part_ranges(size: u64, part_size: u64) -> impl Iterator<Item = Range<u64>> {
+    let parts = 0..size.div_ceil(part_size);
+    parts.map(move |number| number * part_size..((number + 1) * part_size).min(size))
 }
 
-/// Begins to fetch a part.
-pub(super) fn part(
+/// Starts the request for one part.
+pub(super) fn start_part(
     planner: &Planner,
     target: &Arc<Target>,
     range: Range<u64>,
-    reserved: Reserved,
-    permit: Permit,
+    reservation: Reservation,
+    permit: RequestPermit,
 ) -> Part {
     let (sender, frames) = mpsc::unbounded_channel();
     let fetch = Fetch {
-        reach: planner.reach.clone(),
+        s3: planner.s3.clone(),
         window: planner.window.clone(),
         target: target.clone(),
         verify: planner.settings.verify,
@@ -128,17 +141,17 @@ pub(super) fn part(
         fetch.range(range, &sender).await;
         drop(permit);
     });
-    Part { frames, reserved, _read: None, _task: Task(task) }
+    Part { frames, reservation, _dropped: None, _task: Task(task) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ranges;
+    use super::part_ranges;
 
     #[test]
-    fn parts_cover_an_object_once() {
-        assert_eq!(ranges(0, 8).count(), 0);
-        assert!(ranges(8, 8).eq(std::iter::once(0..8)));
-        assert_eq!(ranges(17, 8).collect::<Vec<_>>(), [0..8, 8..16, 16..17]);
+    fn parts_cover_each_byte_of_an_object_once() {
+        assert_eq!(part_ranges(0, 8).count(), 0);
+        assert!(part_ranges(8, 8).eq(std::iter::once(0..8)));
+        assert_eq!(part_ranges(17, 8).collect::<Vec<_>>(), [0..8, 8..16, 16..17]);
     }
 }

@@ -1,4 +1,4 @@
-//! How a channel's thread, which is not one of the requests' threads, waits for what they bring.
+//! How a channel's thread waits for tasks of the runtime.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -6,50 +6,54 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use crate::ReadOutcome;
-use crate::Stop;
+use crate::{ReadOutcome, Stop};
 
-/// How often a wait looks whether somebody asked to stop.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a wait checks whether a stop was requested.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What ended a wait.
-pub(super) enum Waited<T> {
-    /// It came.
-    ReadOutcome(T),
-    /// The time ran out.
-    Late,
-    /// Somebody asked to stop.
+/// Why a wait ended.
+pub(super) enum WaitOutcome<T> {
+    /// The result of the poll.
+    Ready(T),
+    /// The timeout passed.
+    TimedOut,
+    /// A stop was requested.
     Stopped,
 }
 
-impl<T> Waited<T> {
-    /// What came, or what a read gives instead.
-    pub(super) fn or_got(self) -> Result<T, ReadOutcome> {
+impl<T> WaitOutcome<T> {
+    /// The result of the poll. Without one, the error is the outcome of the read that waited.
+    pub(super) fn ready(self) -> Result<T, ReadOutcome> {
         match self {
-            Self::ReadOutcome(came) => Ok(came),
-            Self::Late => Err(ReadOutcome::Nothing),
+            Self::Ready(value) => Ok(value),
+            Self::TimedOut => Err(ReadOutcome::Nothing),
             Self::Stopped => Err(ReadOutcome::Stopped),
         }
     }
 }
 
-/// Waits for what `poll` gives.
+/// Waits until `poll` is ready; without a limit if `timeout` is `None`.
 pub(super) fn wait<T>(
     handle: &Handle,
     stop: &Stop,
-    wait: Option<Duration>,
+    timeout: Option<Duration>,
     mut poll: impl FnMut(&mut Context) -> Poll<T>,
-) -> Waited<T> {
-    let until = wait.map(|wait| Instant::now() + wait);
+) -> WaitOutcome<T> {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     loop {
         if stop.is_asked() {
-            return Waited::Stopped;
+            return WaitOutcome::Stopped;
         }
-        let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()));
-        let next = async { tokio::time::timeout(left.min(LOOK), poll_fn(&mut poll)).await };
+        let left = deadline.map_or(STOP_POLL_INTERVAL, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
+        let step = left.min(STOP_POLL_INTERVAL);
+        let next = async { tokio::time::timeout(step, poll_fn(&mut poll)).await };
         match handle.block_on(next) {
-            Ok(came) => return Waited::ReadOutcome(came),
-            Err(_) if left <= LOOK && until.is_some() => return Waited::Late,
+            Ok(value) => return WaitOutcome::Ready(value),
+            Err(_) if left <= STOP_POLL_INTERVAL && deadline.is_some() => {
+                return WaitOutcome::TimedOut;
+            }
             Err(_) => {}
         }
     }

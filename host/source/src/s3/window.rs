@@ -1,12 +1,14 @@
-//! How far ahead of its consumer a channel fetches: requests at once, and bytes that are fetched or on their
-//! way but not read yet.
+//! Backpressure: the [`ReadWindow`] limits how far a channel's requests run ahead of its reader, in
+//! requests at the same time and in bytes that are requested or fetched but not read yet.
 //!
-//! Bytes ahead grow only when the consumer found nothing to read and they are what keeps requests back, only as long as
-//! more of them make it wait less, and never beyond the channel's share of the budget: where a few requests fill the
-//! line, more would only be more memory. Requests at once sink when the server asks for less, and come back one by one.
+//! The window grows only if the reader had to wait and if the window, not the number of requests,
+//! held requests back. A growth is kept only if it shortens the wait per byte: where a few requests
+//! use the full bandwidth, a larger window would only use more memory. It never exceeds the
+//! channel's share of the budget. The number of requests is halved if the server asks for fewer,
+//! and grows again one by one.
 //!
-//! One lock guards the numbers; it is held for a few instructions, once a part and once a frame of a body, and
-//! nothing else is locked meanwhile.
+//! One lock guards the state. It is held for a few instructions, once for each part and once for
+//! each frame of a body, and no other lock is taken meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +16,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// Parts ahead at the start.
-const FIRST: u64 = 8;
-/// After a growth that did not help, the next is tried when so many times the window was read.
-const REST: u64 = 16;
-/// One wave of refusals is one reason to slow down.
-const WAVE: Duration = Duration::from_millis(200);
+/// Initial size of the window in parts.
+const INITIAL_WINDOW_PARTS: u64 = 8;
+/// After a growth that did not help, the window stays as it is while this many windows are read.
+const WINDOWS_BETWEEN_GROWTHS: u64 = 16;
+/// Refusals by the server within this time halve the number of requests only once.
+const SLOW_DOWN_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Bytes that all channels together may have fetched and not read: each has an equal share, and at least one
-/// part, so that none waits for another.
+/// Bytes that all channels together may have requested or fetched and not read. Each channel has an
+/// equal share and at least one part, so that no channel waits for another.
 pub(super) struct Budget {
     total: u64,
     channels: AtomicU64,
@@ -33,192 +35,205 @@ impl Budget {
         Arc::new(Self { total, channels: AtomicU64::new(0) })
     }
 
+    /// One channel's share in bytes.
     fn share(&self) -> u64 {
-        // Relaxed: a number by itself; nothing else is published with it.
+        // Relaxed: no other data is published with this number.
         self.total / self.channels.load(Ordering::Relaxed).max(1)
     }
 }
 
 /// One channel's window.
-pub(super) struct Window {
+pub(super) struct ReadWindow {
     budget: Arc<Budget>,
-    /// Bytes of one part.
-    part: u64,
-    /// Requests at once, at most.
-    most: usize,
-    state: Mutex<State>,
+    /// Size of a part in bytes.
+    part_size: u64,
+    /// The configured largest number of requests at the same time.
+    max_requests: usize,
+    state: Mutex<WindowState>,
     changed: Notify,
 }
 
-struct State {
-    /// Bytes admitted and not read.
+struct WindowState {
+    /// Bytes requested or fetched, and not read.
     reserved: u64,
-    /// How many of them there may be, as far as the consumer needs it.
-    ahead: u64,
-    /// Since `ahead` last changed: bytes that were read, and how long the consumer waited for them.
+    /// Size of the window: the upper limit of `reserved`, if the budget allows it.
+    size: u64,
+    /// Bytes read since `size` last changed.
     read: u64,
+    /// Time that the reader has waited since `size` last changed.
     waited: Duration,
     growth: Growth,
+    /// Number of requests in flight.
     in_flight: usize,
-    /// Requests at once, as far as the server likes it.
-    limit: usize,
-    /// Requests that went well since `limit` last changed.
-    went_well: usize,
-    slowed: Option<Instant>,
+    /// Upper limit of `in_flight`: `max_requests`, or less if the server asked for fewer requests.
+    request_limit: usize,
+    /// Number of requests that succeeded since `request_limit` last changed.
+    succeeded: usize,
+    slowed_down_at: Option<Instant>,
 }
 
-/// What became of the last growth.
+/// State of the window's growth.
 enum Growth {
-    /// There was none, or it helped; the next is due when so many bytes were read.
-    Due(u64),
-    /// It is on trial: it helped if less is waited for a byte, in seconds, than this; else it goes back to so many bytes.
-    Tried { wait: f64, back: u64 },
+    /// No growth is under test. The next one is possible after this number of bytes is read.
+    PossibleAfter(u64),
+    /// Growth under test: keep it if the wait per byte, in seconds, is at most `wait`, else go back
+    /// to a window of `back` bytes.
+    UnderTest { wait: f64, back: u64 },
 }
 
-impl Window {
-    pub(super) fn new(budget: Arc<Budget>, part: u64, most: usize) -> Arc<Self> {
+impl ReadWindow {
+    pub(super) fn new(budget: Arc<Budget>, part_size: u64, max_requests: usize) -> Arc<Self> {
         budget.channels.fetch_add(1, Ordering::Relaxed);
-        let state = State {
+        let initial_size = INITIAL_WINDOW_PARTS * part_size;
+        let state = WindowState {
             reserved: 0,
-            ahead: FIRST * part,
+            size: initial_size,
             read: 0,
             waited: Duration::ZERO,
-            growth: Growth::Due(FIRST * part),
+            growth: Growth::PossibleAfter(initial_size),
             in_flight: 0,
-            limit: most,
-            went_well: 0,
-            slowed: None,
+            request_limit: max_requests,
+            succeeded: 0,
+            slowed_down_at: None,
         };
-        Arc::new(Self { budget, part, most, state: Mutex::new(state), changed: Notify::new() })
+        let (state, changed) = (Mutex::new(state), Notify::new());
+        Arc::new(Self { budget, part_size, max_requests, state, changed })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics between two changes that belong together.
+    fn state(&self) -> MutexGuard<'_, WindowState> {
+        // A poisoned state is consistent: nothing panics between changes that belong together.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a request for so many bytes may begin. One task waits at a time.
-    pub(super) async fn admit(self: &Arc<Self>, bytes: u64) -> (Reserved, Permit) {
+    /// Waits until a request for this number of bytes may start. Only one task may wait at a time.
+    pub(super) async fn reserve(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
         loop {
             {
                 let mut state = self.state();
-                let room = state.ahead.min(self.budget.share()).max(self.part);
-                let fits = state.reserved == 0 || state.reserved + bytes <= room;
-                if fits && state.in_flight < state.limit {
-                    return self.enter(&mut state, bytes);
+                let size = state.size.min(self.budget.share()).max(self.part_size);
+                let fits = state.reserved == 0 || state.reserved + bytes <= size;
+                if fits && state.in_flight < state.request_limit {
+                    return self.reserve_now(&mut state, bytes);
                 }
             }
-            // A change since the lock was left is kept for this wait.
+            // `Notify` stores a change that happens between the unlock and this wait.
             self.changed.notified().await;
         }
     }
 
-    /// Lets a request begin at once, for bytes that a reader already waits for.
-    pub(super) fn force(self: &Arc<Self>, bytes: u64) -> (Reserved, Permit) {
-        self.enter(&mut self.state(), bytes)
+    /// Reserves bytes for which the reader already waits, whatever the limits are.
+    pub(super) fn force(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
+        self.reserve_now(&mut self.state(), bytes)
     }
 
-    fn enter(self: &Arc<Self>, state: &mut State, bytes: u64) -> (Reserved, Permit) {
+    fn reserve_now(
+        self: &Arc<Self>,
+        state: &mut WindowState,
+        bytes: u64,
+    ) -> (Reservation, RequestPermit) {
         state.reserved += bytes;
         state.in_flight += 1;
-        (Reserved { window: self.clone(), bytes }, Permit(self.clone()))
+        (Reservation { window: self.clone(), bytes }, RequestPermit(self.clone()))
     }
 
-    /// The consumer found nothing to read, and waited for so long.
-    pub(super) fn waited(&self, time: Duration) {
+    /// Reports that the reader found no byte and waited for this time.
+    pub(super) fn reader_waited(&self, time: Duration) {
         let mut state = self.state();
         state.waited += time;
-        // Where all requests are at work, more room would only be more memory.
-        if state.in_flight < state.limit && state.reserved + self.part > state.ahead {
-            let idle = (state.limit - state.in_flight) as u64 * self.part;
-            let most = self.budget.total.max(self.part);
-            if state.reconsider(idle, most) {
+        // If the number of requests is at its limit, a larger window would only use more memory.
+        if state.in_flight < state.request_limit && state.reserved + self.part_size > state.size {
+            let idle = (state.request_limit - state.in_flight) as u64 * self.part_size;
+            let max_size = self.budget.total.max(self.part_size);
+            if state.adjust_size(idle, max_size) {
                 drop(state);
                 self.changed.notify_one();
             }
         }
     }
 
-    /// The server asked for fewer requests.
+    /// Reports that the server asked for fewer requests.
     pub(super) fn slow_down(&self) {
         let mut state = self.state();
-        if state.slowed.is_none_or(|at| at.elapsed() >= WAVE) {
-            state.slowed = Some(Instant::now());
-            state.limit = (state.limit / 2).max(1);
-            state.went_well = 0;
+        if state.slowed_down_at.is_none_or(|at| at.elapsed() >= SLOW_DOWN_INTERVAL) {
+            state.slowed_down_at = Some(Instant::now());
+            state.request_limit = (state.request_limit / 2).max(1);
+            state.succeeded = 0;
         }
     }
 
-    /// A request went well.
-    pub(super) fn went_well(&self) {
+    /// Reports that a request succeeded.
+    pub(super) fn request_succeeded(&self) {
         let mut state = self.state();
-        if state.limit == self.most {
+        if state.request_limit == self.max_requests {
             return;
         }
-        state.went_well += 1;
-        if state.went_well >= state.limit {
-            (state.limit, state.went_well) = (state.limit + 1, 0);
+        state.succeeded += 1;
+        if state.succeeded >= state.request_limit {
+            (state.request_limit, state.succeeded) = (state.request_limit + 1, 0);
             drop(state);
             self.changed.notify_one();
         }
     }
 }
 
-impl State {
-    /// Whether there is more room now: at most `idle` bytes more, and at most `most` in all. A window of bytes is read
-    /// before it is asked again.
-    fn reconsider(&mut self, idle: u64, most: u64) -> bool {
-        let due = match self.growth {
-            Growth::Due(due) => due,
-            Growth::Tried { .. } => self.ahead,
+impl WindowState {
+    /// Grows the window, or ends the test of a growth. Does nothing before enough bytes are read
+    /// since the last change. The window grows by at most `idle` bytes, which is what the idle
+    /// requests could fetch, and to at most `max_size` bytes. Returns whether it is larger now.
+    fn adjust_size(&mut self, idle: u64, max_size: u64) -> bool {
+        let bytes_before_change = match self.growth {
+            Growth::PossibleAfter(bytes) => bytes,
+            Growth::UnderTest { .. } => self.size,
         };
-        if self.read < due {
+        if self.read < bytes_before_change {
             return false;
         }
         let wait = self.waited.as_secs_f64() / self.read as f64;
         (self.read, self.waited) = (0, Duration::ZERO);
-        if let Growth::Tried { wait: least, back } = self.growth
-            && wait > least
+        if let Growth::UnderTest { wait: wait_to_keep, back } = self.growth
+            && wait > wait_to_keep
         {
-            self.ahead = back;
-            self.growth = Growth::Due(REST * back);
+            self.size = back;
+            self.growth = Growth::PossibleAfter(WINDOWS_BETWEEN_GROWTHS * back);
             return false;
         }
-        let grown = (self.ahead + self.ahead.min(idle)).min(most);
-        // Where each request has its own rate, the wait sinks at least as the window grows. Half of that is enough.
-        let hoped = (1.0 + self.ahead as f64 / grown as f64) / 2.0;
-        self.growth = Growth::Tried { wait: wait * hoped, back: self.ahead };
-        let more = grown > self.ahead;
-        self.ahead = grown;
-        more
+        let grown = (self.size + self.size.min(idle)).min(max_size);
+        // If the bandwidth is a limit per request, the wait shrinks at least as much as the window
+        // grows. Half of that is enough to keep the growth.
+        let factor = (1.0 + self.size as f64 / grown as f64) / 2.0;
+        self.growth = Growth::UnderTest { wait: wait * factor, back: self.size };
+        let is_larger = grown > self.size;
+        self.size = grown;
+        is_larger
     }
 }
 
-impl Drop for Window {
+impl Drop for ReadWindow {
     fn drop(&mut self) {
         self.budget.channels.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Bytes that a channel may hold; given back as they are read, and when dropped.
-pub(super) struct Reserved {
-    window: Arc<Window>,
+/// Bytes of a window that are reserved for one part. They are released as they are read, and the
+/// rest when this is dropped.
+pub(super) struct Reservation {
+    window: Arc<ReadWindow>,
     bytes: u64,
 }
 
-impl Reserved {
+impl Reservation {
     /// Bytes not read yet.
     pub(super) fn left(&self) -> u64 {
         self.bytes
     }
 
-    /// So many of them were read.
+    /// Releases bytes that were read.
     pub(super) fn read(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
-        self.give_back(bytes, bytes);
+        self.release(bytes, bytes);
     }
 
-    fn give_back(&mut self, bytes: u64, read: u64) {
+    fn release(&mut self, bytes: u64, read: u64) {
         self.bytes -= bytes;
         {
             let mut state = self.window.state();
@@ -229,18 +244,18 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.give_back(self.bytes, 0);
+            self.release(self.bytes, 0);
         }
     }
 }
 
-/// One request at work.
-pub(super) struct Permit(Arc<Window>);
+/// Permit for one request. It is in flight until the drop.
+pub(super) struct RequestPermit(Arc<ReadWindow>);
 
-impl Drop for Permit {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.0.state().in_flight -= 1;
         self.0.changed.notify_one();
@@ -253,59 +268,62 @@ mod tests {
 
     use super::*;
 
-    const PART: u64 = 8 << 20;
-    const MOST: usize = 20;
+    const PART_SIZE: u64 = 8 << 20;
+    const MAX_REQUESTS: usize = 20;
 
-    /// Reads through a window over a line that takes so many seconds for a byte, told how many requests are at work.
-    /// The answer is how many parts were ahead, window after window.
-    fn read(seconds: impl Fn(f64) -> f64, consumer: f64) -> Vec<u64> {
-        let window = Window::new(Budget::new(1 << 40), PART, MOST);
+    /// Simulates 100 windows of reading and returns the size of each window in parts.
+    /// `seconds_per_byte` is the network's time for a byte, given the number of requests in flight;
+    /// `consumer` is the consumer's time for a byte in seconds.
+    fn simulate(seconds_per_byte: impl Fn(f64) -> f64, consumer: f64) -> Vec<u64> {
+        let window = ReadWindow::new(Budget::new(1 << 40), PART_SIZE, MAX_REQUESTS);
         let mut parts = Vec::new();
         for _ in 0..100 {
-            let ahead = window.state().ahead;
-            let requests = (ahead / PART).min(MOST as u64);
-            // All that may be at work is, and the window is full.
-            let full: Vec<_> = (0..requests).map(|_| window.force(PART)).collect();
-            let wait = (seconds(requests as f64) - consumer).max(0.0) * ahead as f64;
-            window.state().read += ahead;
+            let size = window.state().size;
+            let requests = (size / PART_SIZE).min(MAX_REQUESTS as u64);
+            // The window is full, and as many requests as possible are in flight.
+            let full: Vec<_> = (0..requests).map(|_| window.force(PART_SIZE)).collect();
+            let wait = (seconds_per_byte(requests as f64) - consumer).max(0.0) * size as f64;
+            window.state().read += size;
             if wait > 0.0 {
-                window.waited(Duration::from_secs_f64(wait));
+                window.reader_waited(Duration::from_secs_f64(wait));
             }
             drop(full);
-            parts.push(ahead / PART);
+            parts.push(size / PART_SIZE);
         }
         parts
     }
 
     proptest! {
         #[test]
-        fn grows_where_each_request_has_its_own_rate(rate in 1e6..1e9, consumer in 0.0..0.9) {
-            let each = |requests: f64| 1.0 / (rate * requests);
-            // Part of what the line takes, with all requests at work.
-            let parts = read(each, consumer * each(MOST as f64));
-            prop_assert_eq!(parts[10], MOST as u64);
-            prop_assert_eq!(parts[99], MOST as u64);
+        fn grows_if_the_bandwidth_is_a_limit_per_request(rate in 1e6..1e9, consumer in 0.0..0.9) {
+            let per_request = |requests: f64| 1.0 / (rate * requests);
+            // The consumer takes a fraction of the network's time with all requests in flight.
+            let parts = simulate(per_request, consumer * per_request(MAX_REQUESTS as f64));
+            prop_assert_eq!(parts[10], MAX_REQUESTS as u64);
+            prop_assert_eq!(parts[99], MAX_REQUESTS as u64);
         }
 
         #[test]
-        fn goes_back_where_the_line_is_full_as_it_is(rate in 1e6..1e10, consumer in 0.0..0.9) {
-            let parts = read(|_| 1.0 / rate, consumer / rate);
-            prop_assert!(parts.iter().all(|parts| [FIRST, 2 * FIRST].contains(parts)));
-            let tried = parts.iter().filter(|parts| **parts > FIRST).count();
-            prop_assert!((1..=100 / REST as usize + 1).contains(&tried), "{:?}", parts);
+        fn goes_back_if_a_growth_does_not_help(rate in 1e6..1e10, consumer in 0.0..0.9) {
+            let parts = simulate(|_| 1.0 / rate, consumer / rate);
+            let (initial, grown) = (INITIAL_WINDOW_PARTS, 2 * INITIAL_WINDOW_PARTS);
+            prop_assert!(parts.iter().all(|parts| [initial, grown].contains(parts)));
+            let tests = parts.iter().filter(|parts| **parts > initial).count();
+            let max_tests = 100 / WINDOWS_BETWEEN_GROWTHS as usize + 1;
+            prop_assert!((1..=max_tests).contains(&tests), "{:?}", parts);
         }
 
         #[test]
-        fn stops_where_more_requests_stop_to_help(full in 8.0..20.0) {
-            let parts = read(|requests| 1.0 / f64::min(requests, full), 0.0);
+        fn stops_to_grow_when_more_requests_do_not_help(full in 8.0..20.0) {
+            let parts = simulate(|requests| 1.0 / f64::min(requests, full), 0.0);
             let last = parts[99] as f64;
             prop_assert!(last >= full.min(16.0) / 2.0 && last <= 20.0, "{:?}", parts);
         }
     }
 
     #[test]
-    fn stays_where_nobody_waits() {
-        let parts = read(|requests| 1.0 / requests, 1.0);
-        assert!(parts.iter().all(|parts| *parts == FIRST));
+    fn does_not_grow_if_the_reader_never_waits() {
+        let parts = simulate(|requests| 1.0 / requests, 1.0);
+        assert!(parts.iter().all(|parts| *parts == INITIAL_WINDOW_PARTS));
     }
 }

@@ -1,34 +1,29 @@
-//! Groups that are refused are dropped as a whole: no attribute of one line gets to another.
+//! A group with an error is dropped as a whole: attributes of two lines are never mixed.
 
 use pipemill_augmented_manifest::AugmentedManifest;
-use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split};
-
-use crate::write::{self, part};
+use pipemill_parsing::testing::{recordio_file, write_recordio_part as part};
+use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits};
 
 fn setup() -> Setup {
     Setup::new(&[("attributes", "image-ref,label,box")])
 }
 
 fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
-    let whole = assert_any_split::<AugmentedManifest>(setup, file, &vec![1; file.len()]);
-    for split in 1..file.len() {
-        assert_eq!(whole, decode_split::<AugmentedManifest>(setup, file, &[split]), "at {split}");
-    }
-    whole
+    assert_all_splits::<AugmentedManifest>(setup, file)
 }
 
-/// The first fields of the records.
+/// The first field of each record.
 fn images(outcome: &Outcome) -> Vec<&[u8]> {
     outcome.records.iter().map(|record| record[0].as_deref().expect("never absent")).collect()
 }
 
-/// Three groups of 12, 12 and 12 bytes a record.
+/// Three groups of three records; each record has 12 bytes.
 fn three() -> Vec<u8> {
-    write::file(&[b"one", b"1", b"a", b"two", b"2", b"b", b"tre", b"3", b"c"])
+    recordio_file(&[&b"one"[..], b"1", b"a", b"two", b"2", b"b", b"tre", b"3", b"c"])
 }
 
 #[test]
-fn an_end_inside_a_group() {
+fn an_input_that_ends_inside_a_group() {
     let file = three();
     for length in 0..=file.len() {
         for setup in [setup(), setup().skipping()] {
@@ -48,7 +43,7 @@ fn an_end_inside_a_group() {
     }
 }
 
-/// Wherever the damage is, its group and what follows is gone.
+/// The group with the damage is lost, and all groups after it.
 #[test]
 fn a_damaged_header() {
     for record in 0..9 {
@@ -58,7 +53,7 @@ fn a_damaged_header() {
         assert_eq!(images(&outcome), [&b"one"[..], b"two", b"tre"][..record / 3]);
         let group = record / 3 * 36;
         let message = format!(
-            "record of `{}`, {} bytes behind the start of its group: expected the RecordIO magic 0a \
+            "record of `{}`, {} bytes after the start of its group: expected the RecordIO magic 0a \
              23 d7 ce at +0, found 0b 23 d7 ce; this is not RecordIO, or it is damaged here or just \
              before; nothing tells where the next group starts",
             ["image-ref", "label", "box"][record % 3],
@@ -68,14 +63,15 @@ fn a_damaged_header() {
     }
 }
 
-/// Of a group that is too large the length is known: the next one is found by counting.
+/// The length of a group that is too large is known, so the next group is found by counting
+/// records.
 #[test]
-fn larger_than_the_channel_takes() {
+fn groups_with_a_record_larger_than_max_record() {
     let setup = Setup { max_record: 8, ..setup() }.skipping();
     for (large, size, at) in [(0, 9, 20), (1, 12, 32), (2, 13, 44)] {
         let mut records: [&[u8]; 9] = [b"one", b"1", b"a", b"two", b"2", b"b", b"tre", b"3", b"c"];
         records[3 + large] = b"123456789";
-        let file = write::file(&records);
+        let file = recordio_file(&records);
         let outcome = outcome(&setup, &file);
         assert_eq!(images(&outcome), [b"one", b"tre"]);
         assert_eq!(outcome.records[1][2].as_deref(), Some(&b"c"[..]));
@@ -88,36 +84,36 @@ fn larger_than_the_channel_takes() {
     }
 }
 
-/// None is too large by itself.
+/// No record of the group is too large by itself.
 #[test]
-fn larger_together() {
+fn groups_larger_than_max_record() {
     let setup = Setup { max_record: 8, ..setup() }.skipping();
-    let file = write::file(&[b"1234", b"4321", b"!", b"two", b"2", b"b"]);
+    let file = recordio_file(&[&b"1234"[..], b"4321", b"!", b"two", b"2", b"b"]);
     let outcome = outcome(&setup, &file);
     assert_eq!(images(&outcome), [b"two"]);
     assert_eq!((outcome.errors[0].0, outcome.errors[0].1), (0, 36));
 }
 
-/// What follows in a group that was refused may be refused, too.
+/// After a bad record, other records of the same group may be bad, too.
 #[test]
-fn bad_records_one_after_the_other() {
+fn several_bad_records_of_a_group() {
     let setup = Setup { max_record: 8, ..setup() }.skipping();
     let nine: &[u8] = b"123456789";
-    let file = write::file(&[nine, nine, b"a", b"two", b"2", b"b", nine, nine, nine]);
+    let file = recordio_file(&[nine, nine, b"a", b"two", b"2", b"b", nine, nine, nine]);
     let outcome = outcome(&setup, &file);
     assert_eq!(images(&outcome), [b"two"]);
     let places: Vec<_> = outcome.errors.iter().map(|(at, ..)| *at).collect();
     assert_eq!(places, [0, 20, 88, 108, 128]);
 }
 
-/// Where a record in parts is too large, its end is not known.
+/// If a record in parts is too large, its end is not known.
 #[test]
-fn parts_that_are_too_large() {
+fn records_in_parts_larger_than_max_record() {
     let setup = Setup { max_record: 8, ..setup() }.skipping();
-    let mut file = write::file(&[b"one", b"1", b"a"]);
+    let mut file = recordio_file(&[&b"one"[..], b"1", b"a"]);
     part(&mut file, 1, b"1234");
     part(&mut file, 3, b"56789");
-    file.extend(write::file(&[b"2", b"b", b"tre", b"3", b"c"]));
+    file.extend(recordio_file(&[&b"2"[..], b"b", b"tre", b"3", b"c"]));
     let outcome = outcome(&setup, &file);
     assert_eq!(images(&outcome), [b"one"]);
     assert_eq!((outcome.errors[0].0, outcome.errors[0].1), (36, (file.len() - 36) as u64));

@@ -1,6 +1,5 @@
-//! Tests of the augmented-manifest decoder: any split, damage in each record of a group, options.
+//! Tests of the augmented-manifest decoder: options, any split, damage in each record of a group.
 
 mod errors;
 mod groups;
 mod splits;
-mod write;

@@ -1,13 +1,12 @@
-//! Whatever the split and the damage: what was written, or an error, and never a mixed group.
+//! Every split gives the groups that were written, or an error, and never a mixed group.
 
 use pipemill_augmented_manifest::AugmentedManifest;
+use pipemill_parsing::testing::write_recordio_part as part;
 use pipemill_plugin::testing::{Record, Setup, assert_any_split};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::write::part;
-
-/// A group of so many records: payloads, and where each is cut in two, if at all.
+/// The records of a group: their payloads, and where each is split into two parts, if it is.
 type Group = Vec<(Vec<u8>, Option<Index>)>;
 
 fn group(size: usize) -> impl Strategy<Value = Group> {
@@ -55,13 +54,13 @@ fn pieces() -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out((size, groups) in groups(), pieces in pieces()) {
+    fn written_groups_are_read((size, groups) in groups(), pieces in pieces()) {
         let outcome = assert_any_split::<AugmentedManifest>(&setup(size), &file(&groups), &pieces);
         prop_assert_eq!(outcome.errors, []);
         prop_assert_eq!(outcome.records, records(&groups));
     }
 
-    /// Without damage, whatever is too large: those that come out were written, and in order.
+    /// Some groups are too large. The others are read, in order.
     #[test]
     fn groups_that_are_too_large(
         (size, groups) in groups(),
@@ -85,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn flipped_and_cut_files(
+    fn damaged_and_cut_files(
         (size, groups) in groups(),
         flips in prop::collection::vec((any::<Index>(), 1u8..), 0..4),
         end in any::<Index>(),

@@ -1,5 +1,5 @@
-//! Against the `csv` crate, where both mean the same: it ends rows at every CR, and takes a quote that
-//! was never closed for closed at the end.
+//! Comparison with the `csv` crate, with options that make both the same: that crate ends rows at
+//! every CR, and closes an open quote at the end of the input.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, decode_whole};
@@ -21,8 +21,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_same(mut input in nasty(), comment: bool, double_quote: bool) {
-        // It makes a record of a comment that the input ends in, and ends comments at LF alone.
+    fn same_as_the_csv_crate(mut input in nasty(), comment: bool, double_quote: bool) {
+        // The crate reads a comment without a line end as a record, and ends comments only at LF.
         if comment {
             input.push(b'\n');
             input.retain(|byte| *byte != b'\r');

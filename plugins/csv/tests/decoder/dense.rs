@@ -1,5 +1,5 @@
-//! Rows of numbers as one tensor: the straight way through them, the scanner and the careful way give
-//! the same, whatever stands between plain rows, and each number is the one that Rust reads.
+//! Rows of numbers as one tensor. The fast path, the scanner and the reference reader agree, with
+//! all kinds of fields between plain rows, and each number is the one that Rust reads.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_whole};
@@ -22,7 +22,7 @@ fn field() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Rows of some width, nearly always of the same, mostly with nothing odd in them.
+/// Rows, nearly all of the same width, most of them plain numbers.
 fn rows() -> impl Strategy<Value = String> {
     let end = prop_oneof![20 => Just("\n"), 2 => Just("\r\n"), 1 => Just("\n\n"), 1 => Just("\r")];
     let plain = "-?[0-9]{1,3}\\.[0-9]{4}";
@@ -37,8 +37,8 @@ fn rows() -> impl Strategy<Value = String> {
     })
 }
 
-/// Options besides `emit`.
-const WAYS: &[&[(&str, &str)]] = &[
+/// The options with which each input is decoded, besides `emit`.
+const OPTIONS: &[&[(&str, &str)]] = &[
     &[],
     &[("delimiter", "tab")],
     &[("empty", "nan")],
@@ -56,8 +56,8 @@ const WAYS: &[&[(&str, &str)]] = &[
     &[("delimiter", " "), ("flexible", "true")],
 ];
 
-fn setup(way: usize, skip: bool, max_record: u64) -> Setup {
-    let mut setup = Setup::new(WAYS[way]);
+fn setup(index: usize, skip: bool, max_record: u64) -> Setup {
+    let mut setup = Setup::new(OPTIONS[index]);
     setup.options.push(("emit".to_owned(), "dense".to_owned()));
     (setup.skip, setup.max_record) = (skip, max_record);
     setup
@@ -66,28 +66,28 @@ fn setup(way: usize, skip: bool, max_record: u64) -> Setup {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// An escape that never comes forces the careful way.
+    /// An escape byte that never comes forces the reference reader.
     #[test]
-    fn all_ways(
+    fn all_readers_agree(
         rows in rows(),
         sizes in prop::collection::vec(1usize..700, 0..20),
-        way in 0..WAYS.len(),
+        index in 0..OPTIONS.len(),
         skip: bool,
         max_record in prop_oneof![4 => Just(1u64 << 20), 1 => 0u64..90],
     ) {
-        let mut setup = setup(way, skip, max_record);
-        let asks = |option| WAYS[way].iter().any(|(name, _)| *name == option);
-        // The columns that are asked for must be there.
+        let mut setup = setup(index, skip, max_record);
+        let has = |option| OPTIONS[index].iter().any(|(name, _)| *name == option);
+        // The first row must have the columns that the options name.
         let first = rows.lines().find(|row| !row.is_empty()).unwrap_or_default();
-        prop_assume!(first.contains(',') || !(asks("label") || asks("columns")));
-        let rows = if way == 1 { rows.replace(',', "\t") } else { rows };
+        prop_assume!(first.contains(',') || !(has("label") || has("columns")));
+        let rows = if index == 1 { rows.replace(',', "\t") } else { rows };
         let outcome = assert_any_split::<Csv>(&setup, rows.as_bytes(), &sizes);
         setup.options.push(("escape".to_owned(), "\x01".to_owned()));
         prop_assert_eq!(outcome, decode_whole::<Csv>(&setup, rows.as_bytes()));
     }
 
     #[test]
-    fn nearest(texts in prop::collection::vec("-?[0-9]{0,10}\\.?[0-9]{0,10}", 30..60), width in 1usize..9) {
+    fn each_number_is_the_nearest(texts in prop::collection::vec("-?[0-9]{0,10}\\.?[0-9]{0,10}", 30..60), width in 1usize..9) {
         let texts: Vec<_> = texts.into_iter().filter(|text| text.parse::<f32>().is_ok()).collect();
         let rows: Vec<_> = texts.chunks_exact(width).collect();
         let file: String = rows.iter().map(|row| row.join(",") + "\n").collect();

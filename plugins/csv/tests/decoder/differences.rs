@@ -1,14 +1,14 @@
-//! Where we differ from Python's `csv`, on purpose; and why. `docs/decoders.md` lists the same.
+//! The intended differences from Python's `csv`, with their reasons. `docs/decoders.md` lists them,
+//! too.
 
 use pipemill_csv::Csv;
-use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
-use pipemill_plugin::{Decoder, Options, StreamInfo};
+use pipemill_plugin::testing::{Outcome, Setup, decode_whole, open};
 use serde_json::{Value, json};
 
-use crate::python::{Answer, Rows, python, rows};
+use crate::python::{PythonResult, Rows, python, rows};
 
-/// What both read in a text.
-fn both(options: &[(&str, &str)], dialect: Value, text: &str) -> (Outcome, Answer) {
+/// What the decoder and Python read in a text.
+fn both(options: &[(&str, &str)], dialect: Value, text: &str) -> (Outcome, PythonResult) {
     let read = python(&[dialect], &[(0, text.as_bytes().to_vec())]).remove(0);
     (decode_whole::<Csv>(&Setup::new(options), text.as_bytes()), read)
 }
@@ -17,7 +17,7 @@ fn table(rows: &[&[&str]]) -> Rows {
     rows.iter().map(|row| row.iter().map(|field| field.to_string()).collect()).collect()
 }
 
-/// A file that was cut short must not look whole; with `strict=True`, Python says so, too.
+/// A file that was cut short must not look complete. Python reports it only with `strict=True`.
 #[test]
 fn open_quote() {
     let (outcome, python) = both(&[], json!({}), "a,b\nc,\"d\n");
@@ -26,7 +26,7 @@ fn open_quote() {
     assert_eq!((rows(&outcome), outcome.errors.len()), (table(&[&["a", "b"]]), 1));
 }
 
-/// Likewise; and what is not in the file is not made up.
+/// The same; and Python appends an LF that is not in the file.
 #[test]
 fn escape_at_the_end() {
     let (outcome, python) = both(&[("escape", "\\")], json!({"escapechar": "\\"}), "a,b\\");
@@ -35,8 +35,8 @@ fn escape_at_the_end() {
     assert_eq!((outcome.records.len(), outcome.errors.len()), (0, 1));
 }
 
-/// Once it has read an escaped line end, strict Python takes the last row for cut if it has no line end.
-/// No other row needs one; nothing is missing.
+/// After an escaped line end, strict Python reports a last row without a line end as cut. But
+/// nothing is missing, and other last rows need no line end, either.
 #[test]
 fn escaped_line_end_in_the_last_row() {
     let (outcome, python) = both(&[("escape", "\\")], json!({"escapechar": "\\"}), "a\\\nb");
@@ -45,8 +45,8 @@ fn escaped_line_end_in_the_last_row() {
     assert_eq!((rows(&outcome), outcome.errors), (python.rows, vec![]));
 }
 
-/// Files of old Macs are rare, and a CR that was left in a text must not cut a row in two. With
-/// `lone_cr` we do as Python does.
+/// Files with CR line ends are rare, and a CR in a text must not split a row. With `lone_cr` the
+/// decoder does the same as Python.
 #[test]
 fn cr_alone() {
     let (outcome, python) = both(&[], json!({}), "a\rb\n\"c\"\rd\n");
@@ -54,13 +54,13 @@ fn cr_alone() {
     assert_eq!(rows(&outcome), table(&[&["a\rb"], &["c\rd"]]));
     let (outcome, python) = both(&[("lone_cr", "true")], json!({}), "a\rb\n\"c\"\rd\n");
     assert_eq!(rows(&outcome), python.rows);
-    // Of several, the last belongs to the line end.
+    // Of several CRs, the last one belongs to the line end.
     let (outcome, python) = both(&[], json!({"by_lf": true}), "a\r\r\nb\n");
     assert_eq!(python.rows, table(&[&["a"], &["b"]]));
     assert_eq!(rows(&outcome), table(&[&["a\r"], &["b"]]));
 }
 
-/// A row without any field is no record: it would be ragged, and files often end in such lines.
+/// A row without fields is no record: it would be ragged, and files often end with blank lines.
 #[test]
 fn blank_lines() {
     let (outcome, python) = both(&[], json!({}), "\na\r\n\r\n\"\"\n");
@@ -68,7 +68,7 @@ fn blank_lines() {
     assert_eq!(rows(&outcome), table(&[&["a"], &[""]]));
 }
 
-/// In Python, the encoding says whether there is one ("utf-8-sig"); we have bytes and no encoding.
+/// In Python, the encoding "utf-8-sig" removes it. The decoder reads bytes, without an encoding.
 #[test]
 fn byte_order_mark() {
     let (outcome, python) = both(&[], json!({"keep_bom": true}), "\u{feff}a\n\u{feff}b\n");
@@ -76,7 +76,8 @@ fn byte_order_mark() {
     assert_eq!(rows(&outcome), table(&[&["a"], &["ï»¿b"]]));
 }
 
-/// Fields have names and batches have columns; a row that is not like the others is most often damage.
+/// Fields have names and batches have columns. A row with another number of fields is usually
+/// damaged.
 #[test]
 fn ragged() {
     let (outcome, python) = both(&[], json!({}), "a,b\nc\n");
@@ -86,17 +87,17 @@ fn ragged() {
     assert_eq!(outcome.records[1], [Some(b"c".to_vec()), None]);
 }
 
-/// `strict=True` refuses it; without, and with us, it is a part of the field. Real files have it, and
-/// nothing is lost.
+/// `strict=True` refuses it. Else Python reads it as a part of the field, and so does the decoder:
+/// real files have it, and nothing is lost.
 #[test]
-fn text_behind_a_closing_quote() {
+fn text_after_a_closing_quote() {
     let (outcome, python) = both(&[], json!({}), "\"a\"b,\"c\" \n");
     assert_eq!((python.strict, python.strict_error), (0, Some("',' expected after '\"'".into())));
     assert_eq!(rows(&outcome), table(&[&["ab", "c "]]));
     assert_eq!(rows(&outcome), python.rows);
 }
 
-/// Python limits fields to 131072 characters; we limit rows, by `max_record`.
+/// Python limits fields to 131072 characters. The decoder limits rows, by `max_record`.
 #[test]
 fn long_fields() {
     let text = format!("a\n{}\n", "b".repeat(131_073));
@@ -109,8 +110,7 @@ fn long_fields() {
     assert_eq!((outcome.records.len(), outcome.errors.len()), (1, 1));
 }
 
-/// Python has no comments. With `comment`, what starts such a line is looked for only where a row can
-/// start.
+/// Python has no comments. With `comment`, a comment can start only where a row can start.
 #[test]
 fn comments() {
     let text = "#a\nb,\"\n#c\"\n";
@@ -121,21 +121,18 @@ fn comments() {
     assert_eq!(rows(&outcome), python.rows);
 }
 
-/// Python takes any character for a delimiter or quote. We read bytes, and a byte of a longer
-/// character is none.
+/// Python accepts any character as delimiter or quote. The decoder reads bytes, so it accepts only
+/// ASCII.
 #[test]
 fn delimiters_that_are_no_ascii() {
     let python = python(&[json!({"delimiter": "§"})], &[(0, "a§b\n".as_bytes().to_vec())]);
     assert_eq!(python[0].rows, table(&[&["a", "b"]]));
-    let given = [("delimiter".to_owned(), "§".to_owned())];
-    let options = Options::new(&Csv::options(), &given).expect("a string");
-    let info =
-        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
-    assert!(Csv::open(&options, &info).expect_err("refused").contains("one byte of ASCII"));
+    let error = open::<Csv>(&Setup::new(&[("delimiter", "§")])).expect_err("not ASCII");
+    assert!(error.contains("one byte of ASCII"), "{error}");
 }
 
-/// `skipinitialspace=True` drops blanks before fields; we have no such option: blanks are text, but
-/// around numbers.
+/// Python's `skipinitialspace=True` drops blanks before fields. The decoder has no such option:
+/// blanks are text, except around numbers.
 #[test]
 fn blanks_before_fields() {
     let (outcome, python) = both(&[], json!({"skipinitialspace": true}), "a, b, \"c\"\n");

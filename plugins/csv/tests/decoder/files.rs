@@ -1,7 +1,7 @@
-//! Nasty files for a dialect, the same in each run: soups of the bytes that mean something, and tables
-//! in which something is wrong here and there.
+//! Nasty files for a dialect, the same in each run: random sequences of bytes with a meaning, and
+//! tables with some errors.
 
-/// The bytes that mean something, `None` where nothing does.
+/// The bytes with a meaning; `None` if the dialect has no such byte.
 #[derive(Debug, Clone, Copy)]
 pub struct Marks {
     pub delimiter: u8,
@@ -10,7 +10,7 @@ pub struct Marks {
     pub comment: Option<u8>,
 }
 
-/// A small generator, so that each run sees the same files.
+/// A small random number generator, so that each run has the same files.
 pub struct Random(u64);
 
 impl Random {
@@ -33,7 +33,7 @@ impl Random {
 const BOM: &[u8] = b"\xef\xbb\xbf";
 const LINE_ENDS: [&[u8]; 6] = [b"\n", b"\n", b"\n", b"\r\n", b"\r\n", b"\r"];
 
-/// Texts of fields: plain, in UTF-8, Latin-1 and UTF-16, none, with NULs and blanks, longer than a block
+/// Texts of fields: ASCII, UTF-8, Latin-1, UTF-16, empty, with NULs and blanks, longer than a block
 /// of the scanner, and numbers.
 const WORDS: [&[u8]; 16] = [
     b"a",
@@ -65,7 +65,7 @@ pub fn file(random: &mut Random, marks: Marks, wide: usize) -> Vec<u8> {
     file
 }
 
-/// Anything behind anything.
+/// Appends pieces in random order.
 fn soup(random: &mut Random, marks: Marks, wide: usize, file: &mut Vec<u8>) {
     for _ in 0..random.below(wide.min(60)) {
         let quote = marks.quote.unwrap_or(b'"');
@@ -83,7 +83,7 @@ fn soup(random: &mut Random, marks: Marks, wide: usize, file: &mut Vec<u8>) {
     }
 }
 
-/// Rows of fields as a writer has them, but for what goes wrong.
+/// Appends rows of fields as a writer makes them, some with errors.
 fn table(random: &mut Random, marks: Marks, file: &mut Vec<u8>) {
     let width = 1 + random.below(5);
     let trouble = random.one_in(2);
@@ -109,7 +109,7 @@ fn table(random: &mut Random, marks: Marks, file: &mut Vec<u8>) {
     }
 }
 
-/// A field; a bad one has a quote too many, one too few, or something beside its quotes.
+/// Appends a field. A bad one has a quote too many or too few, or text outside its quotes.
 fn field(random: &mut Random, marks: Marks, bad: bool, file: &mut Vec<u8>) {
     let word = random.one_of(&WORDS);
     let Some(quote) = marks.quote.filter(|_| bad || random.one_in(2)) else {

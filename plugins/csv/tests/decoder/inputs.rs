@@ -1,8 +1,8 @@
-//! What the tests feed: nasty text, tables and a writer for them.
+//! The inputs of the tests: nasty text, and tables with a writer for them.
 
 use proptest::prelude::*;
 
-/// Text of the bytes that mean something, mostly.
+/// Text that consists mostly of bytes with a meaning.
 pub fn nasty() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => Just(&b"\""[..]),
@@ -20,7 +20,7 @@ pub fn nasty() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(&b"1.5"[..]),
         1 => Just(&b"\xef\xbb\xbf"[..]),
         1 => Just(&b"\xff\0"[..]),
-        // Beyond a block of the scanner.
+        // Longer than a block of the scanner.
         1 => Just(&b"0123456789012345678901234567890123456789012345678901234567890123456789"[..]),
     ];
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
@@ -43,8 +43,8 @@ pub fn table() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
     })
 }
 
-/// Writes a table. `coins` decides what is a matter of taste: quotes where none are needed, CR LF for
-/// LF, blank lines between rows, no line end behind the last row.
+/// Writes a table. `coins` decides what a writer may choose: quotes that are not needed, CR LF
+/// instead of LF, blank lines between rows, no line end after the last row.
 pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
     let mut coins = coins.iter().copied().cycle();
     let mut coin = || coins.next().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The decoder through its public interface: in all ways to cut an input, against two other readers,
-//! and word by word where a person reads.
+//! Tests of the csv decoder through its public interface: any split, comparison with two other
+//! readers, files by other writers, and the text of every message.
 
 mod crate_csv;
 mod dense;

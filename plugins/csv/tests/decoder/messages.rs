@@ -1,9 +1,9 @@
-//! What a person reads when something is wrong, word by word, and where decoding goes on.
+//! The text of every error message, and where decoding goes on.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, decode_split, decode_whole};
 
-/// The bad places of an input when bad rows are skipped; the same however the input is cut.
+/// The errors of an input when bad rows are skipped. They are the same for every split.
 fn bad(options: &[(&str, &str)], max_record: u64, input: &str) -> Vec<(u64, u64, String)> {
     let mut setup = Setup::new(options).skipping();
     setup.max_record = max_record;
@@ -21,7 +21,7 @@ fn one(options: &[(&str, &str)], input: &str, expected: (u64, u64, &str)) {
 }
 
 #[test]
-fn ragged() {
+fn rows_of_different_widths() {
     let message = "line 4: expected 2 fields, as the first row (line 2) has, found 3; set flexible = \
                    true to take such rows";
     one(&[], "\na,b\nc,d\ne,\"f\n\",g\nh,i\n", (9, 9, message));
@@ -33,7 +33,7 @@ fn ragged() {
 }
 
 #[test]
-fn numbers() {
+fn values_of_columns() {
     let message = "line 3, column 1 (`price`): expected float32, found \"12,5 \\xe2\\x82\\xac\"";
     let options = [("header", "true"), ("types", "price:float32")];
     one(&options, "id,price\n1,2\n3,\"12,5 €\"\n4,5\n", (13, 13, message));
@@ -48,7 +48,7 @@ fn numbers() {
 }
 
 #[test]
-fn dense() {
+fn values_of_a_tensor() {
     let message = "line 2, column 1 (`f1`): expected float32, found an empty field; set empty = \
                    \"nan\" to take it as NaN";
     one(&[("emit", "dense")], "1,2\n3,\n5,6\n", (4, 3, message));
@@ -75,23 +75,24 @@ fn open_quote() {
 
 #[test]
 fn escape_at_the_end() {
-    let message = "line 2: expected a byte behind the escape in line 2, found the end of the input";
+    let message = "line 2: expected a byte after the escape in line 2, found the end of the input";
     one(&[("escape", "\\")], "a\nb\\", (2, 2, message));
 }
 
 #[test]
-fn too_long() {
+fn rows_that_are_too_long() {
     let message =
         "line 2: the row is larger than max_record (8 bytes); a quote may have been left open";
     let found = bad(&[], 8, "12345678\r\n123456789\r\n1\n");
     assert_eq!(found, [(10, 11, message.to_owned())]);
     let found = bad(&[], 8, "12345678\n\"2345\n789\nabc\"\n1\n");
-    // On from the line end behind the 8 bytes, though it was quoted: `abc"` is a row.
+    // Decoding goes on after the first line end after 8 bytes, though it is in quotes: `abc"` is a
+    // row.
     assert_eq!(found, [(9, 10, message.to_owned())]);
 }
 
 #[test]
-fn header_that_cannot_be_one() {
+fn invalid_headers() {
     let message = "line 1: columns 0 and 2 are both called `a`, and fields must differ in name; give \
                    others by `names`, or leave one out by `columns`";
     one(&[("header", "true")], "a,b,a\n1,2,3\n", (0, 12, message));

@@ -1,19 +1,14 @@
-//! Options that can't be, and what is said about them.
+//! Options that are refused, and the messages.
 
 use pipemill_csv::Csv;
-use pipemill_plugin::{Decoder, Options, StreamInfo};
+use pipemill_plugin::testing::{Setup, open};
 
 fn refused(given: &[(&str, &str)]) -> String {
-    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let info =
-        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
-    Options::new(&Csv::options(), &given)
-        .and_then(|options| Csv::open(&options, &info))
-        .expect_err("can't be")
+    open::<Csv>(&Setup::new(given)).expect_err("the options are not valid")
 }
 
 #[test]
-fn bytes() {
+fn options_that_are_a_byte() {
     assert_eq!(
         refused(&[("delimiter", "ab")]),
         "option `delimiter` takes one byte of ASCII that is no line end, or \"tab\", not \"ab\""
@@ -33,7 +28,7 @@ fn bytes() {
 }
 
 #[test]
-fn lists() {
+fn options_that_are_a_list() {
     assert_eq!(
         refused(&[("names", "a,,b")]),
         "option `names` takes names with a comma between them, not \"a,,b\""
@@ -50,7 +45,7 @@ fn lists() {
 }
 
 #[test]
-fn together() {
+fn options_that_do_not_go_together() {
     assert_eq!(
         refused(&[("drop_repeated_header", "true")]),
         "option `drop_repeated_header` needs header = true"

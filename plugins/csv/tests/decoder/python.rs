@@ -1,5 +1,5 @@
-//! Against CPython's `csv`: ten thousand nasty files, field by field. Where we differ on purpose is in
-//! `differences.rs`.
+//! Comparison with CPython's `csv`: ten thousand nasty files, field by field. `differences.rs` has
+//! the differences that are intended.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,17 +15,20 @@ pub type Rows = Vec<Vec<String>>;
 
 /// What Python reads in a text.
 #[derive(Debug)]
-pub struct Answer {
-    /// The rows, and what error ended them. Bytes are characters of Latin-1.
+pub struct PythonResult {
+    /// The rows. Bytes are characters of Latin-1.
     pub rows: Rows,
+    /// The error that ended them.
     pub error: Option<String>,
-    /// How many of them there are with `strict=True`, and what error ended them.
+    /// The number of rows with `strict=True`.
     pub strict: usize,
+    /// The error that ended them with `strict=True`.
     pub strict_error: Option<String>,
 }
 
-/// What Python reads in each text, by dialects of `read.py`. One process reads all of them.
-pub fn python(dialects: &[Value], cases: &[(usize, Vec<u8>)]) -> Vec<Answer> {
+/// What Python reads in each text. A case is the index of a dialect of `read.py`, and the text. One
+/// process reads all cases.
+pub fn python(dialects: &[Value], cases: &[(usize, Vec<u8>)]) -> Vec<PythonResult> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/decoder/read.py");
     let program = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let mut child = Command::new(&program)
@@ -40,18 +43,18 @@ pub fn python(dialects: &[Value], cases: &[(usize, Vec<u8>)]) -> Vec<Answer> {
         input.extend((text.len() as u32).to_le_bytes());
         input.extend(text);
     }
-    // It answers behind the end of its input, so this can't lock up.
+    // It writes only after the end of its input, so this can't deadlock.
     child.stdin.take().expect("is piped").write_all(&input).expect("Python reads");
     let output = child.wait_with_output().expect("Python ends");
     assert!(output.status.success(), "{program} failed");
-    let answers: Vec<Value> = serde_json::from_slice(&output.stdout).expect("it answers JSON");
-    assert_eq!(answers.len(), cases.len());
-    answers.into_iter().map(answer).collect()
+    let results: Vec<Value> = serde_json::from_slice(&output.stdout).expect("it writes JSON");
+    assert_eq!(results.len(), cases.len());
+    results.into_iter().map(python_result).collect()
 }
 
-fn answer(mut value: Value) -> Answer {
+fn python_result(mut value: Value) -> PythonResult {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    Answer {
+    PythonResult {
         rows: serde_json::from_value(value["rows"].take()).expect("rows"),
         error: text(&value["error"]),
         strict: value["strict"].as_u64().expect("a number") as usize,
@@ -59,14 +62,14 @@ fn answer(mut value: Value) -> Answer {
     }
 }
 
-/// The rows that we read. Bytes are characters of Latin-1.
+/// The rows that the decoder reads. Bytes are characters of Latin-1.
 pub fn rows(outcome: &Outcome) -> Rows {
     let latin1 = |field: &Vec<u8>| field.iter().map(|byte| char::from(*byte)).collect();
     outcome.records.iter().map(|row| row.iter().flatten().map(latin1).collect()).collect()
 }
 
-/// Ways to write rows: our options, the arguments of Python's reader, and the bytes that mean something:
-/// delimiter, quote, escape, comment, with a blank for none.
+/// Dialects: our options, the arguments of Python's reader, and the bytes with a meaning
+/// (delimiter, quote, escape, comment; a blank means none).
 const DIALECTS: [(&str, &str, &str); 11] = [
     ("", "{}", ",\"  "),
     ("lone_cr=false", r#"{"by_lf": true}"#, ",\"  "),
@@ -99,14 +102,13 @@ fn marks(bytes: &str) -> Marks {
     Marks { delimiter: *delimiter, quote, escape, comment }
 }
 
-/// What is compared of a file.
-fn compare(options: &[(&str, &str)], text: &[u8], mut python: Answer) -> &'static str {
+/// Compares the rows of a file. Returns which case it was.
+fn compare(options: &[(&str, &str)], text: &[u8], mut python: PythonResult) -> &'static str {
     let outcome = decode_whole::<Csv>(&Setup::new(options), text);
     let found = rows(&outcome);
-    let told = |option: &&(&str, &str)| option.0 != "names";
-    let shown = || {
-        let told: Vec<_> = options.iter().filter(told).collect();
-        format!("{} with {told:?}", text.escape_ascii())
+    let context = || {
+        let options: Vec<_> = options.iter().filter(|(name, _)| *name != "names").collect();
+        format!("{} with {options:?}", text.escape_ascii())
     };
     let escape =
         options.iter().find(|(name, _)| *name == "escape").map_or(0, |(_, e)| e.as_bytes()[0]);
@@ -117,47 +119,47 @@ fn compare(options: &[(&str, &str)], text: &[u8], mut python: Answer) -> &'stati
     let cut = match outcome.errors.as_slice() {
         [] => false,
         [(_, _, message)] if message.ends_with("found the end of the input") => true,
-        errors => panic!("{errors:?} in {}", shown()),
+        errors => panic!("{errors:?} in {}", context()),
     };
     let end_of_data = python.strict_error.as_deref() == Some("unexpected end of data");
     match (python.error.as_deref(), python.strict_error.as_deref()) {
         (Some(error), _) if error.starts_with("new-line character seen") => {
-            // A CR without LF, which is text for us: what stood before it is the same.
+            // A CR without LF, which is text for the decoder. The rows before it are the same.
             let some = python.rows.len().min(found.len());
-            assert!(cut || some == python.rows.len(), "{}", shown());
-            assert_eq!(found[..some], python.rows[..some], "{}", shown());
+            assert!(cut || some == python.rows.len(), "{}", context());
+            assert_eq!(found[..some], python.rows[..some], "{}", context());
             return "a CR alone";
         }
-        (Some(error), _) => panic!("Python: {error} in {}", shown()),
-        // Not strict, it takes what was cut for a row, the last one.
+        (Some(error), _) => panic!("Python: {error} in {}", context()),
+        // Without `strict`, Python reads the cut row as a row.
         (None, _) if cut => {
             python.rows.pop();
         }
         _ => {}
     }
-    assert_eq!(found, python.rows, "{}", shown());
+    assert_eq!(found, python.rows, "{}", context());
     match python.strict_error.as_deref() {
         None => {
-            assert!(!cut, "Python finds the end: {}", shown());
-            assert_eq!(found.len(), strict, "{}", shown());
+            assert!(!cut, "Python finds the end: {}", context());
+            assert_eq!(found.len(), strict, "{}", context());
             "whole"
         }
         Some(_) if end_of_data && cut => {
-            assert_eq!(found.len(), strict, "{}", shown());
+            assert_eq!(found.len(), strict, "{}", context());
             "cut"
         }
         Some(_) if end_of_data => {
             let escaped = |pair: &[u8]| pair[0] == escape && matches!(pair[1], b'\r' | b'\n');
-            assert!(text.windows(2).any(escaped), "Python misses the end: {}", shown());
+            assert!(text.windows(2).any(escaped), "Python misses the end: {}", context());
             "an escaped line end"
         }
-        Some(error) if error.contains("expected after") => "text behind a quote",
-        Some(error) => panic!("Python: {error} in {}", shown()),
+        Some(error) if error.contains("expected after") => "text after a quote",
+        Some(error) => panic!("Python: {error} in {}", context()),
     }
 }
 
 #[test]
-fn the_same() {
+fn same_as_python() {
     const WIDE: usize = 200;
     let names: Vec<_> = (0..WIDE).map(|column| format!("c{column}")).collect();
     let names = names.join(",");
@@ -168,7 +170,7 @@ fn the_same() {
             let (ours, _, bytes) = DIALECTS[dialect];
             let mut text = file(&mut random, marks(bytes), WIDE);
             if ours.contains("lone_cr=false") {
-                // CR CR LF is one line end for Python.
+                // Python reads CR CR LF as one line end.
                 text.dedup_by(|b, a| (*a, *b) == (b'\r', b'\r'));
             }
             (dialect, text)
@@ -177,21 +179,21 @@ fn the_same() {
     let pythons: Vec<Value> =
         DIALECTS.iter().map(|(_, python, _)| serde_json::from_str(python).expect("JSON")).collect();
     let mut seen = BTreeMap::new();
-    for ((dialect, text), answer) in cases.iter().zip(python(&pythons, &cases)) {
+    for ((dialect, text), result) in cases.iter().zip(python(&pythons, &cases)) {
         let mut options =
             BTreeMap::from([("lone_cr", "true"), ("flexible", "true"), ("names", &names)]);
         options
             .extend(DIALECTS[*dialect].0.split_terminator(' ').filter_map(|o| o.split_once('=')));
-        // Before 3.11 it refuses NUL.
-        let what = if answer.error.as_deref() == Some("line contains NUL") {
+        // Python before 3.11 refuses NUL.
+        let what = if result.error.as_deref() == Some("line contains NUL") {
             "NUL"
         } else {
-            compare(&options.into_iter().collect::<Vec<_>>(), text, answer)
+            compare(&options.into_iter().collect::<Vec<_>>(), text, result)
         };
         *seen.entry(what).or_insert(0) += 1;
     }
     for (what, least) in
-        [("whole", 4_000), ("cut", 500), ("text behind a quote", 500), ("a CR alone", 100)]
+        [("whole", 4_000), ("cut", 500), ("text after a quote", 500), ("a CR alone", 100)]
     {
         assert!(seen.get(what) >= Some(&least), "{what}: {seen:?}");
     }

@@ -1,16 +1,16 @@
-"""Reads texts from standard input, answers what Python's csv reads in them.
+"""Reads texts from standard input, and writes what Python's csv reads in them.
 
-The first line is a JSON list of dialects: arguments of `csv.reader`, and of ours
-  "comment"  lines that start with it where a row could start are left out
-  "by_lf"    lines end at LF alone, as where a file is read in binary
-  "limit"    csv.field_size_limit, else without a limit
-  "keep_bom" a byte order mark is left where it is
-Then each case: two numbers of 4 bytes, little-endian (number of the dialect, length of the text), and
-the text, UTF-8 if it can be that, else Latin-1. A byte order mark before it is left out, as by the
-encoding "utf-8-sig".
+The first line is a JSON list of dialects: arguments of `csv.reader`, and these of our own:
+  "comment"  lines that start with it, where a row could start, are removed
+  "by_lf"    lines end only at LF, as if the file were read in binary mode
+  "limit"    csv.field_size_limit; without it there is no limit
+  "keep_bom" a byte order mark is not removed
+Then come the cases. Each has two numbers of 4 bytes, little-endian (index of the dialect, length of the
+text), and the text. The text is UTF-8 if it is valid UTF-8, else Latin-1. A byte order mark before it is
+removed, as the encoding "utf-8-sig" does.
 
-The answer is a JSON list. For each case: the rows, and what error ended them; how many rows there are
-with strict=True, and what error ended those. The bytes of fields are characters of Latin-1.
+The output is a JSON list. For each case it has the rows, the error that ended them, the number of rows
+with strict=True, and the error that ended those. The bytes of fields are characters of Latin-1.
 """
 
 import csv
@@ -59,7 +59,7 @@ def rows(text, dialect, strict):
             return found, str(error)
 
 
-def answer(data, dialect):
+def read(data, dialect):
     if data.startswith(BOM) and not dialect.get("keep_bom"):
         data = data[len(BOM):]
     dialect = {key: value for key, value in dialect.items() if key != "keep_bom"}
@@ -77,8 +77,8 @@ def answer(data, dialect):
 
 stdin = sys.stdin.buffer
 dialects = json.loads(stdin.readline())
-answers = []
+results = []
 while head := stdin.read(8):
     number, length = struct.unpack("<II", head)
-    answers.append(answer(stdin.read(length), dialects[number]))
-json.dump(answers, sys.stdout)
+    results.append(read(stdin.read(length), dialects[number]))
+json.dump(results, sys.stdout)

@@ -1,4 +1,5 @@
-//! Files that pandas, PyArrow and CPython wrote, and what each reads in its own: see `fixtures/make.py`.
+//! Files that pandas, PyArrow and CPython wrote. The decoder must read the same as the library that
+//! wrote the file: see `fixtures/make.py`.
 
 use std::path::Path;
 
@@ -6,12 +7,12 @@ use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Record, Setup, assert_any_split};
 use serde_json::Value;
 
-/// Decodes a file of `told.json` with the options told there and some more.
-fn decode(told: &Value, more: &[(&str, &str)]) -> Outcome {
-    let name = told["file"].as_str().expect("a name");
+/// Decodes a file of `expected.json` with the options listed there and with `more`.
+fn decode(expected: &Value, more: &[(&str, &str)]) -> Outcome {
+    let name = expected["file"].as_str().expect("a name");
     let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
     let file = std::fs::read(fixtures.join(name)).expect("the fixture is there");
-    let options = told["options"].as_object().expect("options").iter();
+    let options = expected["options"].as_object().expect("options").iter();
     let mut options: Vec<_> =
         options.map(|(name, value)| (name.as_str(), value.as_str().expect("text"))).collect();
     options.extend(more);
@@ -22,11 +23,11 @@ fn decode(told: &Value, more: &[(&str, &str)]) -> Outcome {
     outcome
 }
 
-fn told() -> Vec<Value> {
-    serde_json::from_str(include_str!("../fixtures/told.json")).expect("the fixture is JSON")
+fn expected() -> Vec<Value> {
+    serde_json::from_str(include_str!("../fixtures/expected.json")).expect("the fixture is JSON")
 }
 
-/// The bits of a float, `None` for NaN and for none.
+/// The bits of a float; `None` for NaN and for an absent value.
 fn bits<const SIZE: usize>(bytes: &[u8]) -> Option<u64> {
     let mut whole = [0; 8];
     whole[..SIZE].copy_from_slice(bytes);
@@ -40,12 +41,12 @@ fn bits<const SIZE: usize>(bytes: &[u8]) -> Option<u64> {
 }
 
 #[test]
-fn texts() {
-    for told in told() {
-        if told.get("dense").is_some() {
+fn texts_of_all_files() {
+    for expected in expected() {
+        if expected.get("dense").is_some() {
             continue;
         }
-        let outcome = decode(&told, &[("types", "utf8")]);
+        let outcome = decode(&expected, &[("types", "utf8")]);
         let schema = outcome.schema.expect("known");
         let names: Vec<_> = schema.iter().map(|field| field.name.as_str()).collect();
         let text = |field: &Option<Vec<u8>>| {
@@ -53,29 +54,29 @@ fn texts() {
         };
         let row = |record: &Record| record.iter().map(text).collect();
         let rows: Vec<Vec<_>> = outcome.records.iter().map(row).collect();
-        assert_eq!(Value::from(names), told["names"], "{}", told["file"]);
-        assert_eq!(Value::from(rows), told["rows"], "{}", told["file"]);
+        assert_eq!(Value::from(names), expected["names"], "{}", expected["file"]);
+        assert_eq!(Value::from(rows), expected["rows"], "{}", expected["file"]);
     }
 }
 
 #[test]
-fn numbers() {
-    for told in told() {
-        for (column, numbers) in told["floats"].as_object().into_iter().flatten() {
+fn numbers_of_all_files() {
+    for expected in expected() {
+        for (column, numbers) in expected["floats"].as_object().into_iter().flatten() {
             let types = format!("{column}:float64");
-            let outcome = decode(&told, &[("types", &types), ("columns", column)]);
+            let outcome = decode(&expected, &[("types", &types), ("columns", column)]);
             let number = |record: &Record| record[0].as_deref().and_then(bits::<8>);
             let found: Vec<_> = outcome.records.iter().map(number).collect();
-            assert_eq!(Value::from(found), *numbers, "{}", told["file"]);
+            assert_eq!(Value::from(found), *numbers, "{}", expected["file"]);
         }
     }
 }
 
 #[test]
-fn dense() {
-    for told in told() {
-        let Some(rows) = told.get("dense") else { continue };
-        let outcome = decode(&told, &[]);
+fn a_tensor() {
+    for expected in expected() {
+        let Some(rows) = expected.get("dense") else { continue };
+        let outcome = decode(&expected, &[]);
         let row = |record: &Record| {
             let numbers = record.iter().flatten().flat_map(|field| field.chunks_exact(4));
             numbers.map(bits::<4>).collect::<Vec<_>>()

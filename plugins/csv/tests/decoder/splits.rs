@@ -1,4 +1,4 @@
-//! However an input is cut, the records, the errors and the places are the same.
+//! Every split of an input gives the same records, errors and offsets.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_split, decode_whole};
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use crate::inputs::{nasty, table, write};
 
-/// Options under which inputs are tried.
-const WAYS: &[&[(&str, &str)]] = &[
+/// The options with which each input is decoded.
+const OPTIONS: &[&[(&str, &str)]] = &[
     &[],
     &[("flexible", "true")],
     &[("emit", "row")],
@@ -22,8 +22,8 @@ const WAYS: &[&[(&str, &str)]] = &[
     &[("emit", "dense"), ("flexible", "true"), ("empty", "nan"), ("label", "0")],
 ];
 
-fn setup(way: usize, skip: bool, max_record: u64) -> Setup {
-    let mut setup = Setup::new(WAYS[way]);
+fn setup(index: usize, skip: bool, max_record: u64) -> Setup {
+    let mut setup = Setup::new(OPTIONS[index]);
     (setup.skip, setup.max_record) = (skip, max_record);
     setup
 }
@@ -32,7 +32,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn tables_come_back(
+    fn written_tables_are_read(
         table in table(),
         coins in prop::collection::vec(any::<u8>(), 1..40),
         sizes in prop::collection::vec(1usize..50, 0..20),
@@ -46,19 +46,19 @@ proptest! {
     }
 
     #[test]
-    fn nasty_text(
+    fn any_split_of_nasty_text(
         input in nasty(),
         sizes in prop::collection::vec(1usize..30, 0..20),
-        way in 0..WAYS.len(),
+        index in 0..OPTIONS.len(),
         skip: bool,
         max_record in prop_oneof![Just(1u64 << 20), 0u64..90],
     ) {
-        assert_any_split::<Csv>(&setup(way, skip, max_record), &input, &sizes);
+        assert_any_split::<Csv>(&setup(index, skip, max_record), &input, &sizes);
     }
 
     #[test]
-    fn every_cut(input in nasty(), way in 0..WAYS.len(), skip: bool, max_record in 1u64..200) {
-        let setup = setup(way, skip, max_record);
+    fn every_split_of_nasty_text(input in nasty(), index in 0..OPTIONS.len(), skip: bool, max_record in 1u64..200) {
+        let setup = setup(index, skip, max_record);
         let whole = decode_whole::<Csv>(&setup, &input);
         for cut in 0..input.len() {
             prop_assert_eq!(&decode_split::<Csv>(&setup, &input, &[cut]), &whole, "cut at {}", cut);
@@ -68,12 +68,12 @@ proptest! {
     }
 
     #[test]
-    fn damaged_tables(
+    fn any_split_of_damaged_tables(
         table in table(),
         coins in prop::collection::vec(any::<u8>(), 1..40),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         sizes in prop::collection::vec(1usize..50, 0..20),
-        way in 0..WAYS.len(),
+        index in 0..OPTIONS.len(),
         skip: bool,
     ) {
         let mut file = write(&table, &coins);
@@ -83,12 +83,12 @@ proptest! {
                 file[at] = byte;
             }
         }
-        assert_any_split::<Csv>(&setup(way, skip, 1 << 20), &file, &sizes);
+        assert_any_split::<Csv>(&setup(index, skip, 1 << 20), &file, &sizes);
     }
 
-    /// The fast way and the careful one agree: an escape that never comes forces the latter.
+    /// An escape byte that never comes forces the reference reader.
     #[test]
-    fn both_ways(input in nasty(), lone_cr: bool, double_quote: bool, row: bool, comment: bool) {
+    fn scanner_and_reference_agree(input in nasty(), lone_cr: bool, double_quote: bool, row: bool, comment: bool) {
         let flag = |on| if on { "true" } else { "false" };
         let mut options = vec![
             ("lone_cr", flag(lone_cr)),

@@ -1,10 +1,10 @@
-//! Small inputs and what they are.
+//! Small inputs and their records, for each option.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Setup, decode_split, decode_whole};
 use pipemill_plugin::{Field, Scalar};
 
-/// The outcome, which must be the same however the input is cut, and without an error.
+/// The outcome, which must have no error and be the same for every split.
 fn good(options: &[(&str, &str)], input: &str) -> Outcome {
     let setup = Setup::new(options);
     let whole = decode_whole::<Csv>(&setup, input.as_bytes());
@@ -20,7 +20,7 @@ fn names(outcome: &Outcome) -> Vec<String> {
     schema.iter().map(|field| field.name.clone()).collect()
 }
 
-/// Rows as text, `-` for what is absent.
+/// The rows as text; `-` is an absent field.
 fn text(outcome: &Outcome) -> Vec<Vec<String>> {
     let field = |field: &Option<Vec<u8>>| match field {
         Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -94,7 +94,7 @@ fn chosen_columns() {
     let outcome = good(&[("header", "true"), ("columns", "c,0")], "a,b,c\n1,2,3\n4,5,6\n");
     assert_eq!(names(&outcome), ["c", "a"]);
     assert_eq!(text(&outcome), [["3", "1"], ["6", "4"]]);
-    // A name comes before a number.
+    // A name has precedence over a number.
     let outcome = good(&[("names", "1,0"), ("columns", "0")], "a,b\n");
     assert_eq!((names(&outcome), text(&outcome)), (vec!["0".into()], vec![vec!["b".into()]]));
 }
@@ -172,7 +172,7 @@ fn empty_inputs() {
 
 #[test]
 fn quotes_at_the_edges_of_blocks() {
-    // Whatever stands where in the scanner's 64 bytes, it is the same row.
+    // The same row at each offset of a 64-byte block of the scanner.
     for before in 0..140 {
         let pad = "p".repeat(before);
         let input = format!("{pad},\"a\"\"b\",\"c,d\",\"\",e\"f,\"\"\"\"\r\n{pad},1,2,3,4,5\n");

@@ -1,4 +1,4 @@
-//! Tests of the fixed decoder: the options, the header, any split, files of other writers.
+//! Tests of the fixed decoder: options, header, any split, files by other writers.
 
 mod options;
 mod real_files;

@@ -1,33 +1,34 @@
-//! What the options make of a record, and which of them can't be.
+//! Tests of the options: the fields that they describe, and the values that are refused.
 
 use pipemill_fixed::Fixed;
-use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_plugin::testing::{self, Setup};
+use pipemill_plugin::{Decoder, Field, Scalar};
 
 fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
-    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let info =
-        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
-    let options = Options::new(&Fixed::options(), &given)?;
-    Ok(Fixed::open(&options, &info)?.schema().expect("known at open"))
+    let setup = Setup { max_record: 1 << 20, ..Setup::new(given) };
+    Ok(testing::open::<Fixed>(&setup)?.schema().expect("known at open"))
 }
 
-fn data(given: &[(&str, &str)], field: Field) {
+fn assert_data(given: &[(&str, &str)], field: Field) {
     assert_eq!(open(given), Ok(vec![field]), "{given:?}");
 }
 
 #[test]
 fn one_field() {
     let float = || Field::new("data", Scalar::Float32);
-    data(&[("size", "7")], Field::bytes("data"));
-    data(&[("size", "7"), ("type", "bytes")], Field::bytes("data"));
-    data(&[("shape", "28,28")], Field::bytes("data"));
-    data(&[("shape", "28,28"), ("size", "784")], Field::bytes("data"));
-    data(&[("type", "float32")], float());
-    data(&[("type", "float32"), ("size", "4")], float());
-    data(&[("type", "float32"), ("size", "8")], float().shaped([2]));
-    data(&[("type", "float32"), ("shape", "28, 28")], float().shaped([28, 28]));
-    data(&[("type", "int64"), ("shape", "1")], Field::new("data", Scalar::Int64).shaped([1]));
-    data(&[("type", "float64"), ("size", "8")], Field::new("data", Scalar::Float64));
+    assert_data(&[("size", "7")], Field::bytes("data"));
+    assert_data(&[("size", "7"), ("type", "bytes")], Field::bytes("data"));
+    assert_data(&[("shape", "28,28")], Field::bytes("data"));
+    assert_data(&[("shape", "28,28"), ("size", "784")], Field::bytes("data"));
+    assert_data(&[("type", "float32")], float());
+    assert_data(&[("type", "float32"), ("size", "4")], float());
+    assert_data(&[("type", "float32"), ("size", "8")], float().shaped([2]));
+    assert_data(&[("type", "float32"), ("shape", "28, 28")], float().shaped([28, 28]));
+    assert_data(
+        &[("type", "int64"), ("shape", "1")],
+        Field::new("data", Scalar::Int64).shaped([1]),
+    );
+    assert_data(&[("type", "float64"), ("size", "8")], Field::new("data", Scalar::Float64));
 }
 
 #[test]
@@ -43,8 +44,8 @@ fn several_fields() {
 }
 
 #[test]
-fn refused() {
-    let refused = |given: &[(&str, &str)]| open(given).expect_err("can't be");
+fn invalid_options_are_refused() {
+    let refused = |given: &[(&str, &str)]| open(given).expect_err("the options are not valid");
     assert_eq!(
         refused(&[]),
         "how long a record is must be said: set the option `size`, `shape` with `type`, or `fields`"
@@ -80,7 +81,7 @@ fn refused() {
     }
     assert_eq!(
         refused(&[("fields", "a")]),
-        "option `fields`: `a` has no type; put one behind it, as in \
+        "option `fields`: `a` has no type; put one after it, as in \
          \"label:int32,x:float32[28,28],image:bytes[784]\"; there are bytes, int32, int64, float32 \
          and float64"
     );

@@ -1,10 +1,10 @@
-//! Whatever the split: what cutting the bytes by hand gives.
+//! Every split gives the records that a simple model gives.
 
 use pipemill_fixed::Fixed;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_split};
 use proptest::prelude::*;
 
-/// An input of so many bytes that has not two places alike.
+/// An input of `length` bytes in which every four bytes differ from the others.
 fn input(length: usize) -> Vec<u8> {
     (0..length as u32)
         .flat_map(|n| (n.wrapping_mul(0x9e37_79b1) >> 8).to_le_bytes())
@@ -14,7 +14,7 @@ fn input(length: usize) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn as_cut_by_hand(
+    fn records_are_those_of_the_model(
         length in 0usize..600,
         size in 1usize..40,
         header in prop_oneof![Just(0usize), 0usize..50, 0usize..700],
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn several_fields(records in 0usize..30, pieces in prop::collection::vec(1usize..50, 0..30)) {
+    fn several_fields_of_any_split(records in 0usize..30, pieces in prop::collection::vec(1usize..50, 0..30)) {
         let input = input(3 + 11 * records);
         let setup =
             Setup::new(&[("fields", "a:int32,b:bytes[3],c:float32"), ("header", "3")]);
@@ -58,7 +58,7 @@ proptest! {
 }
 
 #[test]
-fn cut_inside_the_header() {
+fn an_input_that_ends_inside_the_header() {
     let setup = Setup::new(&[("size", "2"), ("header", "10")]);
     for split in 1..4 {
         let outcome = decode_split::<Fixed>(&setup, b"head", &[split]);
@@ -71,14 +71,14 @@ fn cut_inside_the_header() {
 }
 
 #[test]
-fn cut_inside_a_record() {
+fn an_input_that_ends_inside_a_record() {
     let setup = Setup::new(&[("size", "4"), ("header", "1")]);
     let outcome = assert_any_split::<Fixed>(&setup, b"haaaabb", &[1; 7]);
     assert_eq!(outcome.records, [[Some(b"aaaa".to_vec())]]);
     assert_eq!(outcome.errors, [(5, 0, "the input ends inside a record".to_owned())]);
 }
 
-/// A header that is larger than anything that could be held is passed over all the same.
+/// The header is skipped even if it is larger than any chunk.
 #[test]
 fn a_header_of_any_size() {
     let setup =

@@ -4,8 +4,8 @@ use pipemill_plugin::testing::Setup;
 
 use crate::outcome;
 
-/// What is said about this line between two good ones, and that these come.
-fn refused(options: &[(&str, &str)], good: &str, bad: &[u8]) -> String {
+/// The error message for a bad line between two good ones.
+fn message_for(options: &[(&str, &str)], good: &str, bad: &[u8]) -> String {
     let text = [good.as_bytes(), b"\n", bad, b"\n", good.as_bytes()].concat();
     let (records, errors) = outcome(&Setup::new(options).skipping(), &text);
     assert_eq!(records.len(), 2, "{}", bad.escape_ascii());
@@ -16,29 +16,30 @@ fn refused(options: &[(&str, &str)], good: &str, bad: &[u8]) -> String {
     message.clone()
 }
 
-fn no_json(line: &[u8]) -> String {
-    let message = refused(&[], "{}", line);
-    assert_eq!(message, refused(&[("fields", "/a:utf8?")], "{}", line));
-    message.strip_suffix("; the line is not JSON").expect("says so").to_owned()
+/// The message for a line that is not JSON, without its end.
+fn syntax_message(line: &[u8]) -> String {
+    let message = message_for(&[], "{}", line);
+    assert_eq!(message, message_for(&[("fields", "/a:utf8?")], "{}", line));
+    message.strip_suffix("; the line is not JSON").expect("the message has this part").to_owned()
 }
 
 #[test]
-fn no_json_at_all() {
+fn lines_that_are_not_json() {
     let cases: [(&[u8], &str); 24] = [
         (b"{", "expected a key in quotes, found the end of the line at +1"),
-        (b"{\"a\" 1}", "expected `:` behind the key, found `1}` at +5"),
-        (b"{\"a\":1 \"b\":2}", "expected `,` or `}` behind the value, found `\\\"b\\\":2}` at +7"),
+        (b"{\"a\" 1}", "expected `:` after the key, found `1}` at +5"),
+        (b"{\"a\":1 \"b\":2}", "expected `,` or `}` after the value, found `\\\"b\\\":2}` at +7"),
         (b"{\"a\":1,}", "expected a key in quotes, found `}` at +7"),
         (b"[1,]", "expected a value, found `]` at +3"),
-        (b"[1", "expected `,` or `]` behind the value, found the end of the line at +2"),
-        (b"1 2", "expected the end of the line behind the value, found `2` at +2"),
+        (b"[1", "expected `,` or `]` after the value, found the end of the line at +2"),
+        (b"1 2", "expected the end of the line after the value, found `2` at +2"),
         (b"NaN", "expected a value, found `NaN` at +0"),
         (b"[-Infinity]", "expected a digit, found `Infinity]` at +2"),
         (b"nul", "expected a value, found `nul` at +0"),
         (b"'a'", "expected a value, found `\\'a\\'` at +0"),
         (b"+1", "expected a value, found `+1` at +0"),
-        (b"01", "expected the end of the line behind the value, found `1` at +1"),
-        (b"1.", "expected a digit behind the dot, found the end of the line at +2"),
+        (b"01", "expected the end of the line after the value, found `1` at +1"),
+        (b"1.", "expected a digit after the dot, found the end of the line at +2"),
         (b".5", "expected a value, found `.5` at +0"),
         (b"1e+", "expected a digit in the exponent, found the end of the line at +3"),
         (
@@ -52,7 +53,7 @@ fn no_json_at_all() {
         (b"\"\\x\"", "expected an escape that JSON has, found `\\\\x\\\"` at +1"),
         (
             b"\"\\u12g4\"",
-            "expected four hexadecimal digits behind `\\u`, found `\\\\u12g4\\\"` at +1",
+            "expected four hexadecimal digits after `\\u`, found `\\\\u12g4\\\"` at +1",
         ),
         (b"\"\\ud83d\"", "expected surrogates in pairs, found `\\\\ud83d\\\"` at +1"),
         (
@@ -66,23 +67,26 @@ fn no_json_at_all() {
         (b"[\"a\xffb\"]", "expected UTF-8, found `\\xffb\\\"]` at +3"),
     ];
     for (line, message) in cases {
-        assert_eq!(no_json(line), message);
+        assert_eq!(syntax_message(line), message);
     }
-    // A key is a string as any other.
+    // A key is checked like any other string.
     assert_eq!(
-        no_json(b"{\"\\ud800\":1}"),
+        syntax_message(b"{\"\\ud800\":1}"),
         "expected surrogates in pairs, found `\\\\ud800\\\":1}` at +2"
     );
-    assert_eq!(no_json("\u{feff}1".as_bytes()), "expected a value, found `\\xef\\xbb\\xbf1` at +0");
+    assert_eq!(
+        syntax_message("\u{feff}1".as_bytes()),
+        "expected a value, found `\\xef\\xbb\\xbf1` at +0"
+    );
 }
 
 #[test]
-fn too_deep() {
+fn values_that_are_nested_too_deep() {
     let deep = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
     let (records, errors) = outcome(&Setup::new(&[]), deep(128).as_bytes());
     assert_eq!((records.len(), errors.len()), (1, 0));
     for depth in [129, 1000] {
-        let message = no_json(deep(depth).as_bytes());
+        let message = syntax_message(deep(depth).as_bytes());
         let start = "expected no more than 128 arrays and objects inside of each other, found `[";
         assert!(message.starts_with(start) && message.ends_with("at +128"), "{message}");
     }
@@ -90,8 +94,9 @@ fn too_deep() {
 
 #[test]
 fn values_of_another_type() {
-    let said =
-        |field: &str, good: &str, bad: &str| refused(&[("fields", field)], good, bad.as_bytes());
+    let said = |field: &str, good: &str, bad: &str| {
+        message_for(&[("fields", field)], good, bad.as_bytes())
+    };
     let one = "{\"a\":1}";
     assert_eq!(
         said("/a:int32", one, "{\"b\":1}"),
@@ -120,10 +125,10 @@ fn values_of_another_type() {
         ("/a:float32", "1e39", "`1e39` at +5, which is out of its range"),
         ("/a:float64", "-1e309", "`-1e309` at +5, which is out of its range"),
     ] {
-        let kind = field.split_once(':').expect("has one").1;
+        let kind = field.split_once(':').expect("the spec has a type").1;
         let wanted = format!("field `a` at \"/a\": expected {kind}, found {found}");
         assert_eq!(said(field, one, &format!("{{\"a\":{bad}}}")), wanted);
-        // Optional is not lenient.
+        // Optional fields are checked, too.
         assert_eq!(said(&format!("{field}?"), one, &format!("{{\"a\":{bad}}}")), wanted);
     }
     assert!(said("/a:utf8", "{\"a\":\"\"}", one).ends_with("expected utf8, found `1` at +5"));
@@ -131,10 +136,10 @@ fn values_of_another_type() {
 }
 
 #[test]
-fn arrays_of_something_else() {
+fn arrays_with_other_elements() {
     let said = |field: &str, bad: &str| {
-        let message = refused(&[("fields", field)], "[[1,2]]", format!("[{bad}]").as_bytes());
-        message.strip_prefix("field `v` at \"/0\": ").expect("says so").to_owned()
+        let message = message_for(&[("fields", field)], "[[1,2]]", format!("[{bad}]").as_bytes());
+        message.strip_prefix("field `v` at \"/0\": ").expect("the message has this part").to_owned()
     };
     assert_eq!(
         said("v=/0:int32[2]", "[1]"),
@@ -149,7 +154,7 @@ fn arrays_of_something_else() {
 }
 
 #[test]
-fn lines_longer_than_the_channel_takes() {
+fn lines_longer_than_max_record() {
     let message = "line is longer than max_record (5 bytes); raise max_record if lines may be that \
                    long";
     for options in [&[][..], &[("validate", "false")], &[("fields", "/a:int32?")]] {
@@ -162,9 +167,9 @@ fn lines_longer_than_the_channel_takes() {
     }
 }
 
-/// Bad lines do not end well by being the last.
+/// A bad last line is an error, too.
 #[test]
-fn without_a_line_end() {
+fn a_bad_line_without_a_line_end() {
     let (records, errors) = outcome(&Setup::new(&[]).skipping(), b"{}\n{\"a\":");
     assert_eq!((records.len(), errors.len()), (1, 1));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Where lines end, which are passed over, and the field `line`.
+//! Where lines end, which lines are skipped, and the field `line`.
 
 use pipemill_jsonl::Jsonl;
 use pipemill_plugin::testing::{Setup, decode_whole};
@@ -17,7 +17,7 @@ fn lines(validate: bool, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn ends_of_lines() {
+fn line_ends() {
     for validate in [true, false] {
         let lines = |text| lines(validate, text);
         assert_eq!(lines(""), [""; 0]);
@@ -42,7 +42,7 @@ fn blank_lines_and_byte_order_mark() {
     let outcome = decode_whole::<Jsonl>(&Setup::new(&[]), "\u{feff}1\n2\n\u{feff}3\n".as_bytes());
     assert_eq!(outcome.starts, [3, 5]);
     assert_eq!(outcome.errors[0].0, 7);
-    // A part of a mark is none.
+    // A part of a byte order mark is text.
     assert_eq!(decode_whole::<Jsonl>(&Setup::new(&[]), b"\xef\xbb").errors.len(), 1);
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the jsonl decoder: lines, options, each error, JSON as serde_json and Python's `json` read
-//! it, any split.
+//! Tests of the jsonl decoder: lines, options, each error, comparison with serde_json and Python's
+//! `json`, any split.
 
 mod errors;
 mod lines;
@@ -11,22 +11,19 @@ mod texts;
 mod values;
 
 use pipemill_jsonl::Jsonl;
-use pipemill_plugin::testing::{Record, Setup, assert_any_split, decode_split};
+use pipemill_plugin::testing::{Record, Setup, assert_all_splits};
 
-/// Records, and errors as (offset, bytes passed over, message).
-type Told = (Vec<Record>, Vec<(u64, u64, String)>);
+/// Records, and errors as (offset, bytes skipped, message).
+type Decoded = (Vec<Record>, Vec<(u64, u64, String)>);
 
-/// Decodes whole, then at every split in two and byte by byte.
-fn outcome(setup: &Setup, text: &[u8]) -> Told {
-    let whole = assert_any_split::<Jsonl>(setup, text, &vec![1; text.len()]);
-    for split in 1..text.len() {
-        assert_eq!(whole, decode_split::<Jsonl>(setup, text, &[split]), "split at {split}");
-    }
+/// The outcome, which is the same for every split.
+fn outcome(setup: &Setup, text: &[u8]) -> Decoded {
+    let whole = assert_all_splits::<Jsonl>(setup, text);
     (whole.records, whole.errors)
 }
 
-/// The records of a sound text with these fields.
-fn chosen(fields: &str, text: &str) -> Vec<Record> {
+/// The records of a text without errors, with these fields.
+fn records(fields: &str, text: &str) -> Vec<Record> {
     let (records, errors) = outcome(&Setup::new(&[("fields", fields)]), text.as_bytes());
     assert_eq!(errors, []);
     records

@@ -1,18 +1,16 @@
-//! What the options make of the schema, and which of them can't be.
+//! Tests of the options: the fields that they describe, and the values that are refused.
 
 use pipemill_jsonl::Jsonl;
-use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_plugin::testing::{self, Setup};
+use pipemill_plugin::{Decoder, Field, Scalar};
 
 fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
-    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let info =
-        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
-    let options = Options::new(&Jsonl::options(), &given)?;
-    Ok(Jsonl::open(&options, &info)?.schema().expect("known at open"))
+    let decoder = testing::open::<Jsonl>(&Setup::new(given))?;
+    Ok(decoder.schema().expect("known at open"))
 }
 
 #[test]
-fn fields() {
+fn fields_of_the_options() {
     let wanted = vec![
         Field::new("id", Scalar::Int64),
         Field::new("text", Scalar::Utf8),
@@ -27,8 +25,8 @@ fn fields() {
 }
 
 #[test]
-fn refused() {
-    let fields = |list: &str| open(&[("fields", list)]).expect_err("can't be");
+fn invalid_options_are_refused() {
+    let fields = |list: &str| open(&[("fields", list)]).expect_err("the list is not valid");
     assert_eq!(
         fields("id:int64"),
         "option `fields` takes JSON pointers, as \"/text\" or \"/meta/id\" (in keys, ~0 stands for a \
@@ -40,7 +38,7 @@ fn refused() {
     );
     assert_eq!(
         fields("/text"),
-        "option `fields`: `/text` has no type; put one behind it, as in \
+        "option `fields`: `/text` has no type; put one after it, as in \
          \"id=/meta/id:int64,/text:utf8?,/vec:float32[128]\"; there are bytes, utf8, bool, int32, \
          int64, float32 and float64"
     );

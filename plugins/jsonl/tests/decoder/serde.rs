@@ -1,4 +1,4 @@
-//! Against serde_json: the same texts are JSON, and pointers find the same values.
+//! Comparison with serde_json: the same texts are valid, and pointers find the same values.
 
 use pipemill_jsonl::Jsonl;
 use pipemill_plugin::testing::{Setup, assert_any_split};
@@ -12,14 +12,14 @@ const POINTERS: [&str; 12] =
 const KINDS: [&str; 9] =
     ["bytes", "utf8", "bool", "int32", "int64", "float32", "float64", "float64[]", "int64[2]"];
 
-/// What the field should be: absent, these bytes, or an error.
+/// The expected field: absent, these bytes, or an error.
 fn wanted(kind: &str, optional: bool, value: Option<&Value>) -> Result<Option<Vec<u8>>, ()> {
     match value {
         None | Some(Value::Null) if optional => return Ok(None),
         None => return Err(()),
         _ => {}
     }
-    let value = value.expect("was just looked at");
+    let value = value.expect("checked above");
     let numbers = |value: &Value| value.as_array().cloned();
     let integer = |value: &Value| value.as_i64().filter(|_| !value.is_f64());
     let bytes = match kind {
@@ -49,8 +49,9 @@ fn wanted(kind: &str, optional: bool, value: Option<&Value>) -> Result<Option<Ve
     bytes.map(Some).ok_or(())
 }
 
-/// serde_json's floats may be one step off the nearest: `numbers` is tested apart.
-fn alike(kind: &str, found: &[u8], wanted: &[u8], value: &Value) -> bool {
+/// Whether two fields are the same. Floats may differ by one step, because those of serde_json are
+/// not always the nearest ones; `pipemill_parsing::numbers` has its own tests.
+fn same_field(kind: &str, found: &[u8], wanted: &[u8], value: &Value) -> bool {
     let floats = |bytes: &[u8]| {
         let (words, rest) = bytes.as_chunks();
         assert!(rest.is_empty());
@@ -76,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_same_values(
+    fn same_values(
         lines in prop::collection::vec(json(), 1..6),
         pointer in prop::sample::select(&POINTERS[..]),
         kind in prop::sample::select(&KINDS[..]),
@@ -88,14 +89,14 @@ proptest! {
         let outcome = assert_any_split::<Jsonl>(&setup, lines.join("\n").as_bytes(), &pieces);
         let (mut records, mut bad, mut at) = (outcome.records.iter(), Vec::new(), 0);
         for line in &lines {
-            let value: Value = serde_json::from_str(line).expect("was made so");
+            let value: Value = serde_json::from_str(line).expect("valid JSON");
             let value = value.pointer(pointer);
             match wanted(kind, optional, value) {
                 Err(()) => bad.push(at),
                 Ok(wanted) => {
                     let found = &records.next().expect("a record")[0];
                     let same = match (found, &wanted) {
-                        (Some(a), Some(b)) => alike(kind, a, b, value.expect("is there")),
+                        (Some(a), Some(b)) => same_field(kind, a, b, value.expect("present")),
                         (a, b) => a.is_none() && b.is_none(),
                     };
                     prop_assert!(same, "{line}: found {found:?}, wanted {wanted:?}");
@@ -108,12 +109,13 @@ proptest! {
     }
 
     #[test]
-    fn the_same_texts_are_json(text in json(), damage in damage()) {
+    fn same_texts_are_valid(text in json(), damage in damage()) {
         let mut text = damaged(text.into_bytes(), &damage);
         text.retain(|byte| *byte != b'\n');
         let blank = text.iter().all(|byte| b" \t\r".contains(byte));
         let theirs = serde_json::from_slice::<Value>(&text);
-        // They have no such large numbers at all, we just not as a field.
+        // serde_json refuses numbers that are too large for f64. For the decoder they are valid
+        // JSON.
         let too_large = |error: &serde_json::Error| error.to_string().contains("out of range");
         prop_assume!(!blank && !text.starts_with(b"\xef\xbb\xbf"));
         prop_assume!(!theirs.as_ref().is_err_and(too_large));

@@ -1,4 +1,4 @@
-//! Whatever the split, whatever the damage and whatever is asked for: the same records and errors.
+//! Every split of valid and damaged text gives the same records and errors, with all options.
 
 use pipemill_jsonl::Jsonl;
 use pipemill_plugin::testing::{Setup, assert_any_split};
@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use crate::texts::{damage, damaged, json};
 
-const WAYS: [&[(&str, &str)]; 5] = [
+/// The options with which each input is decoded.
+const OPTIONS: [&[(&str, &str)]; 5] = [
     &[],
     &[("validate", "false")],
     &[("fields", "/a:bytes?,b=/a/b:utf8?,root=:bytes")],
@@ -18,11 +19,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn any(
+    fn any_split(
         lines in prop::collection::vec((json(), prop::sample::select(vec!["\n", "\r\n", "\n \n"])), 0..8),
         damage in damage(),
         mark: bool,
-        way in 0..WAYS.len(),
+        index in 0..OPTIONS.len(),
         skip: bool,
         max_record in prop_oneof![3 => Just(64u64 << 20), 1 => 0u64..60],
         pieces in prop::collection::vec(1usize..60, 0..30),
@@ -33,7 +34,7 @@ proptest! {
             text.extend_from_slice(end.as_bytes());
         }
         let text = damaged(text, &damage);
-        let setup = Setup { skip, max_record, ..Setup::new(WAYS[way]) };
+        let setup = Setup { skip, max_record, ..Setup::new(OPTIONS[index]) };
         assert_any_split::<Jsonl>(&setup, &text, &pieces);
     }
 }

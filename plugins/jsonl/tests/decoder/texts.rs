@@ -1,8 +1,8 @@
-//! JSON texts, written in all the ways in which JSON can be written.
+//! Random JSON texts, in all syntax that JSON allows.
 
 use proptest::prelude::*;
 
-/// Keys from a few, so that pointers often hit, some of them written with escapes.
+/// One of a few keys, so that pointers often match. Some are written with escapes.
 fn key() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "\\u0061", "0", "", "a b", "\\u00e4", "ä", "\\\"", "a/b"])
         .prop_map(str::to_owned)
@@ -21,7 +21,7 @@ fn string() -> impl Strategy<Value = String> {
 
 fn number() -> impl Strategy<Value = String> {
     let any = "-?(0|[1-9][0-9]{0,17})(\\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?";
-    // serde_json takes the integer -0 for a float.
+    // serde_json reads the integer -0 as a float.
     any.prop_map(|text| if text == "-0" { "0".to_owned() } else { text })
 }
 
@@ -48,7 +48,7 @@ pub fn json() -> impl Strategy<Value = String> {
     })
 }
 
-/// The text with bytes put in the place of others.
+/// The text with some bytes replaced.
 pub fn damaged(mut text: Vec<u8>, damage: &[(prop::sample::Index, u8)]) -> Vec<u8> {
     for (at, byte) in damage {
         if !text.is_empty() {
@@ -59,7 +59,7 @@ pub fn damaged(mut text: Vec<u8>, damage: &[(prop::sample::Index, u8)]) -> Vec<u
     text
 }
 
-/// Places and bytes that often matter to JSON.
+/// Offsets, with bytes to write there, many of them with a meaning in JSON.
 pub fn damage() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     let byte = prop_oneof![
         2 => prop::sample::select(b"\"\\{}[],:0159.eE+-truflsn \t\r\x00\x1f\x7f\xc3\xa4\xff".to_vec()),

@@ -1,18 +1,18 @@
-//! What becomes of values: types, optional fields, keys that come twice.
+//! The fields that values become: types, optional fields, keys that come twice.
 
 use pipemill_plugin::testing::Record;
 
-use crate::chosen;
+use crate::records;
 
-/// The only field of the only record.
+/// The field of a text with one line and one field.
 fn value(field: &str, text: &str) -> Option<Vec<u8>> {
-    let records = chosen(field, text);
+    let records = records(field, text);
     assert_eq!(records.len(), 1, "{text}");
     records[0][0].clone()
 }
 
 fn text(field: &str, text: &str) -> String {
-    String::from_utf8(value(field, text).expect("is there")).expect("is text")
+    String::from_utf8(value(field, text).expect("present")).expect("UTF-8")
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn strings() {
 
 #[test]
 fn numbers() {
-    let bytes = |field, json: &str| value(field, &format!("[{json}]")).expect("is there");
+    let bytes = |field, json: &str| value(field, &format!("[{json}]")).expect("present");
     for (json, wanted) in [("0", 0), ("-0", 0), ("-9223372036854775808", i64::MIN), ("12", 12)] {
         assert_eq!(bytes("/0:int64", json), wanted.to_le_bytes());
     }
@@ -40,7 +40,7 @@ fn numbers() {
         let wanted: f32 = json.parse().expect("a number");
         assert_eq!(bytes("/0:float32", json), wanted.to_le_bytes(), "{json}");
     }
-    // Rounded once: as a double first, this would become even.
+    // Rounded to a double first, it would be rounded again, to another float.
     let json = "16777217.0000000001";
     assert_eq!(bytes("/0:float32", json), 16_777_218f32.to_le_bytes());
 }
@@ -81,11 +81,11 @@ fn pointers() {
 }
 
 #[test]
-fn fields_come_in_the_order_asked_for() {
+fn fields_have_the_order_of_the_option() {
     let fields = "c=/c:bytes,/a:bytes,d=/c/d:int32,/x:utf8?";
     let wanted: Record =
         vec![Some(b"{\"d\":7}".to_vec()), Some(b"1".to_vec()), Some(vec![7, 0, 0, 0]), None];
-    assert_eq!(chosen(fields, "{\"a\":1,\"b\":2,\"c\":{\"d\":7}}\n"), [wanted]);
+    assert_eq!(records(fields, "{\"a\":1,\"b\":2,\"c\":{\"d\":7}}\n"), [wanted]);
 }
 
 #[test]
@@ -93,15 +93,15 @@ fn the_last_of_equal_keys_counts() {
     assert_eq!(text("/a:bytes", r#"{"a":1,"a":2}"#), "2");
     assert_eq!(text("/a:bytes", r#"{"a":1,"\u0061":2}"#), "2");
     assert_eq!(text("v=/a/b:bytes", r#"{"a":{"b":1,"b":2},"b":3}"#), "2");
-    // What the earlier one held is forgotten with it.
+    // The values inside the earlier one are removed, too.
     assert_eq!(value("v=/a/b:bytes?", r#"{"a":{"b":1},"a":{"c":2}}"#), None);
     assert_eq!(value("v=/a/b:bytes?", r#"{"a":{"b":1},"a":2}"#), None);
     assert_eq!(value("/a:utf8?", r#"{"a":"x","a":null}"#), None);
 }
 
 #[test]
-fn nothing_is_left_of_the_line_before() {
-    let records = chosen("/a:int32?", "{\"a\":1}\n{}\n{\"a\":2}");
+fn no_value_of_the_line_before_is_left() {
+    let records = records("/a:int32?", "{\"a\":1}\n{}\n{\"a\":2}");
     let wanted = [Some(vec![1, 0, 0, 0]), None, Some(vec![2, 0, 0, 0])];
     assert_eq!(records, wanted.map(|field| vec![field]));
 }

@@ -1,4 +1,5 @@
-//! Tests of the length-prefixed decoder: each kind of length, each error, any split, any bytes.
+//! Tests of the length-prefixed decoder: each encoding of a length, each error, any split, any
+//! bytes.
 
 mod errors;
 mod need;

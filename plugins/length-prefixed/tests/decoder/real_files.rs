@@ -1,15 +1,15 @@
-//! Files that writers of such formats made: see `fixtures/make.py`.
+//! Tests with files by other writers of such formats: see `fixtures/make.py`.
 
 use pipemill_length_prefixed::LengthPrefixed;
 use pipemill_plugin::testing::{Setup, assert_any_split};
 use serde_json::Value;
 
-fn told() -> Value {
-    serde_json::from_str(include_str!("../fixtures/told.json")).expect("the fixture is JSON")
+fn expected() -> Value {
+    serde_json::from_str(include_str!("../fixtures/expected.json")).expect("the fixture is JSON")
 }
 
-fn lengths(told: &Value) -> Vec<usize> {
-    serde_json::from_value(told.clone()).expect("the fixture has lengths")
+fn lengths(expected: &Value) -> Vec<usize> {
+    serde_json::from_value(expected.clone()).expect("the fixture has lengths")
 }
 
 fn records(prefix: &str, file: &[u8]) -> Vec<Vec<u8>> {
@@ -23,20 +23,21 @@ fn records(prefix: &str, file: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn delimited_messages_of_protobuf() {
-    let (told, records) = (told(), records("varint", include_bytes!("../fixtures/delimited.pb")));
+    let (expected, records) =
+        (expected(), records("varint", include_bytes!("../fixtures/delimited.pb")));
     let sizes: Vec<_> = records.iter().map(Vec::len).collect();
-    assert_eq!(sizes, lengths(&told["delimited_lengths"]));
+    assert_eq!(sizes, lengths(&expected["delimited_lengths"]));
     let hex =
         |record: &Vec<u8>| record.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let first: Vec<String> =
-        serde_json::from_value(told["delimited"].clone()).expect("the fixture has hex");
+        serde_json::from_value(expected["delimited"].clone()).expect("the fixture has hex");
     assert_eq!(records.iter().map(hex).take(first.len()).collect::<Vec<_>>(), first);
 }
 
 #[test]
 fn messages_of_a_connection() {
     let records = records("u32be", include_bytes!("../fixtures/connection.bin"));
-    let lengths = lengths(&told()["connection_lengths"]);
+    let lengths = lengths(&expected()["connection_lengths"]);
     let wanted: Vec<_> = lengths.into_iter().map(|n| vec![(n % 251) as u8; n]).collect();
     assert_eq!(records, wanted);
 }

@@ -1,15 +1,18 @@
-//! A writer of all kinds of lengths.
+//! A writer for each encoding of a length.
 
-/// A kind: the value of the option `prefix`, and whether lengths count their own bytes.
+use pipemill_parsing::testing::varints;
+
+/// An encoding of lengths: the value of the option `prefix`, and whether they count their own
+/// bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind {
+pub struct Encoding {
     pub prefix: &'static str,
     pub includes: bool,
 }
 
 pub const PREFIXES: [&str; 7] = ["u16le", "u16be", "u32le", "u32be", "u64le", "u64be", "varint"];
 
-impl Kind {
+impl Encoding {
     pub fn options(self) -> [(&'static str, &'static str); 2] {
         let includes = if self.includes { "true" } else { "false" };
         [("prefix", self.prefix), ("includes_prefix", includes)]
@@ -24,27 +27,17 @@ impl Kind {
             "u32be" => (value as u32).to_be_bytes().to_vec(),
             "u64le" => value.to_le_bytes().to_vec(),
             "u64be" => value.to_be_bytes().to_vec(),
-            _ => varint(value),
+            _ => varints([value]),
         }
     }
 
-    /// A record.
+    /// A record with its length.
     pub fn record(self, payload: &[u8]) -> Vec<u8> {
         let plain = payload.len() as u64;
-        // A varint that counts itself may become longer by it.
+        // A varint that counts its own bytes may need one more byte for that.
         let own = |size| self.length(plain + size).len() as u64 == size;
         let own = if self.includes { (1..=10).find(|size| own(*size)) } else { Some(0) };
         let length = self.length(plain + own.expect("some size fits"));
         [&length, payload].concat()
     }
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
 }

@@ -5,7 +5,7 @@ use pipemill_plugin::testing::Setup;
 use crate::outcome;
 
 #[test]
-fn lines_longer_than_the_channel_takes() {
+fn lines_longer_than_max_record() {
     let setup = Setup { max_record: 5, ..Setup::new(&[]) };
     let message = "line is longer than max_record (5 bytes); raise max_record if lines may be that \
                    long";
@@ -16,7 +16,7 @@ fn lines_longer_than_the_channel_takes() {
     let (records, errors) = outcome(&setup.clone().skipping(), text);
     assert_eq!(records, [&b"12345"[..], b"12345", b"last"]);
     assert_eq!(errors, [(13, 7, message.to_owned()), (20, 12, message.to_owned())]);
-    // Without an end: nothing is left to go on with, and a CR counts.
+    // A last line without an LF: a CR at its end counts, and nothing is left after the error.
     for text in [&b"123456"[..], b"12345\r", b"1234567", b"12345678901234567890"] {
         let (records, errors) = outcome(&setup.clone().skipping(), text);
         assert_eq!(records, [b""; 0]);
@@ -25,7 +25,7 @@ fn lines_longer_than_the_channel_takes() {
 }
 
 #[test]
-fn no_byte_allowed() {
+fn max_record_of_zero() {
     let setup = Setup { max_record: 0, ..Setup::new(&[]) }.skipping();
     let (records, errors) = outcome(&setup, b"\na\n\r\n\nbc\n");
     assert_eq!(records, [b""; 3]);
@@ -33,7 +33,7 @@ fn no_byte_allowed() {
 }
 
 #[test]
-fn lines_that_are_no_text() {
+fn lines_that_are_not_utf8() {
     let setup = Setup::new(&[("utf8", "true")]);
     let text = b"good\nb\xffd\r\n\xc3\xa4\ncut \xe2\x82\nfine\n\xf0\x9f";
     let message = |byte: &str, place| {
@@ -49,6 +49,6 @@ fn lines_that_are_no_text() {
     assert_eq!(records, [&b"good"[..], b"\xc3\xa4", b"fine"]);
     let wanted = [(5, 5, message("ff", 1)), (13, 7, message("e2", 4)), (25, 2, message("f0", 0))];
     assert_eq!(errors, wanted);
-    // The same bytes are no error where nobody asked for text.
+    // Without `utf8` the same bytes are no error.
     assert_eq!(outcome(&Setup::new(&[]), text).1, []);
 }

@@ -1,4 +1,4 @@
-//! Where lines end, and what the options change.
+//! Where lines end, and the effect of each option.
 
 use pipemill_lines::Lines;
 use pipemill_plugin::testing::{Setup, decode_whole};
@@ -9,11 +9,11 @@ use crate::outcome;
 fn lines(options: &[(&str, &str)], text: &str) -> Vec<String> {
     let (records, errors) = outcome(&Setup::new(options), text.as_bytes());
     assert_eq!(errors, []);
-    records.into_iter().map(|line| String::from_utf8(line).expect("from text")).collect()
+    records.into_iter().map(|line| String::from_utf8(line).expect("the input is UTF-8")).collect()
 }
 
 #[test]
-fn ends_of_lines() {
+fn line_ends() {
     assert_eq!(lines(&[], ""), [""; 0]);
     assert_eq!(lines(&[], "\n"), [""]);
     assert_eq!(lines(&[], "one"), ["one"]);
@@ -25,7 +25,7 @@ fn ends_of_lines() {
 }
 
 #[test]
-fn a_cr_that_ends_nothing_is_kept() {
+fn other_crs_are_kept() {
     assert_eq!(lines(&[], "o\rne\r\r\ntwo\r"), ["o\rne\r", "two\r"]);
     assert_eq!(lines(&[("strip_cr", "false")], "one\r\n\r\ntwo\n"), ["one\r", "\r", "two"]);
 }
@@ -40,7 +40,7 @@ fn blank_lines() {
 }
 
 #[test]
-fn text_is_a_schema_and_a_check() {
+fn utf8_changes_the_schema() {
     let text = "ä\nöü\n\u{1f600}\r\nß";
     assert_eq!(lines(&[("utf8", "true")], text), ["ä", "öü", "\u{1f600}", "ß"]);
     let schema = |options| decode_whole::<Lines>(&Setup::new(options), b"").schema;

@@ -1,10 +1,10 @@
-//! Whatever the split and whatever the bytes: what a plain model of lines says.
+//! Every split of any bytes gives what a simple model gives.
 
 use pipemill_lines::Lines;
 use pipemill_plugin::testing::{Record, Setup, assert_any_split};
 use proptest::prelude::*;
 
-/// Text rich in ends of lines, CRs and broken characters, over several blocks of the walk.
+/// Text with many line ends, CRs and invalid UTF-8, longer than a block of the newline search.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let atom = prop_oneof![
         3 => Just(b"\n".to_vec()),
@@ -44,7 +44,7 @@ impl Rules {
         Setup { max_record: self.max_record as u64, ..Setup::new(&options) }
     }
 
-    /// The records, their starts, and the places of bad lines with their lengths.
+    /// The records, their starts, and the bad lines with their lengths.
     fn model(self, text: &[u8]) -> (Vec<Record>, Vec<u64>, Vec<(u64, u64)>) {
         let (mut records, mut starts, mut bad) = (Vec::new(), Vec::new(), Vec::new());
         let mut start = 0;
@@ -72,7 +72,7 @@ fn pieces() -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn as_the_model_says(text in text(), rules in rules(), pieces in pieces()) {
+    fn all_lines(text in text(), rules in rules(), pieces in pieces()) {
         let (records, starts, bad) = rules.model(&text);
         let outcome = assert_any_split::<Lines>(&rules.setup().skipping(), &text, &pieces);
         prop_assert_eq!(outcome.records, records);
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn up_to_the_first_bad_line(text in text(), rules in rules(), pieces in pieces()) {
+    fn lines_up_to_the_first_error(text in text(), rules in rules(), pieces in pieces()) {
         let (records, starts, bad) = rules.model(&text);
         let outcome = assert_any_split::<Lines>(&rules.setup(), &text, &pieces);
         let first = bad.first().map(|(at, _)| *at);

@@ -1,104 +1,103 @@
-//! Lists of fields, as options have them: `id=/meta/id:int64, vec=/embedding:float32[128]?`. What such
-//! an entry refers to in the input, and what of it must be said, is the decoder's to say.
+//! Parses field specs, as in `id=/meta/id:int64, vec=/embedding:float32[128]?`: an option's list of
+//! the fields that a record has. Each decoder defines what a selector means (`/meta/id` is a JSON
+//! pointer).
 //!
-//! `docs/decoders.md` tells operators how a list is written.
+//! `docs/decoders.md` describes the syntax for operators.
 
 mod shape;
 mod types;
 
 use pipemill_plugin::Scalar;
 
-pub use shape::{dims, holds, shown};
-pub use types::{name, scalar, some_of, width};
+pub use shape::{display_type, parse_sizes, shape_accepts};
+pub use types::{element_size, join_type_names, scalar_from_name, type_name};
 
-/// An option that holds such a list, and what of it is for this decoder.
+/// An option whose value is a list of field specs, and the rules that one decoder has for it.
 #[derive(Debug, Clone, Copy)]
-pub struct List<'a> {
-    /// What the option is called.
-    pub option: &'a str,
-    /// A list as an operator may write it, for messages.
+pub struct SpecOption<'a> {
+    /// Name of the option.
+    pub name: &'a str,
+    /// A valid list, for messages.
     pub example: &'a str,
-    /// The types that a field can have.
+    /// The types that a field may have.
     pub types: &'a [Scalar],
-    /// Whether bytes can have brackets, too: then they are so long.
-    pub long_bytes: bool,
+    /// Whether brackets are allowed after `bytes`; they then give the length in bytes.
+    pub sized_bytes: bool,
 }
 
-/// An entry of a list: `name=what:kind[shape]?`. Only `what` must be there.
+/// One field spec: `name=selector:type[shape]?`. Only the selector is required.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// What stands before the `=`.
+pub struct FieldSpec {
+    /// Name of the field, before the `=`.
     pub name: Option<String>,
-    /// What the field is made of. Empty only behind a name.
-    pub what: String,
-    /// What stands behind the last `:`.
-    pub kind: Option<Kind>,
-    /// Whether it ends with `?`.
+    /// Selects the value in the input. It can be empty only where there is a name.
+    pub selector: String,
+    /// Type of the field, after the last `:`.
+    pub field_type: Option<FieldType>,
+    /// Whether a record may lack the value: the spec ends with `?`.
     pub optional: bool,
 }
 
-/// A type, and how many of it.
+/// The type of a field: its scalar and its shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
-    /// The type of an element.
+pub struct FieldType {
+    /// Type of one element.
     pub scalar: Scalar,
-    /// The sizes in brackets, at most one of them 0, which stands for any. Empty without brackets: one
-    /// element. Empty brackets are `[0]`.
+    /// The sizes in brackets. At most one of them is 0, which means any size. Without brackets it
+    /// is empty: one element. Empty brackets give `[0]`.
     pub shape: Vec<u32>,
 }
 
-/// The name of a field, and what it is made of.
-pub type Named<'a> = (&'a str, &'a str);
-
-impl List<'_> {
-    /// Reads the list.
+impl SpecOption<'_> {
+    /// Parses the value of the option.
     ///
     /// # Errors
-    /// A text for the operator that names the option and the entry that can't be read, or what two
-    /// fields would be made of.
-    pub fn parse(&self, text: &str) -> Result<Vec<Entry>, String> {
-        let mut entries: Vec<Entry> = Vec::new();
+    /// A text for the operator. It names the option and the spec that is not valid, or the selector
+    /// that two specs have.
+    pub fn parse(&self, text: &str) -> Result<Vec<FieldSpec>, String> {
+        let mut specs: Vec<FieldSpec> = Vec::new();
         for word in split(text) {
-            let entry = self.entry(text, word.trim())?;
-            if entries.iter().any(|other| other.what == entry.what) {
-                return Err(self.twice(&entry.what));
+            let spec = self.parse_spec(text, word.trim())?;
+            if specs.iter().any(|other| other.selector == spec.selector) {
+                return Err(self.duplicate_selector(&spec.selector));
             }
-            entries.push(entry);
+            specs.push(spec);
         }
-        Ok(entries)
+        Ok(specs)
     }
 
-    /// The type of an entry that must have one.
+    /// The type of a spec, for a decoder that requires one.
     ///
     /// # Errors
-    /// A text for the operator, if it has none.
-    pub fn kind_of(&self, entry: &Entry) -> Result<Kind, String> {
-        entry.kind.clone().ok_or_else(|| {
-            let (option, what) = (self.option, &entry.what);
+    /// A text for the operator, if the spec has no type.
+    pub fn required_type(&self, spec: &FieldSpec) -> Result<FieldType, String> {
+        spec.field_type.clone().ok_or_else(|| {
+            let (name, selector) = (self.name, &spec.selector);
             format!(
-                "option `{option}`: `{what}` has no type; put one behind it, as in {:?}; there are {}",
+                "option `{name}`: `{selector}` has no type; put one after it, as in {:?}; there are {}",
                 self.example,
-                some_of(self.types, "and")
+                join_type_names(self.types, "and")
             )
         })
     }
 
-    /// Refuses two fields of the same name, in this list or behind `others`.
+    /// Checks that all field names differ. `fields` are pairs of a name and a selector; `others`
+    /// are the names of fields that do not come from this option.
     ///
     /// # Errors
     /// A text for the operator that names the option and the field.
-    pub fn distinct<'a>(
+    pub fn check_names<'a>(
         &self,
         others: &[&str],
-        fields: impl IntoIterator<Item = Named<'a>>,
+        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<(), String> {
         let mut seen = others.to_vec();
-        for (name, what) in fields {
+        for (name, selector) in fields {
             if seen.contains(&name) {
                 return Err(format!(
                     "option `{}`: there are two fields called `{name}`; put another name before one, \
-                     as in \"other={what}\"",
-                    self.option
+                     as in \"other={selector}\"",
+                    self.name
                 ));
             }
             seen.push(name);
@@ -106,65 +105,68 @@ impl List<'_> {
         Ok(())
     }
 
-    /// Says that two fields are made of the same.
+    /// The error text for a selector that two specs have.
     #[must_use]
-    pub fn twice(&self, what: &str) -> String {
-        format!("option `{}` has `{what}` twice", self.option)
+    pub fn duplicate_selector(&self, selector: &str) -> String {
+        format!("option `{}` has `{selector}` twice", self.name)
     }
 
-    fn entry(&self, text: &str, word: &str) -> Result<Entry, String> {
-        let at = |why: String| format!("option `{}`, `{word}`: {why}", self.option);
+    fn parse_spec(&self, text: &str, word: &str) -> Result<FieldSpec, String> {
+        let error = |why: String| format!("option `{}`, `{word}`: {why}", self.name);
         let (rest, optional) = match word.strip_suffix('?') {
             Some(rest) => (rest.trim_end(), true),
             None => (word, false),
         };
-        let (rest, kind) = match rest.rsplit_once(':') {
-            Some((rest, kind)) => (rest.trim_end(), Some(self.kind(kind.trim()).map_err(at)?)),
+        let (rest, field_type) = match rest.rsplit_once(':') {
+            Some((rest, text)) => {
+                (rest.trim_end(), Some(self.parse_type(text.trim()).map_err(error)?))
+            }
             None => (rest, None),
         };
-        // A `=` behind a slash is a part of the path.
-        let (name, what) = match rest.split_once('=') {
-            Some((name, what)) if !name.contains('/') => {
-                (Some(name.trim().to_owned()), what.trim_start())
+        // A `=` after a slash belongs to the selector: it is part of a path.
+        let (name, selector) = match rest.split_once('=') {
+            Some((name, selector)) if !name.contains('/') => {
+                (Some(name.trim().to_owned()), selector.trim_start())
             }
             _ => (None, rest),
         };
-        let named_well = name.as_ref().is_none_or(|name| !name.is_empty());
-        if !named_well || (what.is_empty() && name.is_none()) {
+        let valid_name = name.as_ref().is_none_or(|name| !name.is_empty());
+        if !valid_name || (selector.is_empty() && name.is_none()) {
             return Err(format!(
                 "option `{}` takes fields with a comma between them, as in {:?}, not {text:?}",
-                self.option, self.example
+                self.name, self.example
             ));
         }
-        if kind.is_none() && what.contains('[') {
-            return Err(at("brackets stand behind a type, as in \"x:float32[10]\"".to_owned()));
+        if field_type.is_none() && selector.contains('[') {
+            return Err(error("brackets belong after a type, as in \"x:float32[10]\"".to_owned()));
         }
-        Ok(Entry { name, what: what.to_owned(), kind, optional })
+        Ok(FieldSpec { name, selector: selector.to_owned(), field_type, optional })
     }
 
-    fn kind(&self, text: &str) -> Result<Kind, String> {
+    fn parse_type(&self, text: &str) -> Result<FieldType, String> {
         let (word, brackets) = match text.split_once('[') {
             Some((word, rest)) => (word.trim_end(), Some(rest)),
             None => (text, None),
         };
-        let Some(scalar) = scalar(word).filter(|scalar| self.types.contains(scalar)) else {
-            return Err(format!("expected {}, found {word:?}", some_of(self.types, "or")));
+        let Some(scalar) = scalar_from_name(word).filter(|scalar| self.types.contains(scalar))
+        else {
+            return Err(format!("expected {}, found {word:?}", join_type_names(self.types, "or")));
         };
-        let Some(rest) = brackets else { return Ok(Kind { scalar, shape: Vec::new() }) };
+        let Some(rest) = brackets else { return Ok(FieldType { scalar, shape: Vec::new() }) };
         let inside = rest.strip_suffix(']').ok_or("the bracket is not closed")?;
-        let one_only = match scalar {
-            Scalar::Bytes => !self.long_bytes,
+        let no_shape = match scalar {
+            Scalar::Bytes => !self.sized_bytes,
             Scalar::Utf8 | Scalar::Boolean => true,
             _ => false,
         };
-        if one_only {
+        if no_shape {
             return Err(format!("brackets are for numbers, not for {word}"));
         }
-        Ok(Kind { scalar, shape: shape::shape(inside)? })
+        Ok(FieldType { scalar, shape: shape::parse_shape(inside)? })
     }
 }
 
-/// What stands between the commas that are not in brackets.
+/// Splits at commas, but not at those inside brackets.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     text.split(move |letter| {
@@ -177,10 +179,10 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use pipemill_plugin::Scalar;
 
-    use super::{Entry, Kind, List};
+    use super::{FieldSpec, FieldType, SpecOption};
 
-    const ALL: List = List {
-        option: "fields",
+    const OPTION: SpecOption = SpecOption {
+        name: "fields",
         example: "a,b:int64?",
         types: &[
             Scalar::Bytes,
@@ -190,87 +192,95 @@ mod tests {
             Scalar::Int64,
             Scalar::Float32,
         ],
-        long_bytes: true,
+        sized_bytes: true,
     };
 
-    fn entry(name: Option<&str>, what: &str, kind: Option<Kind>, optional: bool) -> Entry {
-        Entry { name: name.map(str::to_owned), what: what.to_owned(), kind, optional }
+    fn spec(
+        name: Option<&str>,
+        selector: &str,
+        field_type: Option<FieldType>,
+        optional: bool,
+    ) -> FieldSpec {
+        let (name, selector) = (name.map(str::to_owned), selector.to_owned());
+        FieldSpec { name, selector, field_type, optional }
     }
 
-    fn kind(scalar: Scalar, shape: &[u32]) -> Option<Kind> {
-        Some(Kind { scalar, shape: shape.to_vec() })
+    fn field_type(scalar: Scalar, shape: &[u32]) -> Option<FieldType> {
+        Some(FieldType { scalar, shape: shape.to_vec() })
     }
 
     #[test]
-    fn all_parts() {
+    fn every_part_is_parsed() {
         let text = "jpg, id = /meta/id : int64 ,v=/e:float32[2, 3]?,/a=b/c:d:bytes[],w=:utf8, x ?,\
                     k[1,2]:bytes[7],r=rows:int32[0,4]";
         let wanted = [
-            entry(None, "jpg", None, false),
-            entry(Some("id"), "/meta/id", kind(Scalar::Int64, &[]), false),
-            entry(Some("v"), "/e", kind(Scalar::Float32, &[2, 3]), true),
-            entry(None, "/a=b/c:d", kind(Scalar::Bytes, &[0]), false),
-            entry(Some("w"), "", kind(Scalar::Utf8, &[]), false),
-            entry(None, "x", None, true),
-            entry(None, "k[1,2]", kind(Scalar::Bytes, &[7]), false),
-            entry(Some("r"), "rows", kind(Scalar::Int32, &[0, 4]), false),
+            spec(None, "jpg", None, false),
+            spec(Some("id"), "/meta/id", field_type(Scalar::Int64, &[]), false),
+            spec(Some("v"), "/e", field_type(Scalar::Float32, &[2, 3]), true),
+            spec(None, "/a=b/c:d", field_type(Scalar::Bytes, &[0]), false),
+            spec(Some("w"), "", field_type(Scalar::Utf8, &[]), false),
+            spec(None, "x", None, true),
+            spec(None, "k[1,2]", field_type(Scalar::Bytes, &[7]), false),
+            spec(Some("r"), "rows", field_type(Scalar::Int32, &[0, 4]), false),
         ];
-        assert_eq!(ALL.parse(text).expect("well formed"), wanted);
+        assert_eq!(OPTION.parse(text).expect("the list is valid"), wanted);
     }
 
     #[test]
-    fn refused() {
-        let list = |text: &str| ALL.parse(text).expect_err("can't be");
+    fn invalid_lists_are_refused() {
+        let error = |text: &str| OPTION.parse(text).expect_err("the list is not valid");
         for text in ["", "a,,b", "a,", "=a", ":utf8", "?"] {
             let message = format!(
                 "option `fields` takes fields with a comma between them, as in \"a,b:int64?\", not \
                  {text:?}"
             );
-            assert_eq!(list(text), message);
+            assert_eq!(error(text), message);
         }
         let types = "expected bytes, utf8, bool, int32, int64 or float32, found";
-        assert_eq!(list("a,b:float"), format!("option `fields`, `b:float`: {types} \"float\""));
+        assert_eq!(error("a,b:float"), format!("option `fields`, `b:float`: {types} \"float\""));
         assert_eq!(
-            list("b:float64[]"),
+            error("b:float64[]"),
             format!("option `fields`, `b:float64[]`: {types} \"float64\"")
         );
-        let closed = "option `fields`, `b:int32[3`: the bracket is not closed";
-        assert_eq!(list("b:int32[3"), closed);
-        let behind =
-            "option `fields`, `a[3]`: brackets stand behind a type, as in \"x:float32[10]\"";
-        assert_eq!(list("a[3]"), behind);
+        let not_closed = "option `fields`, `b:int32[3`: the bracket is not closed";
+        assert_eq!(error("b:int32[3"), not_closed);
+        let no_type =
+            "option `fields`, `a[3]`: brackets belong after a type, as in \"x:float32[10]\"";
+        assert_eq!(error("a[3]"), no_type);
         for text in ["b:int32[-1]", "b:int32[2,]", "b:int32[2]]", "b:int32[x]"] {
-            assert!(list(text).contains("expected numbers between brackets"), "{text}");
+            assert!(error(text).contains("expected numbers between brackets"), "{text}");
         }
-        assert_eq!(list("a,x=a:utf8"), "option `fields` has `a` twice");
+        assert_eq!(error("a,x=a:utf8"), "option `fields` has `a` twice");
         for (text, word) in [("t:utf8[3]", "utf8"), ("t:bool[]", "bool")] {
             let message =
                 format!("option `fields`, `{text}`: brackets are for numbers, not for {word}");
-            assert_eq!(list(text), message);
+            assert_eq!(error(text), message);
         }
-        let short = List { long_bytes: false, ..ALL };
-        assert!(short.parse("b:bytes[3]").expect_err("can't be").ends_with("not for bytes"));
+        let unsized_bytes = SpecOption { sized_bytes: false, ..OPTION };
+        let error = unsized_bytes.parse("b:bytes[3]").expect_err("brackets are not allowed");
+        assert!(error.ends_with("not for bytes"), "{error}");
     }
 
     #[test]
-    fn types_that_must_be_there() {
-        let entries = ALL.parse("a:utf8,b").expect("well formed");
-        assert_eq!(ALL.kind_of(&entries[0]).ok(), kind(Scalar::Utf8, &[]));
-        let message = "option `fields`: `b` has no type; put one behind it, as in \"a,b:int64?\"; there \
+    fn a_missing_type_is_refused() {
+        let specs = OPTION.parse("a:utf8,b").expect("the list is valid");
+        assert_eq!(OPTION.required_type(&specs[0]).ok(), field_type(Scalar::Utf8, &[]));
+        let message = "option `fields`: `b` has no type; put one after it, as in \"a,b:int64?\"; there \
                        are bytes, utf8, bool, int32, int64 and float32";
-        assert_eq!(ALL.kind_of(&entries[1]), Err(message.to_owned()));
+        assert_eq!(OPTION.required_type(&specs[1]), Err(message.to_owned()));
     }
 
     #[test]
-    fn names() {
-        assert_eq!(ALL.distinct(&["c"], [("a", "x"), ("b", "y")]), Ok(()));
-        let message = |name: &str, what: &str| {
+    fn duplicate_names_are_refused() {
+        assert_eq!(OPTION.check_names(&["c"], [("a", "x"), ("b", "y")]), Ok(()));
+        let message = |name: &str, selector: &str| {
             Err(format!(
                 "option `fields`: there are two fields called `{name}`; put another name before one, as \
-                 in \"other={what}\""
+                 in \"other={selector}\""
             ))
         };
-        assert_eq!(ALL.distinct(&[], [("a", "x"), ("b", "y"), ("a", "z")]), message("a", "z"));
-        assert_eq!(ALL.distinct(&["b"], [("a", "x"), ("b", "y")]), message("b", "y"));
+        let three = [("a", "x"), ("b", "y"), ("a", "z")];
+        assert_eq!(OPTION.check_names(&[], three), message("a", "z"));
+        assert_eq!(OPTION.check_names(&["b"], [("a", "x"), ("b", "y")]), message("b", "y"));
     }
 }

@@ -1,8 +1,8 @@
-//! The types of fields, by the names that options and messages have for them.
+//! The names that options and messages use for the types of fields.
 
 use pipemill_plugin::Scalar;
 
-/// All of them, in the order in which messages list them.
+/// Every type with its name, in the order in which messages list them.
 const SCALARS: [(&str, Scalar); 7] = [
     ("bytes", Scalar::Bytes),
     ("utf8", Scalar::Utf8),
@@ -13,19 +13,20 @@ const SCALARS: [(&str, Scalar); 7] = [
     ("float64", Scalar::Float64),
 ];
 
-/// The type of this name.
-pub fn scalar(name: &str) -> Option<Scalar> {
+/// The type with this name.
+pub fn scalar_from_name(name: &str) -> Option<Scalar> {
     SCALARS.iter().find(|(known, _)| *known == name).map(|(_, scalar)| *scalar)
 }
 
-/// The name of a type, as options and messages have it.
-pub fn name(scalar: Scalar) -> &'static str {
-    // The list is complete: a test goes through it.
+/// The name of a type in options and messages.
+pub fn type_name(scalar: Scalar) -> &'static str {
+    // The list has every type, so the default is never used.
     SCALARS.iter().find(|(_, known)| *known == scalar).map_or("", |(name, _)| *name)
 }
 
-/// The names of these types, with `last` (an "and" or an "or") before the last of them.
-pub fn some_of(types: &[Scalar], last: &str) -> String {
+/// The names of these types with commas between them, and with `last` ("and" or "or") before the
+/// last.
+pub fn join_type_names(types: &[Scalar], last: &str) -> String {
     let names = SCALARS.iter().filter(|(_, scalar)| types.contains(scalar)).map(|(name, _)| *name);
     let names: Vec<_> = names.collect();
     match names.as_slice() {
@@ -34,8 +35,8 @@ pub fn some_of(types: &[Scalar], last: &str) -> String {
     }
 }
 
-/// Bytes of one element, for numbers and bool.
-pub fn width(scalar: Scalar) -> Option<usize> {
+/// Size of one element in bytes; `None` for `bytes` and `utf8`.
+pub fn element_size(scalar: Scalar) -> Option<usize> {
     match scalar {
         Scalar::Bytes | Scalar::Utf8 => None,
         Scalar::Boolean => Some(1),
@@ -51,11 +52,11 @@ mod tests {
     #[test]
     fn names() {
         for (word, one) in SCALARS {
-            assert_eq!((scalar(word), name(one)), (Some(one), word));
+            assert_eq!((scalar_from_name(word), type_name(one)), (Some(one), word));
         }
-        assert_eq!(scalar("float"), None);
+        assert_eq!(scalar_from_name("float"), None);
         let types = [Scalar::Float32, Scalar::Bytes, Scalar::Int32];
-        assert_eq!(some_of(&types, "or"), "bytes, int32 or float32");
-        assert_eq!(some_of(&types[..1], "or"), "float32");
+        assert_eq!(join_type_names(&types, "or"), "bytes, int32 or float32");
+        assert_eq!(join_type_names(&types[..1], "or"), "float32");
     }
 }

@@ -1,55 +1,70 @@
-//! Lists of numbers, packed or not: where they stand, how many they are, and their values.
+//! Lists of numbers, packed or not: where they are, how many there are, and their values.
 
-use super::reader::{What, varint};
-use super::{Entry, Fault, Pieces, Wire};
+use super::reader::{WireErrorKind, varint};
+use super::{Pieces, WireError, WireField, WireType};
 
-/// Adds to a list what stands in one entry of it: numbers of `width` bytes each, 4 or 8.
+/// Adds the numbers in one field to a list: one number of `width` bytes (4 or 8), or many packed
+/// ones.
+///
+/// # Errors
+/// The field has another wire type, or its length is no multiple of `width`.
 #[inline(always)]
-pub fn add_fixed(list: &mut Pieces, entry: &Entry, width: usize) -> Result<(), Fault> {
-    let one = if width == 4 { Wire::Fixed32 } else { Wire::Fixed64 };
-    if entry.wire == Wire::Bytes {
-        let length = entry.value.len();
+pub fn add_fixed(list: &mut Pieces, field: &WireField, width: usize) -> Result<(), WireError> {
+    let one = if width == 4 { WireType::Fixed32 } else { WireType::Fixed64 };
+    if field.wire_type == WireType::Bytes {
+        let length = field.value.len();
         if !length.is_multiple_of(width) {
-            return Err(Fault { at: entry.at, what: What::OddLength { length, width } });
+            let kind = WireErrorKind::OddLength { length, width };
+            return Err(WireError { at: field.at, kind });
         }
-    } else if entry.wire != one {
-        return Err(entry.wrong_wire(one));
+    } else if field.wire_type != one {
+        return Err(field.wrong_wire_type(one));
     }
-    list.push(entry.value.clone());
+    list.push(field.value.clone());
     Ok(())
 }
 
-/// Adds to a list what stands in one entry of it: varints.
+/// Adds the varints in one field to a list: one, or many packed ones.
+///
+/// # Errors
+/// The field has another wire type, or ends inside a varint.
 #[inline(always)]
-pub fn add_varints(bytes: &[u8], list: &mut Pieces, entry: &Entry) -> Result<(), Fault> {
-    if !matches!(entry.wire, Wire::Bytes | Wire::Varint) {
-        return Err(entry.wrong_wire(Wire::Varint));
+pub fn add_varints(bytes: &[u8], list: &mut Pieces, field: &WireField) -> Result<(), WireError> {
+    if !matches!(field.wire_type, WireType::Bytes | WireType::Varint) {
+        return Err(field.wrong_wire_type(WireType::Varint));
     }
-    // So that no number can reach from one piece into the next.
-    if bytes[entry.value.clone()].last().is_some_and(|last| *last >= 0x80) {
-        return Err(Fault { at: entry.at, what: What::CutVarint });
+    // Checked here so that no varint can reach from one piece into the next.
+    if bytes[field.value.clone()].last().is_some_and(|last| *last >= 0x80) {
+        return Err(WireError { at: field.at, kind: WireErrorKind::CutVarint });
     }
-    list.push(entry.value.clone());
+    list.push(field.value.clone());
     Ok(())
 }
 
-/// How many varints a list made by [`add_varints`] has.
+/// How many varints are in a list made by [`add_varints`].
 #[inline]
 pub fn count_varints(bytes: &[u8], list: &Pieces) -> usize {
     list.iter().map(|piece| bytes[piece].iter().filter(|byte| **byte < 0x80).count()).sum()
 }
 
-/// Gives each number of a list made by [`add_varints`] to `take`.
+/// Calls `take` with each number of a list made by [`add_varints`].
+///
+/// # Errors
+/// A varint has more than 64 bits.
 #[inline]
-pub fn each_varint(bytes: &[u8], list: &Pieces, mut take: impl FnMut(u64)) -> Result<(), Fault> {
+pub fn each_varint(
+    bytes: &[u8],
+    list: &Pieces,
+    mut take: impl FnMut(u64),
+) -> Result<(), WireError> {
     for piece in list.iter() {
         let bytes = &bytes[..piece.end];
         let mut at = piece.start;
         while at < bytes.len() {
             let word = bytes[at..].first_chunk().map_or(u64::MAX, |word| u64::from_le_bytes(*word));
-            let passed = each_short_varint(word, &mut take);
-            at += passed;
-            if passed == 0 {
+            let length = each_short_varint(word, &mut take);
+            at += length;
+            if length == 0 {
                 let (value, next) = varint(bytes, at)?;
                 take(value);
                 at = next;
@@ -59,8 +74,11 @@ pub fn each_varint(bytes: &[u8], list: &Pieces, mut take: impl FnMut(u64)) -> Re
     Ok(())
 }
 
-/// Appends each number of a list made by [`add_varints`], of which there are `count`, as it stands in
-/// memory.
+/// Appends each number of a list made by [`add_varints`] to `payload`, as the bytes that `number`
+/// makes of it. `count` is the number of varints in the list.
+///
+/// # Errors
+/// A varint has more than 64 bits.
 #[inline]
 pub fn append_varints<const WIDTH: usize>(
     bytes: &[u8],
@@ -68,7 +86,7 @@ pub fn append_varints<const WIDTH: usize>(
     count: usize,
     payload: &mut Vec<u8>,
     number: impl Fn(u64) -> [u8; WIDTH],
-) -> Result<(), Fault> {
+) -> Result<(), WireError> {
     let from = payload.len();
     payload.resize(from + WIDTH * count, 0);
     let (slots, _) = payload[from..].as_chunks_mut();
@@ -80,9 +98,11 @@ pub fn append_varints<const WIDTH: usize>(
     })
 }
 
-/// Gives each varint that lies whole in these eight bytes to `take`; answers how many bytes they are.
-/// Without a branch on their lengths, which nothing can predict where small numbers and large ones are
-/// mixed, and without waiting for one to know where the next one starts.
+/// Calls `take` with each varint that is whole in these eight bytes. Returns how many bytes they
+/// have.
+///
+/// This has no branch on the length of a varint, which no processor can predict where small and
+/// large numbers are mixed. It also finds where a varint starts without decoding the one before it.
 #[inline(always)]
 fn each_short_varint(word: u64, take: &mut impl FnMut(u64)) -> usize {
     let mut ends = !word & 0x8080_8080_8080_8080;
@@ -90,7 +110,8 @@ fn each_short_varint(word: u64, take: &mut impl FnMut(u64)) -> usize {
     while ends != 0 {
         let end = ends.trailing_zeros() + 1;
         let one = word >> from & u64::MAX >> (64 - (end - from)) & 0x7f7f_7f7f_7f7f_7f7f;
-        // Every eighth bit is a gap; they are closed between pairs of bytes, of twos, of fours.
+        // Every eighth bit is a gap. The gaps are closed between bytes, then between pairs of
+        // bytes, then between fours.
         let one = one & 0x007f_007f_007f_007f | (one & 0x7f00_7f00_7f00_7f00) >> 1;
         let one = one & 0x0000_3fff_0000_3fff | (one & 0x3fff_0000_3fff_0000) >> 2;
         take(one & 0x0000_0000_0fff_ffff | (one & 0x0fff_ffff_0000_0000) >> 4);

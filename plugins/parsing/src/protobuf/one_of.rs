@@ -1,33 +1,36 @@
-//! A oneof whose cases are messages: which one is set, and where it lies.
+//! A oneof whose cases are messages: which case is set, and where its message is.
 
-use super::{Fault, Pieces, Reader};
+use super::{MessageReader, Pieces, WireError};
 
-/// What was read last. Kept for its memory.
+/// The oneof that was read last. One value serves many records, so that its memory is reused.
 #[derive(Debug, Default)]
 pub struct OneOf {
-    /// Number of the field that is set, 0 if none is.
+    /// Number of the field that is set; 0 if none is.
     pub case: u32,
-    /// The message that is its value.
+    /// The message in that field.
     pub message: Pieces,
 }
 
 impl OneOf {
-    /// Reads a message that consists of the oneof with these cases. The last one counts; the same one
-    /// again is merged.
+    /// Reads a message that consists of a oneof with these cases. If several cases come, the last
+    /// one counts; if the same case comes again, its messages are merged.
+    ///
+    /// # Errors
+    /// The message is not valid, or a case is no message.
     #[inline]
-    pub fn read(&mut self, bytes: &[u8], owner: &Pieces, cases: &[u32]) -> Result<(), Fault> {
+    pub fn read(&mut self, bytes: &[u8], owner: &Pieces, cases: &[u32]) -> Result<(), WireError> {
         self.case = 0;
         self.message.clear();
-        let mut reader = Reader::over(bytes, owner);
-        while let Some(entry) = reader.next()? {
-            if !cases.contains(&entry.number) {
+        let mut reader = MessageReader::over(bytes, owner);
+        while let Some(field) = reader.next()? {
+            if !cases.contains(&field.number) {
                 continue;
             }
-            if self.case != entry.number {
-                self.case = entry.number;
+            if self.case != field.number {
+                self.case = field.number;
                 self.message.clear();
             }
-            self.message.push(entry.bytes()?);
+            self.message.push(field.bytes()?);
         }
         Ok(())
     }

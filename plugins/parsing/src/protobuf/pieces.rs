@@ -1,27 +1,28 @@
-//! Bytes in pieces: what nearly always stands in one place, and in several where a writer cut it up.
+//! Bytes that may be in several pieces, though nearly always they are in one.
 //!
-//! By protobuf's rules a message that stands twice is merged, and a list of numbers may stand in
-//! several runs. Either is the same as its pieces one behind the other, so nothing is ever moved.
+//! Protobuf merges a message that comes twice, and a list of numbers may come in several runs.
+//! Reading the pieces one after the other gives the same result as merging them, so no byte is
+//! moved.
 
 use std::ops::Range;
 
-/// Places in the bytes of a record, in order.
+/// Ranges of a record's bytes, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pieces {
     first: Range<usize>,
-    /// Not allocated as long as there is one.
+    /// The others. Nothing is allocated as long as there are none.
     more: Vec<Range<usize>>,
 }
 
 impl Pieces {
-    /// Forgets them.
+    /// Removes all pieces.
     #[inline(always)]
     pub fn clear(&mut self) {
         self.first = 0..0;
         self.more.clear();
     }
 
-    /// Adds one behind the others. One without a byte adds nothing.
+    /// Adds a piece after the others. An empty piece adds nothing.
     #[inline(always)]
     pub fn push(&mut self, piece: Range<usize>) {
         if self.first.is_empty() {
@@ -31,37 +32,37 @@ impl Pieces {
         }
     }
 
-    /// Bytes of all together.
+    /// Bytes of all pieces together.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.first.len() + self.more.iter().map(Range::len).sum::<usize>()
     }
 
-    /// Whether there is no byte.
+    /// Whether there are no bytes.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// All of the bytes, where they stand in one place.
+    /// The range of all bytes, if they are in one piece.
     #[inline(always)]
     pub fn single(&self) -> Option<Range<usize>> {
         self.more.is_empty().then(|| self.first.clone())
     }
 
-    /// Each piece, in order. There is one at least, if without a byte.
+    /// Each piece, in order. There is at least one; it may be empty.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = Range<usize>> {
         std::iter::once(&self.first).chain(&self.more).cloned()
     }
 
-    /// The first one, and those behind it.
+    /// The first piece, and the others.
     #[inline(always)]
     pub(crate) fn parts(&self) -> (Range<usize>, &[Range<usize>]) {
         (self.first.clone(), &self.more)
     }
 
-    /// Appends the bytes of all.
+    /// Appends the bytes of all pieces to `payload`.
     #[inline]
     pub fn append_to(&self, bytes: &[u8], payload: &mut Vec<u8>) {
         for piece in self.iter() {

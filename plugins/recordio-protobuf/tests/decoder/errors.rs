@@ -1,21 +1,17 @@
-//! Records that are not what the options or the first record tell: the message, and that decoding goes
-//! on behind them.
+//! Records without the fields that the options or the first record require: the message, and that
+//! decoding goes on after them.
 
-use pipemill_plugin::testing::{Setup, assert_any_split, decode_split};
+use pipemill_plugin::testing::{Setup, assert_all_splits, assert_any_split};
 use pipemill_recordio_protobuf::RecordIoProtobuf;
 
 use crate::write::{self, bytes, entry, field, float32, int32, sparse, tensor, usual};
 
-/// The message of the second of three records, the others being like `good`.
-fn refused_after(good: Vec<u8>, options: &[(&str, &str)], bad: Vec<u8>) -> String {
+/// The error message for a bad record between two good ones.
+fn message_between(good: Vec<u8>, options: &[(&str, &str)], bad: Vec<u8>) -> String {
     let start = 8 + good.len().next_multiple_of(4) as u64;
     let file = write::file(&[good.clone(), bad.clone(), good]);
     let setup = Setup::new(options);
-    let whole = assert_any_split::<RecordIoProtobuf>(&setup, &file, &vec![1; file.len()]);
-    for split in 1..file.len() {
-        let in_two = decode_split::<RecordIoProtobuf>(&setup, &file, &[split]);
-        assert_eq!(whole, in_two, "split at {split}");
-    }
+    let whole = assert_all_splits::<RecordIoProtobuf>(&setup, &file);
     assert_eq!((whole.records.len(), whole.errors.len()), (1, 1), "{:?}", whole.errors);
     let setup = setup.skipping();
     let skipped = assert_any_split::<RecordIoProtobuf>(&setup, &file, &vec![1; file.len()]);
@@ -26,8 +22,9 @@ fn refused_after(good: Vec<u8>, options: &[(&str, &str)], bad: Vec<u8>) -> Strin
     message
 }
 
-fn refused(options: &[(&str, &str)], bad: Vec<u8>) -> String {
-    refused_after(usual(&float32(&[1.0, 2.0]), &int32(&[3])), options, bad)
+/// The same, where the good records have two features and a label.
+fn message_for(options: &[(&str, &str)], bad: Vec<u8>) -> String {
+    message_between(usual(&float32(&[1.0, 2.0]), &int32(&[3])), options, bad)
 }
 
 const LABEL: [u8; 0] = [];
@@ -36,22 +33,24 @@ const LABEL: [u8; 0] = [];
 fn a_missing_feature() {
     let bad = [entry(1, "value\n", &float32(&[1.0])), entry(2, "values", &int32(&[1]))].concat();
     assert_eq!(
-        refused(&[], bad.clone()),
+        message_for(&[], bad.clone()),
         "feature `values` is missing; the record has feature `value\\n`, label `values`; put a ? \
-         behind `values` in the option `features` if records may be without it"
+         after `values` in the option `features` if records may be without it"
     );
     assert_eq!(
-        refused(&[], entry(1, "values", &float32(&[1.0, 2.0]))),
-        "label `values` is missing; the record has feature `values`; put a ? behind `values` in the \
+        message_for(&[], entry(1, "values", &float32(&[1.0, 2.0]))),
+        "label `values` is missing; the record has feature `values`; put a ? after `values` in the \
          option `label` if records may be without it"
     );
-    assert!(refused(&[], Vec::new()).contains("has no features and no labels;"));
-    assert!(refused(&[], usual(&LABEL, &int32(&[1]))).starts_with("feature `values` is missing"));
+    assert!(message_for(&[], Vec::new()).contains("has no features and no labels;"));
+    assert!(
+        message_for(&[], usual(&LABEL, &int32(&[1]))).starts_with("feature `values` is missing")
+    );
 }
 
 #[test]
-fn a_label_that_the_first_record_does_not_have() {
-    let message = refused_after(
+fn a_label_that_the_first_record_lacks() {
+    let message = message_between(
         entry(1, "values", &float32(&[1.0, 2.0])),
         &[],
         usual(&float32(&[1.0, 2.0]), &int32(&[3])),
@@ -67,22 +66,22 @@ fn a_label_that_the_first_record_does_not_have() {
 fn another_type() {
     let bad = usual(&tensor(3, &[0; 16], &[], &[]), &int32(&[1]));
     assert_eq!(
-        refused(&[], bad.clone()),
+        message_for(&[], bad.clone()),
         "feature `values`: expected float32[2], as in the first record, found float64[2]; the \
          records of an object must be of one type"
     );
-    let told = [("features", "values:float32[2]")];
+    let typed = [("features", "values:float32[2]")];
     assert_eq!(
-        refused(&told, bad),
+        message_for(&typed, bad),
         "feature `values`: expected float32[2], found float64[2]; write `values:float64[]` in the \
          option `features` if that is right"
     );
     assert_eq!(
-        refused(&told, usual(&bytes(&[b"jpeg"]), &int32(&[1]))),
+        message_for(&typed, usual(&bytes(&[b"jpeg"]), &int32(&[1]))),
         "feature `values`: expected float32[2], found bytes; write `values:bytes` in the option \
          `features` if that is right"
     );
-    let message = refused_after(
+    let message = message_between(
         usual(&bytes(&[b"jpeg"]), &int32(&[1])),
         &[("features", "values:bytes")],
         usual(&float32(&[1.0]), &int32(&[1])),
@@ -94,21 +93,22 @@ fn another_type() {
 fn another_shape() {
     let bad = |features: &[u8]| usual(features, &int32(&[1]));
     assert_eq!(
-        refused(&[], bad(&float32(&[1.0; 3]))),
+        message_for(&[], bad(&float32(&[1.0; 3]))),
         "feature `values`: expected float32[2], as in the first record, found float32[3]; write \
          `values:float32[3]`, or `values:float32[]` for any number, in the option `features`"
     );
-    assert!(refused(&[], bad(&float32(&[]))).contains("found float32[];"));
+    assert!(message_for(&[], bad(&float32(&[]))).contains("found float32[];"));
     assert!(
-        refused(&[], bad(&tensor(2, &[0; 8], &[], &[1, 2]))).contains("found float32[1,2]; write")
+        message_for(&[], bad(&tensor(2, &[0; 8], &[], &[1, 2])))
+            .contains("found float32[1,2]; write")
     );
     assert_eq!(
-        refused(&[], bad(&tensor(2, &[0; 8], &[], &[3]))),
+        message_for(&[], bad(&tensor(2, &[0; 8], &[], &[3]))),
         "feature `values`: expected float32[2], as in the first record, found 2 values of float32 \
          with the shape [3]; the record contradicts itself"
     );
     let label = usual(&float32(&[1.0, 2.0]), &int32(&[1, 2]));
-    assert!(refused(&[], label).starts_with(
+    assert!(message_for(&[], label).starts_with(
         "label `values`: expected int32, as in the first record, found int32[2]; write"
     ));
 }
@@ -118,14 +118,14 @@ fn sparse_among_dense() {
     let bad = usual(&sparse(&[1.0], &[1], &[2]), &int32(&[1]));
     let found = "found a sparse tensor of float32, 1 values in the shape [2]";
     assert_eq!(
-        refused(&[], bad.clone()),
+        message_for(&[], bad.clone()),
         format!(
             "feature `values`: expected float32[2], as in the first record, {found}; sparse = \
              \"dense\" writes out the zeros of such a shape"
         )
     );
     assert_eq!(
-        refused(&[("features", "values:float32[2]")], bad.clone()),
+        message_for(&[("features", "values:float32[2]")], bad.clone()),
         format!(
             "feature `values`: expected float32[2], {found}; sparse = \"dense\" writes out the zeros \
              of such a shape, `values` without a type gives keys and values"
@@ -133,38 +133,38 @@ fn sparse_among_dense() {
     );
     let dense = usual(&float32(&[1.0, 2.0]), &int32(&[1]));
     assert_eq!(
-        refused_after(bad, &[], dense),
+        message_between(bad, &[], dense),
         "feature `values`: expected a sparse tensor of float32, as in the first record, found \
          float32[2]; sparse = \"dense\" takes both, and writes out the zeros"
     );
 }
 
 #[test]
-fn sparse_tensors_that_are_none() {
+fn invalid_sparse_tensors() {
     let good = usual(&sparse(&[1.0], &[1], &[2]), &int32(&[1]));
-    let told = |options: &[(&str, &str)], tensor: &[u8]| {
-        refused_after(good.clone(), options, usual(tensor, &int32(&[1])))
+    let message = |options: &[(&str, &str)], tensor: &[u8]| {
+        message_between(good.clone(), options, usual(tensor, &int32(&[1])))
     };
     let dense = [("sparse", "dense")];
     let keys = "feature `values`: expected as many keys as values, found 2 keys and 1 values; the \
                 record is damaged";
-    assert_eq!(told(&[], &sparse(&[1.0], &[0, 1], &[2])), keys);
-    assert_eq!(told(&dense, &sparse(&[1.0], &[0, 1], &[2])), keys);
+    assert_eq!(message(&[], &sparse(&[1.0], &[0, 1], &[2])), keys);
+    assert_eq!(message(&dense, &sparse(&[1.0], &[0, 1], &[2])), keys);
     assert_eq!(
-        told(&dense, &sparse(&[1.0], &[2], &[2])),
+        message(&dense, &sparse(&[1.0], &[2], &[2])),
         "feature `values`: expected keys below 2, the size of the tensor, found 2; the record is \
          damaged, or its shape is wrong"
     );
-    assert!(told(&dense, &sparse(&[1.0], &[2], &[3])).contains("in the shape [3]; sparse ="));
+    assert!(message(&dense, &sparse(&[1.0], &[2], &[3])).contains("in the shape [3]; sparse ="));
     let any = [("sparse", "dense"), ("features", "values:float32[]")];
     assert_eq!(
-        told(&any, &sparse(&[1.0], &[1], &[])),
+        message(&any, &sparse(&[1.0], &[1], &[])),
         "feature `values`: expected a sparse tensor with a shape, found none; write it, as in \
          features = \"values:float32[1000]\""
     );
     for shape in [&[1 << 40][..], &[u64::MAX, u64::MAX, 2]] {
-        let message = told(&any, &sparse(&[1.0], &[1], shape));
-        assert!(message.contains("is larger than max_record (67108864 bytes)"), "{message}");
+        let text = message(&any, &sparse(&[1.0], &[1], shape));
+        assert!(text.contains("is larger than max_record (67108864 bytes)"), "{text}");
     }
 }
 
@@ -174,7 +174,7 @@ fn several_values_of_bytes() {
     for values in [&[][..], &[&b"a"[..], b"b"]] {
         let bad = usual(&bytes(values), &int32(&[1]));
         assert_eq!(
-            refused_after(good.clone(), &[], bad),
+            message_between(good.clone(), &[], bad),
             format!(
                 "feature `values`: expected one value of bytes, found {}; a list of such values is \
                  no field: take whole records with the decoder `recordio`",
@@ -185,7 +185,7 @@ fn several_values_of_bytes() {
 }
 
 #[test]
-fn a_first_record_that_does_not_tell() {
+fn a_first_record_without_type_and_shape() {
     let first = |options: &[(&str, &str)], payload: Vec<u8>| {
         let file = write::file(&[payload]);
         let setup = Setup::new(options);
@@ -209,46 +209,46 @@ fn a_first_record_that_does_not_tell() {
 }
 
 #[test]
-fn texts_that_are_none() {
+fn texts_that_are_not_utf8() {
     let bad = [usual(&float32(&[1.0, 2.0]), &int32(&[3])), field(3, b"ab\xff")].concat();
     assert_eq!(
-        refused(&[("uid", "true")], bad),
+        message_for(&[("uid", "true")], bad),
         "`uid`: expected UTF-8, found byte ff at its +2; leave out uid = true if it is no text"
     );
 }
 
 #[test]
-fn no_message() {
-    let told = |at, what| {
+fn records_that_are_no_message() {
+    let invalid = |at, found| {
         format!(
-            "expected an aialgs.data.Record, found at +{at} {what}; the record is damaged, or of \
+            "expected an aialgs.data.Record, found at +{at} {found}; the record is damaged, or of \
              another type"
         )
     };
     let cases = [
-        (b"\x0b".to_vec(), told(8, "a group (wire type 3)")),
-        (b"\x0a\x05ab".to_vec(), told(9, "a length of 5 bytes where 2 are left of its message")),
+        (b"\x0b".to_vec(), invalid(8, "a group (wire type 3)")),
+        (b"\x0a\x05ab".to_vec(), invalid(9, "a length of 5 bytes where 2 are left of its message")),
         (
             b"\x0d\0\0\0\0".to_vec(),
-            told(8, "field 1 as 4 bytes where bytes with a length must stand"),
+            invalid(8, "field 1 as 4 bytes where bytes with a length must stand"),
         ),
         (
             usual(&tensor(2, &[0; 6], &[], &[]), &int32(&[1])),
-            told(22, "6 bytes of packed numbers of 4 bytes each"),
+            invalid(22, "6 bytes of packed numbers of 4 bytes each"),
         ),
         (
             usual(&float32(&[1.0, 2.0]), &tensor(7, b"\xff", &[], &[])),
-            told(46, "the end of its message inside a varint"),
+            invalid(46, "the end of its message inside a varint"),
         ),
     ];
     for (bad, message) in cases {
-        assert_eq!(refused(&[], bad), message);
+        assert_eq!(message_for(&[], bad), message);
     }
 }
 
-/// In a record in parts, no place is one of the chunk.
+/// The error of a record in parts counts its offset in the joined parts.
 #[test]
-fn no_message_in_parts() {
+fn a_record_in_parts_that_is_no_message() {
     let mut file = Vec::new();
     write::part(&mut file, 1, b"\x0a\x05ab");
     write::part(&mut file, 3, b"");
@@ -260,7 +260,7 @@ fn no_message_in_parts() {
 }
 
 #[test]
-fn larger_than_the_channel_takes() {
+fn records_larger_than_max_record() {
     let (small, large) = (float32(&[1.0]), float32(&[1.0; 9]));
     let payloads = [&small, &large, &small].map(|features| usual(features, &int32(&[1])));
     let max_record = payloads[0].len() as u64;

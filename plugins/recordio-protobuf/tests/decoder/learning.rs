@@ -1,6 +1,7 @@
-//! What the first record tells, and the ways in which protobuf lets a record be written.
+//! Types and shapes that are learned from the first record, and the ways in which protobuf allows a
+//! record to be written.
 
-use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split};
+use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, assert_any_split};
 use pipemill_plugin::{Field, Scalar};
 use pipemill_recordio_protobuf::RecordIoProtobuf;
 
@@ -8,10 +9,7 @@ use crate::write::{self, entry, field, float32, int32, part, sparse, tensor, usu
 
 fn outcome(options: &[(&str, &str)], file: &[u8]) -> Outcome {
     let setup = Setup::new(options);
-    let whole = assert_any_split::<RecordIoProtobuf>(&setup, file, &vec![1; file.len()]);
-    for split in 1..file.len() {
-        assert_eq!(whole, decode_split::<RecordIoProtobuf>(&setup, file, &[split]), "at {split}");
-    }
+    let whole = assert_all_splits::<RecordIoProtobuf>(&setup, file);
     assert_eq!(whole.errors, []);
     whole
 }
@@ -20,7 +18,7 @@ fn le(values: &[f32]) -> Option<Vec<u8>> {
     Some(values.iter().flat_map(|value| value.to_le_bytes()).collect())
 }
 
-/// The shapes of features and label, learned from a record with these.
+/// The shapes that are learned from a record with these features and this label.
 fn shapes(features: &[u8], label: &[u8]) -> Vec<Vec<u32>> {
     let outcome = outcome(&[], &write::file(&[usual(features, label)]));
     outcome.schema.expect("learned").into_iter().map(|field| field.shape).collect()
@@ -35,9 +33,9 @@ fn shapes_of_the_first_record() {
     assert_eq!(shapes(&grid, &tensor(7, &[0; 1], &[], &[1, 1])), [vec![2, 3], vec![1, 1]]);
 }
 
-/// The first record that is sound teaches, not one that is refused.
+/// The schema comes from the first valid record, not from one that is refused.
 #[test]
-fn a_refused_record_teaches_nothing() {
+fn nothing_is_learned_from_a_refused_record() {
     let bad = [usual(&float32(&[1.0, 2.0]), &float32(&[0.0])), field(3, b"\xff")].concat();
     let good = [usual(&int32(&[1, 2, 3]), &int32(&[4])), field(3, b"uid")].concat();
     let file = write::file(&[b"\x0a\x7f".to_vec(), bad, good]);
@@ -49,11 +47,11 @@ fn a_refused_record_teaches_nothing() {
 }
 
 #[test]
-fn nothing_in_nothing_out() {
+fn an_empty_file_has_no_schema() {
     assert_eq!(outcome(&[], b"").schema, None);
 }
 
-/// The last value of a key counts, the last case of a value, the last uid.
+/// If a key, a case of a value or a uid comes twice, the last one counts.
 #[test]
 fn the_last_one_counts() {
     let value = [int32(&[1]), float32(&[1.0]), int32(&[2]), float32(&[2.0, 3.0])].concat();
@@ -68,16 +66,14 @@ fn the_last_one_counts() {
     assert_eq!(outcome.records, [[le(&[2.0, 3.0]), le(&[4.0]), Some(b"last".to_vec())]]);
 }
 
-/// A tensor that stands twice is merged, whether the two stand in one value or in two.
+/// A tensor that comes twice is merged, in one value or in two.
 #[test]
 fn tensors_in_pieces() {
     let (one, two) = (float32(&[1.0]), float32(&[2.0, 3.0]));
     let in_one_value = [entry(1, "values", &[one.clone(), two.clone()].concat())].concat();
-    let in_two = field(
-        1,
-        &[field(2, &one), field(1, b"values"), field(2, &two), varints(&[80, 7])].concat(),
-    );
-    // A list of floats and one of shapes that are not packed.
+    let in_two =
+        field(1, &[field(2, &one), field(1, b"values"), field(2, &two), varints([80, 7])].concat());
+    // The floats and the shape are not packed.
     let unpacked = b"\x0d\0\0\x80\x3f\x18\x01\x0d\0\0\0\x40\x18\x03\x0d\0\0\x40\x40";
     let unpacked = entry(1, "values", &field(2, unpacked));
     let options = [("features", "values:float32[1,3]"), ("label", "")];
@@ -85,12 +81,15 @@ fn tensors_in_pieces() {
     assert_eq!(outcome.records, vec![[le(&[1.0, 2.0, 3.0])]; 3]);
 }
 
-/// Records in parts: joined with the magic between them, or plainly.
+/// Records in parts are joined with the magic between them, or without it.
 #[test]
 fn records_in_parts() {
     let magic = f32::from_bits(0xced7_230a);
     let record = usual(&float32(&[1.0, magic, 2.0]), &float32(&[3.0]));
-    let at = record.windows(4).position(|bytes| bytes == magic.to_le_bytes()).expect("there");
+    let at = record
+        .windows(4)
+        .position(|bytes| bytes == magic.to_le_bytes())
+        .expect("the record has the magic");
     let mut dmlc = Vec::new();
     part(&mut dmlc, 0, &record);
     part(&mut dmlc, 1, &record[..at]);
@@ -100,14 +99,14 @@ fn records_in_parts() {
     part(&mut concat, 2, &record[7..at + 2]);
     part(&mut concat, 3, &record[at + 2..]);
     let wanted = [le(&[1.0, magic, 2.0]), le(&[3.0])];
-    // Else the writer would not have cut there.
+    // dmlc splits only at a multiple of 4 bytes.
     assert!(at.is_multiple_of(4), "{at}");
     assert_eq!(outcome(&[], &dmlc).records, [wanted.clone(), wanted.clone()]);
     let options = [("multipart", "concat")];
     assert_eq!(outcome(&options, &concat).records, std::slice::from_ref(&wanted));
 }
 
-/// Dense records among sparse ones, in any order; keys in any order.
+/// Dense and sparse records are mixed, and keys are in any order.
 #[test]
 fn zeros_are_written_out() {
     let label = float32(&[0.0]);
@@ -124,7 +123,7 @@ fn zeros_are_written_out() {
     assert_eq!(outcome.schema.expect("learned")[0].shape, [2, 2]);
 }
 
-/// With any length, each sparse row is as long as its own shape.
+/// If the field has any length, each sparse row is as long as its own shape.
 #[test]
 fn zeros_of_any_length() {
     let tensors = [sparse(&[1.0], &[1], &[3]), float32(&[1.0]), sparse(&[], &[], &[2])];

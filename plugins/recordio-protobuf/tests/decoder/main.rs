@@ -1,5 +1,5 @@
-//! Tests of the recordio-protobuf decoder: SageMaker's own files, any split, any damage, each error,
-//! options.
+//! Tests of the recordio-protobuf decoder: options, each error, any split, any damage, SageMaker's
+//! own files.
 
 mod errors;
 mod learning;

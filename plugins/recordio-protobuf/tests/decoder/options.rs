@@ -1,19 +1,16 @@
-//! The options: what they make of the fields, and what is refused.
+//! Tests of the options: the fields that they describe, and the values that are refused.
 
-use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_plugin::testing::{self, Setup};
+use pipemill_plugin::{Decoder, Field, Scalar};
 use pipemill_recordio_protobuf::RecordIoProtobuf;
 
-/// The fields that are known before the first record, if they are.
+/// The fields, if they are known before the first record.
 fn open(given: &[(&str, &str)]) -> Result<Option<Vec<Field>>, String> {
-    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let options = Options::new(&RecordIoProtobuf::options(), &given)?;
-    let info =
-        StreamInfo { channel: "t".into(), epoch: 0, object: "t".into(), max_record: 64 << 20 };
-    Ok(RecordIoProtobuf::open(&options, &info)?.schema())
+    Ok(testing::open::<RecordIoProtobuf>(&Setup::new(given))?.schema())
 }
 
 #[test]
-fn fields_that_are_told() {
+fn fields_of_the_options() {
     let float32 = |name: &str| Field::new(name, Scalar::Float32);
     let given = [("features", "values:float32[28,28]"), ("label", "values:int32")];
     let fields = vec![float32("features").shaped([28, 28]), Field::new("label", Scalar::Int32)];
@@ -34,14 +31,14 @@ fn fields_that_are_told() {
 }
 
 #[test]
-fn fields_that_are_to_be_learned() {
+fn fields_that_must_be_learned() {
     assert_eq!(open(&[]), Ok(None));
     assert_eq!(open(&[("features", "values:float32[3]")]), Ok(None), "there may be a label");
     assert_eq!(open(&[("features", "values"), ("label", "")]), Ok(None));
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_options_are_refused() {
     let cases = [
         (
             vec![("features", "values:int64")],

@@ -1,4 +1,4 @@
-//! Whatever the split and the damage: what was written, or an error.
+//! Every split gives what was written, or an error after damage.
 
 use pipemill_plugin::testing::{Record, Setup, assert_any_split, decode_split};
 use pipemill_recordio_protobuf::RecordIoProtobuf;
@@ -7,7 +7,7 @@ use proptest::sample::Index;
 
 use crate::write::{self, bytes, entry, field, float32, int32, part, sparse};
 
-/// What each record of a file has.
+/// The options for the records of [`record`].
 const OPTIONS: [(&str, &str); 5] = [
     ("features", "values, ids:int32[], image:bytes?"),
     ("label", "values:float32"),
@@ -20,7 +20,7 @@ fn le(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// A record, as it is written and as it must come out.
+/// A message, and the record that it must become.
 fn record(is_sparse: bool) -> impl Strategy<Value = (Vec<u8>, Record)> {
     let parts = (
         prop::collection::vec((any::<u32>(), any::<u32>()), 3),
@@ -69,7 +69,7 @@ fn records(most: usize) -> impl Strategy<Value = Written> {
     any::<bool>().prop_flat_map(move |is_sparse| prop::collection::vec(record(is_sparse), 0..most))
 }
 
-/// A file of these records, some of them in parts.
+/// A file of these records. Those with more than `cut` bytes are split there into two parts.
 fn file(payloads: &[Vec<u8>], cut: usize) -> Vec<u8> {
     let mut file = Vec::new();
     for payload in payloads {
@@ -91,7 +91,7 @@ fn pieces() -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out(
+    fn written_records_are_read(
         records in records(10),
         cut in prop_oneof![Just(usize::MAX), 0usize..200],
         pieces in pieces(),
@@ -104,9 +104,9 @@ proptest! {
         prop_assert_eq!(outcome.records, fields);
     }
 
-    /// A record comes out as if it were alone, however alike the one before it is.
+    /// The template cache makes no difference: a record is decoded as if it were alone in the file.
     #[test]
-    fn records_that_are_alike(
+    fn similar_records_decode_as_if_alone(
         base in any::<bool>().prop_flat_map(record),
         flips in prop::collection::vec(
             prop::collection::vec((any::<Index>(), 1u8..), 0..3),
@@ -123,13 +123,13 @@ proptest! {
             payload
         };
         let payloads: Vec<_> = flips.iter().map(damaged).collect();
-        let told = [
+        let options = [
             ("features", "values:float32[]?, ids:int32[]?, image:bytes?"),
             ("label", "values:float32?"),
             ("uid", "true"),
             ("sparse", "dense"),
         ];
-        let setup = Setup::new(&told).skipping();
+        let setup = Setup::new(&options).skipping();
         let together =
             assert_any_split::<RecordIoProtobuf>(&setup, &write::file(&payloads), &pieces);
         let (mut records, mut messages) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn flipped_and_cut_files(
+    fn damaged_and_cut_files(
         records in records(6),
         cut in prop_oneof![Just(usize::MAX), 0usize..200],
         flips in prop::collection::vec((any::<Index>(), 1u8..), 0..4),
@@ -177,10 +177,10 @@ proptest! {
             0..12,
         ),
         pieces in pieces(),
-        told in any::<bool>(),
+        typed in any::<bool>(),
     ) {
         let options = [("features", "a:float32[]?, b:bytes?"), ("label", "c:int32[]?")];
-        let setup = Setup::new(if told { &options } else { &[] }).skipping();
+        let setup = Setup::new(if typed { &options } else { &[] }).skipping();
         assert_any_split::<RecordIoProtobuf>(&setup, &write::file(&payloads), &pieces);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the recordio decoder: the format to the letter, any split, any damage, real files.
+//! Tests of the recordio decoder: known encodings, each error, any split, any damage, real files.
 
 mod need;
 mod real_files;

@@ -1,12 +1,13 @@
-//! Whatever the split, and whatever the damage: the same records, and none lost before the damage.
+//! Every split gives the same records, and damage loses no record before it.
 
 use pipemill_plugin::testing::{Outcome, Record, Setup, assert_any_split, decode_split};
 use pipemill_recordio::RecordIo;
 use proptest::prelude::*;
 
 use crate::write;
+use pipemill_parsing::testing::RECORDIO_MAGIC;
 
-/// A file in one of the dialects: its setup, its bytes, and each record with its start and end.
+/// A file in one of the two dialects. Each record has its start and end.
 #[derive(Debug, Clone)]
 struct File {
     setup: Setup,
@@ -42,8 +43,8 @@ fn as_record(payload: &[u8]) -> Record {
     vec![Some(payload.to_vec())]
 }
 
-/// Checks that the records before `place` came out, and first.
-fn intact_before(place: usize, file: &File, outcome: &Outcome) {
+/// Asserts that the records before `place` come first, without a change.
+fn assert_intact_before(place: usize, file: &File, outcome: &Outcome) {
     let before = file.records.iter().take_while(|(_, end, _)| *end <= place);
     for (index, (start, _, payload)) in before.enumerate() {
         assert_eq!(outcome.records.get(index), Some(&as_record(payload)), "record {index}");
@@ -53,7 +54,7 @@ fn intact_before(place: usize, file: &File, outcome: &Outcome) {
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out(file in file(40), pieces in pieces()) {
+    fn written_records_are_read(file in file(40), pieces in pieces()) {
         let outcome = assert_any_split::<RecordIo>(&file.setup, &file.bytes, &pieces);
         prop_assert_eq!(outcome.errors, []);
         let starts: Vec<_> = file.records.iter().map(|(start, ..)| *start as u64).collect();
@@ -73,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn flipped_bytes(
+    fn damaged_files(
         file in file(20),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..4),
         max_record in prop_oneof![Just(64u64 << 20), 0u64..200],
@@ -91,7 +92,7 @@ proptest! {
         let setup = Setup { skip, max_record, ..file.setup.clone() };
         let outcome = assert_any_split::<RecordIo>(&setup, &bytes, &pieces);
         if max_record > bytes.len() as u64 {
-            intact_before(first, &file, &outcome);
+            assert_intact_before(first, &file, &outcome);
         }
     }
 
@@ -101,7 +102,7 @@ proptest! {
         let setup = Setup { skip, ..file.setup.clone() };
         let ones = vec![1; cut];
         let outcome = assert_any_split::<RecordIo>(&setup, &file.bytes[..cut], &ones);
-        intact_before(cut, &file, &outcome);
+        assert_intact_before(cut, &file, &outcome);
         let whole = file.records.iter().filter(|(_, end, _)| *end <= cut).count();
         prop_assert_eq!(outcome.records.len(), whole);
         let at_a_seam = cut == 0 || file.records.iter().any(|(_, end, _)| *end == cut);
@@ -109,9 +110,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_at_all(
+    fn any_words(
         words in prop::collection::vec(
-            prop_oneof![Just(write::MAGIC), any::<[u8; 4]>(), (0u8..8, 0u8..32).prop_map(|(f, n)| [n, 0, 0, f << 5])],
+            prop_oneof![Just(RECORDIO_MAGIC), any::<[u8; 4]>(), (0u8..8, 0u8..32).prop_map(|(f, n)| [n, 0, 0, f << 5])],
             0..60,
         ),
         tail in prop::collection::vec(any::<u8>(), 0..4),
@@ -122,7 +123,7 @@ proptest! {
         let bytes = [words.concat(), tail].concat();
         let setup = Setup { max_record, ..Setup::new(&[("multipart", dialect)]).skipping() };
         let outcome = assert_any_split::<RecordIo>(&setup, &bytes, &pieces);
-        // What is skipped and what is kept do not overlap, and follow the order of the input.
+        // No offset has both a record and an error.
         let mut places: Vec<u64> = outcome.errors.iter().map(|(at, ..)| *at).collect();
         places.extend(&outcome.starts);
         places.sort_unstable();

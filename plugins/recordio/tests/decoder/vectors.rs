@@ -1,8 +1,10 @@
-//! The format to the letter: known encodings, and the message for each way in which a file is wrong.
+//! Known encodings, and the message of each error.
 
-use crate::write::{self, MAGIC, part, parts};
-use pipemill_plugin::testing::{Setup, assert_any_split, decode_split};
+use pipemill_parsing::testing::{RECORDIO_MAGIC as MAGIC, write_recordio_part as part};
+use pipemill_plugin::testing::{Setup, assert_all_splits};
 use pipemill_recordio::RecordIo;
+
+use crate::write::{self, parts};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
@@ -17,27 +19,24 @@ fn concat() -> Setup {
     Setup::new(&[("multipart", "concat")])
 }
 
-/// Decodes whole, then at every split in two and byte by byte; answers the records.
+/// The records of a file without errors, which are the same for every split.
 fn records(setup: &Setup, file: &[u8]) -> Vec<Vec<u8>> {
     let outcome = outcome(setup, file);
     assert_eq!(outcome.1, []);
     outcome.0
 }
 
-type Told = (Vec<Vec<u8>>, Vec<(u64, u64, String)>);
+/// Records, and errors as (offset, bytes skipped, message).
+type Decoded = (Vec<Vec<u8>>, Vec<(u64, u64, String)>);
 
-fn outcome(setup: &Setup, file: &[u8]) -> Told {
-    let ones = vec![1; file.len()];
-    let whole = assert_any_split::<RecordIo>(setup, file, &ones);
-    for split in 1..file.len() {
-        assert_eq!(whole, decode_split::<RecordIo>(setup, file, &[split]), "split at {split}");
-    }
+fn outcome(setup: &Setup, file: &[u8]) -> Decoded {
+    let whole = assert_all_splits::<RecordIo>(setup, file);
     let field = |mut record: Vec<Option<Vec<u8>>>| record.remove(0).expect("never absent");
     (whole.records.into_iter().map(field).collect(), whole.errors)
 }
 
-/// The only error of a file, and the records that come out where bad places are skipped.
-fn fault(setup: &Setup, file: &[u8]) -> ((u64, String), Told) {
+/// The only error of a file, and the outcome if bad records are skipped.
+fn only_error(setup: &Setup, file: &[u8]) -> ((u64, String), Decoded) {
     let (_, errors) = outcome(setup, file);
     assert_eq!(errors.len(), 1, "{errors:?}");
     let (offset, _, message) = errors[0].clone();
@@ -64,7 +63,7 @@ fn known_encodings() {
         assert_eq!(records(&dmlc(), &encoded), std::slice::from_ref(payload));
         let mut written = Vec::new();
         write::dmlc(&mut written, payload);
-        // The test's writer pads with spaces, the vectors with zeros.
+        // The writer pads with blanks, the encodings above with zeros.
         assert_eq!(records(&dmlc(), &written), std::slice::from_ref(payload));
         assert_eq!(written.len(), encoded.len());
         all.extend(encoded);
@@ -82,17 +81,17 @@ fn parts_are_joined_as_the_option_says() {
 }
 
 #[test]
-fn nothing_in_nothing_out() {
+fn an_empty_file_has_no_records() {
     assert_eq!(records(&dmlc(), b""), [b""; 0]);
 }
 
 #[test]
-fn another_magic() {
+fn a_wrong_magic() {
     let mut file = Vec::new();
     part(&mut file, 0, b"one.");
     file.extend_from_slice(b"hello, world");
     part(&mut file, 0, b"two.");
-    let (error, skipped) = fault(&dmlc(), &file);
+    let (error, skipped) = only_error(&dmlc(), &file);
     let message = "expected the RecordIO magic 0a 23 d7 ce at +0, found 68 65 6c 6c; this is not \
                    RecordIO, or it is damaged here or just before";
     assert_eq!(error, (12, message.to_owned()));
@@ -101,13 +100,13 @@ fn another_magic() {
 }
 
 #[test]
-fn another_magic_between_parts() {
+fn a_wrong_magic_between_parts() {
     let mut file = Vec::new();
     part(&mut file, 1, b"one.");
     file.extend_from_slice(b"oops");
     part(&mut file, 3, b"two.");
     part(&mut file, 0, b"three");
-    let (error, skipped) = fault(&dmlc(), &file);
+    let (error, skipped) = only_error(&dmlc(), &file);
     let message = "expected the RecordIO magic 0a 23 d7 ce at +12, found 6f 6f 70 73; this is not \
                    RecordIO, or it is damaged here or just before";
     assert_eq!(error, (0, message.to_owned()));
@@ -121,7 +120,7 @@ fn a_later_part_without_its_first() {
         part(&mut file, cflag, b"abcd");
         part(&mut file, 3, b"efg");
         part(&mut file, 0, b"good");
-        let (error, skipped) = fault(&dmlc(), &file);
+        let (error, skipped) = only_error(&dmlc(), &file);
         let message = format!(
             "expected the start of a record (cflag 0 or 1) at +0, found a later part of one (cflag \
              {cflag}); its first part is missing"
@@ -140,7 +139,7 @@ fn a_record_inside_a_record() {
         if cflag == 1 {
             part(&mut file, 3, b"");
         }
-        let (error, skipped) = fault(&concat(), &file);
+        let (error, skipped) = only_error(&concat(), &file);
         let message = format!(
             "expected the next part of the record (cflag 2 or 3) at +12, found the start of another \
              (cflag {cflag}); the last part is missing"
@@ -151,12 +150,12 @@ fn a_record_inside_a_record() {
 }
 
 #[test]
-fn flags_that_do_not_exist() {
+fn invalid_cflags() {
     for cflag in 4..8 {
         let mut file = Vec::new();
         part(&mut file, cflag, b"abcd");
         part(&mut file, 0, b"good");
-        let (error, skipped) = fault(&dmlc(), &file);
+        let (error, skipped) = only_error(&dmlc(), &file);
         let message = format!(
             "expected cflag 0 to 3 at +0, found {cflag}; the header is damaged, or this is not \
              RecordIO"
@@ -167,11 +166,11 @@ fn flags_that_do_not_exist() {
 }
 
 #[test]
-fn plainly_joined_parts_under_dmlc() {
+fn a_concat_file_read_as_dmlc() {
     let mut file = Vec::new();
     parts(&mut file, &[b"abcd", b"ef", b"g"]);
     part(&mut file, 0, b"good");
-    let (error, skipped) = fault(&dmlc(), &file);
+    let (error, skipped) = only_error(&dmlc(), &file);
     let message = "part at +12: expected a length that is a multiple of 4, as in all but the last \
                    part of a record, found 2; this file's parts are joined plainly: set the option \
                    multipart = \"concat\"";
@@ -181,7 +180,7 @@ fn plainly_joined_parts_under_dmlc() {
 }
 
 #[test]
-fn records_larger_than_the_channel_takes() {
+fn records_larger_than_max_record() {
     let setup = Setup { max_record: 8, ..dmlc() };
     let mut file = Vec::new();
     part(&mut file, 0, b"12345678");
@@ -205,7 +204,7 @@ fn records_larger_than_the_channel_takes() {
 }
 
 #[test]
-fn an_end_inside_a_record_or_between_parts() {
+fn an_input_that_ends_inside_a_record() {
     let mut file = Vec::new();
     part(&mut file, 0, b"good");
     parts(&mut file, &[b"abcd", b"", b"efg"]);

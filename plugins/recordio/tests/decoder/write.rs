@@ -1,16 +1,7 @@
-//! A RecordIO writer, in both dialects, from the definition in dmlc-core's `recordio.h`.
+//! A RecordIO writer for both dialects, by the definition in dmlc-core's `recordio.h`.
 
+use pipemill_parsing::testing::{RECORDIO_MAGIC as MAGIC, write_recordio_part as part};
 use proptest::prelude::*;
-
-pub const MAGIC: [u8; 4] = [0x0a, 0x23, 0xd7, 0xce];
-
-/// Appends one part. The pad bytes are not 0, because readers must not look at them.
-pub fn part(file: &mut Vec<u8>, cflag: u32, payload: &[u8]) {
-    file.extend_from_slice(&MAGIC);
-    file.extend_from_slice(&(cflag << 29 | payload.len() as u32).to_le_bytes());
-    file.extend_from_slice(payload);
-    file.resize(file.len().next_multiple_of(4), b' ');
-}
 
 /// Appends the parts of one record.
 pub fn parts(file: &mut Vec<u8>, parts: &[&[u8]]) {
@@ -26,7 +17,8 @@ pub fn parts(file: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// Appends a record as dmlc does: split where the magic stands at a multiple of 4, the magic dropped.
+/// Appends a record as dmlc does: it is split at each magic at a multiple of 4 bytes, which is
+/// dropped.
 pub fn dmlc(file: &mut Vec<u8>, payload: &[u8]) {
     let mut split = Vec::new();
     let mut from = 0;
@@ -40,7 +32,7 @@ pub fn dmlc(file: &mut Vec<u8>, payload: &[u8]) {
     parts(file, &split);
 }
 
-/// Appends a record in parts of these sizes, joined plainly.
+/// Appends a record in parts of these sizes. The reader must join them without the magic.
 pub fn concat(file: &mut Vec<u8>, mut payload: &[u8], sizes: &[usize]) {
     let mut split = Vec::new();
     for size in sizes {
@@ -52,7 +44,7 @@ pub fn concat(file: &mut Vec<u8>, mut payload: &[u8], sizes: &[usize]) {
     parts(file, &split);
 }
 
-/// Payloads in which the magic stands at all kinds of places.
+/// Payloads with the magic, or a part of it, at aligned and unaligned offsets.
 pub fn payload() -> impl Strategy<Value = Vec<u8>> {
     let atom = prop_oneof![
         3 => Just(MAGIC.to_vec()),

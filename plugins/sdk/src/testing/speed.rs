@@ -1,5 +1,5 @@
-//! How fast a decoder is by itself, natively: for examples that print it. In the sandbox it is somewhat
-//! slower, and a channel does more than decode.
+//! Measures the speed of a decoder outside the sandbox, for examples that print it. Inside the
+//! sandbox it is somewhat slower, and a channel does more than decode.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -8,22 +8,23 @@ use std::time::{Duration, Instant};
 use super::crc32c;
 use crate::{Decoder, Host, Level, Options, Records, StreamInfo};
 
-/// How long one measurement takes.
-const A_WHILE: Duration = Duration::from_secs(1);
+/// Duration of one measurement.
+const MEASURE_FOR: Duration = Duration::from_secs(1);
 
-/// Prints how fast the decoder with these options goes through an object that it is shown as a whole.
+/// Prints the speed, in GB/s, with which the decoder decodes `object`, shown as one chunk.
 ///
 /// # Panics
-/// Where the decoder refuses its options, and where it does not decode all of the object.
+/// If the decoder refuses its options, or does not decode all of the object.
 pub fn print_speed<D: Decoder>(what: &str, options: &[(&str, &str)], object: &[u8]) {
     print_speed_with::<D>(what, options, object, crc32c);
 }
 
-/// The same of a decoder that asks for checksums: they are what takes the time, unless this function
-/// has the speed of the hardware.
+/// Like [`print_speed`], for a decoder that asks the host for checksums. Pass a `crc32c` that uses
+/// the machine's CRC instructions, because the default is so slow that only its speed would be
+/// measured.
 ///
 /// # Panics
-/// As above.
+/// As [`print_speed`].
 pub fn print_speed_with<D: Decoder>(
     what: &str,
     options: &[(&str, &str)],
@@ -41,8 +42,8 @@ pub fn print_speed_with<D: Decoder>(
     let object: Rc<[u8]> = object.into();
     print_passes(what, object.len(), || {
         let mut decoder = D::open(&options, &info).expect("opens");
-        let taker = Taker { object: object.clone(), bytes: 0, crc32c };
-        let mut out = Records::new(Box::new(taker), false);
+        let sink = Sink { object: object.clone(), bytes: 0, crc32c };
+        let mut out = Records::new(Box::new(sink), false);
         if let Some(fields) = decoder.schema() {
             out.set_schema(&fields);
         }
@@ -52,11 +53,11 @@ pub fn print_speed_with<D: Decoder>(
     });
 }
 
-/// Prints how fast this goes through so many bytes. The best pass counts: others are slow for reasons
-/// that are not ours.
+/// Prints the speed, in GB/s, with which `pass` processes `bytes` bytes. The fastest pass counts,
+/// because the others were slowed down by something else on the machine.
 pub fn print_passes(what: &str, bytes: usize, mut pass: impl FnMut()) {
     let (start, mut best) = (Instant::now(), Duration::MAX);
-    while start.elapsed() < A_WHILE {
+    while start.elapsed() < MEASURE_FOR {
         let start = Instant::now();
         pass();
         best = best.min(start.elapsed());
@@ -64,14 +65,14 @@ pub fn print_passes(what: &str, bytes: usize, mut pass: impl FnMut()) {
     println!("{what:<44}  {:7.2} GB/s", bytes as f64 / best.as_secs_f64() / 1e9);
 }
 
-/// Takes records, and sums the lengths of their fields.
-struct Taker {
+/// A host that only adds up the lengths of all fields.
+struct Sink {
     object: Rc<[u8]>,
     bytes: u64,
     crc32c: fn(&[u8]) -> u32,
 }
 
-impl Host for Taker {
+impl Host for Sink {
     fn emit(&mut self, spans: &[u64], payload: &[u8], _: &[u32]) {
         self.bytes += spans.iter().map(|span| span & 0xffff_ffff).sum::<u64>();
         black_box((payload, self.bytes));

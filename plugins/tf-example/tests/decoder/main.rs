@@ -1,4 +1,5 @@
-//! Tests of the tf-example decoder: TensorFlow's own files, any split, any damage, each error, options.
+//! Tests of the tf-example decoder: options, each error, any split, any damage, TensorFlow's own
+//! files.
 
 mod errors;
 mod options;

@@ -1,21 +1,18 @@
-//! The option `features`: what can be written, and what is refused.
+//! Tests of the options: the fields that they describe, and the values that are refused.
 
-use pipemill_plugin::testing::{Setup, assert_any_split};
-use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_plugin::testing::{self, Setup, assert_any_split};
+use pipemill_plugin::{Decoder, Field, Scalar};
 use pipemill_tf_example::TfExample;
 
 use crate::write::{self, Value, example};
 
 fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
-    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let options = Options::new(&TfExample::options(), &given)?;
-    let info =
-        StreamInfo { channel: "t".into(), epoch: 0, object: "t".into(), max_record: 64 << 20 };
-    Ok(TfExample::open(&options, &info)?.schema().expect("known at once"))
+    let decoder = testing::open::<TfExample>(&Setup::new(given))?;
+    Ok(decoder.schema().expect("known at open"))
 }
 
 #[test]
-fn fields_are_what_is_written() {
+fn fields_of_the_option() {
     let features = "image/encoded:bytes,t=text:utf8 , label:int64?, w : float32[28, 28], any:int64[], a:b:float32[0,3]";
     let fields = [
         Field::bytes("image/encoded"),
@@ -29,7 +26,7 @@ fn fields_are_what_is_written() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_options_are_refused() {
     let missing = "option `features` is missing; write the features to read and as what, as in \
                    features = \"image:bytes, label:int64, weights:float32[10]\"; the types are bytes, \
                    utf8, int64 and float32";
@@ -39,7 +36,7 @@ fn what_is_refused() {
         (
             "image",
             format!(
-                "option `features`: `image` has no type; put one behind it, as in {example}; there are \
+                "option `features`: `image` has no type; put one after it, as in {example}; there are \
                  bytes, utf8, int64 and float32"
             ),
         ),
@@ -84,7 +81,7 @@ fn what_is_refused() {
         ),
         (
             "a[3]",
-            "option `features`, `a[3]`: brackets stand behind a type, as in \"x:float32[10]\"".into(),
+            "option `features`, `a[3]`: brackets belong after a type, as in \"x:float32[10]\"".into(),
         ),
     ];
     for (features, message) in cases {
@@ -94,7 +91,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn without_verify_checksums_are_not_looked_at() {
+fn without_verify_checksums_are_not_checked() {
     let mut file = write::file(&[example(&[("label", Value::Int64(vec![7]))])]);
     let last = file.len() - 1;
     file[last] ^= 1;

@@ -1,4 +1,4 @@
-//! Whatever the split, the order of the features and the damage: what was written, or an error.
+//! Every split gives what was written, with the features in any order, or an error after damage.
 
 use pipemill_plugin::testing::{Record, Setup, assert_any_split};
 use pipemill_tf_example::TfExample;
@@ -9,7 +9,7 @@ use crate::write::{self, Value, example};
 
 const FEATURES: &str = "image:bytes, label:int64, weights:float32[3], ids:int64[], maybe:float32?";
 
-/// A record, as it is written and as it must come out.
+/// A message, and the record that it must become.
 fn record() -> impl Strategy<Value = (Vec<u8>, Record)> {
     let parts = (
         prop::collection::vec(any::<u8>(), 0..60),
@@ -35,7 +35,7 @@ fn record() -> impl Strategy<Value = (Vec<u8>, Record)> {
             None if empty => features.push(("maybe", Value::Nothing)),
             None => {}
         }
-        // Any order: a map has none.
+        // The features of a map have no order.
         for at in (1..features.len()).rev() {
             features.swap(at, (order >> (8 * at)) as usize % (at + 1));
         }
@@ -62,7 +62,7 @@ fn setup(verify: bool) -> Setup {
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out(
+    fn written_records_are_read(
         records in prop::collection::vec(record(), 0..12),
         pieces in pieces(),
         verify in any::<bool>(),
@@ -74,7 +74,7 @@ proptest! {
         prop_assert_eq!(outcome.records, fields);
     }
 
-    /// Damage to the messages themselves, which no checksum shows.
+    /// The messages are damaged before their checksums are computed, so no checksum is wrong.
     #[test]
     fn damaged_messages(
         records in prop::collection::vec(record(), 1..6),
@@ -92,7 +92,8 @@ proptest! {
         }
         let setup = Setup { skip, ..setup(true) };
         let outcome = assert_any_split::<TfExample>(&setup, &write::file(&payloads), &pieces);
-        // What was not damaged comes out as it was, as long as it goes on.
+        // Records without damage are read as they were written, up to the error that ends the
+        // object.
         let mut start = 0;
         for ((payload, fields), damaged) in payloads.iter().zip(&fields).zip(damaged) {
             if !skip && outcome.errors.first().is_some_and(|(at, ..)| *at <= start) {
@@ -107,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn flipped_and_cut_files(
+    fn damaged_and_cut_files(
         records in prop::collection::vec(record(), 1..6),
         flip in any::<(Index, u8)>(),
         cut in any::<Index>(),

@@ -1,24 +1,8 @@
-//! A writer of `tf.train.Example`s in TFRecord files, which can also write what TensorFlow's never do.
+//! A writer of `tf.train.Example`s. It can also write messages that TensorFlow never writes.
 
-use pipemill_plugin::testing::crc32c;
+pub use pipemill_parsing::testing::{protobuf_field as field, tfrecord_file as file};
 
-/// Appends a varint.
-pub fn varint(message: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        message.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    message.push(value as u8);
-}
-
-/// A field that is bytes, text or a message.
-pub fn field(number: u64, value: &[u8]) -> Vec<u8> {
-    let mut message = Vec::new();
-    varint(&mut message, number << 3 | 2);
-    varint(&mut message, value.len() as u64);
-    message.extend_from_slice(value);
-    message
-}
+use pipemill_parsing::testing::varints;
 
 /// The value of a feature.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,12 +10,12 @@ pub enum Value {
     Bytes(Vec<Vec<u8>>),
     Float(Vec<f32>),
     Int64(Vec<i64>),
-    /// A feature that has none.
+    /// A feature without a value.
     Nothing,
 }
 
 impl Value {
-    /// As a message of type `Feature`.
+    /// The message of type `Feature`.
     pub fn feature(&self) -> Vec<u8> {
         match self {
             Self::Bytes(values) => {
@@ -43,8 +27,7 @@ impl Value {
                 field(2, &field(1, &values))
             }
             Self::Int64(values) => {
-                let mut packed = Vec::new();
-                values.iter().for_each(|value| varint(&mut packed, *value as u64));
+                let packed = varints(values.iter().map(|value| *value as u64));
                 field(3, &field(1, &packed))
             }
             Self::Nothing => Vec::new(),
@@ -52,30 +35,13 @@ impl Value {
     }
 }
 
-/// An entry of the map of features.
+/// An entry of the map `feature`.
 pub fn entry(key: &str, feature: &[u8]) -> Vec<u8> {
     field(1, &[field(1, key.as_bytes()), field(2, feature)].concat())
 }
 
-/// A message of type `Example`.
+/// The message of type `Example`.
 pub fn example(features: &[(&str, Value)]) -> Vec<u8> {
     let entries = features.iter().map(|(key, value)| entry(key, &value.feature()));
     field(1, &entries.collect::<Vec<_>>().concat())
-}
-
-/// Appends a record to a file.
-pub fn record(file: &mut Vec<u8>, payload: &[u8]) {
-    let masked = |bytes: &[u8]| crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8);
-    let length = (payload.len() as u64).to_le_bytes();
-    file.extend_from_slice(&length);
-    file.extend_from_slice(&masked(&length).to_le_bytes());
-    file.extend_from_slice(payload);
-    file.extend_from_slice(&masked(payload).to_le_bytes());
-}
-
-/// A file of these payloads.
-pub fn file(payloads: &[Vec<u8>]) -> Vec<u8> {
-    let mut file = Vec::new();
-    payloads.iter().for_each(|payload| record(&mut file, payload));
-    file
 }

@@ -1,7 +1,6 @@
-//! Tests of the tfrecord decoder: the format to the letter, any split, any damage, real files.
+//! Tests of the tfrecord decoder: known encodings, each error, any split, any damage, real files.
 
 mod need;
 mod real_files;
 mod splits;
 mod vectors;
-mod write;

@@ -1,14 +1,14 @@
-//! `need` is exact, and the host is asked for checksums once a call.
+//! `need` is exact, and each call of `decode` asks the host for checksums at most once.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
+use pipemill_parsing::testing::write_tfrecord;
+use pipemill_plugin::testing::{self, Setup};
+use pipemill_plugin::{Decoder, Host, Level, Records};
 use pipemill_tfrecord::TfRecord;
 
-use crate::write::record;
-
-/// Believes every checksum and counts how often it is asked.
+/// A host that accepts every checksum and counts the calls.
 struct Counting(Rc<Cell<usize>>);
 
 impl Host for Counting {
@@ -20,33 +20,26 @@ impl Host for Counting {
     fn log(&mut self, _: Level, _: &str) {}
 }
 
-/// What `decode` says to these bytes: consumed, need, and how often it asked for checksums.
-fn told(bytes: &[u8]) -> (usize, usize, usize) {
-    let options = Options::new(&TfRecord::options(), &[]).expect("defaults");
-    let info = StreamInfo {
-        channel: "test".into(),
-        epoch: 0,
-        object: "test".into(),
-        max_record: 64 << 20,
-    };
-    let mut decoder = TfRecord::open(&options, &info).expect("opens");
-    let asked = Rc::new(Cell::new(0));
-    let mut out = Records::new(Box::new(Counting(asked.clone())), false);
-    let progress = decoder.decode(bytes, false, &mut out).expect("nothing is wrong");
-    (progress.consumed, progress.need, asked.get())
+/// `consumed` and `need` for these bytes, and how often the host was asked for checksums.
+fn progress(bytes: &[u8]) -> (usize, usize, usize) {
+    let mut decoder = testing::open::<TfRecord>(&Setup::new(&[])).expect("opens");
+    let calls = Rc::new(Cell::new(0));
+    let mut out = Records::new(Box::new(Counting(calls.clone())), false);
+    let progress = decoder.decode(bytes, false, &mut out).expect("no error");
+    (progress.consumed, progress.need, calls.get())
 }
 
 #[test]
-fn exact() {
+fn need_is_exact() {
     let mut file = Vec::new();
-    record(&mut file, b"good");
-    record(&mut file, &[7; 1000]);
-    assert_eq!(told(b""), (0, 16, 0));
-    assert_eq!(told(&file[..15]), (0, 16, 0));
-    assert_eq!(told(&file[..16]), (0, 20, 1));
-    assert_eq!(told(&file[..20]), (20, 16, 1));
-    assert_eq!(told(&file[..35]), (20, 16, 1));
-    assert_eq!(told(&file[..36]), (20, 1016, 1));
-    assert_eq!(told(&file[..1035]), (20, 1016, 1));
-    assert_eq!(told(&file), (1036, 16, 1));
+    write_tfrecord(&mut file, b"good");
+    write_tfrecord(&mut file, &[7; 1000]);
+    assert_eq!(progress(b""), (0, 16, 0));
+    assert_eq!(progress(&file[..15]), (0, 16, 0));
+    assert_eq!(progress(&file[..16]), (0, 20, 1));
+    assert_eq!(progress(&file[..20]), (20, 16, 1));
+    assert_eq!(progress(&file[..35]), (20, 16, 1));
+    assert_eq!(progress(&file[..36]), (20, 1016, 1));
+    assert_eq!(progress(&file[..1035]), (20, 1016, 1));
+    assert_eq!(progress(&file), (1036, 16, 1));
 }

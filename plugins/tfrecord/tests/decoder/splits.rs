@@ -1,11 +1,10 @@
-//! Whatever the split, and whatever the damage: the same records, none lost before the damage, and
-//! none that nobody wrote.
+//! Every split gives the same records. Damage loses no record before it, and makes no record that
+//! nobody wrote.
 
+use pipemill_parsing::testing::write_tfrecord;
 use pipemill_plugin::testing::{Record, Setup, assert_any_split, decode_split};
 use pipemill_tfrecord::TfRecord;
 use proptest::prelude::*;
-
-use crate::write;
 
 /// The bytes of a file, and each record with its start and end.
 #[derive(Debug, Clone)]
@@ -18,11 +17,11 @@ fn file(records: usize) -> impl Strategy<Value = File> {
     let payload = prop_oneof![
         4 => prop::collection::vec(any::<u8>(), 0..24),
         1 => prop::collection::vec(any::<u8>(), 0..600),
-        // Records within a record, so that one that is damaged can't be mistaken for its contents.
+        // Records inside a record: after damage they must not be read as records.
         1 => prop::collection::vec(any::<u8>(), 0..24).prop_map(|inner| {
             let mut nested = Vec::new();
-            write::record(&mut nested, &inner);
-            write::record(&mut nested, &inner);
+            write_tfrecord(&mut nested, &inner);
+            write_tfrecord(&mut nested, &inner);
             nested
         }),
     ];
@@ -30,7 +29,7 @@ fn file(records: usize) -> impl Strategy<Value = File> {
         let mut file = File { bytes: Vec::new(), records: Vec::new() };
         for payload in payloads {
             let start = file.bytes.len();
-            write::record(&mut file.bytes, &payload);
+            write_tfrecord(&mut file.bytes, &payload);
             file.records.push((start, file.bytes.len(), vec![Some(payload)]));
         }
         file
@@ -48,7 +47,7 @@ fn setup(verify: bool, skip: bool) -> Setup {
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out(file in file(40), pieces in pieces(), verify in any::<bool>()) {
+    fn written_records_are_read(file in file(40), pieces in pieces(), verify in any::<bool>()) {
         let outcome = assert_any_split::<TfRecord>(&setup(verify, false), &file.bytes, &pieces);
         prop_assert_eq!(outcome.errors, []);
         let starts: Vec<_> = file.records.iter().map(|(start, ..)| *start as u64).collect();
@@ -68,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn flipped_bytes(
+    fn damaged_files(
         file in file(20),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..4),
         max_record in prop_oneof![Just(64u64 << 20), 0u64..100],
@@ -113,13 +112,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_at_all(
+    fn any_bytes(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         zeros in 0usize..40,
         pieces in pieces(),
         verify in any::<bool>(),
     ) {
-        // Lengths of 0 and a few are as likely as all others together.
+        // Zeros first, because random bytes hardly ever give a small length.
         let bytes = [vec![0; zeros], bytes].concat();
         let outcome = assert_any_split::<TfRecord>(&setup(verify, true), &bytes, &pieces);
         if verify {
@@ -128,12 +127,12 @@ proptest! {
     }
 }
 
-/// More records than are checked at once, whole in one chunk, with damage on either side of the seam.
+/// One chunk has more records than a batch, with damage on both sides of the end of a batch.
 #[test]
-fn more_than_one_batch() {
+fn damage_around_the_end_of_a_batch() {
     let mut file = Vec::new();
     for number in 0..5000u32 {
-        write::record(&mut file, &number.to_le_bytes());
+        write_tfrecord(&mut file, &number.to_le_bytes());
     }
     let whole = assert_any_split::<TfRecord>(&setup(true, false), &file, &[50_000, 30_000]);
     assert_eq!(whole.records.len(), 5000);

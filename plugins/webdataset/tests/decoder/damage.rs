@@ -1,5 +1,5 @@
-//! Whatever the damage: the same records and errors at any split, none that nobody wrote, and what lies
-//! two samples away from the damage is kept.
+//! After damage, every split gives the same records and errors, no record that nobody wrote, and
+//! every sample that is not next to the damage.
 
 use pipemill_plugin::testing::{Setup, assert_any_split};
 use pipemill_webdataset::WebDataset;
@@ -15,9 +15,9 @@ fn archive(samples: &[Sample]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// A block is overwritten: a header, or data.
+    /// A block, or its first byte, is overwritten. It may be a header or data.
     #[test]
-    fn one_block(
+    fn one_damaged_block(
         samples in samples(9),
         at in any::<prop::sample::Index>(),
         with in prop_oneof![Just(0u8), Just(b'x'), any::<u8>()],
@@ -36,8 +36,8 @@ proptest! {
         for sample in &samples {
             ends.push(ends.last().copied().unwrap_or(0) + sample.bytes.len());
         }
-        // The sample in which the damage is, and those around it that may go with it.
-        let hit = ends.iter().position(|end| block * BLOCK < *end).expect("in some sample");
+        // The sample with the damage, and its neighbours, which may be lost, too.
+        let hit = ends.iter().position(|end| block * BLOCK < *end).expect("every block belongs to a sample");
         let near = hit.saturating_sub(1)..hit + 2;
         let far: Vec<_> = (0..samples.len()).filter(|number| !near.contains(number)).collect();
         for number in far {
@@ -45,13 +45,14 @@ proptest! {
             let same: Vec<_> = outcome.records.iter().filter(|found| found[0] == record[0]).collect();
             prop_assert_eq!(same, vec![record], "{}", number);
         }
-        // Two blocks of zeros are the end of an archive, and a long name in data may be any; who can
-        // tell? Else all that comes out was written so, the data of the sample with the damage apart.
+        // Every record was written like this, except the data of the sample with the damage. Two
+        // kinds of damage can't be noticed: two blocks of zeros are an end mark, and a long name is
+        // data without a checksum.
         let is_mark = file[block * BLOCK..][..2 * BLOCK].iter().all(|byte| *byte == 0);
         if !is_mark && samples[hit].is_plain {
             for record in &outcome.records {
                 let written = samples.iter().position(|sample| sample.record[0] == record[0]);
-                let number = written.expect("nobody wrote this key");
+                let number = written.expect("the key of some sample");
                 let of = &samples[number].record;
                 let shape = |record: &[Option<Vec<u8>>]| {
                     record.iter().map(|field| field.as_ref().map(Vec::len)).collect::<Vec<_>>()
@@ -85,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn any_blocks(
+    fn random_blocks(
         blocks in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..20),
         rest in 0usize..512,
         pieces in pieces(),

@@ -1,52 +1,54 @@
-//! What is refused: the message, and where decoding goes on.
+//! The message of each error, and where decoding goes on.
 
 use pipemill_plugin::testing::Setup;
 
 use crate::write::{BLOCK, end, entry, file, header, pax, pax_text};
 use crate::{outcome, texts};
 
-/// The keys of the samples that are left, and the errors: block, blocks passed over, message.
-fn told(fields: &str, file: &[u8]) -> (Vec<String>, Vec<(u64, u64, String)>) {
-    let told = outcome(&Setup::new(&[("fields", fields)]).skipping(), file);
-    let keys = texts(&told).into_iter().map(|mut record| record.remove(0)).collect();
+/// The keys of the samples that are emitted, and the errors: block, blocks skipped, message.
+fn keys_and_errors(fields: &str, file: &[u8]) -> (Vec<String>, Vec<(u64, u64, String)>) {
+    let outcome = outcome(&Setup::new(&[("fields", fields)]).skipping(), file);
+    let keys = texts(&outcome).into_iter().map(|mut record| record.remove(0)).collect();
     let blocks = |n: u64| {
         assert_eq!(n % BLOCK as u64, 0);
         n / BLOCK as u64
     };
     let errors =
-        told.errors.into_iter().map(|(at, n, text)| (blocks(at), blocks(n), text)).collect();
+        outcome.errors.into_iter().map(|(at, n, text)| (blocks(at), blocks(n), text)).collect();
     (keys, errors)
 }
 
-/// Four samples of two members of two blocks; the third is this.
-fn third(members: &[Vec<u8>]) -> Vec<u8> {
+/// An archive of five samples. The third one is `members`; the others have two members of two
+/// blocks each.
+fn with_third_sample(members: &[Vec<u8>]) -> Vec<u8> {
     let sample = |key| [file(&format!("{key}.a"), b"1"), file(&format!("{key}.b"), b"2")].concat();
     let third = members.concat();
     [sample("one"), sample("two"), third, sample("four"), sample("five"), end()].concat()
 }
 
-fn unfit(fields: &str, members: &[Vec<u8>], message: &str) {
+/// Asserts that a third sample with these members is refused with this message.
+fn assert_refused(fields: &str, members: &[Vec<u8>], message: &str) {
     let blocks = (members.concat().len() / BLOCK) as u64;
-    let (keys, errors) = told(fields, &third(members));
+    let (keys, errors) = keys_and_errors(fields, &with_third_sample(members));
     assert_eq!(keys, ["one", "two", "four", "five"]);
     assert_eq!(errors, [(8, blocks, message.to_owned())]);
 }
 
 #[test]
-fn samples_that_are_no_records() {
-    unfit(
+fn samples_that_can_not_be_records() {
+    assert_refused(
         "a,b",
         &[file("three.a", b"1"), file("three.C", b"1"), file("three.d.e", b"1")],
         "sample `three`: expected a member `b`, found only: a, C, d.e; mark it with `?` if samples may \
          lack it",
     );
-    unfit(
+    assert_refused(
         "a,x=b;c",
         &[file("x/three.a", b"1")],
         "sample `x/three`: expected a member `b;c`, found only: a; mark it with `?` if samples may lack \
          it",
     );
-    unfit(
+    assert_refused(
         "a",
         &[
             file("three.a", b"1"),
@@ -56,32 +58,36 @@ fn samples_that_are_no_records() {
         ],
         "sample `three`: the extension `c` comes twice; each may come once in a sample",
     );
-    unfit(
+    assert_refused(
         "a:utf8",
         &[file("three.a", b"ab\xff")],
         "sample `three`: member `a`: expected UTF-8, found something else at byte 2 of it; set fields to \
          take it as bytes",
     );
-    unfit(
+    assert_refused(
         "a",
         &[entry(b"\xff.a", b"1", b'0')],
         "sample `\\xff`: expected a key in UTF-8; set key = false to do without it",
     );
     let many: Vec<_> = (0..40).map(|n| file(&format!("t.{}", n % 39), b"")).collect();
-    unfit("a", &many, "sample `t`: the extension `0` comes twice; each may come once in a sample");
+    assert_refused(
+        "a",
+        &many,
+        "sample `t`: the extension `0` comes twice; each may come once in a sample",
+    );
 }
 
 #[test]
-fn bytes_that_are_no_text_are_no_error_where_nobody_asked_for_text() {
+fn fields_of_bytes_need_not_be_utf8() {
     let file = [entry(b"\xff.a", b"\xff", b'0'), end()].concat();
     let outcome = outcome(&Setup::new(&[("fields", "a"), ("key", "false")]), &file);
     assert_eq!(outcome.records, [[Some(b"\xff".to_vec())]]);
 }
 
-/// A damaged header takes with it the sample that was open and the one that is found first.
+/// After a damaged header, the open sample and the sample that is found first are dropped.
 #[test]
 fn damaged_headers() {
-    let sound = third(&[file("three.a", b"1"), file("three.b", b"2")]);
+    let valid = with_third_sample(&[file("three.a", b"1"), file("three.b", b"2")]);
     let what = |at| {
         format!(
             "at +{at}: expected a tar header, found a block whose bytes add up to 3613 where it says \
@@ -89,22 +95,23 @@ fn damaged_headers() {
         )
     };
     for (block, kept, place, passed, message) in [
-        // The first member of three: two is open, then `three.b` is found, and all of three passed over.
+        // The first member of three: two is open, `three.b` is found first, so three is dropped,
+        // too.
         (8, ["one", "four", "five"], 4, 8, format!("sample `two`, {}", what(4 * BLOCK))),
-        // The second one: three is open, and four is found first.
+        // The second member of three: three is open, and four is found first.
         (10, ["one", "two", "five"], 8, 8, format!("sample `three`, {}", what(2 * BLOCK))),
     ] {
-        let mut file = sound.clone();
+        let mut file = valid.clone();
         file[block * BLOCK + 99] ^= 1;
-        let message = message.replace("3614", &sum_of(&sound, block).to_string());
+        let message = message.replace("3614", &sum_of(&valid, block).to_string());
         let message = message.replace("3613", &sum_of(&file, block).to_string());
-        let (keys, errors) = told("a,b", &file);
+        let (keys, errors) = keys_and_errors("a,b", &file);
         assert_eq!(keys, kept);
         assert_eq!(errors, [(place, passed, message)]);
     }
 }
 
-/// The sum of a header's bytes, its own bytes taken for blanks.
+/// The checksum of a header; its own bytes count as blanks.
 fn sum_of(file: &[u8], block: usize) -> u32 {
     let block = &file[block * BLOCK..][..BLOCK];
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
@@ -112,8 +119,8 @@ fn sum_of(file: &[u8], block: usize) -> u32 {
 }
 
 #[test]
-fn not_tar_at_all() {
-    let (keys, errors) = told("a", &[b'x'; 5 * BLOCK]);
+fn a_file_that_is_not_tar() {
+    let (keys, errors) = keys_and_errors("a", &[b'x'; 5 * BLOCK]);
     assert!(keys.is_empty());
     let message = "at +0: expected a tar header, found a block whose bytes add up to 60736 where it \
                    says no number; this is not tar, or it is damaged here or before";
@@ -121,7 +128,7 @@ fn not_tar_at_all() {
 }
 
 #[test]
-fn headers_that_say_what_can_not_be() {
+fn invalid_headers() {
     let mut no_size = header(b"three.a", 0, b'0');
     no_size[124..136].copy_from_slice(b"no size here");
     crate::write::sum(&mut no_size);
@@ -142,8 +149,8 @@ fn headers_that_say_what_can_not_be() {
         ),
     ];
     for (members, start) in cases {
-        let (keys, errors) = told("a,b", &third(&members));
-        // Two was open; four is found first.
+        let (keys, errors) = keys_and_errors("a,b", &with_third_sample(&members));
+        // Two was open, and four is found first.
         assert_eq!(keys, ["one", "five"], "{start}");
         let [(4, _, message)] = &errors[..] else { panic!("{errors:?}") };
         let wanted = format!("sample `two`, at +{}: {start}", 4 * BLOCK);
@@ -154,7 +161,7 @@ fn headers_that_say_what_can_not_be() {
 }
 
 #[test]
-fn samples_larger_than_the_channel_takes() {
+fn samples_larger_than_max_record() {
     let message = |size| {
         format!(
             "sample `three` of {size} bytes or more is larger than max_record (2048 bytes); raise \
@@ -165,12 +172,12 @@ fn samples_larger_than_the_channel_takes() {
         vec![file("three.a", &[1; 513]), file("three.b", b"2"), file("three.c", b"3")],
         vec![file("three.a", b"1"), file("README", &[2; 600]), file("three.b", &[3; 5000])],
         vec![file("three.a", &[1; 70_000]), file("three.b", b"2")],
-        // The search must stay in blocks, or it reads the long name wrong.
+        // The search must skip whole blocks, or it reads the long name wrong.
         vec![file("three.a", &[1; 5000]), pax(&[("path", "three.b")]), file("x", b"2")],
         vec![file("three.a", &[1; 512]), file("three.b", b""), file("README", b"r")],
     ] {
         let setup = Setup { max_record: 2048, ..Setup::new(&[("fields", "a,b")]).skipping() };
-        let outcome = outcome(&setup, &third(&members));
+        let outcome = outcome(&setup, &with_third_sample(&members));
         let keys: Vec<_> = texts(&outcome).into_iter().map(|record| record[0].clone()).collect();
         let [(at, length, text)] = &outcome.errors[..] else { panic!("{:?}", outcome.errors) };
         assert_eq!(keys, ["one", "two", "four", "five"]);
@@ -180,9 +187,9 @@ fn samples_larger_than_the_channel_takes() {
     }
 }
 
-/// The bytes of the sample never have to arrive, and no place overflows.
+/// The error comes before the bytes of the sample arrive, and no offset overflows.
 #[test]
-fn sizes_that_can_not_be() {
+fn sizes_near_the_limit_of_64_bits() {
     for size in [
         b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff",
         b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
@@ -192,16 +199,16 @@ fn sizes_that_can_not_be() {
             huge[124..136].copy_from_slice(size);
             crate::write::sum(&mut huge);
             let file = [file("one.a", b"1"), end(), huge.to_vec(), file("four.a", b"")].concat();
-            let (keys, errors) = told("a", &file[..]);
+            let (keys, errors) = keys_and_errors("a", &file[..]);
             assert_eq!((&keys[..], errors.len()), (&["one".to_owned()][..], 1));
         }
     }
 }
 
-/// Wherever an archive is cut short, the samples before come, and an error; but for cuts between whole
-/// archives.
+/// An archive that is cut short gives the samples before the cut and an error. A cut between two
+/// archives gives no error.
 #[test]
-fn cut_short() {
+fn archives_that_are_cut_short() {
     let whole = [
         file("README", &[1; 1500]),
         file("one.a", b"1"),
@@ -213,12 +220,13 @@ fn cut_short() {
         end(),
     ]
     .concat();
-    // In blocks: README 0 to 4, one 4 to 6, two 6 to 10, zeros to 12, the folder 12, three 13 to 15.
+    // In blocks: README 0 to 4, one 4 to 6, two 6 to 10, end mark 10 to 12, folder 12, three 13 to
+    // 15.
     for length in 0..whole.len() {
-        let told = outcome(&Setup::new(&[("fields", "a")]), &whole[..length]);
+        let outcome = outcome(&Setup::new(&[("fields", "a")]), &whole[..length]);
         let wanted = [6 * 512 + 512, 11 * 512, 16 * 512].iter().filter(|at| **at <= length).count();
-        assert_eq!(told.records.len(), wanted, "{length}");
+        assert_eq!(outcome.records.len(), wanted, "{length}");
         let between = [0, 11 * 512, 12 * 512, 16 * 512].contains(&length);
-        assert_eq!(told.errors.is_empty(), between, "{length}: {:?}", told.errors);
+        assert_eq!(outcome.errors.is_empty(), between, "{length}: {:?}", outcome.errors);
     }
 }

@@ -1,11 +1,11 @@
-//! Tar in all its forms, and which members make up a sample.
+//! All forms of tar, and the members that make up a sample.
 
 use pipemill_plugin::testing::Setup;
 
 use crate::write::{BLOCK, end, entry, file, header, pax, pax_text, sum};
 use crate::{outcome, texts};
 
-/// The samples of these members, with the fields `a` and `b`.
+/// The samples in an archive of these members, with the fields `a` and `b`.
 fn samples(members: &[Vec<u8>]) -> Vec<Vec<String>> {
     let file = [members.concat(), end()].concat();
     let outcome = outcome(&Setup::new(&[("fields", "a?,b?")]), &file);
@@ -41,7 +41,7 @@ fn extensions() {
 }
 
 #[test]
-fn what_belongs_to_no_sample() {
+fn entries_that_belong_to_no_sample() {
     let members = [
         entry(b"dir/", b"", b'5'),
         file("README", &[b'r'; 5000]),
@@ -59,7 +59,7 @@ fn what_belongs_to_no_sample() {
     assert_eq!(samples(&[]), [[""; 3]; 0]);
 }
 
-/// No data follows a link, even if its header says how large the file is that it links to.
+/// A link has no data, even if its header has the size of the file that it links to.
 #[test]
 fn links_have_no_data() {
     let link = header(b"one.b", 100_000, b'1').to_vec();
@@ -72,7 +72,7 @@ fn links_have_no_data() {
 #[test]
 fn concatenated_archives() {
     let first = [file("one.a", b"1"), file("two.a", b"2"), vec![0; 7 * BLOCK]].concat();
-    // The same key goes on, but in another archive.
+    // The same key in the next archive starts another sample.
     let second = [file("two.b", b"3"), vec![0; BLOCK]].concat();
     let wanted = [["one", "1", "-"], ["two", "2", "-"], ["two", "-", "3"]];
     assert_eq!(samples(&[first, second]), wanted);
@@ -89,7 +89,7 @@ fn long_names_and_sizes_of_pax() {
         file("d/short.b", b"1"),
         pax(&[("size", "5"), ("path", &long.replace("one.a", "one.b"))]),
         bare,
-        // Taken back.
+        // An empty value removes the path.
         pax(&[("path", "other.a"), ("path", ""), ("size", "9"), ("size", "")]),
         file("own.a", b"2"),
         entry(b"pax_global_header", &pax_text(&[("comment", "cafe")]), b'g'),
@@ -111,7 +111,7 @@ fn long_names_of_gnu() {
     assert_eq!(samples(&members), [[key, "1", "-"], ["two", "2", "-"]]);
 }
 
-/// Of a long name, the header has the first 100 bytes; if they end with a slash, it is no folder yet.
+/// The header has the first 100 bytes of a long name. If they end with a slash, it is not a folder.
 #[test]
 fn long_names_cut_at_a_slash() {
     let cut = format!("{}/", "d".repeat(99));
@@ -120,7 +120,7 @@ fn long_names_cut_at_a_slash() {
     assert_eq!(samples(&members), [[&long[..103], "1", "-"]]);
 }
 
-/// Puts these bytes there in a header, and the sum right.
+/// The member with these bytes at `at` of its header, and with the right checksum.
 fn with(mut member: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     let block = member.first_chunk_mut::<BLOCK>().expect("has a header");
     block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -132,15 +132,15 @@ fn with(mut member: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
 fn prefixes() {
     let split = |name: &str| with(file(name, b"1"), 345, b"a/long.way");
     assert_eq!(samples(&[split("one.a"), split("one.b")]), [["a/long.way/one", "1", "1"]]);
-    // GNU tar has times there.
+    // GNU tar has times where the prefix is.
     let gnu = with(split("one.a"), 257, b"ustar  \0");
     assert_eq!(samples(&[gnu]), [["one", "1", "-"]]);
-    // The key is all of the prefix, and the extension all of the name.
+    // The key is the prefix and the extension is the name.
     assert_eq!(samples(&[with(file(".a", b"1"), 345, b"folder")]), [["folder/", "1", "-"]]);
 }
 
 #[test]
-fn before_posix() {
+fn headers_older_than_posix() {
     let v7 = |member| with(member, 257, &[0; 8]);
     let members = [v7(entry(b"dir.a/", b"", 0)), v7(entry(b"one.a", b"1", 0)), file("one.b", b"2")];
     assert_eq!(samples(&members), [["one", "1", "2"]]);
@@ -148,7 +148,7 @@ fn before_posix() {
 }
 
 #[test]
-fn numbers_as_they_are_written() {
+fn all_forms_of_numbers() {
     let sized = |field: &[u8; 12]| with(file("one.a", b"12345"), 124, field);
     for field in [
         b"          5 ",
@@ -158,7 +158,7 @@ fn numbers_as_they_are_written() {
     ] {
         assert_eq!(samples(&[sized(field)]), [["one", "12345", "-"]]);
     }
-    // A sum over bytes with signs.
+    // The checksum of a writer that adds up signed bytes.
     let mut member = file("ä.a", b"1");
     let mut sum = 0i32;
     member[148..156].fill(b' ');
@@ -170,7 +170,7 @@ fn numbers_as_they_are_written() {
 }
 
 #[test]
-fn where_samples_start() {
+fn offsets_of_samples() {
     let readme = file("README", b"");
     let named = [pax(&[("path", "two.a")]), file("x", b"2")].concat();
     let file = [readme.clone(), file("one.a", b"1"), readme, named, end()].concat();

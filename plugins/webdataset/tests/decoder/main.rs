@@ -1,4 +1,4 @@
-//! Tests of the webdataset decoder: tar in all its forms, samples, damage, any split, real files.
+//! Tests of the webdataset decoder: all forms of tar, samples, damage, any split, real files.
 
 mod damage;
 mod errors;
@@ -13,7 +13,7 @@ mod write;
 use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split};
 use pipemill_webdataset::WebDataset;
 
-/// Decodes whole, then at many splits in two, and in small pieces.
+/// The outcome, which is the same for many splits in two and for small pieces.
 fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
     let whole = assert_any_split::<WebDataset>(setup, file, &vec![37; file.len() / 37]);
     for split in (1..file.len()).step_by(1 + file.len() / 200) {
@@ -22,7 +22,7 @@ fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
     whole
 }
 
-/// Records as text, absent fields as "-".
+/// The records as text; `-` is an absent field.
 fn texts(outcome: &Outcome) -> Vec<Vec<String>> {
     let text = |field: &Option<Vec<u8>>| match field {
         Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),

@@ -1,15 +1,17 @@
-//! `need` is exact, and a sample with long members is looked at once a member.
+//! `need` is exact, and a sample with long members is read once per member.
 
-use pipemill_plugin::{Decoder, Host, Level, Options, Records, StreamInfo};
+use pipemill_plugin::testing::{self, Setup};
+use pipemill_plugin::{Decoder, Host, Level, Records};
 use pipemill_webdataset::WebDataset;
 
 use crate::write::{end, file, pax};
 
-struct Nowhere;
+/// A host that asserts that all fields are spans of the chunk.
+struct NoCopies;
 
-impl Host for Nowhere {
+impl Host for NoCopies {
     fn emit(&mut self, _: &[u64], payload: &[u8], _: &[u32]) {
-        assert!(payload.is_empty(), "something was copied");
+        assert!(payload.is_empty(), "bytes were copied");
     }
     fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
         None
@@ -18,67 +20,60 @@ impl Host for Nowhere {
 }
 
 fn open() -> (WebDataset, Records) {
-    let given = [("fields".to_owned(), "a,b".to_owned())];
-    let options = Options::new(&WebDataset::options(), &given).expect("known");
-    let info = StreamInfo {
-        channel: "test".into(),
-        epoch: 0,
-        object: "test".into(),
-        max_record: 64 << 20,
-    };
-    let mut out = Records::new(Box::new(Nowhere), false);
-    out.set_fields(3);
-    (WebDataset::open(&options, &info).expect("opens"), out)
+    let decoder = testing::open::<WebDataset>(&Setup::new(&[("fields", "a,b")])).expect("opens");
+    let mut out = Records::new(Box::new(NoCopies), false);
+    out.set_schema(&decoder.schema().expect("known at open"));
+    (decoder, out)
 }
 
-/// What `decode` says to these bytes: consumed, need.
-fn told(bytes: &[u8]) -> (usize, usize) {
+/// `consumed` and `need` for these bytes.
+fn progress(bytes: &[u8]) -> (usize, usize) {
     let (mut decoder, mut out) = open();
-    let progress = decoder.decode(bytes, false, &mut out).expect("nothing is wrong");
+    let progress = decoder.decode(bytes, false, &mut out).expect("no error");
     (progress.consumed, progress.need)
 }
 
 #[test]
-fn exact() {
+fn need_is_exact() {
     let file = [file("k.a", &[1; 1000]), file("k.b", &[2; 10]), file("l.a", b"")].concat();
-    assert_eq!(told(b""), (0, 512));
-    assert_eq!(told(&file[..511]), (0, 512));
-    assert_eq!(told(&file[..512]), (0, 2048), "the member and the next header");
-    assert_eq!(told(&file[..2047]), (0, 2048));
-    assert_eq!(told(&file[..2048]), (0, 3072));
-    assert_eq!(told(&file), (2560, 1024));
+    assert_eq!(progress(b""), (0, 512));
+    assert_eq!(progress(&file[..511]), (0, 512));
+    assert_eq!(progress(&file[..512]), (0, 2048), "the member and the next header");
+    assert_eq!(progress(&file[..2047]), (0, 2048));
+    assert_eq!(progress(&file[..2048]), (0, 3072));
+    assert_eq!(progress(&file), (2560, 1024));
     let named = [pax(&[("path", "k.a")]), crate::write::file("x", b"")].concat();
-    assert_eq!(told(&named[..512]), (0, 1536));
+    assert_eq!(progress(&named[..512]), (0, 1536));
 }
 
-/// Members outside of samples are passed over however large they are, and never held.
+/// Members that belong to no sample are skipped piece by piece, so they may have any size.
 #[test]
-fn passing_over() {
+fn need_of_a_member_that_is_skipped() {
     let file = [file("README", &[1; 5000]), file("k.a", b"")].concat();
-    assert_eq!(told(&file[..512]), (0, 513));
-    assert_eq!(told(&file[..513]), (512, 513));
-    assert_eq!(told(&file[..5600]), (10 * 512, 1024));
-    assert_eq!(told(&file[..11 * 512]), (10 * 512, 1024));
-    assert_eq!(told(&file), (11 * 512, 1024));
+    assert_eq!(progress(&file[..512]), (0, 513));
+    assert_eq!(progress(&file[..513]), (512, 513));
+    assert_eq!(progress(&file[..5600]), (10 * 512, 1024));
+    assert_eq!(progress(&file[..11 * 512]), (10 * 512, 1024));
+    assert_eq!(progress(&file), (11 * 512, 1024));
 }
 
 #[test]
-fn one_look_a_member() {
+fn a_sample_is_read_once_per_member() {
     let members: Vec<_> =
         ["k.a", "k.b", "k.c", "k.d"].iter().map(|name| file(name, &[1; 1 << 20])).collect();
     let file = [members.concat(), end()].concat();
     let (mut decoder, mut out) = open();
-    let (mut shown, mut looks) = (0, 0);
+    let (mut shown, mut calls) = (0, 0);
     let consumed = loop {
-        let progress = decoder.decode(&file[..shown], false, &mut out).expect("nothing is wrong");
-        looks += 1;
+        let progress = decoder.decode(&file[..shown], false, &mut out).expect("no error");
+        calls += 1;
         if progress.consumed > 0 {
             break progress.consumed;
         }
         assert!(progress.need > shown);
         shown = progress.need;
     };
-    // At nothing, at each header, and at the two blocks of the end.
-    assert_eq!((consumed, looks), (file.len(), 7));
+    // With no bytes, with each of four headers, and with each of the two blocks of the end mark.
+    assert_eq!((consumed, calls), (file.len(), 7));
     out.flush();
 }

@@ -1,18 +1,16 @@
-//! What the options make of the schema, and which of them can't be.
+//! Tests of the options: the fields that they describe, and the values that are refused.
 
-use pipemill_plugin::{Decoder, Field, Options, Scalar, StreamInfo};
+use pipemill_plugin::testing::{self, Setup};
+use pipemill_plugin::{Decoder, Field, Scalar};
 use pipemill_webdataset::WebDataset;
 
 fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
-    let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let info =
-        StreamInfo { channel: "test".into(), epoch: 0, object: "test".into(), max_record: 1 << 20 };
-    let options = Options::new(&WebDataset::options(), &given)?;
-    Ok(WebDataset::open(&options, &info)?.schema().expect("known at open"))
+    let decoder = testing::open::<WebDataset>(&Setup::new(given))?;
+    Ok(decoder.schema().expect("known at open"))
 }
 
 #[test]
-fn fields() {
+fn fields_of_the_options() {
     let key = || Field::new("__key__", Scalar::Utf8);
     let list = "JPG;png, .cls:utf8, meta.json?, x=npy:bytes";
     let members = vec![
@@ -26,14 +24,14 @@ fn fields() {
 }
 
 #[test]
-fn refused() {
+fn invalid_options_are_refused() {
     assert_eq!(
         open(&[]),
         Err("which members of a sample are wanted must be said: set the option `fields`, as in \
              fields = \"jpg,cls:utf8,json?\""
             .to_owned())
     );
-    let fields = |list: &str| open(&[("fields", list)]).expect_err("can't be");
+    let fields = |list: &str| open(&[("fields", list)]).expect_err("the list is not valid");
     for list in ["jpg;", ".", "a/b.jpg"] {
         assert!(fields(list).starts_with("option `fields` takes extensions, as in"), "{list}");
     }

@@ -1,4 +1,5 @@
-//! Archives of other writers, and the samples that webdataset reads in them: see `fixtures/make.py`.
+//! Archives by other writers. The decoder must read the same samples as webdataset: see
+//! `fixtures/make.py`.
 
 use std::collections::BTreeSet;
 
@@ -20,18 +21,19 @@ const FILES: [(&str, &[u8]); 10] = [
     ("writer.tar", include_bytes!("../fixtures/writer.tar")),
 ];
 
-fn told() -> Map<String, Value> {
-    serde_json::from_str(include_str!("../fixtures/told.json")).expect("the fixture is JSON")
+fn expected() -> Map<String, Value> {
+    serde_json::from_str(include_str!("../fixtures/expected.json")).expect("the fixture is JSON")
 }
 
-/// The samples of an archive, each as webdataset has it.
+/// The samples of an archive, in the form of the fixture.
 fn samples(file: &[u8], extensions: &BTreeSet<&str>) -> Vec<Value> {
     let fields: Vec<_> = extensions.iter().map(|extension| format!("{extension}?")).collect();
-    let told = outcome(&Setup::new(&[("fields", &fields.join(","))]), file);
-    assert_eq!(told.errors, []);
-    let names: Vec<_> = told.schema.expect("known at open").into_iter().map(|f| f.name).collect();
+    let outcome = outcome(&Setup::new(&[("fields", &fields.join(","))]), file);
+    assert_eq!(outcome.errors, []);
+    let names: Vec<_> =
+        outcome.schema.expect("known at open").into_iter().map(|f| f.name).collect();
     let text = |name: &str, bytes: &[u8]| match name {
-        "__key__" => String::from_utf8(bytes.to_vec()).expect("was checked"),
+        "__key__" => String::from_utf8(bytes.to_vec()).expect("the decoder checked it"),
         _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
     };
     let sample = |record: &Vec<Option<Vec<u8>>>| {
@@ -39,15 +41,15 @@ fn samples(file: &[u8], extensions: &BTreeSet<&str>) -> Vec<Value> {
         let there = fields.filter_map(|(name, field)| Some((name, field.as_ref()?)));
         there.map(|(name, bytes)| (name.clone(), Value::from(text(name, bytes)))).collect()
     };
-    told.records.iter().map(sample).collect()
+    outcome.records.iter().map(sample).collect()
 }
 
 #[test]
-fn the_same_as_webdataset() {
-    let told = told();
-    assert_eq!(told.len(), FILES.len());
+fn same_as_webdataset() {
+    let expected = expected();
+    assert_eq!(expected.len(), FILES.len());
     for (name, file) in FILES {
-        let wanted = told[name].as_array().expect("a list of samples");
+        let wanted = expected[name].as_array().expect("a list of samples");
         let extensions: BTreeSet<_> = wanted
             .iter()
             .flat_map(|sample| sample.as_object().expect("a sample").keys())
@@ -58,14 +60,14 @@ fn the_same_as_webdataset() {
     }
 }
 
-/// One behind the other they are one input.
+/// Several archives, one after the other, are one input.
 #[test]
-fn concatenated() {
-    let told = told();
+fn concatenated_archives() {
+    let expected = expected();
     let file: Vec<_> = FILES.iter().flat_map(|(_, file)| file.to_vec()).collect();
     let wanted: Vec<_> = FILES
         .iter()
-        .flat_map(|(name, _)| told[*name].as_array().expect("a list of samples"))
+        .flat_map(|(name, _)| expected[*name].as_array().expect("a list of samples"))
         .map(|sample| &sample["__key__"])
         .collect();
     let keys: Vec<_> = samples(&file, &BTreeSet::from(["json"]))

@@ -1,4 +1,5 @@
-//! Whatever the split and whatever stands between: the samples that were written.
+//! Every split gives the samples that were written, with all kinds of entries between their
+//! members.
 
 use pipemill_plugin::testing::{Record, Setup, assert_any_split};
 use pipemill_webdataset::WebDataset;
@@ -6,18 +7,18 @@ use proptest::prelude::*;
 
 use crate::write::{BLOCK, end, entry, file, pax};
 
-/// A sample as it is written, and as it comes out with [`FIELDS`].
+/// The bytes of a sample, and the record that it must become with [`FIELDS`].
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub bytes: Vec<u8>,
     pub record: Record,
-    /// Whether its names stand in headers, which have checksums, and not in data.
+    /// Whether all names are in headers, which have checksums. Long names are in data.
     pub is_plain: bool,
 }
 
 pub const FIELDS: &str = "a,b?,c?";
 
-/// A member under its name, in one of the ways in which long names are written.
+/// A member. `way` is how its name is written: as pax, as GNU's long name, or in the header.
 fn member(name: &str, data: &[u8], way: u8) -> Vec<u8> {
     match way {
         0 => [pax(&[("path", name)]), file("x", data)].concat(),
@@ -27,9 +28,9 @@ fn member(name: &str, data: &[u8], way: u8) -> Vec<u8> {
     }
 }
 
-/// Something that belongs to no sample.
-fn other(way: u8) -> Vec<u8> {
-    match way {
+/// An entry that belongs to no sample.
+fn other(kind: u8) -> Vec<u8> {
+    match kind {
         0 => entry(b"folder/", b"", b'5'),
         1 => file("README", &[b'#'; 700]),
         2 => entry(b"link.a", b"", b'2'),
@@ -37,7 +38,7 @@ fn other(way: u8) -> Vec<u8> {
     }
 }
 
-/// The sample of this number: its key differs from its neighbours'.
+/// The sample with this number, which makes its key.
 fn sample(number: usize) -> impl Strategy<Value = Sample> {
     let length = prop_oneof![3 => 0usize..20, 1 => 0usize..1500, 1 => Just(512usize)];
     let data = (length, any::<u8>()).prop_map(|(length, seed)| {
@@ -74,7 +75,7 @@ pub fn pieces() -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn what_was_written_comes_out(
+    fn written_samples_are_read(
         before in 0u8..5,
         samples in samples(12),
         ends in prop::collection::vec(any::<bool>(), 12),
@@ -98,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn small_max_record(
+    fn samples_larger_than_max_record(
         samples in samples(8),
         max_record in 0u64..6_000,
         skip: bool,
@@ -117,12 +118,12 @@ proptest! {
     }
 
     #[test]
-    fn cut_short(samples in samples(6), at in any::<prop::sample::Index>(), skip: bool, pieces in pieces()) {
+    fn archives_that_are_cut_short(samples in samples(6), at in any::<prop::sample::Index>(), skip: bool, pieces in pieces()) {
         let bytes: Vec<_> = samples.iter().flat_map(|sample| sample.bytes.clone()).chain(end()).collect();
         let at = at.index(bytes.len());
         let setup = Setup { skip, ..Setup::new(&[("fields", FIELDS)]) };
         let outcome = assert_any_split::<WebDataset>(&setup, &bytes[..at], &pieces);
-        // All is there if at least one block of the end mark is.
+        // The archive is complete if it has at least one block of the end mark.
         let whole = at == 0 || at == bytes.len() - BLOCK;
         prop_assert_eq!(outcome.errors.is_empty(), whole);
         let records: Vec<_> = samples.into_iter().map(|sample| sample.record).collect();

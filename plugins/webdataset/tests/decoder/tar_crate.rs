@@ -1,4 +1,4 @@
-//! Archives that the `tar` crate writes, and the members that it reads in them.
+//! Comparison with the `tar` crate: it writes the archives, and reads the same members.
 
 use std::io::Read;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::splits::pieces;
 
-/// Names of all lengths, so that they need prefixes and long links.
+/// Keys of all lengths, so that some need prefixes or long names.
 fn key() -> impl Strategy<Value = String> {
     let part = prop_oneof![4 => "[a-z]{1,12}", 1 => "[a-zäö€ ]{1,90}", 1 => "[a-z]{100,120}"];
     prop::collection::vec(part, 1..5).prop_map(|parts| parts.join("/"))
@@ -42,13 +42,13 @@ fn read(file: &[u8]) -> Vec<(String, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn the_same(
+    fn same_as_the_tar_crate(
         keys in prop::collection::btree_set(key(), 0..10),
         data in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..700), 20),
         gnu: bool,
         pieces in pieces(),
     ) {
-        // Without GNU's long names, the crate refuses paths that do not fit; those are left out.
+        // Without GNU's long names the crate refuses paths that do not fit, so these are removed.
         let short = |key: &String| gnu || key.len() < 90;
         let keys: Vec<_> = keys.into_iter().filter(short).collect();
         let mut members = Vec::new();

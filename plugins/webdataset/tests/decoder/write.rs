@@ -1,8 +1,8 @@
-//! A writer of tar blocks, sound or not, from the definition in POSIX.
+//! A writer of tar blocks by the definition in POSIX. It can also write blocks that are not valid.
 
 pub const BLOCK: usize = 512;
 
-/// A header of ustar, with its checksum.
+/// A ustar header with its checksum.
 pub fn header(name: &[u8], size: u64, kind: u8) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     block[..name.len()].copy_from_slice(name);
@@ -14,14 +14,14 @@ pub fn header(name: &[u8], size: u64, kind: u8) -> [u8; BLOCK] {
     block
 }
 
-/// Puts the checksum right.
+/// Sets the checksum.
 pub fn sum(block: &mut [u8; BLOCK]) {
     block[148..156].fill(b' ');
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }
 
-/// A header with its data, filled up.
+/// A header with its data, padded to whole blocks.
 pub fn entry(name: &[u8], data: &[u8], kind: u8) -> Vec<u8> {
     let mut bytes = header(name, data.len() as u64, kind).to_vec();
     bytes.extend_from_slice(data);
@@ -33,7 +33,7 @@ pub fn file(name: &str, data: &[u8]) -> Vec<u8> {
     entry(name.as_bytes(), data, b'0')
 }
 
-/// The records of pax for the next header.
+/// Pax records for the next header.
 pub fn pax(records: &[(&str, &str)]) -> Vec<u8> {
     entry(b"PaxHeaders/x", &pax_text(records), b'x')
 }
@@ -41,13 +41,13 @@ pub fn pax(records: &[(&str, &str)]) -> Vec<u8> {
 pub fn pax_text(records: &[(&str, &str)]) -> Vec<u8> {
     let record = |(key, value): &(&str, &str)| {
         let rest = key.len() + value.len() + 3;
-        let length = (1..).find(|n| rest + n.to_string().len() == *n).expect("there is one");
+        let length = (1..).find(|n| rest + n.to_string().len() == *n).expect("some length fits");
         format!("{length} {key}={value}\n").into_bytes()
     };
     records.iter().flat_map(record).collect()
 }
 
-/// The mark of an archive's end.
+/// The end mark of an archive.
 pub fn end() -> Vec<u8> {
     vec![0; 2 * BLOCK]
 }

@@ -40,7 +40,8 @@ fn command() -> impl Strategy<Value = Command> {
         10 => any::<(usize, usize)>().prop_map(|(consumer, grant)| Release(consumer, grant)),
         1 => any::<(usize, bool)>().prop_map(|(consumer, ack)| Wrong(consumer, ack)),
         1 => (any::<usize>(), 0..2u32).prop_map(|(consumer, later)| Skip(consumer, later)),
-        2 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(consumer, full)| Block(consumer, full)),
+        2 => (any::<usize>(), prop::bool::weighted(0.3))
+            .prop_map(|(consumer, full)| Block(consumer, full)),
     ]
 }
 
@@ -238,7 +239,8 @@ impl Run {
         }
     }
 
-    /// Connects enough consumers, ends the stream and releases everything: every batch is delivered.
+    /// Connects enough consumers, ends the stream and releases everything: every batch is
+    /// delivered.
     fn drain(&mut self) {
         while self.model.consumers.len() < self.model.min_consumers.max(1) {
             self.step(Command::Connect(2));

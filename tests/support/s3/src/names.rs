@@ -14,7 +14,7 @@ fn file_name(part: &str) -> String {
     format!("{}{part}", if marked { "%" } else { "" })
 }
 
-/// The part of a key that is stored under a file name: the reverse of [`file`] for one part.
+/// The part of a key that is stored under a file name: the reverse of [`file()`] for one part.
 pub fn part(file_name: &str) -> &str {
     file_name.strip_prefix('%').unwrap_or(file_name)
 }

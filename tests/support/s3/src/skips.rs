@@ -8,7 +8,7 @@ const LIST: &str = include_str!("../../../skips.txt");
 /// # Panics
 /// Under CI (the variable `CI` is set), unless `tests/skips.txt` has the test with its reason.
 #[track_caller]
-pub fn left_out(test: &str, needs: &str) {
+pub fn skip_test(test: &str, needs: &str) {
     println!("left out: {test} needs {needs}");
     let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     assert!(

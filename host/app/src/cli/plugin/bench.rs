@@ -1,4 +1,4 @@
-//! `pipemill plugin bench`: how fast a plugin is.
+//! `pipemill plugin bench`: measures how fast a plugin decodes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,28 +7,29 @@ use std::time::Duration;
 
 use pipemill_decode::Engine;
 
-use super::{Meant, exit, read};
+use super::{PluginArgs, exit, read};
+use crate::config::parse_duration;
 use crate::plugin_tools::{self, Timing};
 
 /// Measure how fast a plugin decodes, and where the time goes.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    meant: Meant,
-    /// A file of its format, of some megabytes at least; not compressed
+    plugin: PluginArgs,
+    /// A file in the plugin's format, not compressed, of at least some megabytes
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     /// How long to measure
-    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = crate::config::parse_duration)]
+    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = parse_duration)]
     time: Duration,
 }
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
-    let subject = args.meant.load(engine)?;
+    let plugin = args.plugin.load(engine)?;
     let input = Arc::new(read(&args.data)?);
-    let timing = plugin_tools::time(&subject, &input, args.time)
+    let timing = plugin_tools::time(&plugin, &input, args.time)
         .map_err(|fault| exit::because(exit::DATA, format!("{}: {fault}", args.data.display())))?;
-    print(&args.meant.plugin, &timing);
+    print(&args.plugin.name, &timing);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -40,7 +41,8 @@ fn print(name: &str, timing: &Timing) {
     println!("{name}: {} bytes, {} records", timing.bytes, timing.records);
     println!("  {rate:.2} GB/s, {per_record:.0} ns a record (median of {} passes)", timing.passes);
     println!(
-        "  {:.0} % in the plugin, {:.0} % in the host's checks, {:.0} % at the boundary between them",
+        "  {:.0} % in the plugin, {:.0} % in the host's checks, \
+         {:.0} % at the boundary between them",
         timing.guest * 100.0,
         timing.host * 100.0,
         timing.boundary * 100.0

@@ -1,22 +1,22 @@
-//! `pipemill plugin build`: from a project's folder to one file.
+//! `pipemill plugin build`: compiles a project's folder to a plugin, which is one file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{check, exit, test};
-use crate::plugin_tools::project;
-use crate::plugin_tools::{Inspection, PluginUnderTest};
 use pipemill_decode::{Engine, Limits, Plugin};
 
-/// Compile a decoder's project to a plugin, and check that it fits.
+use super::{check, exit, test};
+use crate::plugin_tools::{Inspection, PluginUnderTest, project};
+
+/// Compile a decoder's project to a plugin, and check that it can be used.
 ///
-/// Rust, C or Python, as the folder has Cargo.toml, src/*.c or decoder.py.
+/// The language is Rust, C or Python, if the folder has Cargo.toml, src/*.c or decoder.py.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// The plugin [default: DIR/<name of DIR>.wasm]
+    /// The plugin's file [default: DIR/<name of DIR>.wasm]
     #[arg(long, value_name = "FILE.wasm")]
     out: Option<PathBuf>,
 }
@@ -40,23 +40,24 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     if !check::report(&subject, &Inspection::at(&subject, &component)) {
         return Err(exit::DATA.into());
     }
-    put(&out, &component).map_err(|error| {
+    write_atomically(&out, &component).map_err(|error| {
         exit::because(exit::SYSTEM, format!("{shown} can't be written: {error}"))
     })?;
-    // A name without a `/` would do, too, but in a configuration it looks like that of a built-in one.
+    // A name without a `/` would do, too, but in a configuration it looks like that of a built-in
+    // one.
     println!("next: pipemill plugin test {} --data FILE", test::quote(&shown));
     Ok(ExitCode::SUCCESS)
 }
 
-/// In the project's folder, with its name.
+/// The default path of the plugin: in the project's folder, with the folder's name.
 fn default_out(given: &Path, folder: &Path) -> PathBuf {
     let name = folder.file_name().unwrap_or("decoder".as_ref()).to_string_lossy();
     let file = format!("{name}.wasm");
     if given == Path::new(".") { file.into() } else { given.join(file) }
 }
 
-/// Puts it there whole or not at all: a plugin may be in use.
-fn put(out: &Path, component: &[u8]) -> std::io::Result<()> {
+/// Writes the file as a whole or not at all, because the old file may be in use.
+fn write_atomically(out: &Path, component: &[u8]) -> std::io::Result<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
     std::io::Write::write_all(&mut file, component)?;

@@ -1,42 +1,42 @@
-//! `pipemill plugin check`: whether a plugin can be used at all.
+//! `pipemill plugin check`: checks whether a plugin can be used.
 
 use std::process::ExitCode;
 
 use pipemill_decode::Engine;
 
-use super::{Meant, exit};
+use super::{PluginArgs, exit};
 use crate::plugin_tools::{Inspection, PluginUnderTest};
 
-/// Check that a plugin fits: interface, imports, options, fields.
+/// Check whether a plugin can be used: interface, imports, options, fields.
 ///
 /// Exits with 65 if it can't be used.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    meant: Meant,
+    plugin: PluginArgs,
 }
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
-    let subject = args.meant.load(engine)?;
-    let look = Inspection::at(&subject, &args.meant.bytes(engine)?);
-    Ok(if report(&subject, &look) { ExitCode::SUCCESS } else { exit::DATA.into() })
+    let subject = args.plugin.load(engine)?;
+    let inspection = Inspection::at(&subject, &args.plugin.bytes(engine)?);
+    Ok(if report(&subject, &inspection) { ExitCode::SUCCESS } else { exit::DATA.into() })
 }
 
-/// Prints what is to be said of a plugin; whether it can be used.
-pub(super) fn report(subject: &PluginUnderTest, look: &Inspection) -> bool {
+/// Prints remarks about a plugin. Returns whether it can be used.
+pub(super) fn report(subject: &PluginUnderTest, inspection: &Inspection) -> bool {
     let name = subject.plugin.name();
-    for remark in &look.remarks {
+    for remark in &inspection.remarks {
         let weight = if remark.fatal { "wrong" } else { "note" };
         println!("{name}: {weight}: {}", remark.text);
     }
-    if look.remarks.iter().any(|remark| remark.fatal) {
+    if inspection.remarks.iter().any(|remark| remark.fatal) {
         return false;
     }
-    let (options, imports) = (look.options.len(), look.imports.len());
+    let (options, imports) = (inspection.options.len(), inspection.imports.len());
     println!(
         "{name}: a decoder for {}; {} KiB, {options} options, {imports} imports, all of them given",
-        look.interface,
-        look.bytes.div_ceil(1024),
+        inspection.interface,
+        inspection.bytes.div_ceil(1024),
     );
     true
 }

@@ -1,45 +1,46 @@
-//! `pipemill plugin inspect`: what a plugin is.
+//! `pipemill plugin inspect`: prints what a plugin contains.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use super::Meant;
-use super::list;
-use crate::plugin_tools::Inspection;
 use pipemill_decode::{Engine, printable};
 use pipemill_types::Field;
 
-/// Say what a plugin is: interface, digest, imports, origin, fields, options.
+use super::{PluginArgs, list};
+use crate::plugin_tools::Inspection;
+
+/// Print what a plugin contains: interface, digest, imports, tools that made it, fields, options.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    meant: Meant,
+    plugin: PluginArgs,
 }
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
-    let subject = args.meant.load(engine)?;
-    let look = Inspection::at(&subject, &args.meant.bytes(engine)?);
-    // Nothing to do if nobody reads it.
-    let _ = print(subject.plugin.name(), &look);
+    let plugin = args.plugin.load(engine)?;
+    let inspection = Inspection::at(&plugin, &args.plugin.bytes(engine)?);
+    // If nobody reads the output there is nothing to do.
+    let _ = print(plugin.plugin.name(), &inspection);
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(name: &str, look: &Inspection) -> io::Result<()> {
+fn print(name: &str, inspection: &Inspection) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "plugin     {name}")?;
-    writeln!(out, "sha256     {}", look.digest)?;
-    let kind = if look.is_component { "component" } else { "core module, wrapped when loaded" };
-    writeln!(out, "file       {} bytes, {kind}", look.bytes)?;
-    writeln!(out, "interface  {}", look.interface)?;
-    for (index, import) in look.imports.iter().enumerate() {
+    writeln!(out, "sha256     {}", inspection.digest)?;
+    let kind =
+        if inspection.is_component { "component" } else { "core module, wrapped when loaded" };
+    writeln!(out, "file       {} bytes, {kind}", inspection.bytes)?;
+    writeln!(out, "interface  {}", inspection.interface)?;
+    for (index, import) in inspection.imports.iter().enumerate() {
         writeln!(out, "{}  {import}", if index == 0 { "imports  " } else { "         " })?;
     }
     let producers: Vec<_> =
-        look.producers.iter().map(|(name, at)| format!("{name} {at}")).collect();
+        inspection.producers.iter().map(|(name, at)| format!("{name} {at}")).collect();
     if !producers.is_empty() {
         writeln!(out, "made by    {}", producers.join(", "))?;
     }
-    match &look.schema {
+    match &inspection.schema {
         Ok(Some(fields)) => {
             let fields: Vec<_> = fields.iter().map(field).collect();
             writeln!(out, "fields     {}", fields.join(", "))?;
@@ -47,15 +48,15 @@ fn print(name: &str, look: &Inspection) -> io::Result<()> {
         Ok(None) => writeln!(out, "fields     known from the input")?,
         Err(why) => writeln!(out, "fields     not known with these options: {why}")?,
     }
-    if look.options.is_empty() {
+    if inspection.options.is_empty() {
         return writeln!(out, "options    none");
     }
     writeln!(out, "options")?;
-    look.options.iter().try_for_each(|spec| list::print_option(&mut out, spec))
+    inspection.options.iter().try_for_each(|spec| list::print_option(&mut out, spec))
 }
 
 fn field(field: &Field) -> String {
-    // A name may come from the input, with anything in it.
+    // A name may come from the input and may have any characters.
     let (name, word) = (printable(&field.name), field.scalar.word());
     let dims: Vec<_> = field
         .shape

@@ -10,7 +10,7 @@ use super::exit;
 /// List the built-in decoders with their options.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Only this one; a plugin's path will do, too
+    /// List only this decoder: a name, or a plugin's path
     decoder: Option<String>,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         None => engine.builtins().iter().map(|builtin| load(builtin.name)).collect(),
     };
     let plugins = listed.map_err(|error| exit::because(exit::USAGE, error))?;
-    // Nothing to do if nobody reads it.
+    // If nobody reads the output there is nothing to do.
     let _ = plugins.iter().try_for_each(|plugin| print(plugin, engine));
     Ok(ExitCode::SUCCESS)
 }
@@ -34,7 +34,7 @@ fn print(plugin: &Plugin, engine: &Engine) -> io::Result<()> {
     writeln!(out)
 }
 
-/// An option, with what it takes, its default and its help.
+/// Prints an option with its kind, its default and its help.
 pub(super) fn print_option(out: &mut impl Write, spec: &OptionSpec) -> io::Result<()> {
     let kind = spec.kind.strip_prefix("choice:").unwrap_or(&spec.kind);
     let default = match &spec.default {

@@ -1,4 +1,4 @@
-//! `pipemill plugin …`: for authors of plugins, and for those who put them into an image.
+//! `pipemill plugin …`: commands for authors of plugins and for those who build images with them.
 
 mod bench;
 mod build;
@@ -15,12 +15,14 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::cat::key_value;
-use super::{engine, exit, load};
-use crate::plugin_tools::PluginUnderTest;
 use pipemill_decode::{Builtins, Engine, Limits, Plugin};
 
-/// Make, build, look through, test, time and compile plugins.
+use super::cat::key_value;
+use super::{engine, exit, load};
+use crate::config::parse_size;
+use crate::plugin_tools::PluginUnderTest;
+
+/// Make, build, inspect, test, measure and compile plugins.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -40,8 +42,8 @@ enum Action {
 }
 
 pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
-    let done = engine(builtins).and_then(|engine| act(args.action, &engine));
-    done.unwrap_or_else(|code| code)
+    let result = engine(builtins).and_then(|engine| act(args.action, &engine));
+    result.unwrap_or_else(|code| code)
 }
 
 fn act(action: Action, engine: &Engine) -> Result<ExitCode, ExitCode> {
@@ -57,24 +59,24 @@ fn act(action: Action, engine: &Engine) -> Result<ExitCode, ExitCode> {
     }
 }
 
-/// The plugin that is meant, and how it is set.
+/// Options that choose a plugin and its options.
 #[derive(clap::Args)]
-struct Meant {
+struct PluginArgs {
     /// The plugin's path (`FILE.wasm`), or the name of a decoder
     #[arg(value_name = "FILE")]
-    plugin: String,
+    name: String,
     /// An option of the decoder
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
     /// Largest record, with its unit
-    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = crate::config::parse_size)]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
     max_record: u64,
 }
 
-impl Meant {
-    /// Loads it; or says why not, and gives what to exit with.
+impl PluginArgs {
+    /// Loads the plugin. An error is reported; the exit code is returned.
     fn load(&self, engine: &Engine) -> Result<PluginUnderTest, ExitCode> {
-        let plugin = load(engine, &self.plugin, &self.options, exit::DATA)?;
+        let plugin = load(engine, &self.name, &self.options, exit::DATA)?;
         Ok(PluginUnderTest {
             plugin,
             options: self.options.clone(),
@@ -83,13 +85,13 @@ impl Meant {
         })
     }
 
-    /// The bytes of its file.
+    /// The bytes of the plugin's file. An error is reported; the exit code is returned.
     fn bytes(&self, engine: &Engine) -> Result<Cow<'static, [u8]>, ExitCode> {
-        Plugin::file(engine, &self.plugin).map_err(|error| exit::because(exit::DATA, error))
+        Plugin::file(engine, &self.name).map_err(|error| exit::because(exit::DATA, error))
     }
 }
 
-/// Reads a file whole; or says why not.
+/// Reads a whole file. An error is reported; the exit code is returned.
 fn read(path: &Path) -> Result<Vec<u8>, ExitCode> {
     std::fs::read(path).map_err(|error| {
         exit::because(exit::MISSING, format!("{} can't be read: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! `pipemill plugin new`: a folder to start from.
+//! `pipemill plugin new`: makes a folder with a new decoder's project.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,8 +15,8 @@ pub(super) struct Args {
     /// The language to write it in
     #[arg(long, value_name = "LANGUAGE")]
     lang: Language,
-    /// With Rust: take the crate `pipemill-plugin` from this folder, or of this version from the
-    /// registry, instead of a copy of it in the new folder
+    /// With Rust: use the crate `pipemill-plugin` from this folder, or this version from the
+    /// registry, instead of a copy in the new folder
     #[arg(long, value_name = "PATH|VERSION")]
     sdk: Option<String>,
 }
@@ -30,7 +30,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
         return Err(usage(why));
     }
     let sdk = sdk(args).map_err(usage)?;
-    is_free(folder).map_err(usage)?;
+    check_free(folder).map_err(usage)?;
     for (path, bytes) in template(args.lang, &name, &sdk) {
         write(&folder.join(path), &bytes)?;
     }
@@ -57,7 +57,8 @@ fn sdk(args: &Args) -> Result<Sdk, String> {
     }
 }
 
-fn is_free(folder: &Path) -> Result<(), String> {
+/// Checks that the folder does not exist or is empty.
+fn check_free(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     match std::fs::read_dir(folder) {
         Ok(mut entries) => match entries.next() {

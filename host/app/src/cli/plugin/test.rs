@@ -1,98 +1,106 @@
-//! `pipemill plugin test`: the tests that the built-in decoders pass, for any plugin.
+//! `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass, on a
+//! plugin.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{Meant, exit, read};
-use crate::plugin_tools::{
-    Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property, try_out,
-};
 use pipemill_decode::{Engine, Limits};
 
-/// Test a plugin: whatever the pieces its input comes in, wherever it is cut off, however it is damaged.
+use super::{PluginArgs, exit, read};
+use crate::config::parse_duration;
+use crate::plugin_tools::{Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property};
+
+/// Test a plugin with its input in pieces of any size, cut off at any place, and damaged.
 ///
-/// Exits with 65 at the first thing that does not hold, and prints a command that shows it again on the
-/// smallest input that was found.
+/// Exits with 65 at the first test that fails, and prints a command that repeats this failure with
+/// the smallest input that was found.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    meant: Meant,
-    /// A file of its format, not compressed; a small one is tried more thoroughly
+    plugin: PluginArgs,
+    /// A file in the plugin's format, not compressed; small files are tested more thoroughly
     #[arg(long, value_name = "FILE", required_unless_present = "hex")]
     data: Vec<PathBuf>,
-    /// What the (first) file gives, as `pipemill cat` prints it; keys that are left out are not compared
+    /// The records of the (first) file, as `pipemill cat` prints them; missing keys are not
+    /// compared
     #[arg(long, value_name = "FILE", requires = "data")]
     expect: Option<PathBuf>,
-    /// Random cases of each kind
+    /// Number of random cases of each kind
     #[arg(long, default_value_t = 500, value_name = "N")]
     cases: u32,
-    /// Where random cases start from: the same number, the same cases
+    /// Seed of the random cases: the same seed gives the same cases
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// The longest that each kind of cases may take for a file, and making a found one smaller
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = crate::config::parse_duration)]
+    /// Time limit for each kind of cases of a file, and for the search for a smaller input
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_duration)]
     time: Duration,
-    /// Refuse it, too, if the end of the input silently cuts the last record short
+    /// Also fail if the end of the input cuts the last record short without an error
     #[arg(long)]
     strict_end: bool,
-    /// Test one case alone: this input, as hexadecimal digits
+    /// Test only one case: this input, as hexadecimal digits
     #[arg(long, value_name = "BYTES", conflicts_with = "expect")]
     hex: Option<String>,
-    /// Test one case alone: the sizes of the pieces that the input comes in
+    /// Test only one case: the sizes of the pieces of the input
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "cut")]
     pieces: Option<Vec<usize>>,
-    /// Test one case alone: the input cut off behind so many bytes
+    /// Test only one case: the input cut off after N bytes
     #[arg(long, value_name = "N")]
     cut: Option<usize>,
 }
 
-/// A call that uses more CPU time than this hangs.
-const HANGS: Duration = Duration::from_secs(2);
+/// A call that uses more CPU time than this counts as a hang.
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
-    // What the plugin logs about each of a thousand inputs would hide what is found.
+    // The plugin's log messages for a thousand inputs would hide the result.
     log::set_max_level(log::LevelFilter::Off);
-    let subject = args.meant.load(engine)?;
+    let subject = args.plugin.load(engine)?;
     let subject = PluginUnderTest {
-        limits: Limits { call_timeout: HANGS, ..subject.limits.clone() },
+        limits: Limits { call_timeout: CALL_TIMEOUT, ..subject.limits.clone() },
         ..subject
     };
     if let Some(digits) = &args.hex {
         let why = "--hex: expected an even number of hexadecimal digits";
         let input = hex::decode(digits).map_err(|_| exit::because(exit::USAGE, why))?;
-        return one(args, &subject, &input);
+        return test_one_case(args, &subject, &input);
     }
     let expected = args.expect.as_deref().map(expected).transpose()?;
     let mut expected = expected.as_ref();
     for path in &args.data {
         let input = read(path)?;
         if args.pieces.is_some() || args.cut.is_some() {
-            return one(args, &subject, &input);
+            return test_one_case(args, &subject, &input);
         }
-        println!("{}: {}, {} bytes", args.meant.plugin, path.display(), input.len());
-        let trial = ConformanceTest {
+        println!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
+        let conformance_test = ConformanceTest {
             seed: args.seed,
             cases: args.cases,
-            patience: args.time,
+            time_limit: args.time,
             strict_end: args.strict_end,
         };
-        let mut tell = |what: &str, how: String| {
-            println!("  ok  {what}: {how}");
-            // Seen while it goes on; nothing to do if nobody reads it.
+        let mut report_passed = |test: &str, details: String| {
+            println!("  ok  {test}: {details}");
+            // Shown at once; if nobody reads the output there is nothing to do.
             let _ = std::io::stdout().flush();
         };
-        // The file that comes first is the one that is expected to give something.
-        if let Err(finding) = try_out(&subject, &input, expected.take(), &trial, &mut tell) {
+        // `--expect` is for the first file only.
+        if let Err(finding) =
+            conformance_test.run(&subject, &input, expected.take(), &mut report_passed)
+        {
             return Ok(report(args, path, &finding));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// One case, as a report of a fault prints it.
-fn one(args: &Args, subject: &PluginUnderTest, input: &[u8]) -> Result<ExitCode, ExitCode> {
+/// Tests one case: the command that repeats a failure comes here.
+fn test_one_case(
+    args: &Args,
+    subject: &PluginUnderTest,
+    input: &[u8],
+) -> Result<ExitCode, ExitCode> {
     let property = match args.cut {
         Some(at) => Property::Cut(at),
         None => Property::Pieces(args.pieces.clone().unwrap_or_default()),
@@ -109,13 +117,13 @@ fn one(args: &Args, subject: &PluginUnderTest, input: &[u8]) -> Result<ExitCode,
     }
 }
 
-/// Inputs up to this size are repeated on the command line; others get a file.
-const ON_COMMAND_LINE: usize = 256;
+/// Larger inputs, in bytes, are written to a file and not to the command line.
+const MAX_HEX_INPUT: usize = 256;
 
 fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
     println!("FAIL  {}: {}", finding.tried, finding.broken);
-    let mut command = format!("pipemill plugin test {}", quote(&args.meant.plugin));
-    for (name, value) in &args.meant.options {
+    let mut command = format!("pipemill plugin test {}", quote(&args.plugin.name));
+    for (name, value) in &args.plugin.options {
         command.push_str(&format!(" -o {}", quote(&format!("{name}={value}"))));
     }
     let Some(case) = &finding.case else {
@@ -123,7 +131,7 @@ fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
         return exit::DATA.into();
     };
     let input = &case.input;
-    if input.len() <= ON_COMMAND_LINE {
+    if input.len() <= MAX_HEX_INPUT {
         command.push_str(&format!(" --hex '{}'", hex::encode(input)));
     } else {
         let file = "pipemill-plugin-test.bin";
@@ -156,7 +164,7 @@ fn expected(path: &Path) -> Result<Expected, ExitCode> {
         .map_err(|why| exit::because(exit::USAGE, format!("{}: {why}", path.display())))
 }
 
-/// As a shell takes it.
+/// Quotes a text for a shell, if it needs quotes.
 pub(super) fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/=,:+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -1,37 +1,40 @@
-//! What a host told before, and the rates that follow from it.
+//! Earlier status answers of a host, and the rates that are computed from them.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::telemetry::Bottleneck;
-use crate::telemetry::status::{ChannelStatus, StatsStatus, Status};
 use pipemill_channel::StatsSnapshot;
 
-/// Answers kept: what a wide terminal can show.
-const KEPT: usize = 240;
-/// What is now is what was in so long.
-const WINDOW: Duration = Duration::from_secs(5);
+use crate::telemetry::Bottleneck;
+use crate::telemetry::status::{ChannelStatus, StatsStatus, Status};
 
-/// The answers of a host, the last at the end.
+/// Number of answers that are kept: a wide terminal can show as many.
+const MAX_ANSWERS: usize = 240;
+/// The current rate is the mean over this time.
+const RATE_WINDOW: Duration = Duration::from_secs(5);
+
+/// The answers of a host, from old to new.
 #[derive(Default)]
 pub(super) struct History {
     answers: VecDeque<(Instant, Status)>,
 }
 
-/// What a channel does now.
+/// The current rates of a channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Rates {
+    /// Bytes per second.
     pub(super) bytes: f64,
+    /// Records per second.
     pub(super) records: f64,
-    /// Shares of the time: source, decoder, consumer. Zeroes if there was none.
+    /// Shares of the time from 0 to 1: source, decoder, consumer. All 0 if there was no time.
     pub(super) shares: [f64; 3],
-    /// Which stage holds it back.
+    /// The stage that limits the channel's rate.
     pub(super) bottleneck: Option<Bottleneck>,
 }
 
 impl History {
     pub(super) fn add(&mut self, at: Instant, status: Status) {
-        if self.answers.len() == KEPT {
+        if self.answers.len() == MAX_ANSWERS {
             self.answers.pop_front();
         }
         self.answers.push_back((at, status));
@@ -41,10 +44,11 @@ impl History {
         self.answers.back().map(|(_, status)| status)
     }
 
-    /// Of a channel, over the last seconds; since its start if it was asked for the first time just now.
+    /// The channel's rates over the last seconds. With one answer only: since the start of the
+    /// host.
     pub(super) fn rates(&self, channel: &str) -> Rates {
         let Some((now, last)) = self.answers.back() else { return Rates::default() };
-        let old_enough = |(at, _): &&(Instant, Status)| *now - *at >= WINDOW;
+        let old_enough = |(at, _): &&(Instant, Status)| *now - *at >= RATE_WINDOW;
         let before = self.answers.iter().rev().find(old_enough).or(self.answers.front());
         let before = before.filter(|(at, _)| at < now);
         let Some(channel_now) = find(last, channel) else { return Rates::default() };
@@ -58,8 +62,8 @@ impl History {
         rates(&channel_now.totals, &earlier, seconds)
     }
 
-    /// Bytes a second of a channel between any two answers, the last at the end.
-    pub(super) fn line(&self, channel: &str) -> Vec<u64> {
+    /// The channel's bytes per second between each two answers, from old to new.
+    pub(super) fn byte_rates(&self, channel: &str) -> Vec<u64> {
         let pairs = self.answers.iter().zip(self.answers.iter().skip(1));
         let rate = |((then, before), (now, after)): (&(Instant, Status), &(Instant, Status))| {
             let bytes = |status| find(status, channel).map_or(0, |channel| channel.totals.bytes);
@@ -71,7 +75,7 @@ impl History {
 }
 
 fn find<'s>(status: &'s Status, channel: &str) -> Option<&'s ChannelStatus> {
-    status.channels.iter().find(|one| one.name == channel)
+    status.channels.iter().find(|status| status.name == channel)
 }
 
 fn rates(now: &StatsStatus, earlier: &StatsStatus, seconds: f64) -> Rates {
@@ -99,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_those_of_the_last_seconds() {
+    fn rates_are_computed_from_the_difference_of_two_answers() {
         let earlier = StatsStatus { bytes: 1_000, records: 10, source: 1.0, ..Default::default() };
         let now = StatsStatus {
             bytes: 5_000,

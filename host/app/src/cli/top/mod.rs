@@ -1,4 +1,4 @@
-//! `pipemill top`: how a running host stands, on a screen that is kept up to date, or once as text or JSON.
+//! `pipemill top`: shows the status of a running host, on a live screen, or once as text or JSON.
 
 mod history;
 mod screen;
@@ -17,19 +17,20 @@ use super::exit;
 use crate::config::parse_duration;
 use crate::run;
 use crate::telemetry::status::Status;
-
 use history::History;
 
-/// Show how a running host stands: channels, rates, slots, consumers, and which stage holds each channel back.
+/// Show the status of a running host: channels, rates, slots, consumers, and each channel's
+/// bottleneck.
 ///
-/// Asks the host over its socket, and shows a screen that is kept up to date: arrows choose a channel, `q` ends it.
-/// Where standard output is no terminal it prints a table once.
+/// Requests the status over the host's socket and shows it on a live screen: the arrow keys select
+/// a channel, `q` ends. If standard output is not a terminal, it prints a table once.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The host's socket; without it the one of the environment (PIPEMILL_SOCKET), else the host's default
+    /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else the host's
+    /// default]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// How often the host is asked
+    /// Time between two requests to the host, from 100ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Print a table once, and end
@@ -48,8 +49,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 pub(super) fn main(args: &Args) -> ExitCode {
     let socket = args.socket.clone().unwrap_or_else(|| {
-        let told = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
-        told.map_or_else(run::default_socket, PathBuf::from)
+        let configured = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
+        configured.map_or_else(run::default_socket, PathBuf::from)
     });
     let mut host = match StatusClient::connect(&socket) {
         Ok(host) => host,
@@ -59,53 +60,53 @@ pub(super) fn main(args: &Args) -> ExitCode {
         }
     };
     let done = if args.json {
-        print(|| host.status().map_err(Trouble::from))
+        print(|| host.status().map_err(TopError::from))
     } else if args.once || !stdout().is_terminal() {
-        print(|| Ok(table::text(&ask(&mut host)?).into_bytes()))
+        print(|| Ok(table::text(&request(&mut host)?).into_bytes()))
     } else {
         watch(&mut host, args.interval)
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(trouble) => exit::because(exit::SYSTEM, trouble),
+        Err(error) => exit::because(exit::SYSTEM, error),
     }
 }
 
-/// Why nothing more can be shown.
+/// Why the status can't be shown.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum TopError {
     #[error(transparent)]
     Host(#[from] StatusClientError),
     #[error("the host's answer is not understood: {0}; use the `pipemill` of the same release")]
-    DecodeOutcome(#[from] serde_json::Error),
+    Answer(#[from] serde_json::Error),
     #[error("the terminal: {0}")]
     Terminal(#[from] std::io::Error),
 }
 
-fn ask(host: &mut StatusClient) -> Result<Status, Trouble> {
+fn request(host: &mut StatusClient) -> Result<Status, TopError> {
     Ok(serde_json::from_slice(&host.status()?)?)
 }
 
-fn print(text: impl FnOnce() -> Result<Vec<u8>, Trouble>) -> Result<(), Trouble> {
+fn print(text: impl FnOnce() -> Result<Vec<u8>, TopError>) -> Result<(), TopError> {
     let mut text = text()?;
     if !text.ends_with(b"\n") {
         text.push(b'\n');
     }
-    // Whoever reads it may have seen enough.
+    // The reader may have closed the pipe: nothing to do.
     let _ = stdout().lock().write_all(&text);
     Ok(())
 }
 
-fn watch(host: &mut StatusClient, interval: Duration) -> Result<(), Trouble> {
+fn watch(host: &mut StatusClient, interval: Duration) -> Result<(), TopError> {
     let mut history = History::default();
-    history.add(Instant::now(), ask(host)?);
-    // Gives the terminal back on a panic, too.
+    history.add(Instant::now(), request(host)?);
+    // This also restores the terminal after a panic.
     let mut terminal = ratatui::try_init()?;
     let done = keep_watching(host, interval, &mut history, &mut terminal);
     ratatui::restore();
     match done {
-        // It was seen to its end.
-        Err(Trouble::Host(StatusClientError::HungUp)) => {
+        // The host has ended: not an error.
+        Err(TopError::Host(StatusClientError::HungUp)) => {
             if let Some(status) = history.last() {
                 print(|| Ok(table::text(status).into_bytes()))?;
             }
@@ -121,11 +122,11 @@ fn keep_watching(
     interval: Duration,
     history: &mut History,
     terminal: &mut DefaultTerminal,
-) -> Result<(), Trouble> {
-    let mut chosen = 0;
+) -> Result<(), TopError> {
+    let mut selected = 0;
     let mut next = Instant::now() + interval;
     loop {
-        terminal.draw(|frame| screen::draw(frame, history, chosen))?;
+        terminal.draw(|frame| screen::draw(frame, history, selected))?;
         if event::poll(next.saturating_duration_since(Instant::now()))? {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
@@ -134,9 +135,9 @@ fn keep_watching(
                     match key.code {
                         KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
                         KeyCode::Char('c') if ctrl_c => return Ok(()),
-                        KeyCode::Up | KeyCode::Char('k') => chosen = chosen.saturating_sub(1),
+                        KeyCode::Up | KeyCode::Char('k') => selected = selected.saturating_sub(1),
                         KeyCode::Down | KeyCode::Char('j') => {
-                            chosen = (chosen + 1).min(channels.saturating_sub(1));
+                            selected = (selected + 1).min(channels.saturating_sub(1));
                         }
                         _ => {}
                     }
@@ -145,7 +146,7 @@ fn keep_watching(
             }
         }
         if Instant::now() >= next {
-            history.add(Instant::now(), ask(host)?);
+            history.add(Instant::now(), request(host)?);
             next += interval;
         }
     }

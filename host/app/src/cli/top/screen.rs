@@ -1,4 +1,5 @@
-//! A host's status as a screen: a line for each channel, and below all that is known of the chosen one.
+//! Draws a host's status: a line for each channel, and below them the details of the selected
+//! channel.
 
 use indicatif::BinaryBytes;
 use ratatui::Frame;
@@ -6,6 +7,8 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState, Wrap};
+
+use pipemill_channel::Stage;
 
 use super::history::{History, Rates};
 use super::table;
@@ -17,9 +20,9 @@ const CONSUMER: Color = Color::Green;
 const STAGES: [(&str, Color); 3] =
     [("source", SOURCE), ("decoder", DECODER), ("consumer", CONSUMER)];
 
-pub(super) fn draw(frame: &mut Frame<'_>, history: &History, chosen: usize) {
+pub(super) fn draw(frame: &mut Frame<'_>, history: &History, selected: usize) {
     let Some(status) = history.last() else { return };
-    let chosen = chosen.min(status.channels.len().saturating_sub(1));
+    let selected = selected.min(status.channels.len().saturating_sub(1));
     let rows = status.channels.len() as u16 + 3;
     let [top, list, detail, bottom] = Layout::vertical([
         Constraint::Length(1),
@@ -29,15 +32,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, history: &History, chosen: usize) {
     ])
     .areas(frame.area());
     frame.render_widget(Line::from(table::heading(status)).bold(), top);
-    channels(frame, list, history, chosen);
-    if let Some(channel) = status.channels.get(chosen) {
+    channels(frame, list, history, selected);
+    if let Some(channel) = status.channels.get(selected) {
         details(frame, detail, history, channel);
     }
     let keys = Line::from("↑ ↓ another channel   q end").style(Modifier::DIM);
     frame.render_widget(keys, bottom);
 }
 
-fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, chosen: usize) {
+fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, selected: usize) {
     let Some(status) = history.last() else { return };
     let wide = area.width >= WIDE;
     let columns: &[Column] = if wide { &COLUMNS } else { &COLUMNS[..COLUMNS.len() - 1] };
@@ -51,11 +54,11 @@ fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, chosen: usize)
         .header(head)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
         .block(Block::bordered().title(" channels "));
-    let mut state = TableState::new().with_selected(chosen);
+    let mut state = TableState::new().with_selected(selected);
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// From so many cells on there is room for the last column.
+/// Least width of the terminal, in cells, at which the last column is shown.
 const WIDE: u16 = 100;
 
 /// A column of the list of channels.
@@ -89,7 +92,7 @@ static COLUMNS: [Column; 8] = [
     },
     Column {
         head: "slots",
-        width: Constraint::Length(SLOTS),
+        width: Constraint::Length(SLOTS_WIDTH),
         cell: |channel, _| Cell::from(slots(&channel.ring)),
     },
     Column {
@@ -117,12 +120,12 @@ fn state(channel: &ChannelStatus) -> Cell<'static> {
     })
 }
 
-/// Cells of a bar of slots.
-const SLOTS: u16 = 12;
+/// Width of the bar of slots, in cells.
+const SLOTS_WIDTH: u16 = 12;
 
-/// Slots as a bar: granted, ready, being filled, free.
+/// The slots as a bar: granted, ready, filling, free.
 fn slots(ring: &RingStatus) -> Line<'static> {
-    let width = u32::from(SLOTS);
+    let width = u32::from(SLOTS_WIDTH);
     let all = (ring.granted + ring.ready + ring.filling + ring.free).max(1);
     let states = [
         (ring.granted, '█', CONSUMER),
@@ -132,7 +135,7 @@ fn slots(ring: &RingStatus) -> Line<'static> {
     ];
     let mut before = 0;
     let parts = states.map(|(slots, shade, color)| {
-        // Rounded by their sums, so that the whole is as wide as it should be.
+        // The sums are rounded, not the parts: so the whole bar has the right width.
         let cells = (before + slots) * width / all - before * width / all;
         before += slots;
         Span::from(shade.to_string().repeat(cells as usize)).fg(color)
@@ -144,22 +147,21 @@ fn details(frame: &mut Frame<'_>, area: Rect, history: &History, channel: &Chann
     let block = Block::bordered().title(format!(" {} ", channel.name));
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let rates = history.rates(&channel.name);
-    let lines = facts(channel, &rates);
-    // Wrapped at words, a line is not filled to its end.
+    let lines = facts(channel, &history.rates(&channel.name));
+    // Lines are wrapped at words: estimate that 9 of 10 cells are filled.
     let filled = (usize::from(inner.width) * 9 / 10).max(1);
     let height = lines.iter().map(|line| line.width().div_ceil(filled)).sum::<usize>() as u16;
     let paragraph = Paragraph::new(lines).wrap(Wrap { trim: false });
     let consumers = channel.ring.consumers.len() as u16;
     let [facts, spark, list] = Layout::vertical([
         Constraint::Length(height),
-        Constraint::Max(SPARK),
+        Constraint::Max(GRAPH_HEIGHT),
         Constraint::Max(if consumers == 0 { 1 } else { consumers + 1 }),
     ])
     .areas(inner);
     frame.render_widget(paragraph, facts);
-    let line = history.line(&channel.name);
-    let shown = &line[line.len().saturating_sub(spark.width.into())..];
+    let rates = history.byte_rates(&channel.name);
+    let shown = &rates[rates.len().saturating_sub(spark.width.into())..];
     let peak = BinaryBytes(shown.iter().copied().max().unwrap_or(0));
     let title = Line::from(format!("bytes a second, at most {peak}/s")).style(Modifier::DIM);
     let sparkline = Sparkline::default().data(shown).style(SOURCE);
@@ -167,10 +169,10 @@ fn details(frame: &mut Frame<'_>, area: Rect, history: &History, channel: &Chann
     consumer_list(frame, list, &channel.ring.consumers);
 }
 
-/// Lines of the rate's picture, its title with it.
-const SPARK: u16 = 7;
+/// Height of the graph of the rate, in lines, with its title.
+const GRAPH_HEIGHT: u16 = 7;
 
-/// What is known of a channel, line by line.
+/// The details of a channel as lines of text.
 fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
     let totals = &channel.totals;
     let mut lines = vec![
@@ -198,7 +200,6 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
         lines.push(Line::from(text).fg(Color::Yellow));
     }
     if let Some(bottleneck) = rates.bottleneck {
-        use pipemill_channel::Stage;
         let remedy = match bottleneck.stage {
             Stage::Source => &channel.remedies.source,
             Stage::Decoder => &channel.remedies.decoder,
@@ -210,7 +211,7 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
     lines
 }
 
-/// Where the time of the last seconds went, as a bar with its key.
+/// The stages' shares of the time of the last seconds, as a bar with its legend.
 fn shares(rates: &Rates) -> Line<'static> {
     let mut spans = vec![Span::from("time  ")];
     for ((name, color), share) in STAGES.into_iter().zip(rates.shares) {
@@ -258,12 +259,12 @@ mod tests {
     use super::*;
     use crate::telemetry::status::Status;
 
-    /// What a host told with a second between, `told` times.
-    fn history(told: u64) -> History {
+    /// A history of `count` answers, one each second.
+    fn history(count: u64) -> History {
         let text = include_str!("status.json");
         let mut status: Status = serde_json::from_str(text).expect("it is a status");
         let (mut history, began) = (History::default(), Instant::now());
-        for second in 0..told {
+        for second in 0..count {
             history.add(began + Duration::from_secs(second), status.clone());
             let totals = &mut status.channels[0].totals;
             totals.bytes += (second + 1) << 20;
@@ -274,16 +275,16 @@ mod tests {
         history
     }
 
-    fn shown(width: u16, height: u16, history: &History, chosen: usize) -> String {
+    fn shown(width: u16, height: u16, history: &History, selected: usize) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
-        terminal.draw(|frame| draw(frame, history, chosen)).expect("memory");
+        terminal.draw(|frame| draw(frame, history, selected)).expect("memory");
         let buffer = terminal.backend().buffer();
         let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
     }
 
     #[test]
-    fn the_stage_that_holds_a_channel_back_and_its_remedy_are_shown() {
+    fn the_bottleneck_of_a_channel_and_its_remedy_are_shown() {
         let screen = shown(120, 30, &history(10), 0);
         let has = |words: &[&str]| {
             screen.lines().any(|line| words.iter().all(|word| line.contains(word)))
@@ -297,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_shown_in_full() {
+    fn the_whole_message_of_a_failure_is_shown() {
         let screen = shown(120, 30, &history(3), 1);
         assert!(screen.contains("channel `test`, epoch 0, object a, byte offset 7"), "{screen}");
         assert!(screen.contains("no consumer is connected"), "{screen}");
     }
 
     #[test]
-    fn any_terminal_is_large_enough() {
+    fn terminals_of_any_size_can_be_drawn() {
         let history = history(500);
         for (width, height) in [(1, 1), (2, 9), (20, 3), (40, 12), (80, 24), (300, 100)] {
             let screen = shown(width, height, &history, 7);

@@ -1,4 +1,4 @@
-//! A host's status as plain text.
+//! Formats a host's status as plain text.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use indicatif::{BinaryBytes, HumanDuration};
 
 use crate::telemetry::status::{ChannelStatus, Status};
 
-/// A table of the channels, and what is to be said of each.
+/// A table of the channels, and the remarks about each.
 pub(super) fn text(status: &Status) -> String {
     let mut out = heading(status) + "\n";
     let head = ["CHANNEL", "STATE", "EPOCH", "RECORDS", "BYTES", "SLOTS READY", "CONSUMERS"];
@@ -29,7 +29,7 @@ pub(super) fn text(status: &Status) -> String {
     out
 }
 
-/// The host in a line.
+/// One line about the host.
 pub(super) fn heading(status: &Status) -> String {
     let Status { version, pid, uptime, memory, not_ready, .. } = status;
     let up = std::time::Duration::try_from_secs_f64(*uptime).unwrap_or_default();
@@ -55,7 +55,7 @@ fn row(channel: &ChannelStatus) -> [String; 7] {
     ]
 }
 
-/// What else is to be said of a channel.
+/// Remarks about a channel: its error, its decode errors, its bottleneck.
 pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     let error = channel.error.as_ref().map(|error| error.message.clone());
     let bottleneck = channel.bottleneck.as_ref().map(|bottleneck| {
@@ -64,7 +64,7 @@ pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
             bottleneck.percent, bottleneck.stage, bottleneck.remedy
         )
     });
-    let bad = (channel.totals.decode_errors > 0)
+    let decode_errors = (channel.totals.decode_errors > 0)
         .then(|| format!("{} decode errors skipped", channel.totals.decode_errors));
-    [error, bad, bottleneck].into_iter().flatten().collect()
+    [error, decode_errors, bottleneck].into_iter().flatten().collect()
 }

@@ -1,12 +1,13 @@
-//! docs/configuration.md against the keys that the parser knows: each has a row with its range and
-//! default, no row is of anything else, and every example is a good configuration.
+//! Compares docs/configuration.md with the keys: each key has a row with its range and default,
+//! there is no other row, and each example is a valid configuration.
 
 use super::super::keys::TABLES;
 use super::*;
 
 const PAGE: &str = include_str!("../../../../../docs/configuration.md");
 
-/// The first three cells of each row of keys: those with four cells, the first of them code.
+/// The first three cells of each row that describes a key: such a row has four cells, and the first
+/// cell is code.
 fn rows(section: &str) -> Vec<[String; 3]> {
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect());
@@ -20,25 +21,25 @@ fn rows(section: &str) -> Vec<[String; 3]> {
 }
 
 #[test]
-fn every_key_is_documented_as_it_is() {
+fn each_key_is_documented_with_its_range_and_default() {
     for table in TABLES {
-        let about = |section: &&str| {
+        let is_about_table = |section: &&str| {
             let heading = section.lines().next().unwrap_or_default().replace('`', "");
             heading.ends_with(table.name)
         };
-        let section = PAGE.split("\n## ").skip(1).find(about);
+        let section = PAGE.split("\n## ").skip(1).find(is_about_table);
         let section = section.unwrap_or_else(|| panic!("no heading for {}", table.name));
-        let known = table.keys().into_iter();
-        let known: Vec<_> =
-            known.map(|key| [key.name().to_owned(), key.expected(), key.default_text()]).collect();
-        assert_eq!(rows(section), known, "under {}", table.name);
+        let keys = table.keys().into_iter();
+        let expected: Vec<_> =
+            keys.map(|key| [key.name().to_owned(), key.expected(), key.default_text()]).collect();
+        assert_eq!(rows(section), expected, "under {}", table.name);
     }
     let documented: usize = TABLES.iter().map(|table| table.keys().len()).sum();
     assert_eq!(rows(PAGE).len(), documented, "a table of keys stands under another heading");
 }
 
 #[test]
-fn every_example_is_a_good_configuration() {
+fn each_example_is_a_valid_configuration() {
     let env = |name: &str| (name == "DATA").then(|| "/data".to_owned());
     let mut examples = 0;
     for block in PAGE.split("```toml\n").skip(1) {

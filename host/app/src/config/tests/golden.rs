@@ -1,21 +1,21 @@
-//! The messages themselves: a file full of faults against what a person sees for it, and texts
-//! whose one fault is worth its own example.
+//! The texts of the messages: a file with many faults and the messages for it, and short texts with
+//! one fault each.
 
 use super::*;
 
 #[test]
-fn all_faults_of_a_file_are_found_at_once() {
+fn all_faults_of_a_file_are_reported_in_one_pass() {
     let env = |name: &str| (name == "SLOT_SIZE").then(|| "65000B".to_owned());
     let faults = parse(include_str!("../testdata/faults.toml"), "faults.toml", &env).unwrap_err();
-    let said: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
+    let actual: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
     let expected = include_str!("../testdata/faults.txt");
-    let missing = expected.lines().filter(|line| !said.lines().any(|other| other == *line));
-    let new = said.lines().filter(|line| !expected.lines().any(|other| other == *line));
+    let missing = expected.lines().filter(|line| !actual.lines().any(|other| other == *line));
+    let new = actual.lines().filter(|line| !expected.lines().any(|other| other == *line));
     let difference: Vec<_> = missing
         .map(|line| format!("- {line}"))
         .chain(new.map(|line| format!("+ {line}")))
         .collect();
-    assert!(said == expected, "against testdata/faults.txt:\n{}", difference.join("\n"));
+    assert!(actual == expected, "against testdata/faults.txt:\n{}", difference.join("\n"));
 }
 
 /// A text with one fault, and the message for it.
@@ -46,27 +46,27 @@ const SINGLE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn single_faults_say_what_they_should() {
+fn a_single_fault_gives_the_expected_message() {
     for (text, expected) in SINGLE {
         assert_eq!(messages(text), [*expected], "for {text:?}");
     }
 }
 
 #[test]
-fn standard_input_is_for_one_channel() {
+fn only_one_channel_can_read_standard_input() {
     let channel =
         |name| format!("[[channel]]\nname = '{name}'\nsource.stdin = true\ndecoder = 'lines'\n");
-    let said = messages(&format!("{}{}", channel("a"), channel("b")));
+    let actual = messages(&format!("{}{}", channel("a"), channel("b")));
     let expected = "pipemill.toml:7:1: channel `b`: source: the channel in line 3 already reads \
                     standard input; one channel can read it";
-    assert_eq!(said, [expected]);
+    assert_eq!(actual, [expected]);
 }
 
 #[test]
-fn a_fault_can_be_read_by_a_program() {
+fn a_fault_has_its_place_and_path_as_fields() {
     let faults = parse_bare("[[channel]]\nname = 'a'\nsource.stdin = true\n").unwrap_err();
     let [fault] = &faults[..] else { panic!("{faults:?}") };
-    assert_eq!(fault.place, Place { line: 1, column: 1 });
+    assert_eq!(fault.place, TextPosition { line: 1, column: 1 });
     assert_eq!(fault.path, "channel[0].decoder");
     assert_eq!(fault.channel.as_deref(), Some("a"));
     assert_eq!(fault.message, "missing");

@@ -1,23 +1,24 @@
-//! Tests of the configuration as a whole; each file beside this one has one kind of them.
+//! Tests of the configuration as a whole. Each file in this folder has one kind of tests.
 
 mod docs;
 mod golden;
 mod properties;
+mod renamed;
 mod suggest;
 mod values;
 
 use super::*;
 
-/// No variable is set.
-fn bare(_: &str) -> Option<String> {
+/// An environment without variables.
+fn no_variables(_: &str) -> Option<String> {
     None
 }
 
 fn parse_bare(text: &str) -> Result<Config, Vec<Fault>> {
-    parse(text, "pipemill.toml", &bare)
+    parse(text, "pipemill.toml", &no_variables)
 }
 
-/// The faults of a text, one line each.
+/// The messages for a text, one for each fault.
 fn messages(text: &str) -> Vec<String> {
     match parse_bare(text) {
         Ok(_) => Vec::new(),

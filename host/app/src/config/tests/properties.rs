@@ -1,27 +1,34 @@
-//! What holds for every text and every configuration: no text makes the parser panic, what is shown
-//! is read back, values survive being written, variables are filled in.
+//! Properties of all texts and all configurations: no text makes the parser panic, a configuration
+//! that was shown can be read back, and so can single values; variables are replaced.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
+use pipemill_channel::OnError;
+use pipemill_decode::{Digest, Limits};
+use pipemill_source::{Balance, Compression, Order, Pattern, Reading, Shard, s3};
+use pipemill_types::Mode;
+
 use super::super::key::Number;
-use super::super::{Digest, keys, vars};
+use super::super::{keys, vars};
 use super::*;
 
-fn pick<D>(key: &Number<D>) -> RangeInclusive<u64> {
+fn any_in_range<D>(key: &Number<D>) -> RangeInclusive<u64> {
     key.min..=key.max
 }
 
 fn millis<D>(key: &Number<D>) -> impl Strategy<Value = Duration> + use<D> {
-    pick(key).prop_map(Duration::from_millis)
+    any_in_range(key).prop_map(Duration::from_millis)
 }
 
-/// Any text that a path or a value can be, with what needs an escape in plenty.
+/// Any text that can be a path or a value. Many characters need an escape.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z/.]{1,12}",
@@ -41,7 +48,7 @@ fn source() -> impl Strategy<Value = Source> {
         0..=1_000_000u32,
         option::of(millis(&keys::OPEN_TIMEOUT)),
         option::of(millis(&keys::IDLE_TIMEOUT)),
-        pick(&keys::PIPE_SIZE),
+        any_in_range(&keys::PIPE_SIZE),
         compression(),
         option::of(text()),
     );
@@ -65,8 +72,8 @@ fn source() -> impl Strategy<Value = Source> {
         "[a-z$*?]{1,3}/[*?]".prop_map(Pattern::Glob),
         text().prop_map(|path| Pattern::Folder(path.into())),
     ];
-    // `**` has to be a path's whole component; the pattern itself is not what is tested here.
-    let pattern = pattern.prop_filter("a good pattern", |pattern| match pattern {
+    // `**` is valid only as a whole component of a path.
+    let pattern = pattern.prop_filter("a valid pattern", |pattern| match pattern {
         Pattern::Glob(pattern) => !pattern.contains("**"),
         _ => true,
     });
@@ -121,8 +128,8 @@ fn s3() -> impl Strategy<Value = Source> {
         any::<(bool, bool)>(),
     );
     let numbers = (
-        pick(&keys::PART_SIZE),
-        pick(&keys::CONCURRENCY),
+        any_in_range(&keys::PART_SIZE),
+        any_in_range(&keys::CONCURRENCY),
         millis(&keys::STALL_TIMEOUT),
         millis(&keys::RETRY_TIMEOUT),
         any::<(bool, bool)>(),
@@ -142,7 +149,7 @@ fn s3() -> impl Strategy<Value = Source> {
             let concurrency = concurrency as usize;
             Source::S3(Box::new(s3::Settings {
                 channel: None,
-                what,
+                selection: what,
                 access,
                 reading,
                 part_size,
@@ -158,16 +165,17 @@ fn s3() -> impl Strategy<Value = Source> {
 }
 
 fn ring() -> impl Strategy<Value = Ring> {
-    let slot = (keys::SLOT_SIZE.min / keys::SLOT_STEP)..=(keys::SLOT_SIZE.max / keys::SLOT_STEP);
-    (pick(&keys::CREDITS), 0..=4_096u64, slot, millis(&keys::LINGER)).prop_map(
-        |(credits, more, slot, linger)| {
-            let slot = slot * keys::SLOT_STEP;
-            // As many as credits, range and size allow, counted back from there.
-            let most = keys::SLOTS.max.min(keys::RING_MAX / slot);
-            let credits = credits.min(most - keys::SPARE_SLOTS);
-            let least = (credits + keys::SPARE_SLOTS).max(keys::SLOTS.min);
-            let slots = (least + more).min(most) as u32;
-            Ring { slots, slot_size: slot as usize, credits: credits as u32, linger }
+    let slot_steps =
+        (keys::SLOT_SIZE.min / keys::SLOT_STEP)..=(keys::SLOT_SIZE.max / keys::SLOT_STEP);
+    (any_in_range(&keys::CREDITS), 0..=4_096u64, slot_steps, millis(&keys::LINGER)).prop_map(
+        |(credits, more, slot_steps, linger)| {
+            let slot_size = slot_steps * keys::SLOT_STEP;
+            // The largest number of slots that the range and the size of a ring allow.
+            let most_slots = keys::SLOTS.max.min(keys::MAX_RING_BYTES / slot_size);
+            let credits = credits.min(most_slots - keys::SPARE_SLOTS);
+            let least_slots = (credits + keys::SPARE_SLOTS).max(keys::SLOTS.min);
+            let slots = (least_slots + more).min(most_slots) as u32;
+            Ring { slots, slot_size: slot_size as usize, credits: credits as u32, linger }
         },
     )
 }
@@ -182,13 +190,13 @@ fn limits(max_record: u64) -> impl Strategy<Value = Limits> {
 fn channel() -> impl Strategy<Value = Channel> {
     let on_error = prop_oneof![
         Just((OnError::Fail, 0)),
-        pick(&keys::MAX_ERRORS).prop_map(|most| (OnError::Skip, most)),
-        (text(), pick(&keys::MAX_ERRORS))
-            .prop_map(|(path, most)| (OnError::Quarantine(path.into()), most)),
+        any_in_range(&keys::MAX_ERRORS).prop_map(|max_errors| (OnError::Skip, max_errors)),
+        (text(), any_in_range(&keys::MAX_ERRORS))
+            .prop_map(|(path, max_errors)| (OnError::Quarantine(path.into()), max_errors)),
     ];
     let mode = prop_oneof![
         Just((Mode::Share, 1)),
-        pick(&keys::CONSUMERS).prop_map(|consumers| (Mode::Broadcast, consumers as u32)),
+        any_in_range(&keys::CONSUMERS).prop_map(|consumers| (Mode::Broadcast, consumers as u32)),
     ];
     let options = vec((text(), text()), 0..4).prop_map(|mut options| {
         options.sort();
@@ -196,7 +204,8 @@ fn channel() -> impl Strategy<Value = Channel> {
         options
     });
     let decoder = (text(), option::of(any::<[u8; 8]>().prop_map(|bytes| Digest::of(&bytes))));
-    let record = pick(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
+    let record =
+        any_in_range(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
     ("[A-Za-z0-9._-]{1,64}", source(), decoder, options, on_error, mode, ring(), record).prop_map(
         |(
             name,
@@ -230,7 +239,7 @@ fn listen() -> impl Strategy<Value = Listen> {
     prop_oneof![
         any::<SocketAddr>()
             .prop_map(|address| match address {
-                // A scope is no part of what is written.
+                // The text of an address has no flow label and no scope.
                 SocketAddr::V6(address) => SocketAddr::from((*address.ip(), address.port())),
                 address => address,
             })
@@ -240,9 +249,9 @@ fn listen() -> impl Strategy<Value = Listen> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    // Standard input is for one channel at most.
+    // At most one channel can read standard input.
     let stdin = option::of(compression());
-    let budget = option::of(pick(&keys::BUDGET));
+    let budget = option::of(any_in_range(&keys::BUDGET));
     let times = (millis(&keys::STOP_TIMEOUT), millis(&keys::FAIL_GRACE));
     let top = (option::of("/[a-z$]{0,100}"), option::of(listen()), any::<bool>(), times, budget);
     (top, vec(channel(), 1..4), stdin).prop_map(
@@ -271,19 +280,19 @@ fn config() -> impl Strategy<Value = Config> {
     )
 }
 
-/// A configuration without the places in its file, which depend on how it was written.
-fn placeless(mut config: Config) -> Config {
+/// The configuration without places: they depend on the layout of the file.
+fn without_places(mut config: Config) -> Config {
     config.file.clear();
     for channel in &mut config.channels {
         assert_eq!(channel.options.len(), channel.option_places.len());
-        channel.decoder_place = Place::default();
+        channel.decoder_place = TextPosition::default();
         channel.option_places.clear();
     }
     config
 }
 
-/// Pieces of configurations in no good order.
-fn soup() -> impl Strategy<Value = String> {
+/// Pieces of configurations in random order.
+fn random_pieces() -> impl Strategy<Value = String> {
     let mut pieces = vec!["[[channel]]\n", "[channel.ring]\n", "[channel.limits]\n", "[channel]\n"];
     pieces.extend(["=", " = ", "{ ", " }", "[", "]", ",", ".", "\n", "\n\n", "\"", "'", "# ", "$"]);
     pieces.extend([
@@ -301,7 +310,7 @@ fn soup() -> impl Strategy<Value = String> {
     vec(select(pieces), 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// The file full of faults with some of its bytes taken out or put elsewhere.
+/// The file with many faults, some characters of which are removed or moved.
 fn mangled() -> impl Strategy<Value = String> {
     vec((any::<Index>(), any::<Index>(), any::<Index>()), 1..6).prop_map(|cuts| {
         let mut text: Vec<char> = include_str!("../testdata/faults.toml").chars().collect();
@@ -320,11 +329,13 @@ fn mangled() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in prop_oneof![any::<String>(), soup(), mangled()]) {
+    fn any_text_gives_a_configuration_or_faults_with_a_place(
+        text in prop_oneof![any::<String>(), random_pieces(), mangled()]
+    ) {
         if let Err(faults) = parse_bare(&text) {
             prop_assert!(!faults.is_empty());
             for fault in faults {
-                let Place { line, column } = fault.place;
+                let TextPosition { line, column } = fault.place;
                 let length = text.split('\n').nth(line - 1).map(|line| line.chars().count());
                 prop_assert!(length.is_some_and(|length| column <= length + 1), "{}", fault);
                 prop_assert_eq!(fault.to_string().lines().count(), 1);
@@ -333,32 +344,34 @@ proptest! {
     }
 
     #[test]
-    fn what_is_shown_is_read_back(config in config()) {
+    fn a_shown_configuration_is_read_back(config in config()) {
         let shown = show(&config);
         match parse_bare(&shown) {
             Ok(read) => {
                 prop_assert_eq!(show(&read), shown.clone());
-                prop_assert_eq!(placeless(read), config);
+                prop_assert_eq!(without_places(read), config);
             }
             Err(faults) => prop_assert!(false, "{:?} in\n{}", faults, shown),
         }
     }
 
     #[test]
-    fn sizes_and_times_are_read_back(value: u64) {
+    fn shown_sizes_and_times_are_read_back(value: u64) {
         prop_assert_eq!(parse_size(&show_size(value)), Ok(value));
         let time = Duration::from_millis(value);
         prop_assert_eq!(parse_duration(&show_duration(time)), Ok(time));
     }
 
     #[test]
-    fn a_dollar_doubled_is_a_dollar(text: String) {
-        prop_assert_eq!(vars::expand(&text.replace('$', "$$"), &bare), Ok(text));
+    fn two_dollars_stand_for_one(text: String) {
+        prop_assert_eq!(vars::expand(&text.replace('$', "$$"), &no_variables), Ok(text));
     }
 
     #[test]
-    fn variables_are_filled_in(pieces in vec(("[^$]*", "[a-z]{0,3}", "[^$}]{0,3}"), 0..5)) {
-        // A variable is set if its name begins before "m"; its value is its name twice.
+    fn variables_are_replaced_by_their_values_or_defaults(
+        pieces in vec(("[^$]*", "[a-z]{0,3}", "[^$}]{0,3}"), 0..5)
+    ) {
+        // A variable is set if its name sorts before "m". Its value is its name twice.
         let env = |name: &str| (name < "m").then(|| name.repeat(2));
         let mut text = String::new();
         let mut expected = String::new();

@@ -1,48 +1,50 @@
-//! The names that are suggested for wrong ones.
+//! The names that are suggested for a wrong name.
 
-use super::super::keys::TABLES;
 use pipemill_types::nearest;
 
-/// All that one slip of the finger can make of a name.
-fn slips(name: &str) -> Vec<String> {
+use super::super::keys::TABLES;
+
+/// All names that one typing error can make of a name.
+fn typing_errors(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
-    let mut slips = Vec::new();
-    let mut slip = |change: &dyn Fn(&mut Vec<char>)| {
+    let mut errors = Vec::new();
+    let mut add = |change: &dyn Fn(&mut Vec<char>)| {
         let mut wrong = letters.clone();
         change(&mut wrong);
-        slips.push(wrong.into_iter().collect());
+        errors.push(wrong.into_iter().collect());
     };
     for at in 0..letters.len() {
-        slip(&|wrong| {
+        add(&|wrong| {
             wrong.remove(at);
         });
         if at > 0 {
-            slip(&|wrong| wrong.swap(at - 1, at));
+            add(&|wrong| wrong.swap(at - 1, at));
         }
         for letter in ('a'..='z').chain(['_', 'Z', 'ß']) {
-            slip(&|wrong| wrong.insert(at, letter));
-            slip(&|wrong| wrong[at] = letter);
+            add(&|wrong| wrong.insert(at, letter));
+            add(&|wrong| wrong[at] = letter);
         }
     }
-    slips
+    errors
 }
 
 #[test]
-fn every_single_slip_is_seen_through() {
+fn the_suggestion_for_one_typing_error_is_one_edit_away() {
     for known in TABLES.map(|table| table.names()) {
-        for (right, wrong) in
-            known.iter().flat_map(|name| slips(name).into_iter().map(move |slip| (name, slip)))
+        for (right, wrong) in known
+            .iter()
+            .flat_map(|name| typing_errors(name).into_iter().map(move |wrong| (name, wrong)))
         {
             let found = nearest(&wrong, &known).unwrap_or_default();
-            // Another key may be as near; then that one is as good an answer.
+            // Another key may be as near: then it is as good a suggestion.
             let distance = strsim::damerau_levenshtein(&wrong.to_lowercase(), found);
-            assert!(distance <= 1, "{found:?} for {wrong:?}, a slip in {right:?}");
+            assert!(distance <= 1, "{found:?} for {wrong:?}, a typing error in {right:?}");
         }
     }
 }
 
 #[test]
-fn words_and_likeness_count_and_strangers_do_not() {
+fn common_words_and_similar_names_are_suggested_and_others_are_not() {
     let known = ["slots", "slot", "credits", "linger"];
     for (wrong, right) in [
         ("slot_size", Some("slot")),

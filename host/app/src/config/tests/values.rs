@@ -1,31 +1,35 @@
-//! Single values: what a size or a time may look like and what is said when it does not, that every
-//! range holds at both ends, and that a short file means the documented defaults.
+//! Single values: valid sizes and times and the messages for others, both ends of each range, and
+//! the defaults of a short file.
+
+use std::time::Duration;
+
+use pipemill_source::Compression;
 
 use super::super::key::Number;
 use super::super::keys::*;
 use super::*;
 
 #[test]
-fn balance_is_for_what_is_divided_and_has_sizes() {
+fn balance_needs_shards_and_known_sizes() {
     let faults = |source: &str| {
         let text = format!("[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ {source} }}\n");
         let said = parse(&text, "c", &|_| None).err().unwrap_or_default();
         said.iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("\n")
     };
     let shard = "shard = { index = 0, count = 2 }, balance = 'size'";
-    for good in ["folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
-        assert_eq!(faults(&format!("{good}, {shard}")), "");
-        let undivided = faults(&format!("{good}, balance = 'size'"));
-        assert!(undivided.contains("balance: there are no shares to balance; set `shard` or"));
+    for source in ["folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
+        assert_eq!(faults(&format!("{source}, {shard}")), "");
+        let without_shard = faults(&format!("{source}, balance = 'size'"));
+        assert!(without_shard.contains("balance: there are no shares to balance; set `shard` or"));
     }
-    for bad in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
-        let said = faults(&format!("{bad}, {shard}"));
+    for source in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
+        let said = faults(&format!("{source}, {shard}"));
         assert!(said.contains("it goes with `glob`, `folder` or `s3`"), "{said}");
     }
 }
 
 #[test]
-fn sizes_and_times_say_how_to_write_them() {
+fn a_wrong_size_or_time_gives_a_message_that_says_how_to_write_it() {
     let size = |text| parse_size(text).map_err(|invalid| invalid.to_string());
     assert_eq!(size("4096B"), Ok(4096));
     assert_eq!(size("64KiB"), Ok(64 << 10));
@@ -65,8 +69,8 @@ fn sizes_and_times_say_how_to_write_them() {
     );
 }
 
-/// A file in which one key of one table has this value, and nothing else is unusual.
-fn with(table: &str, key: &str, value: &str) -> String {
+/// A configuration in which this key has this value; the others have usual values.
+fn text_with(table: &str, key: &str, value: &str) -> String {
     let quoted = if value.parse::<u64>().is_ok() { value.to_owned() } else { format!("'{value}'") };
     let assignment = format!("{key} = {quoted}");
     let (top, source, line) = match table {
@@ -80,13 +84,15 @@ fn with(table: &str, key: &str, value: &str) -> String {
     )
 }
 
-/// Whether the value is refused for being out of its key's range.
+/// Whether the value is refused because it is not in the key's range.
 fn out_of_range<D>(table: &str, key: &Number<D>, value: u64) -> bool {
     let expected = format!("expected {}, found", key.range());
-    messages(&with(table, key.name, &key.show(value))).iter().any(|said| said.contains(&expected))
+    messages(&text_with(table, key.name, &key.show(value)))
+        .iter()
+        .any(|said| said.contains(&expected))
 }
 
-fn ends_hold<D>(table: &str, key: &Number<D>) {
+fn assert_ends<D>(table: &str, key: &Number<D>) {
     assert!(!out_of_range(table, key, key.min), "{} = {}", key.name, key.min);
     assert!(!out_of_range(table, key, key.max), "{} = {}", key.name, key.max);
     assert!(out_of_range(table, key, key.max + 1), "{} = {}", key.name, key.max + 1);
@@ -96,30 +102,30 @@ fn ends_hold<D>(table: &str, key: &Number<D>) {
 }
 
 #[test]
-fn ranges_hold_at_both_ends() {
+fn each_range_includes_both_ends_and_nothing_outside() {
     for key in [&STOP_TIMEOUT, &FAIL_GRACE] {
-        ends_hold("top", key);
+        assert_ends("top", key);
     }
     for key in [&MAX_ERRORS, &MAX_RECORD, &CONSUMERS] {
-        ends_hold("", key);
+        assert_ends("", key);
     }
     for key in [&FIRST_EPOCH, &OPEN_TIMEOUT, &PIPE_SIZE] {
-        ends_hold("source", key);
+        assert_ends("source", key);
     }
     for key in [&EPOCHS, &IDLE_TIMEOUT] {
-        ends_hold("source", key);
+        assert_ends("source", key);
     }
     for key in [&SLOTS, &SLOT_SIZE, &CREDITS, &LINGER] {
-        ends_hold("[channel.ring]\n", key);
+        assert_ends("[channel.ring]\n", key);
     }
     for key in [&MEMORY, &CALL_TIMEOUT] {
-        ends_hold("[channel.limits]\n", key);
+        assert_ends("[channel.limits]\n", key);
     }
-    ends_hold("[channel.limits]\n", &OUTPUT);
+    assert_ends("[channel.limits]\n", &OUTPUT);
 }
 
 #[test]
-fn a_short_file_has_the_defaults() {
+fn a_short_file_has_the_documented_defaults() {
     let text = "[[channel]]\nname = 'a'\nsource = { fifo = '/data' }\ndecoder = 'lines'\n";
     let source = Source::Fifo {
         epoch_file: None,
@@ -131,7 +137,7 @@ fn a_short_file_has_the_defaults() {
         pipe_size: 1 << 20,
         compression: Compression::Auto,
     };
-    let place = Place { line: 4, column: 11 };
+    let place = TextPosition { line: 4, column: 11 };
     let decoder = DecoderRef::Name("lines".to_owned());
     let channel = Channel { decoder_place: place, ..Channel::new("a", source, decoder) };
     let config = Config {
@@ -148,10 +154,10 @@ fn a_short_file_has_the_defaults() {
 }
 
 #[test]
-fn options_are_text_in_the_order_of_the_file() {
+fn options_are_kept_as_text_in_the_order_of_the_file() {
     let text = "[[channel]]\nname = 'a'\nsource.stdin = true\ndecoder = './x'\n\
                 options = { z = 'a b', m = 0x10, a = false }\n";
-    let config = parse_bare(text).expect("a good file");
+    let config = parse_bare(text).expect("a valid file");
     let [channel] = &config.channels[..] else { panic!("{config:?}") };
     assert_eq!(channel.decoder, DecoderRef::File("./x".into()));
     let pairs = [("z", "a b"), ("m", "16"), ("a", "false")];
@@ -161,7 +167,7 @@ fn options_are_text_in_the_order_of_the_file() {
 }
 
 #[test]
-fn variables_are_used_where_numbers_and_flags_are_wanted() {
+fn numbers_and_flags_can_come_from_variables() {
     let env = |name: &str| match name {
         "SLOTS" => Some("32".to_owned()),
         "OPEN" => Some("true".to_owned()),
@@ -171,7 +177,7 @@ fn variables_are_used_where_numbers_and_flags_are_wanted() {
     let text = "allow_other_users = '${OPEN}'\n[[channel]]\nname = 'a-${EMPTY:-0}'\n\
                 source = { stdin = '${OPEN}' }\ndecoder = '$$x'\n[channel.ring]\n\
                 slots = '${SLOTS}'\nlinger = '${LINGER:-5ms}'\n";
-    let config = parse(text, "pipemill.toml", &env).expect("a good file");
+    let config = parse(text, "pipemill.toml", &env).expect("a valid file");
     assert!(config.allow_other_users);
     let channel = &config.channels[0];
     assert_eq!((channel.name.as_str(), channel.ring.slots), ("a-0", 32));
@@ -188,9 +194,10 @@ fn variables_are_used_where_numbers_and_flags_are_wanted() {
 }
 
 #[test]
-fn output_follows_the_larger_of_record_and_slot() {
-    let config = parse_bare(&with("[channel.ring]\n", "slot_size", "128MiB")).expect("a good file");
+fn the_default_of_output_is_four_times_the_larger_of_record_and_slot() {
+    let config =
+        parse_bare(&text_with("[channel.ring]\n", "slot_size", "128MiB")).expect("a valid file");
     assert_eq!(config.channels[0].limits.output, 512 << 20);
-    let config = parse_bare(&with("", "max_record", "65MiB")).expect("a good file");
+    let config = parse_bare(&text_with("", "max_record", "65MiB")).expect("a valid file");
     assert_eq!(config.channels[0].limits.output, 260 << 20);
 }

@@ -1,15 +1,16 @@
-//! C: clang and its linker, without a libc. What the module implements is written into it here.
+//! Builds a project in C with clang and its linker, without a libc.
 
 use std::path::{Path, PathBuf};
 
-use super::BuildError;
-use super::compiler::{ask, compiler, run};
+use super::build_error::BuildError;
+use super::compiler::{compiler, query, run};
 
-const CLANG: &str =
+/// How to install the compiler.
+const INSTALL: &str =
     "install clang and lld, its linker for WebAssembly; on Debian: apt-get install clang lld";
 
-/// Vectors, bulk memory and what else the engine has; warnings; no entry point and no system. The
-/// stack lies below all else, so that one too deep traps instead of writing over something.
+/// All features of the engine, warnings, no entry point and no system. The stack comes first in
+/// memory, so that a stack overflow traps and overwrites nothing.
 const FLAGS: [&str; 17] = [
     "--target=wasm32-unknown-unknown",
     "-std=c11",
@@ -30,7 +31,7 @@ const FLAGS: [&str; 17] = [
     "-Wl,-z,stack-size=1048576",
 ];
 
-/// The sources of a project, sorted.
+/// The C files in the folder `src` of a project, sorted.
 pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder.join("src")).into_iter().flatten().flatten();
     let files = entries.map(|entry| Path::new("src").join(entry.file_name()));
@@ -39,18 +40,18 @@ pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The core module that clang makes of the files in `src`. `scratch` is a folder for it.
+/// Compiles the files in `src` to a core module. `scratch` is an empty folder for it.
 pub(super) fn build(folder: &Path, scratch: &Path) -> Result<Vec<u8>, BuildError> {
-    let linker = ask(compiler("clang", folder).arg("--print-prog-name=wasm-ld"), CLANG)?;
-    // Where it finds none, it answers with the bare name.
+    let linker = query(compiler("clang", folder).arg("--print-prog-name=wasm-ld"), INSTALL)?;
+    // If clang finds no linker, it prints the name without a path.
     if linker.is_none_or(|path| !path.contains('/')) {
-        let why = format!("clang has no `wasm-ld`, its linker for WebAssembly; {CLANG}");
+        let why = format!("clang has no `wasm-ld`, its linker for WebAssembly; {INSTALL}");
         return Err(BuildError::missing(why));
     }
     let module = scratch.join("module.wasm");
     let mut clang = compiler("clang", folder);
     clang.args(FLAGS).arg("-o").arg(&module).args(sources(folder));
-    run(&mut clang, CLANG)?;
+    run(&mut clang, INSTALL)?;
     let module = std::fs::read(&module).map_err(|error| {
         BuildError::wrong(format!("what clang has made can't be read: {error}"))
     })?;

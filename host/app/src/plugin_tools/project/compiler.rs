@@ -1,39 +1,46 @@
-//! Runs compilers: whether they are there, and what they say.
+//! Runs a compiler, and says so if it is not installed.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::BuildError;
+use super::build_error::BuildError;
 
-/// A compiler to be run in the project's folder. What it says is for the author to see.
+/// A command that runs the compiler in the project's folder.
 pub(super) fn compiler(program: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(folder).stdin(Stdio::null());
     command
 }
 
-/// Runs it. Its messages go where ours go; the answer is its standard output, unless that was set.
-pub(super) fn run(command: &mut Command, missing: &str) -> Result<Vec<u8>, BuildError> {
+/// Runs the compiler and returns its standard output. Its standard error is that of this process.
+///
+/// # Errors
+/// It can't be started, or fails. `install` says how to install it.
+pub(super) fn run(command: &mut Command, install: &str) -> Result<Vec<u8>, BuildError> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let done = command
+    let output = command
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| not_started(&name, missing, &error))?;
-    if done.status.success() { Ok(done.stdout) } else { Err(BuildError::refused(&name)) }
+        .map_err(|error| not_started(&name, install, &error))?;
+    if output.status.success() { Ok(output.stdout) } else { Err(BuildError::refused(&name)) }
 }
 
-/// Asks it something, quietly: what it answers in a line, or nothing if it does not.
-pub(super) fn ask(command: &mut Command, missing: &str) -> Result<Option<String>, BuildError> {
+/// Runs the compiler without output to the terminal, and returns its standard output without white
+/// space at its ends; `None` if it fails or prints nothing.
+///
+/// # Errors
+/// It can't be started. `install` says how to install it.
+pub(super) fn query(command: &mut Command, install: &str) -> Result<Option<String>, BuildError> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let done = command.output().map_err(|error| not_started(&name, missing, &error))?;
-    let answer = String::from_utf8_lossy(&done.stdout).trim().to_owned();
-    Ok((done.status.success() && !answer.is_empty()).then_some(answer))
+    let output = command.output().map_err(|error| not_started(&name, install, &error))?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok((output.status.success() && !text.is_empty()).then_some(text))
 }
 
-fn not_started(name: &str, missing: &str, error: &std::io::Error) -> BuildError {
+fn not_started(name: &str, install: &str, error: &std::io::Error) -> BuildError {
     if error.kind() == std::io::ErrorKind::NotFound {
-        BuildError::missing(format!("`{name}` is not on PATH; {missing}"))
+        BuildError::missing(format!("`{name}` is not on PATH; {install}"))
     } else {
         BuildError::missing(format!("`{name}` can't be started: {error}"))
     }

@@ -1,11 +1,12 @@
-//! What a decoder may be called: a name that is good for a file, for a crate and in a configuration.
+//! The rules for a decoder's name: it must do as the name of a file, of a crate, and in a
+//! configuration.
 
-use super::Language;
+use super::language::Language;
 
-/// Longest name, in bytes.
-const LONGEST: usize = 64;
+/// Length of the longest name, in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
-/// Words that can't be the name of a crate that is used by its name.
+/// Words that can't be the name of a Rust crate.
 const RUST_WORDS: [&str; 56] = [
     "abstract",
     "alloc",
@@ -65,21 +66,23 @@ const RUST_WORDS: [&str; 56] = [
     "pipemill-plugin",
 ];
 
-/// Why a decoder can't be called so, and how it can; `None` if it can.
+/// Why a decoder in this language can't have this name, and which names are possible; `None` if it
+/// can.
 pub fn refusal_of_name(name: &str, language: Language) -> Option<String> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase())
         || !name.chars().all(good)
-        || name.len() > LONGEST
+        || name.len() > MAX_NAME_BYTES
     {
         return Some(format!(
-            "a decoder can't be called {name:?}: a name begins with a letter and has lower-case letters, \
-             digits, `-` and `_`, {LONGEST} at the most, as in `my-format`"
+            "a decoder can't be called {name:?}: a name begins with a letter and has lower-case \
+             letters, digits, `-` and `_`, {MAX_NAME_BYTES} at the most, as in `my-format`"
         ));
     }
     if language == Language::Rust && RUST_WORDS.contains(&name) {
         return Some(format!(
-            "a crate can't be called `{name}`, which means something in Rust; `{name}-format` will do"
+            "a crate can't be called `{name}`, which means something in Rust; `{name}-format` will \
+             do"
         ));
     }
     None
@@ -90,11 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn names_follow_the_rules_of_files_and_crates() {
         for good in ["a", "npy", "my-format", "v2_1"] {
             assert_eq!(refusal_of_name(good, Language::Rust), None);
         }
-        let long = "a".repeat(LONGEST + 1);
+        let long = "a".repeat(MAX_NAME_BYTES + 1);
         for bad in ["", "Npy", "7z", "-a", "a b", "a.b", "ä", &long] {
             assert!(refusal_of_name(bad, Language::C).is_some(), "{bad:?}");
         }

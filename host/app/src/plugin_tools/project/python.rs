@@ -1,20 +1,23 @@
-//! Python: componentize-py, which puts the interpreter and the project's modules into one component.
+//! Builds a project in Python with componentize-py, which puts the interpreter and the project's
+//! modules into one component.
 
 use std::path::{Path, PathBuf};
 
-use super::BuildError;
-use super::compiler::{compiler, run};
 use pipemill_decode::{INTERFACE, INTERFACE_VERSION};
 
-/// The author's module.
+use super::build_error::BuildError;
+use super::compiler::{compiler, run};
+
+/// The module that the author writes.
 pub(super) const FILE: &str = "decoder.py";
-/// The module that speaks the interface, in the folder `vendor`.
+/// The module in the folder `vendor` that implements the interface.
 const GUEST: &str = "pipemill_guest";
 const TOOL: &str = "componentize-py";
+/// How to install the compiler.
 const INSTALL: &str = "with Python 3.10 or later: python3 -m venv .venv && .venv/bin/pip install \
                        componentize-py~=0.25; it is looked for in the project's .venv and on PATH";
 
-/// The component that componentize-py makes. `scratch` is a folder for it.
+/// Builds a component. `scratch` is an empty folder for it.
 pub(super) fn build(folder: &Path, scratch: &Path, wit: &str) -> Result<Vec<u8>, BuildError> {
     let failed = |what: &str, error: std::io::Error| {
         BuildError::missing(format!(
@@ -26,23 +29,24 @@ pub(super) fn build(folder: &Path, scratch: &Path, wit: &str) -> Result<Vec<u8>,
     std::fs::write(&interface, wit).map_err(|error| failed("no file can be written", error))?;
     let mut python = compiler(tool(folder), folder);
     python.arg("-q").arg("-d").arg(&interface).args(["-w", "decoder-plugin"]);
-    // Else it takes the interface's own name for a module's, and that is the author's.
+    // By default the module would have the interface's name, `decoder`, which is the author's
+    // module.
     let name = format!("{INTERFACE}/decoder@{INTERFACE_VERSION}={GUEST}");
     python.args(["--export-interface-name", &name]);
-    // A decoder is given no system: what asks for one traps.
+    // A decoder has no access to the system: calls into WASI trap.
     python.args(["componentize", "--stub-wasi", "-p", ".", "-p", "vendor", "-o"]);
     python.arg(&component).arg(GUEST);
-    // An error in the author's module is a traceback of its own; that of the tool is of no use.
+    // An error in the author's module prints a Python traceback. That of the tool is of no use.
     python.env("RUST_BACKTRACE", "0").env("PYTHONDONTWRITEBYTECODE", "1");
-    let said = run(&mut python, INSTALL)?;
-    eprint!("{}", String::from_utf8_lossy(&said));
+    let output = run(&mut python, INSTALL)?;
+    eprint!("{}", String::from_utf8_lossy(&output));
     std::fs::read(&component)
         .map_err(|error| failed("what componentize-py has made can't be read", error))
 }
 
-/// The project's own, or else the one on PATH.
+/// The path of componentize-py: in the project's `.venv` if it is there, else on PATH.
 fn tool(folder: &Path) -> PathBuf {
     let own = folder.join(".venv/bin").join(TOOL);
-    // Absolute: it is started in another folder.
+    // The path is absolute, because the tool is started in another folder.
     std::path::absolute(&own).ok().filter(|own| own.is_file()).unwrap_or_else(|| TOOL.into())
 }

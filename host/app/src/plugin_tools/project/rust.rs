@@ -1,19 +1,20 @@
-//! Rust: cargo, for the target that knows of no system.
+//! Builds a project in Rust with cargo, for the target wasm32-unknown-unknown.
 
 use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::BuildError;
-use super::compiler::{ask, compiler, run};
+use super::build_error::BuildError;
+use super::compiler::{compiler, query, run};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const CARGO: &str = "install Rust from https://rustup.rs";
+/// How to install the compiler.
+const INSTALL: &str = "install Rust from https://rustup.rs";
 
-/// The core module that cargo makes of a package with a `cdylib`.
+/// Compiles a package with a `cdylib` to a core module.
 pub(super) fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
-    let sysroot = ask(compiler("rustc", folder).args(["--print", "sysroot"]), CARGO)?;
+    let sysroot = query(compiler("rustc", folder).args(["--print", "sysroot"]), INSTALL)?;
     if let Some(sysroot) = sysroot
         && !Path::new(&sysroot).join("lib/rustlib").join(TARGET).is_dir()
     {
@@ -22,23 +23,24 @@ pub(super) fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
     }
     let mut cargo = compiler("cargo", folder);
     cargo.args(["build", "--release", "--target", TARGET]);
-    // What it says to a person goes to standard error, as always.
+    // Messages for people go to standard error.
     cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
-    let said = run(&mut cargo, CARGO)?;
-    let module = artifact(&String::from_utf8_lossy(&said)).ok_or_else(|| {
-        let why = "cargo has made no plugin: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` \
-                   in [lib]";
+    let messages = run(&mut cargo, INSTALL)?;
+    let module = find_module(&String::from_utf8_lossy(&messages)).ok_or_else(|| {
+        let why = "cargo has made no plugin: Cargo.toml needs \
+                   `crate-type = [\"cdylib\", \"rlib\"]` in [lib]";
         BuildError::wrong(why)
     })?;
     std::fs::read(&module)
         .map_err(|error| BuildError::wrong(format!("{module} can't be read: {error}")))
 }
 
-/// The file that the last `cdylib` was made of: dependencies come before what needs them.
-fn artifact(said: &str) -> Option<String> {
-    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+/// The path of the last `.wasm` file in cargo's JSON messages that belongs to a `cdylib`. The last
+/// one is the plugin, because cargo builds dependencies first.
+fn find_module(messages: &str) -> Option<String> {
+    let parsed = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let files =
-        messages.filter(|message| message["reason"] == "compiler-artifact").filter(|message| {
+        parsed.filter(|message| message["reason"] == "compiler-artifact").filter(|message| {
             let kinds = message["target"]["kind"].as_array();
             kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "cdylib"))
         });
@@ -52,14 +54,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plugin_is_found_among_all_that_cargo_has_made() {
-        let said = r#"
+    fn the_plugin_is_found_among_all_files_that_cargo_built() {
+        let messages = r#"
             {"reason":"compiler-artifact","target":{"kind":["lib"]},"filenames":["/t/libsdk.rlib"]}
             {"reason":"compiler-artifact","target":{"kind":["cdylib","rlib"]},
              "filenames":["/t/mine.wasm","/t/libmine.rlib"]}
             {"reason":"build-finished","success":true}"#;
-        let lines = said.replace("},\n             ", "},");
-        assert_eq!(artifact(&lines).as_deref(), Some("/t/mine.wasm"));
-        assert_eq!(artifact("warning: no JSON\n{}"), None);
+        let lines = messages.replace("},\n             ", "},");
+        assert_eq!(find_module(&lines).as_deref(), Some("/t/mine.wasm"));
+        assert_eq!(find_module("warning: no JSON\n{}"), None);
     }
 }

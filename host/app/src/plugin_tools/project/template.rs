@@ -1,27 +1,31 @@
-//! What a new project holds: the examples of this repository as they are, under another name, with all
-//! that they need to be built anywhere.
+//! The files of a new project: an example of this repository under another name, with everything
+//! that is needed to build it elsewhere.
 
 use std::path::PathBuf;
 
-use super::Language;
+use super::language::Language;
 
 /// Where a Rust project gets the crate `pipemill-plugin` from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sdk {
-    /// A copy of its sources in the project, as this binary carries them.
+    /// A copy of its sources in the project. This binary contains them.
     Copy,
-    /// Its folder.
+    /// A folder with its sources.
     Path(PathBuf),
-    /// A version in the registry.
+    /// A version of it in the registry.
     Version(String),
 }
 
-/// A file of a project, by its path there.
+/// A file of a project: its path relative to the project's folder, and its content.
 pub type File = (String, Vec<u8>);
 
+/// Embeds the files at these paths below `$root`, a folder of the repository.
 macro_rules! files {
     ($root:literal: $($path:literal),* $(,)?) => {
-        &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $root, $path)))),*]
+        &[$((
+            $path,
+            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $root, $path)),
+        )),*]
     };
 }
 
@@ -49,7 +53,7 @@ const SDK: Embedded = files!["plugins/sdk/":
     "src/testing.rs",
     "src/testing/speed.rs",
 ];
-/// The interface.
+/// The definition of the interface.
 pub(super) const WIT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1/decoder.wit"));
 const SDK_FOLDER: &str = "vendor/pipemill-plugin";
@@ -57,14 +61,14 @@ const SDK_MANIFEST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/sdk/Cargo.toml"));
 const WORKSPACE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"));
 
-/// What the examples are called.
+/// The name of the decoder in the examples.
 const EXAMPLE: &str = "pascal";
-/// How the example in Rust names the SDK.
+/// The dependency on the SDK in the manifest of the Rust example.
 const EXAMPLE_SDK: &str = "{ path = \"../../plugins/sdk\" }";
-/// How the examples name the documentation.
+/// The relative path of the documentation in the examples.
 const EXAMPLE_DOCS: &str = "../../docs/";
 
-/// The files of a new project.
+/// The files of a new project for a decoder called `name`. `sdk` matters only for Rust.
 pub fn template(language: Language, name: &str, sdk: &Sdk) -> Vec<File> {
     let embedded = match language {
         Language::Rust => RUST,
@@ -77,18 +81,19 @@ pub fn template(language: Language, name: &str, sdk: &Sdk) -> Vec<File> {
         match sdk {
             Sdk::Copy => files.extend(sdk_copy()),
             Sdk::Path(_) => {}
-            // The versions that were locked are those of another source.
+            // The lock file is for an SDK in a folder, not in the registry.
             Sdk::Version(_) => files.retain(|(path, _)| path != "Cargo.lock"),
         }
     }
     files
 }
 
+/// Replaces the example's name, its SDK and its links to the documentation.
 fn rename(bytes: &[u8], name: &str, sdk: &Sdk) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
     let sdk = match sdk {
         Sdk::Copy => format!("{{ path = \"{SDK_FOLDER}\" }}"),
-        // As a TOML string: quotes, with what needs it escaped.
+        // Written as a TOML string, with quotes and escapes.
         Sdk::Path(path) => format!("{{ path = {} }}", toml::Value::from(&*path.to_string_lossy())),
         Sdk::Version(version) => format!("\"{version}\""),
     };
@@ -100,7 +105,7 @@ fn rename(bytes: &[u8], name: &str, sdk: &Sdk) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The SDK, as a crate without a workspace around it.
+/// The files of the SDK as a crate outside of a workspace.
 fn sdk_copy() -> Vec<File> {
     let sources = SDK.iter().map(|(path, bytes)| (format!("{SDK_FOLDER}/{path}"), bytes.to_vec()));
     let mut files: Vec<File> = sources.collect();
@@ -109,7 +114,8 @@ fn sdk_copy() -> Vec<File> {
     files
 }
 
-/// A manifest in which what it takes from its workspace stands itself.
+/// The manifest of a workspace member, with the values that it inherits from its workspace filled
+/// in.
 fn plain_manifest(member: &str, workspace: &str) -> String {
     let parse = |text: &str| text.parse::<toml::Table>().expect("cargo has read it: see the tests");
     let (mut member, workspace) = (parse(member), parse(workspace));
@@ -139,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_example_is_left_in_a_new_project() {
+    fn a_new_project_does_not_name_the_example() {
         for language in [Language::Rust, Language::C, Language::Python] {
             for (path, bytes) in template(language, "my-format", &Sdk::Copy) {
                 let text = String::from_utf8_lossy(&bytes);
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_is_found_where_it_was_said_to_be() {
+    fn a_new_rust_project_depends_on_the_chosen_sdk() {
         let dependency = |sdk: &Sdk| {
             let manifest = text(&template(Language::Rust, "mine", sdk), "Cargo.toml");
             let table: toml::Table = manifest.parse().expect("TOML");
@@ -163,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_of_the_sdk_inherits_nothing() {
+    fn the_copied_sdk_inherits_nothing_from_a_workspace() {
         let files = template(Language::Rust, "mine", &Sdk::Copy);
         let manifest = text(&files, "vendor/pipemill-plugin/Cargo.toml");
         assert!(!manifest.contains("workspace"), "{manifest}");

@@ -1,64 +1,65 @@
-//! A channel's part of the page.
+//! Writes the section of one channel.
 
 use std::fmt::Write;
 
-use super::markup::{Prose, Text};
-use super::view::{End, View};
-use super::{over_time, units};
-use crate::telemetry::Bottleneck;
 use pipemill_channel::{DECODE_BUCKETS, Failure, Stage, StatsSnapshot};
 use pipemill_types::{ErrorKind, Position};
 
-/// Writes all of a channel's part; `number` counts channels from 0.
-pub(super) fn write(page: &mut String, number: usize, view: &View) {
+use super::markup::{Escaped, Prose};
+use super::view::{ChannelEnd, ChannelView};
+use super::{over_time, units};
+use crate::telemetry::Bottleneck;
+
+/// Writes the section of a channel. `number` is that of the channel, from 0.
+pub(super) fn write(page: &mut String, number: usize, view: &ChannelView) {
     let _ = writeln!(
         page,
         "<section id=\"channel-{number}\">\n<h2>{} <span class=\"state {}\">{}</span></h2>\n\
          <p class=\"from\">{} · decoder {}</p>",
-        Text(&view.name),
+        Escaped(&view.name),
         view.end.word().replace(' ', "-"),
         view.end.word(),
-        Text(view.from()),
-        Text(&view.decoder)
+        Escaped(view.source_text()),
+        Escaped(&view.decoder)
     );
-    if let End::Failed(failure) = &view.end {
+    if let ChannelEnd::Failed(failure) = &view.end {
         write_failure(page, failure);
     }
     if let Some(bottleneck) = Bottleneck::of(&view.totals) {
         let words = bottleneck.words(&view.source);
-        let (said, remedy) = words.split_once(": ").unwrap_or((&words, ""));
+        let (stage, remedy) = words.split_once(": ").unwrap_or((&words, ""));
         let _ = writeln!(
             page,
             "<p class=\"bottleneck\"><strong>{}.</strong> {}.</p>",
-            Prose(&capital(said)),
-            Prose(&capital(remedy))
+            Prose(&capitalized(stage)),
+            Prose(&capitalized(remedy))
         );
     }
     write_shares(page, &view.totals);
-    figures(page, view);
+    write_figures(page, view);
     over_time::write(page, view);
-    epochs(page, view);
-    calls(page, view);
-    decode_errors(page, view);
+    write_epochs(page, view);
+    write_calls(page, view);
+    write_decode_errors(page, view);
     page.push_str("</section>\n");
 }
 
-/// The parts of the stages as one bar.
+/// Writes the shares of the stages as one bar with a legend.
 pub(super) fn write_shares(page: &mut String, totals: &StatsSnapshot) {
     let time = totals.time().as_secs_f64();
     if time == 0.0 {
         return;
     }
     page.push_str("<div class=\"shares\"><svg width=\"100%\" height=\"10\" aria-hidden=\"true\">");
-    let mut from = 0.0;
+    let mut left = 0.0;
     for stage in Stage::ALL {
         let part = 100.0 * totals.of(stage).as_secs_f64() / time;
         let word = stage.word();
         let _ = write!(
             page,
-            "<rect class=\"area {word}\" x=\"{from:.2}%\" width=\"{part:.2}%\" height=\"10\"/>"
+            "<rect class=\"area {word}\" x=\"{left:.2}%\" width=\"{part:.2}%\" height=\"10\"/>"
         );
-        from += part;
+        left += part;
     }
     page.push_str("</svg><ul class=\"legend\">");
     for stage in Stage::ALL {
@@ -79,7 +80,7 @@ fn write_failure(page: &mut String, failure: &Failure) {
         pair("What to do", Prose(&fault.remedy).to_string());
     }
     if let Some(object) = object {
-        pair("Object", Text(object).to_string());
+        pair("Object", Escaped(object).to_string());
     }
     pair("Epoch", epoch.to_string());
     if let Some(offset) = offset {
@@ -88,7 +89,7 @@ fn write_failure(page: &mut String, failure: &Failure) {
     if let Some(record) = record {
         pair("Record", units::counted(*record));
     }
-    pair("Decoder", Text(decoder).to_string());
+    pair("Decoder", Escaped(decoder).to_string());
     pair("Kind", fault.kind.word().to_owned());
     if !bytes.is_empty() {
         let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -97,7 +98,7 @@ fn write_failure(page: &mut String, failure: &Failure) {
     page.push_str("</dl></div>\n");
 }
 
-fn figures(page: &mut String, view: &View) {
+fn write_figures(page: &mut String, view: &ChannelView) {
     let totals = &view.totals;
     let rate = |count: u64, unit| units::scaled(per_second(count, totals), unit);
     let bytes = units::scaled(totals.bytes as f64, "B");
@@ -109,7 +110,7 @@ fn figures(page: &mut String, view: &View) {
         ("Records a second", rate(totals.records, "")),
         ("Objects", units::counted(totals.objects)),
         ("Batches", units::counted(totals.batches)),
-        ("Decoder’s memory", units::memory(view.memory)),
+        ("Decoder’s memory", units::memory(view.decoder_memory)),
     ];
     if totals.decode_errors > 0 {
         figures.push(("Decode errors skipped", units::counted(totals.decode_errors)));
@@ -121,29 +122,36 @@ fn figures(page: &mut String, view: &View) {
     page.push_str("</dl>\n");
 }
 
-fn epochs(page: &mut String, view: &View) {
-    let rest = view.rest();
+fn write_epochs(page: &mut String, view: &ChannelView) {
+    let rest = view.unfinished_epoch();
     if view.epochs.is_empty() && rest.is_none() {
         return;
     }
     page.push_str(
-        "<h3>Epochs</h3>\n<div class=\"wide\" role=\"region\" aria-label=\"Epochs\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Epoch</th>\
+        "<h3>Epochs</h3>\n<div class=\"wide\" role=\"region\" aria-label=\"Epochs\" \
+         tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Epoch</th>\
          <th scope=\"col\">Records</th><th scope=\"col\">Bytes</th><th scope=\"col\">Time</th>\
          <th scope=\"col\">Throughput</th><th scope=\"col\">Records/s</th>\
          <th scope=\"col\">Source</th><th scope=\"col\">Decoder</th><th scope=\"col\">Consumer</th>\
-         <th scope=\"col\">Decode errors</th><th scope=\"col\">Waited for</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">Decode errors</th><th scope=\"col\">Waited for</th></tr></thead>\n\
+         <tbody>\n",
     );
     for epoch in &view.epochs {
-        row(page, epoch.number, if epoch.early { ", ended early" } else { "" }, &epoch.totals);
+        write_epoch(
+            page,
+            epoch.number,
+            if epoch.early { ", ended early" } else { "" },
+            &epoch.totals,
+        );
     }
     if let Some(rest) = rest {
         let number = view.epochs.last().map_or(0, |epoch| epoch.number + 1);
-        row(page, number, ", not ended", &rest);
+        write_epoch(page, number, ", not ended", &rest);
     }
     page.push_str("</tbody></table></div>\n");
 }
 
-fn row(page: &mut String, number: u32, note: &str, totals: &StatsSnapshot) {
+fn write_epoch(page: &mut String, number: u32, note: &str, totals: &StatsSnapshot) {
     let time = totals.time().as_secs_f64().max(1e-9);
     let part = |stage| units::percent(totals.of(stage).as_secs_f64() / time);
     let _ = write!(page, "<tr><th scope=\"row\">{number}{note}</th>");
@@ -165,8 +173,8 @@ fn row(page: &mut String, number: u32, note: &str, totals: &StatsSnapshot) {
     page.push_str("</tr>\n");
 }
 
-/// How long the calls of the decoder took: a table whose rows are bars.
-fn calls(page: &mut String, view: &View) {
+/// Writes how long the calls of the decoder took, as a table with bars.
+fn write_calls(page: &mut String, view: &ChannelView) {
     let (Some(first), Some(last)) = (
         view.calls.iter().position(|calls| *calls > 0),
         view.calls.iter().rposition(|calls| *calls > 0),
@@ -176,7 +184,8 @@ fn calls(page: &mut String, view: &View) {
     let most = view.calls.iter().copied().max().unwrap_or(1).max(1);
     page.push_str(
         "<h3>Calls of the decoder, by the time that they took</h3>\n<table class=\"bars\">\n\
-         <thead><tr><th scope=\"col\">Time</th><th scope=\"col\">Calls</th><td></td></tr></thead>\n<tbody>\n",
+         <thead><tr><th scope=\"col\">Time</th><th scope=\"col\">Calls</th><td></td></tr></thead>\n\
+         <tbody>\n",
     );
     for (bucket, calls) in view.calls.iter().enumerate().take(last + 1).skip(first) {
         let bound = match DECODE_BUCKETS.get(bucket) {
@@ -186,8 +195,8 @@ fn calls(page: &mut String, view: &View) {
         let _ = writeln!(
             page,
             "<tr><th scope=\"row\">{bound}</th><td>{}</td><td aria-hidden=\"true\">\
-             <svg width=\"100%\" height=\"10\"><rect class=\"area decoder\" width=\"{:.2}%\" height=\"10\"/></svg>\
-             </td></tr>",
+             <svg width=\"100%\" height=\"10\">\
+             <rect class=\"area decoder\" width=\"{:.2}%\" height=\"10\"/></svg></td></tr>",
             units::counted(*calls),
             100.0 * *calls as f64 / most as f64
         );
@@ -195,26 +204,28 @@ fn calls(page: &mut String, view: &View) {
     page.push_str("</tbody></table>\n");
 }
 
-fn decode_errors(page: &mut String, view: &View) {
+fn write_decode_errors(page: &mut String, view: &ChannelView) {
     if view.totals.decode_errors == 0 {
         return;
     }
     page.push_str(
-        "<h3>Decode errors skipped, by kind</h3>\n<table class=\"plain\">\n<thead><tr><th scope=\"col\">Kind</th>\
-         <th scope=\"col\">Errors</th></tr></thead>\n<tbody>\n",
+        "<h3>Decode errors skipped, by kind</h3>\n<table class=\"plain\">\n\
+         <thead><tr><th scope=\"col\">Kind</th><th scope=\"col\">Errors</th></tr></thead>\n\
+         <tbody>\n",
     );
-    for (kind, places) in view.decode_errors.iter().filter(|(_, places)| *places > 0) {
+    for (kind, count) in view.decode_errors.iter().filter(|(_, count)| *count > 0) {
         let _ = writeln!(
             page,
             "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
-            means(*kind),
-            units::counted(*places)
+            meaning(*kind),
+            units::counted(*count)
         );
     }
     page.push_str("</tbody></table>\n");
 }
 
-fn means(kind: ErrorKind) -> &'static str {
+/// What a person reads for a kind of decode error.
+fn meaning(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Decode => "the input does not fit its format",
         ErrorKind::Plugin => "the decoder failed",
@@ -229,8 +240,8 @@ fn per_second(count: u64, totals: &StatsSnapshot) -> f64 {
     count as f64 / totals.time().as_secs_f64().max(1e-9)
 }
 
-/// With a capital at its start.
-fn capital(text: &str) -> String {
+/// The text with a capital first letter.
+fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

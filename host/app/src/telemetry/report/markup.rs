@@ -1,12 +1,12 @@
-//! Text that comes from outside, as it may stand in HTML: whatever it holds, it stays text.
+//! Escapes text for HTML. Text from outside, such as names of objects, always stays text.
 
 use std::fmt::{self, Display, Write};
 
-/// Shows a text, escaped for HTML's text and for attributes in quotes. Characters that nobody sees or that turn the
-/// direction of what follows are shown by their numbers.
-pub(super) struct Text<T>(pub(super) T);
+/// Displays a value, escaped for HTML text and for attributes in quotes. Characters that are
+/// invisible or change the direction of text are shown as their code points.
+pub(super) struct Escaped<T>(pub(super) T);
 
-impl<T: Display> Display for Text<T> {
+impl<T: Display> Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(Escaping(f), "{}", self.0)
     }
@@ -32,28 +32,28 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-/// Shows a sentence as [`Text`] does, and what stands between backticks as code.
+/// Displays a sentence like [`Escaped`], with text between backticks as code.
 pub(super) struct Prose<'a>(pub(super) &'a str);
 
 impl Display for Prose<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
-        while let Some((before, code, behind)) = first_code(rest) {
-            write!(f, "{}<code>{}</code>", Text(before), Text(code))?;
-            rest = behind;
+        while let Some((before, code, after)) = first_code(rest) {
+            write!(f, "{}<code>{}</code>", Escaped(before), Escaped(code))?;
+            rest = after;
         }
-        Text(rest).fmt(f)
+        Escaped(rest).fmt(f)
     }
 }
 
-/// What is before the first pair of backticks, between and behind them.
+/// The text before the first pair of backticks, between them, and after them.
 fn first_code(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('`')?;
-    let (code, behind) = rest.split_once('`')?;
-    Some((before, code, behind))
+    let (code, after) = rest.split_once('`')?;
+    Some((before, code, after))
 }
 
-/// Control characters, and those that change the direction, or have no width.
+/// Whether a character is a control character, changes the direction of text, or has no width.
 fn is_hidden(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -65,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_text() {
+    fn markup_in_text_is_escaped() {
         let hostile = "</td><script>alert('1')</script>\" onload=\"x & \u{202e}txt.\0\u{7f}";
         assert_eq!(
-            Text(hostile).to_string(),
+            Escaped(hostile).to_string(),
             "&lt;/td&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot; onload=&quot;x &amp; \
              \\u{202e}txt.\\u{0}\\u{7f}"
         );
@@ -76,6 +76,6 @@ mod tests {
             Prose("see `<a>` and `b`, not `c").to_string(),
             "see <code>&lt;a&gt;</code> and <code>b</code>, not `c"
         );
-        assert_eq!(Text("äöü 数据 🙂\n").to_string(), "äöü 数据 🙂\n");
+        assert_eq!(Escaped("äöü 数据 🙂\n").to_string(), "äöü 数据 🙂\n");
     }
 }

@@ -1,7 +1,8 @@
-//! `--report`: a page that tells an operator how a run went, written when it is over.
+//! `--report`: a page for an operator about a run, written when the run is over.
 //!
-//! `view` is what is known of a channel; `page`, `channel` and `over_time` write it as HTML, with `plot` on the axes
-//! of `scale`. `units` writes numbers, and `markup` all that comes from outside. `target` is the file.
+//! `view` is the data of a channel. `page`, `channel` and `over_time` write it as HTML; `plot`
+//! draws plots, with axes of `scale`. `units` formats numbers, `markup` escapes text from outside.
+//! `target` is the file.
 
 mod channel;
 mod markup;
@@ -23,14 +24,14 @@ use std::time::{Instant, SystemTime};
 use super::channel_handle::ChannelHandle;
 use super::history::History;
 use page::Run;
-use target::Target;
-use view::View;
+use target::ReportFile;
+use view::ChannelView;
 
-/// A report that is to be written.
+/// The report about a run, written at its end.
 pub struct Report {
-    target: Target,
+    target: ReportFile,
     began: SystemTime,
-    since: Instant,
+    began_instant: Instant,
     command: String,
     config: Option<String>,
     channels: Vec<Arc<ChannelHandle>>,
@@ -38,16 +39,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report on a run of this command that begins now, into this file.
+    /// A report into this file, about a run that begins now. `command` is empty if there is none.
     ///
     /// # Errors
-    /// The file can't be written: why, and what to do.
+    /// The file can't be written. The message says why, and what to do.
     pub fn new(file: &Path, command: &[OsString]) -> Result<Self, String> {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         Ok(Self {
-            target: Target::new(file)?,
+            target: ReportFile::new(file)?,
             began: SystemTime::now(),
-            since: Instant::now(),
+            began_instant: Instant::now(),
             command: words.join(" "),
             config: None,
             channels: Vec::new(),
@@ -55,12 +56,13 @@ impl Report {
         })
     }
 
-    /// The run has this configuration, as TOML.
+    /// Sets the configuration of the run, as TOML.
     pub fn configured(&mut self, config: String) {
         self.config = Some(config);
     }
 
-    /// These are the run's channels, which begin now.
+    /// Sets the channels of the run, which have not started yet, and starts to take samples of
+    /// them.
     pub fn watch(&mut self, channels: &[Arc<ChannelHandle>]) {
         self.channels = channels.to_vec();
         match History::start(self.channels.clone()) {
@@ -69,16 +71,21 @@ impl Report {
         }
     }
 
-    /// The run is over, with this exit code, and why if it is not 0. A report that can't be written is a warning.
+    /// Writes the report after the run. `code` is the exit code, and `why` says why it is not 0. If
+    /// the report can't be written, a warning is logged.
     pub fn write(self, code: u8, why: &str) {
         let samples = self.history.map(History::finish).unwrap_or_default();
         let samples = samples.into_iter().chain(std::iter::repeat_with(Vec::new));
-        let channels: Vec<_> =
-            self.channels.iter().zip(samples).map(|(c, samples)| View::of(c, samples)).collect();
+        let channels: Vec<_> = self
+            .channels
+            .iter()
+            .zip(samples)
+            .map(|(c, samples)| ChannelView::of(c, samples))
+            .collect();
         let run = Run {
             began: self.began,
-            took: self.since.elapsed(),
-            host: host(),
+            took: self.began_instant.elapsed(),
+            host: host_name(),
             command: self.command,
             code,
             why,
@@ -95,8 +102,8 @@ impl Report {
     }
 }
 
-/// The machine's name.
-fn host() -> String {
+/// The name of the machine.
+fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }

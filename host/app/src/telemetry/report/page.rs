@@ -1,12 +1,12 @@
-//! The whole page: one file that needs nothing else, and in which nothing runs.
+//! Writes the whole page: one HTML file without scripts that loads nothing.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
 
-use super::markup::{Prose, Text};
-use super::view::View;
+use super::markup::{Escaped, Prose};
+use super::view::ChannelView;
 use super::{channel, units};
 use crate::telemetry::Bottleneck;
 
@@ -14,26 +14,27 @@ use crate::telemetry::Bottleneck;
 pub(super) struct Run<'a> {
     pub(super) began: SystemTime,
     pub(super) took: Duration,
+    /// The name of the machine.
     pub(super) host: String,
     /// The command and its arguments; empty if there was none.
     pub(super) command: String,
     /// The exit code.
     pub(super) code: u8,
-    /// Why it is not 0.
+    /// Why the exit code is not 0; empty if it is.
     pub(super) why: &'a str,
     /// The configuration, as TOML.
     pub(super) config: Option<&'a str>,
-    pub(super) channels: &'a [View],
+    pub(super) channels: &'a [ChannelView],
 }
 
 impl Run<'_> {
-    /// The page.
+    /// The page as HTML.
     pub(super) fn page(&self) -> String {
         let mut page = String::new();
         self.head(&mut page);
-        self.top(&mut page);
+        self.summary(&mut page);
         if self.channels.len() > 1 {
-            self.host_state(&mut page);
+            self.channels_table(&mut page);
         }
         for (number, view) in self.channels.iter().enumerate() {
             channel::write(&mut page, number, view);
@@ -41,9 +42,10 @@ impl Run<'_> {
         if let Some(config) = self.config {
             let _ = writeln!(
                 page,
-                "<section><h2>Configuration</h2>\n<details><summary>All of it, with every default</summary>\n\
+                "<section><h2>Configuration</h2>\n\
+                 <details><summary>All of it, with every default</summary>\n\
                  <pre>{}</pre></details></section>",
-                Text(config)
+                Escaped(config)
             );
         }
         self.foot(&mut page);
@@ -54,22 +56,23 @@ impl Run<'_> {
         let _ = writeln!(
             page,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" \
+             content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>pipemill run on {}: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>",
-            Text(&self.host),
-            Text(self.outcome()),
+            Escaped(&self.host),
+            Escaped(self.outcome()),
             include_str!("style.css")
         );
     }
 
-    fn top(&self, page: &mut String) {
+    fn summary(&self, page: &mut String) {
         let class = if self.code == 0 { "ended" } else { "failed" };
         let _ = writeln!(
             page,
             "<header>\n<p class=\"kind\">pipemill run</p>\n<h1 class=\"{class}\">{}</h1>",
-            Text(self.outcome())
+            Escaped(self.outcome())
         );
         if !self.why.is_empty() {
             let _ = writeln!(page, "<p class=\"why\">{}</p>", Prose(self.why));
@@ -79,10 +82,10 @@ impl Run<'_> {
             ("Exit code", self.code.to_string()),
             ("Began", format!("<time>{}</time>", units::date(began.as_secs()))),
             ("Took", units::time(self.took)),
-            ("Host", Text(&self.host).to_string()),
+            ("Host", Escaped(&self.host).to_string()),
         ];
         if !self.command.is_empty() {
-            figures.push(("Command", format!("<code>{}</code>", Text(&self.command))));
+            figures.push(("Command", format!("<code>{}</code>", Escaped(&self.command))));
         }
         figures.push(("Version", concat!("pipemill ", env!("CARGO_PKG_VERSION")).to_owned()));
         page.push_str("<dl class=\"facts\">");
@@ -101,12 +104,13 @@ impl Run<'_> {
         }
     }
 
-    fn host_state(&self, page: &mut String) {
+    fn channels_table(&self, page: &mut String) {
         page.push_str(
             "<section><h2>Channels</h2>\n<div class=\"wide\" role=\"region\" \
              aria-label=\"Channels\" tabindex=\"0\"><table class=\"overview\">\n<thead><tr>\
-             <th scope=\"col\">Channel</th><th scope=\"col\">State</th><th scope=\"col\">Records</th>\
-             <th scope=\"col\">Bytes</th><th scope=\"col\">Throughput</th><th scope=\"col\">Waited for</th>\
+             <th scope=\"col\">Channel</th><th scope=\"col\">State</th>\
+             <th scope=\"col\">Records</th><th scope=\"col\">Bytes</th>\
+             <th scope=\"col\">Throughput</th><th scope=\"col\">Waited for</th>\
              <th scope=\"col\">Where the time went</th></tr></thead>\n<tbody>\n",
         );
         for (number, view) in self.channels.iter().enumerate() {
@@ -116,8 +120,9 @@ impl Run<'_> {
             let _ = write!(
                 page,
                 "<tr><th scope=\"row\"><a href=\"#channel-{number}\">{}</a></th>\
-                 <td><span class=\"state {}\">{word}</span></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>",
-                Text(&view.name),
+                 <td><span class=\"state {}\">{word}</span></td><td>{}</td><td>{}</td>\
+                 <td>{}</td><td>{}</td><td>",
+                Escaped(&view.name),
                 word.replace(' ', "-"),
                 units::counted(totals.records),
                 units::scaled(totals.bytes as f64, "B"),
@@ -132,9 +137,10 @@ impl Run<'_> {
 
     fn foot(&self, page: &mut String) {
         page.push_str(
-            "<footer><p>A channel is one thread, and always at one of three stages. <b>Source</b>: it reads, or \
-             waits for bytes. <b>Decoder</b>: it decodes. <b>Consumer</b>: it hands batches over, or waits for \
-             memory that consumers hold. The longest one is the bottleneck.</p>\n\
+            "<footer><p>A channel is one thread, and always at one of three stages. \
+             <b>Source</b>: it reads, or waits for bytes. <b>Decoder</b>: it decodes. \
+             <b>Consumer</b>: it hands batches over, or waits for memory \
+             that consumers hold. The longest one is the bottleneck.</p>\n\
              <p>Bytes are those of the input, inflated; MB are millions of them.</p></footer>\n\
              </main>\n</body>\n</html>\n",
         );

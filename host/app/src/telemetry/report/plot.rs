@@ -1,72 +1,73 @@
-//! A plot as inline SVG: areas with steps, one on top of the other, over time. What has a shape is drawn in a box that
-//! is stretched to the width of the page; what is text is placed in percent of it, and keeps its size.
+//! Draws a plot as inline SVG: stacked areas with steps, over time. Shapes are drawn in a box that
+//! is stretched to the width of the page. Text is placed in percent of the width, and keeps its
+//! size.
 
 use std::fmt::Write;
 
-use super::markup::Text;
+use super::markup::Escaped;
 use super::scale::Scale;
 
-/// The height of the drawing in pixels, without labels.
+/// Height of the drawing in pixels, without labels.
 const HEIGHT: f64 = 132.0;
-/// The width of the drawing in its own units.
+/// Width of the drawing in its own units.
 const WIDTH: f64 = 1000.0;
-/// The least distance of two labels of marks, as a part of the width.
-const APART: f64 = 0.08;
+/// Least distance between the labels of two marks, as a share of the width.
+const LABEL_DISTANCE: f64 = 0.08;
 
 /// One area.
 pub(super) struct Layer<'a> {
     /// Its class in the style sheet.
     pub(super) class: &'a str,
-    /// What it is, for the legend.
+    /// Its name in the legend.
     pub(super) name: &'a str,
     /// Its height in each interval.
     pub(super) values: Vec<f64>,
 }
 
-/// A place on the axis of time.
+/// A vertical line at one time, with a label.
 pub(super) struct Mark {
     /// Seconds from the start.
     pub(super) at: f64,
-    /// What begins here.
+    /// Names what begins here.
     pub(super) label: String,
 }
 
-/// What is plotted.
+/// The content of a plot.
 pub(super) struct Plot<'a> {
-    /// What it shows.
+    /// Its title.
     pub(super) title: &'a str,
-    /// The same in numbers, for who can't see it.
+    /// The plot in words and numbers, for screen readers.
     pub(super) summary: String,
-    /// Seconds at which intervals begin; and last, where the last one ends.
+    /// The edges of the intervals, in seconds: one more than there are intervals.
     pub(super) edges: &'a [f64],
     /// The axis of the values.
     pub(super) scale: Scale,
-    /// From the bottom to the top.
+    /// The layers from the bottom to the top.
     pub(super) layers: Vec<Layer<'a>>,
-    /// What is said of each interval when the pointer is there.
+    /// The tooltip of each interval.
     pub(super) tips: Vec<String>,
-    /// Borders of epochs.
+    /// The borders of epochs.
     pub(super) marks: &'a [Mark],
 }
 
 impl Plot<'_> {
-    /// A `<figure>`.
+    /// Writes the plot as a `<figure>`.
     pub(super) fn write(&self, page: &mut String) {
         let time = Scale::of_time(self.edges.last().copied().unwrap_or_default());
-        let _ = write!(page, "<figure><figcaption>{}", Text(self.title));
+        let _ = write!(page, "<figure><figcaption>{}", Escaped(self.title));
         if self.layers.len() > 1 {
             page.push_str("<ul class=\"legend\">");
             for layer in &self.layers {
-                let _ = write!(page, "<li class=\"{}\">{}</li>", layer.class, Text(layer.name));
+                let _ = write!(page, "<li class=\"{}\">{}</li>", layer.class, Escaped(layer.name));
             }
             page.push_str("</ul>");
         }
         let _ = writeln!(
             page,
-            "</figcaption>\n<div class=\"plot\"><svg width=\"100%\" height=\"{HEIGHT}\" role=\"img\" \
-             aria-label=\"{}: {}\">",
-            Text(self.title),
-            Text(&self.summary)
+            "</figcaption>\n<div class=\"plot\">\
+             <svg width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}: {}\">",
+            Escaped(self.title),
+            Escaped(&self.summary)
         );
         self.grid(page, &time);
         self.areas(page, &time);
@@ -83,12 +84,12 @@ impl Plot<'_> {
                 page,
                 "<line class=\"{class}\" x1=\"0\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
                  <text class=\"y\" x=\"-8\" y=\"{y:.1}\" dy=\"0.32em\">{}</text>",
-                Text(label)
+                Escaped(label)
             );
         }
         for (seconds, label) in &time.ticks {
             let x = 100.0 * time.place(*seconds);
-            // At the edge there is no room for all of it.
+            // At the right edge a centered label would be cut off.
             let class = if x > 97.0 { "x last" } else { "x" };
             let _ = writeln!(
                 page,
@@ -96,12 +97,13 @@ impl Plot<'_> {
                  <text class=\"{class}\" x=\"{x:.2}%\" y=\"{}\">{}</text>",
                 HEIGHT + 4.0,
                 HEIGHT + 17.0,
-                Text(label)
+                Escaped(label)
             );
         }
     }
 
-    /// From the uppermost down, each to the bottom, so that no seam shows between them.
+    /// Draws the layers from the top layer down, each to the bottom of the plot: so no gap shows
+    /// between them.
     fn areas(&self, page: &mut String, time: &Scale) {
         let _ = write!(
             page,
@@ -152,14 +154,14 @@ impl Plot<'_> {
                     "<line class=\"mark\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"-6\" y2=\"{HEIGHT}\"/>"
                 );
             }
-            if place >= free_from && place < 1.0 - APART / 2.0 {
+            if place >= free_from && place < 1.0 - LABEL_DISTANCE / 2.0 {
                 let _ = writeln!(
                     page,
                     "<text class=\"mark\" x=\"{x:.2}%\" dx=\"3\" y=\"-4\">{}</text>",
-                    Text(&mark.label)
+                    Escaped(&mark.label)
                 );
-                // The first one says what they are, and is longer.
-                free_from = place + if at == 0 { 2.0 * APART } else { APART };
+                // The first label is longer: it also says `epoch`.
+                free_from = place + if at == 0 { 2.0 * LABEL_DISTANCE } else { LABEL_DISTANCE };
             }
         }
     }
@@ -172,7 +174,7 @@ impl Plot<'_> {
                 "<rect class=\"tip\" x=\"{from:.2}%\" width=\"{:.2}%\" y=\"0\" height=\"{HEIGHT}\">\
                  <title>{}</title></rect>",
                 to - from,
-                Text(tip)
+                Escaped(tip)
             );
         }
         page.push('\n');
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_lie_on_top_of_each_other_and_end_at_the_bottom() {
+    fn layers_are_stacked_and_end_at_the_bottom() {
         let plot = Plot {
             title: "a < b",
             summary: "half".into(),

@@ -1,53 +1,53 @@
-//! Where an axis has its ticks: at round numbers, and not too many of them.
+//! The ticks of an axis: a few round numbers.
 
 use std::time::Duration;
 
 use super::units;
 
-/// An axis from 0.
+/// An axis that begins at 0.
 pub(super) struct Scale {
-    /// Where it ends.
+    /// The value at its end.
     pub(super) end: f64,
-    /// Ticks with their labels, 0 among them.
+    /// The ticks with their labels. 0 is one of them.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Scale {
-    /// An axis that ends at a tick at or above `most`.
-    pub(super) fn of_numbers(most: f64, unit: &str) -> Self {
-        let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
-        let step = step_of(most / 3.0);
-        let count = (most / step - 1e-9).ceil();
+    /// An axis of numbers. It ends at the first tick that is not below `max`.
+    pub(super) fn of_numbers(max: f64, unit: &str) -> Self {
+        let max = if max.is_finite() && max > 0.0 { max } else { 1.0 };
+        let step = round_step(max / 3.0);
+        let count = (max / step - 1e-9).ceil();
         let ticks = (0..=count as u32).map(f64::from).map(|tick| tick * step);
         let label = |tick| if tick == 0.0 { "0".to_owned() } else { units::scaled(tick, unit) };
         Self { end: count * step, ticks: ticks.map(|tick| (tick, label(tick))).collect() }
     }
 
-    /// An axis of whole things.
-    pub(super) fn of_whole(most: u32) -> Self {
-        let step = step_of(f64::from(most) / 4.0).max(1.0);
-        let ticks = (0..=most).step_by(step as usize);
+    /// An axis of counts. It ends at `max`.
+    pub(super) fn of_whole(max: u32) -> Self {
+        let step = round_step(f64::from(max) / 4.0).max(1.0);
+        let ticks = (0..=max).step_by(step as usize);
         let ticks = ticks.map(|tick| (f64::from(tick), units::count(u64::from(tick)))).collect();
-        Self { end: f64::from(most.max(1)), ticks }
+        Self { end: f64::from(max.max(1)), ticks }
     }
 
-    /// Parts of a whole.
+    /// An axis of shares, from 0 to 100 %.
     pub(super) fn of_parts() -> Self {
         let ticks = [0.0, 0.25, 0.5, 0.75, 1.0];
         Self { end: 1.0, ticks: ticks.map(|part| (part, units::percent(part))).into() }
     }
 
-    /// Seconds from the start; it ends where they do.
+    /// An axis of time that ends at `seconds`.
     pub(super) fn of_time(seconds: f64) -> Self {
-        const ROUND: [f64; 13] = [
+        const ROUND_STEPS: [f64; 13] = [
             10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0,
             86400.0,
         ];
         let least = seconds / 6.0;
-        let step = match ROUND.into_iter().find(|step| *step >= least) {
+        let step = match ROUND_STEPS.into_iter().find(|step| *step >= least) {
             Some(step) if least > 5.0 => step,
             None => (least / 86400.0).ceil() * 86400.0,
-            Some(_) => step_of(least),
+            Some(_) => round_step(least),
         };
         let mut ticks = Vec::new();
         let mut tick = 0.0;
@@ -58,14 +58,14 @@ impl Scale {
         Self { end: seconds, ticks }
     }
 
-    /// Where a value lies on it, from 0 to 1.
+    /// The position of a value on the axis, from 0 to 1.
     pub(super) fn place(&self, value: f64) -> f64 {
         (value / self.end).clamp(0.0, 1.0)
     }
 }
 
-/// The least of 1, 2 and 5 and their tenfolds that is not below.
-fn step_of(least: f64) -> f64 {
+/// The least number of 1, 2, 5, each times a power of ten, that is not below `least`.
+fn round_step(least: f64) -> f64 {
     let least = least.max(1e-9);
     let power = 10f64.powf(least.log10().floor());
     let round = [1.0, 2.0, 5.0, 10.0].into_iter().find(|round| round * power >= least * 0.999_999);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round() {
+    fn ticks_are_round_numbers() {
         let scale = Scale::of_numbers(437e6, "B/s");
         assert_eq!(labels(&scale), ["0", "200 MB/s", "400 MB/s", "600 MB/s"]);
         assert!((scale.place(300e6) - 0.5).abs() < 1e-9);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_is_in_and_ticks_are_few() {
+    fn the_axis_covers_the_maximum_with_few_ticks() {
         for power in -6..12 {
             for factor in [1.0, 1.1, 2.5, 4.99, 9.99] {
                 let most = factor * 10f64.powi(power);

@@ -1,4 +1,4 @@
-//! The file that a report goes to: checked beforehand, and replaced whole or not at all.
+//! The report's file. It is checked at the start of the run, and replaced as a whole or not at all.
 
 use std::fs::Permissions;
 use std::io::{self, Write};
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// A file that can be written, as far as can be told before it is.
+/// A file that could be written when it was checked.
 #[derive(Debug)]
-pub(super) struct Target {
-    /// Where it is, links followed.
+pub(super) struct ReportFile {
+    /// The path without symbolic links.
     path: PathBuf,
     folder: PathBuf,
 }
 
-impl Target {
-    /// Checks that a file can be made here.
+impl ReportFile {
+    /// Checks that a file can be created at this path.
     pub(super) fn new(path: &Path) -> Result<Self, String> {
         let wrong = |why: &dyn std::fmt::Display, remedy: &str| {
             Err(format!("--report: {}: {why}; {remedy}", path.display()))
@@ -47,7 +47,7 @@ impl Target {
         &self.path
     }
 
-    /// Writes all of it.
+    /// Replaces the file by one with this text.
     pub(super) fn write(&self, text: &str) -> io::Result<()> {
         let mut file = self.temporary()?;
         file.write_all(text.as_bytes())?;
@@ -55,11 +55,11 @@ impl Target {
         Ok(())
     }
 
-    /// A file beside it, which goes again if nothing is done.
+    /// A temporary file in the same folder. Dropping it removes it.
     fn temporary(&self) -> io::Result<NamedTempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".pipemill-report-");
-        // As any other file; the umask takes from it.
+        // The default mode of new files: the umask still applies.
         builder.permissions(Permissions::from_mode(0o666)).tempfile_in(&self.folder)
     }
 }
@@ -69,25 +69,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_whole_and_nothing_is_left() {
+    fn a_file_is_replaced_and_no_other_file_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.html");
         for text in ["longer", "short"] {
-            Target::new(&path).unwrap().write(text).unwrap();
+            ReportFile::new(&path).unwrap().write(text).unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        Target::new(&link).unwrap().write("through the link").unwrap();
+        ReportFile::new(&link).unwrap().write("through the link").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "through the link");
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
     }
 
     #[test]
-    fn what_is_no_file_is_refused() {
+    fn paths_that_are_no_file_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = |path: &Path| Target::new(path).unwrap_err();
+        let refused = |path: &Path| ReportFile::new(path).unwrap_err();
         assert!(refused(folder.path()).contains("is no file; name a file"));
         assert!(refused(Path::new("/dev/null")).contains("is no file"));
         assert!(refused(Path::new("")).contains("no file’s name"));

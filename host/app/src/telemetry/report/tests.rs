@@ -1,13 +1,15 @@
-//! The page as a whole, of made-up runs: that it holds what it should, and that nothing breaks out of it.
+//! Tests of the whole page, with invented runs: its content, and that no text from outside becomes
+//! markup.
 
 use std::time::{Duration, SystemTime};
 
-use super::page::Run;
-use super::view::{End, View};
-use crate::config::fifo_source;
-use crate::telemetry::{Sample, Slots};
 use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
 use pipemill_types::{ErrorKind, Fault, Position};
+
+use super::page::Run;
+use super::view::{ChannelEnd, ChannelView};
+use crate::config::fifo_source;
+use crate::telemetry::{Sample, SlotCounts};
 
 const HOSTILE: &str =
     "</td></pre></style></title>\"'><script>alert(1)</script><img src=x onerror=alert(1)>";
@@ -25,27 +27,27 @@ fn totals(seconds: u64) -> StatsSnapshot {
     }
 }
 
-fn view() -> View {
-    let slots = Slots { free: 9, filling: 1, ready: 2, granted: 4 };
+fn view() -> ChannelView {
+    let slots = SlotCounts { free: 9, filling: 1, ready: 2, granted: 4 };
     let mut calls = [0; DECODE_BUCKETS.len() + 1];
     calls[2..5].copy_from_slice(&[1, 20_000, 300]);
-    View {
+    ChannelView {
         name: "train".into(),
         decoder: "tfrecord".into(),
         source: fifo_source("/opt/ml/input/data".into(), None),
-        end: End::Ended,
+        end: ChannelEnd::Ended,
         totals: totals(30),
         epochs: [0, 1]
             .map(|number| EpochStats { number, early: number == 1, totals: totals(10) })
             .into(),
         calls,
-        memory: 3 << 19,
+        decoder_memory: 3 << 19,
         decode_errors: ErrorKind::ALL.map(|kind| (kind, 0)),
         samples: (0..=30).map(|at| Sample { totals: totals(at), slots }).collect(),
     }
 }
 
-fn page(channels: &[View], code: u8, why: &str) -> String {
+fn page(channels: &[ChannelView], code: u8, why: &str) -> String {
     Run {
         began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_305_851),
         took: Duration::from_secs(31),
@@ -67,7 +69,7 @@ fn has(page: &str, parts: &[&str]) {
 }
 
 #[test]
-fn tells_what_was_done() {
+fn shows_totals_epochs_calls_and_plots() {
     let page = page(&[view()], 0, "");
     has(
         &page,
@@ -77,7 +79,8 @@ fn tells_what_was_done() {
             "<dt>Records</dt><dd><data value=\"370350\">370 350</data></dd>",
             "<dt>Throughput</dt><dd>250 MB/s</dd>",
             "<strong>It waited 60% of the time for its decoder.</strong> Have it decode less",
-            "<th scope=\"row\">0</th><td><data value=\"123450\">123 450</data></td><td>2.5 GB</td><td>10 s</td>",
+            "<th scope=\"row\">0</th><td><data value=\"123450\">123 450</data></td>\
+             <td>2.5 GB</td><td>10 s</td>",
             "<th scope=\"row\">1, ended early</th>",
             "<th scope=\"row\">2, not ended</th>",
             "<th scope=\"row\">up to 1 ms</th><td><data value=\"20000\">20 000</data></td>",
@@ -96,7 +99,7 @@ fn tells_what_was_done() {
 fn shows_failures_and_decode_errors() {
     let mut failed = view();
     let fault = Fault::new(ErrorKind::Decode, "expected int32, found \"x\"", "look");
-    failed.end = End::Failed(Failure {
+    failed.end = ChannelEnd::Failed(Failure {
         fault,
         channel: "train".into(),
         position: Position {
@@ -134,13 +137,13 @@ fn says_which_signal_ended_it_and_needs_no_channels() {
 }
 
 #[test]
-fn a_run_of_no_time_is_no_trouble() {
-    let empty = View {
-        end: End::CutOff,
+fn shows_a_run_without_any_time() {
+    let empty = ChannelView {
+        end: ChannelEnd::CutOff,
         totals: StatsSnapshot::default(),
         epochs: Vec::new(),
         calls: Default::default(),
-        memory: 0,
+        decoder_memory: 0,
         samples: vec![Sample::default()],
         ..view()
     };
@@ -148,11 +151,11 @@ fn a_run_of_no_time_is_no_trouble() {
 }
 
 #[test]
-fn nothing_that_comes_from_outside_breaks_out() {
+fn text_from_outside_is_never_markup() {
     let mut view = view();
     (view.name, view.decoder) = (HOSTILE.into(), HOSTILE.into());
     view.source = fifo_source(HOSTILE.into(), None);
-    view.end = End::Failed(Failure {
+    view.end = ChannelEnd::Failed(Failure {
         fault: Fault::new(ErrorKind::Decode, HOSTILE, HOSTILE),
         channel: HOSTILE.into(),
         position: Position { epoch: 0, object: Some(HOSTILE.into()), offset: None, record: None },

@@ -1,10 +1,10 @@
-//! Numbers as a person reads them.
+//! Formats numbers for people.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Between groups of three digits: narrow, and no place for a new line.
-const THIN: char = '\u{202f}';
-/// Between a number and its unit.
+/// Between groups of three digits: a narrow space that does not break the line.
+const THIN_SPACE: char = '\u{202f}';
+/// Between a number and its unit: a space that does not break the line.
 const SPACE: char = '\u{a0}';
 
 /// A whole number, in groups of three digits.
@@ -13,23 +13,23 @@ pub(super) fn count(number: u64) -> String {
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(THIN);
+            text.push(THIN_SPACE);
         }
         text.push(digit);
     }
     text
 }
 
-/// A whole number that a machine can read, too.
+/// A whole number in a `<data>` element, so that machines can read it, too.
 pub(super) fn counted(number: u64) -> String {
     format!("<data value=\"{number}\">{}</data>", count(number))
 }
 
-/// A number with three digits that count, and a prefix for thousands: `1.23 M`, with what it counts behind.
+/// A number with three significant digits, a prefix for thousands, and its unit: `1.23 MB/s`.
 pub(super) fn scaled(number: f64, unit: &str) -> String {
     const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
     let (mut number, mut prefix) = (number, 0);
-    // What would be rounded to 1000 is one of the next.
+    // A number that would be rounded to 1000 takes the next prefix.
     while number >= 999.5 && prefix + 1 < PREFIXES.len() {
         number /= 1000.0;
         prefix += 1;
@@ -51,13 +51,13 @@ fn digits(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Bytes of memory, in the units of the configuration.
+/// A number of bytes in MiB, a unit of the configuration.
 pub(super) fn memory(bytes: u64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     format!("{}{SPACE}MiB", digits(bytes as f64 / MIB))
 }
 
-/// A time, to two units.
+/// A duration in at most two units.
 pub(super) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds == 0.0 {
@@ -84,12 +84,12 @@ pub(super) fn time(time: Duration) -> String {
     }
 }
 
-/// The part of a whole, in percent.
+/// A share from 0 to 1, in percent.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.0}{SPACE}%", 100.0 * part)
 }
 
-/// A date and time of the Gregorian calendar, UTC, from seconds after 1970 began.
+/// Date and time in UTC, from seconds since 1970.
 pub(super) fn date(seconds: u64) -> String {
     let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
     text.to_string().replace('T', &SPACE.to_string()).replace('Z', &format!("{SPACE}UTC"))
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_are_grouped_and_scaled() {
         assert_eq!(count(0), "0");
         assert_eq!(count(123), "123");
         assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
@@ -114,17 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn times_are_readable() {
+    fn durations_have_at_most_two_units() {
         let of = |millis| time(Duration::from_millis(millis)).replace('\u{a0}', " ");
-        let said = [0, 1, 750, 1000, 12_340, 250_000, 3_600_000, 7_380_000, 90_000_000].map(of);
+        let found = [0, 1, 750, 1000, 12_340, 250_000, 3_600_000, 7_380_000, 90_000_000].map(of);
         let expected =
             ["0 s", "1 ms", "750 ms", "1 s", "12.3 s", "4 min 10 s", "1 h", "2 h 3 min", "1 d 1 h"];
-        assert_eq!(said, expected);
+        assert_eq!(found, expected);
         assert_eq!(time(Duration::from_nanos(1500)), "1.5\u{a0}µs");
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_follow_the_gregorian_calendar() {
         let of = |seconds| date(seconds).replace('\u{a0}', " ");
         assert_eq!(of(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(of(951_782_399), "2000-02-28 23:59:59 UTC");

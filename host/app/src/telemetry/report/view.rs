@@ -1,20 +1,21 @@
-//! A channel as the page shows it: plain data, taken when the run is over.
+//! The data of a channel that the page shows, copied when the run is over.
 
-use crate::config::{Pattern, Source, s3};
-use crate::telemetry::{ChannelHandle, Sample, State};
 use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
 use pipemill_types::ErrorKind;
 
+use crate::config::{Pattern, Source, s3};
+use crate::telemetry::{ChannelHandle, ChannelState, Sample};
+
 /// How a channel ended.
-pub(super) enum End {
+pub(super) enum ChannelEnd {
     Ended,
     Stopped,
     Failed(Failure),
-    /// The run ended before it did.
+    /// The run ended while the channel was running.
     CutOff,
 }
 
-impl End {
+impl ChannelEnd {
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Ended => "ended",
@@ -25,29 +26,30 @@ impl End {
     }
 }
 
-/// A channel.
-pub(super) struct View {
+/// The data of one channel.
+pub(super) struct ChannelView {
     pub(super) name: String,
     pub(super) decoder: String,
     pub(super) source: Source,
-    pub(super) end: End,
+    pub(super) end: ChannelEnd,
     pub(super) totals: StatsSnapshot,
-    /// Those that have ended.
+    /// The epochs that have ended; of very many only the last ones.
     pub(super) epochs: Vec<EpochStats>,
+    /// Number of calls of the decoder in each bucket of [`DECODE_BUCKETS`], and of longer calls.
     pub(super) calls: [u64; DECODE_BUCKETS.len() + 1],
-    /// Bytes of the decoder's memory.
-    pub(super) memory: u64,
+    /// Linear memory of the decoder, in bytes.
+    pub(super) decoder_memory: u64,
     pub(super) decode_errors: [(ErrorKind, u64); ErrorKind::ALL.len()],
     pub(super) samples: Vec<Sample>,
 }
 
-impl View {
+impl ChannelView {
     pub(super) fn of(channel: &ChannelHandle, samples: Vec<Sample>) -> Self {
         let end = match channel.state() {
-            State::Running => End::CutOff,
-            State::Ended => End::Ended,
-            State::Stopped => End::Stopped,
-            State::Failed(failure) => End::Failed(failure.clone()),
+            ChannelState::Running => ChannelEnd::CutOff,
+            ChannelState::Ended => ChannelEnd::Ended,
+            ChannelState::Stopped => ChannelEnd::Stopped,
+            ChannelState::Failed(failure) => ChannelEnd::Failed(failure.clone()),
         };
         let stats = &channel.stats;
         Self {
@@ -58,14 +60,14 @@ impl View {
             totals: stats.snapshot(),
             epochs: stats.epochs(),
             calls: stats.calls(),
-            memory: stats.decoder_memory(),
+            decoder_memory: stats.decoder_memory(),
             decode_errors: stats.decode_errors(),
             samples,
         }
     }
 
-    /// Where its bytes came from, in short.
-    pub(super) fn from(&self) -> String {
+    /// The source in short, for a person.
+    pub(super) fn source_text(&self) -> String {
         match &self.source {
             Source::Fifo { dir, .. } => format!("FIFOs in {}", dir.display()),
             Source::Files { pattern: Pattern::File(file), .. } => file.display().to_string(),
@@ -73,7 +75,7 @@ impl View {
             Source::Files { pattern: Pattern::Folder(folder), .. } => {
                 format!("files in {}", folder.display())
             }
-            Source::S3(settings) => match &settings.what {
+            Source::S3(settings) => match &settings.selection {
                 s3::Selection::Prefixes(addresses) | s3::Selection::Objects(addresses) => {
                     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 }
@@ -85,9 +87,9 @@ impl View {
         }
     }
 
-    /// What was done behind the last epoch that has ended, if anything was; none also where there were so many epochs
-    /// that not all of them are remembered.
-    pub(super) fn rest(&self) -> Option<StatsSnapshot> {
+    /// Totals since the end of the last epoch that has ended. `None` if there are none, or if not
+    /// all epochs are kept because there were too many.
+    pub(super) fn unfinished_epoch(&self) -> Option<StatsSnapshot> {
         let mut rest = self.totals;
         for (at, epoch) in (0..).zip(&self.epochs) {
             let first = self.epochs.first()?.number;

@@ -1,5 +1,5 @@
-//! Events in the form of Chrome's tracing, and the file that they go to: a JSON array to which a line is added for
-//! each, so that what was written before a SIGKILL can be loaded.
+//! The trace's file, in Chrome's trace event format: a JSON array with one line for each event.
+//! Lines are only appended, so that the file can be loaded after a SIGKILL.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -7,55 +7,63 @@ use std::io::{self, Write as _};
 
 use serde_json::Value;
 
-/// Bytes that are gathered before they are written.
-const GATHERED: usize = 64 << 10;
+/// Bytes that are collected before they are written to the file.
+const FLUSH_BYTES: usize = 64 << 10;
 
-/// Where an event is shown: a number for each row.
+/// Number of the row that an event is shown in: a thread id of the format.
 pub(super) type Row = u32;
 
-/// The file, and what is not in it yet.
-pub(super) struct Out {
+/// The file, and text that is not written yet.
+pub(super) struct TraceFile {
     file: File,
     text: String,
-    /// This process.
+    /// Process id of the host.
     pid: u32,
-    /// The first error; nothing is written after it.
+    /// The first error. Nothing is written after it.
     error: Option<io::Error>,
 }
 
-impl Out {
-    /// Begins a trace in an empty file.
+impl TraceFile {
+    /// Begins a trace in this empty file.
     pub(super) fn new(file: File) -> Self {
         let pid = std::process::id();
-        let mut out = Self { file, text: "[\n".to_owned(), pid, error: None };
+        let mut file = Self { file, text: "[\n".to_owned(), pid, error: None };
         let _ = write!(
-            out.text,
-            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{pid},\"args\":{{\"name\":\"pipemill\"}}}}"
+            file.text,
+            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{pid},\
+             \"args\":{{\"name\":\"pipemill\"}}}}"
         );
-        out
+        file
     }
 
-    /// A row has this name.
+    /// Names a row.
     pub(super) fn row(&mut self, row: Row, name: &str) {
         let args = serde_json::json!({ "name": name });
         self.event("M", "thread_name", row, "", &args);
         self.event("M", "thread_sort_index", row, "", &serde_json::json!({ "sort_index": row }));
     }
 
-    /// Something took from one moment to another, in nanoseconds.
+    /// Adds an event with a duration. `from` and `to` are in nanoseconds from the trace's start.
     pub(super) fn span(&mut self, row: Row, name: &str, from: u64, to: u64, args: &Value) {
         let time = format!("\"ts\":{},\"dur\":{},", Micros(from), Micros(to.saturating_sub(from)));
         self.event("X", name, row, &time, args);
     }
 
-    /// Something happened.
+    /// Adds an event without a duration, `at` nanoseconds after the trace's start.
     pub(super) fn instant(&mut self, row: Row, name: &str, at: u64, args: &Value) {
         self.event("i", name, row, &format!("\"s\":\"t\",\"ts\":{},", Micros(at)), args);
     }
 
-    /// Something that is no matter of one thread begins (`b`), ends (`e`) or has news (`n`).
-    pub(super) fn apart(&mut self, phase: &str, what: &Apart<'_>, at: u64, args: &Value) {
-        let Apart { row, category, id, name } = what;
+    /// Adds an event that belongs to no thread. The phase is `b` for its begin, `e` for its end,
+    /// and `n` for an instant between them. `at` is in nanoseconds from the trace's start.
+    pub(super) fn async_event(
+        &mut self,
+        phase: &str,
+        event: &AsyncEvent<'_>,
+        at: u64,
+        args: &Value,
+    ) {
+        let AsyncEvent { row, category, id, name } = event;
         let more = format!("\"cat\":\"{category}\",\"id\":\"{id}\",\"ts\":{},", Micros(at));
         self.event(phase, name, *row, &more, args);
     }
@@ -64,14 +72,15 @@ impl Out {
         let (pid, name) = (self.pid, Value::from(name));
         let _ = write!(
             self.text,
-            ",\n{{\"ph\":\"{phase}\",\"name\":{name},\"pid\":{pid},\"tid\":{row},{more}\"args\":{args}}}"
+            ",\n{{\"ph\":\"{phase}\",\"name\":{name},\"pid\":{pid},\"tid\":{row},\
+             {more}\"args\":{args}}}"
         );
-        if self.text.len() >= GATHERED {
+        if self.text.len() >= FLUSH_BYTES {
             self.flush();
         }
     }
 
-    /// Writes what was gathered.
+    /// Writes the collected text.
     pub(super) fn flush(&mut self) {
         if self.error.is_none() {
             self.error = self.file.write_all(self.text.as_bytes()).err();
@@ -80,6 +89,9 @@ impl Out {
     }
 
     /// Ends the trace.
+    ///
+    /// # Errors
+    /// The first error of any write.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.text.push_str("\n]\n");
         self.flush();
@@ -87,15 +99,15 @@ impl Out {
     }
 }
 
-/// Something that is no matter of one thread: it has an identity in its category.
-pub(super) struct Apart<'a> {
+/// What an event without a thread is: the id names it within its category.
+pub(super) struct AsyncEvent<'a> {
     pub(super) row: Row,
     pub(super) category: &'static str,
     pub(super) id: &'a str,
     pub(super) name: &'a str,
 }
 
-/// Nanoseconds as the microseconds of the format.
+/// Nanoseconds, shown as the microseconds of the format.
 struct Micros(u64);
 
 impl std::fmt::Display for Micros {

@@ -1,7 +1,8 @@
-//! `--trace`: what the channels did, moment by moment, for chrome://tracing and ui.perfetto.dev.
+//! `--trace`: a trace of what the channels do, for chrome://tracing and ui.perfetto.dev.
 //!
-//! `buffer` takes what happens from whoever does it; a thread of its own, here, makes events of it and writes them:
-//! `track` those of a channel's thread, `slots` those of its ring, as `json`.
+//! Observers put events of the channels' threads and of the rings into a `buffer`. The writer's
+//! thread, in this file, makes trace events of them: `track` those of a channel's thread, `slots`
+//! those of its ring. `json` is the format.
 
 mod buffer;
 mod json;
@@ -16,44 +17,44 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use pipemill_ring::host::BatchEvent;
-
 use pipemill_channel::Observer;
+use pipemill_ring::host::BatchEvent;
 
 use super::channel_handle::ChannelHandle;
 use buffer::Buffer;
-use json::{Out, Row};
-use slots::Slots;
-use track::Track;
+use json::{Row, TraceFile};
+use slots::{BatchBuffer, BatchRecorder, SlotTrack};
+use track::{ChannelBuffer, ChannelEvent, ChannelRecorder, ChannelTrack};
 
-/// How often what has happened is written.
-const EVERY: Duration = Duration::from_millis(50);
+/// Interval at which the events of the buffers are written.
+const WRITE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A trace that is being written.
+/// A trace of a run.
 pub struct Trace {
     path: PathBuf,
-    state: State,
+    state: TraceState,
 }
 
-enum State {
-    /// Nothing has begun.
+enum TraceState {
+    /// The channels have not started.
     New(File),
     Writing {
         stop: Sender<()>,
         writer: JoinHandle<io::Result<()>>,
     },
-    Over,
+    /// The writer's thread could not be started.
+    Failed,
 }
 
 impl Trace {
-    /// A trace into this file, which is emptied.
+    /// Creates the trace's file, or empties it.
     ///
     /// # Errors
-    /// The file can't be written: why, and what to do.
+    /// The file can't be written. The message says why, and what to do.
     pub fn new(file: &Path) -> Result<Self, String> {
         let path = file.to_owned();
         match File::create(file) {
-            Ok(file) => Ok(Self { path, state: State::New(file) }),
+            Ok(file) => Ok(Self { path, state: TraceState::New(file) }),
             Err(error) => Err(format!(
                 "--trace: {}: {error}; name a file in a folder that is there and can be written",
                 path.display()
@@ -61,13 +62,14 @@ impl Trace {
         }
     }
 
-    /// Follows these channels, which have not begun: gives the observer of each, in their order.
+    /// Starts to trace these channels, which have not started yet. Returns an observer for each, in
+    /// their order.
     pub fn watch(&mut self, channels: &[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>> {
-        let State::New(file) = mem::replace(&mut self.state, State::Over) else {
+        let TraceState::New(file) = mem::replace(&mut self.state, TraceState::Failed) else {
             return Vec::new();
         };
         let began = Instant::now();
-        let mut out = Out::new(file);
+        let mut out = TraceFile::new(file);
         let new =
             |(at, channel): (Row, &Arc<ChannelHandle>)| TracedChannel::new(at, channel, &mut out);
         let mut traced: Vec<_> = (0..).zip(channels).map(new).collect();
@@ -75,10 +77,10 @@ impl Trace {
         let (stop, stopped) = channel();
         let work = move || {
             loop {
-                let over = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
+                let over = stopped.recv_timeout(WRITE_INTERVAL) != Err(RecvTimeoutError::Timeout);
                 traced.iter_mut().for_each(|channel| channel.write(began, &mut out));
                 if over {
-                    let now = nanos(began, Instant::now());
+                    let now = nanos_since(began, Instant::now());
                     traced.iter_mut().for_each(|channel| channel.finish(now, &mut out));
                     return out.finish();
                 }
@@ -86,22 +88,22 @@ impl Trace {
             }
         };
         match thread::Builder::new().name("trace".into()).spawn(work) {
-            Ok(writer) => self.state = State::Writing { stop, writer },
+            Ok(writer) => self.state = TraceState::Writing { stop, writer },
             Err(error) => log::warn!("there will be no trace: {error}"),
         }
         observers
     }
 
-    /// The run is over. A trace that can't be written is a warning.
+    /// Ends the trace after the run. If it can't be written, a warning is logged.
     pub fn finish(self) {
         let written = match self.state {
-            State::New(file) => Out::new(file).finish(),
-            State::Writing { stop, writer } => {
-                // It listens until it is told.
+            TraceState::New(file) => TraceFile::new(file).finish(),
+            TraceState::Writing { stop, writer } => {
+                // The thread receives until this arrives, so sending can't fail.
                 let _ = stop.send(());
                 writer.join().unwrap_or_else(|_| Err(io::Error::other("its writer failed")))
             }
-            State::Over => return,
+            TraceState::Failed => return,
         };
         let path = self.path.display();
         match written {
@@ -111,60 +113,60 @@ impl Trace {
     }
 }
 
-/// A channel, and how far it is written.
+/// A channel in the trace: its buffers, and the state of what is written.
 struct TracedChannel {
-    did: Arc<track::Heap>,
-    ring: Arc<slots::Heap>,
-    track: Track,
-    slots: Slots,
-    /// Kept, so that nothing need be allocated.
-    spare_did: Vec<(Instant, track::Recorded)>,
-    spare_seen: Vec<(Instant, BatchEvent)>,
+    channel_events: Arc<ChannelBuffer>,
+    batch_events: Arc<BatchBuffer>,
+    track: ChannelTrack,
+    slots: SlotTrack,
+    /// Empty lists to swap with those of the buffers, so that nothing is allocated.
+    spare_channel: Vec<(Instant, ChannelEvent)>,
+    spare_batch: Vec<(Instant, BatchEvent)>,
 }
 
 impl TracedChannel {
-    fn new(at: Row, channel: &ChannelHandle, out: &mut Out) -> Self {
-        let row = 1 + at * Track::ROWS;
-        let (did, ring) = (Arc::new(Buffer::new()), Arc::new(Buffer::new()));
-        channel.ring.set_observer(Box::new(slots::Ear(ring.clone())));
+    fn new(at: Row, channel: &ChannelHandle, out: &mut TraceFile) -> Self {
+        let row = 1 + at * ChannelTrack::ROWS;
+        let (channel_events, batch_events) = (Arc::new(Buffer::new()), Arc::new(Buffer::new()));
+        channel.ring.set_observer(Box::new(BatchRecorder(batch_events.clone())));
         Self {
-            did,
-            ring,
-            track: Track::new(row, &channel.name, out),
-            slots: Slots::new(row, &channel.name),
-            spare_did: Buffer::room(),
-            spare_seen: Buffer::room(),
+            channel_events,
+            batch_events,
+            track: ChannelTrack::new(row, &channel.name, out),
+            slots: SlotTrack::new(row, &channel.name),
+            spare_channel: Buffer::empty_list(),
+            spare_batch: Buffer::empty_list(),
         }
     }
 
     fn observer(&self) -> Box<dyn Observer> {
-        Box::new(track::EventRecorder(self.did.clone()))
+        Box::new(ChannelRecorder(self.channel_events.clone()))
     }
 
-    /// Writes what has happened since.
-    fn write(&mut self, began: Instant, out: &mut Out) {
-        let dropped = self.did.take(&mut self.spare_did);
-        for (at, heard) in self.spare_did.drain(..) {
-            self.track.hear(nanos(began, at), heard, out);
+    /// Writes the events of the buffers.
+    fn write(&mut self, began: Instant, out: &mut TraceFile) {
+        let dropped = self.channel_events.take(&mut self.spare_channel);
+        for (at, event) in self.spare_channel.drain(..) {
+            self.track.write(nanos_since(began, at), event, out);
         }
         if dropped > 0 {
-            self.track.lose(dropped, out);
+            self.track.write_gap(dropped, out);
         }
-        let dropped = self.ring.take(&mut self.spare_seen);
-        for (at, seen) in self.spare_seen.drain(..) {
-            self.slots.hear(nanos(began, at), seen, out);
+        let dropped = self.batch_events.take(&mut self.spare_batch);
+        for (at, event) in self.spare_batch.drain(..) {
+            self.slots.write(nanos_since(began, at), event, out);
         }
         if dropped > 0 {
-            self.slots.lose(dropped, nanos(began, Instant::now()), out);
+            self.slots.write_gap(dropped, nanos_since(began, Instant::now()), out);
         }
     }
 
-    fn finish(&mut self, now: u64, out: &mut Out) {
+    fn finish(&mut self, now: u64, out: &mut TraceFile) {
         self.track.finish(now, out);
         self.slots.finish(now, out);
     }
 }
 
-fn nanos(began: Instant, at: Instant) -> u64 {
+fn nanos_since(began: Instant, at: Instant) -> u64 {
     at.saturating_duration_since(began).as_nanos() as u64
 }

@@ -1,5 +1,5 @@
-//! A ring in the trace: for each slot the batches that lay in it, and which processes held them. What it hears comes
-//! from several threads, in the order of the ring's lock.
+//! A ring in the trace: the batches of each slot, and the processes that they were granted to. The
+//! ring's events come from several threads, in the order of the ring's lock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,64 +9,64 @@ use pipemill_ring::host::{BatchEvent, Observer};
 use serde_json::{Value, json};
 
 use super::buffer::Buffer;
-use super::json::{Apart, Out, Row};
+use super::json::{AsyncEvent, Row, TraceFile};
 
-/// What a ring has said.
-pub(super) type Heap = Buffer<(Instant, BatchEvent)>;
+/// Events of a ring, each with its time.
+pub(super) type BatchBuffer = Buffer<(Instant, BatchEvent)>;
 
-/// Hears under the ring's lock.
-pub(super) struct Ear(pub(super) Arc<Heap>);
+/// Observer of a ring that keeps its events for the writer. It is called under the ring's lock.
+pub(super) struct BatchRecorder(pub(super) Arc<BatchBuffer>);
 
-impl Observer for Ear {
+impl Observer for BatchRecorder {
     fn on_event(&self, event: BatchEvent) {
         self.0.push((Instant::now(), event));
     }
 }
 
-/// Makes events of what was heard.
-pub(super) struct Slots {
+/// Makes trace events of a ring's events.
+pub(super) struct SlotTrack {
     row: Row,
     channel: String,
-    /// What lies in each slot that is in use: the identity and the name.
+    /// The id and the name of the trace event of each slot that holds a batch.
     slots: HashMap<u32, (String, String)>,
-    /// The grants that are held: the same.
+    /// The id and the name of the trace event of each grant that is held.
     grants: HashMap<u64, (String, String)>,
 }
 
-impl Slots {
+impl SlotTrack {
     pub(super) fn new(row: Row, channel: &str) -> Self {
         let channel = channel.to_owned();
         Self { row, channel, slots: HashMap::new(), grants: HashMap::new() }
     }
 
-    pub(super) fn hear(&mut self, at: u64, event: BatchEvent, out: &mut Out) {
+    pub(super) fn write(&mut self, at: u64, event: BatchEvent, out: &mut TraceFile) {
         let (row, channel) = (self.row, &self.channel);
         match event {
             BatchEvent::Filled { slot, batch, epoch, records, bytes } => {
                 let names = (format!("{row}-{slot}"), format!("{channel}: slot {slot}"));
                 let args =
                     json!({ "batch": batch, "epoch": epoch, "records": records, "bytes": bytes });
-                out.apart("b", &apart(row, SLOT, &names), at, &args);
+                out.async_event("b", &async_event(row, SLOT, &names), at, &args);
                 self.slots.insert(slot, names);
             }
             BatchEvent::Freed { slot } => {
-                // Also of a slot that was taken, and not filled.
+                // A slot that was taken but not filled has no event.
                 if let Some(names) = self.slots.remove(&slot) {
-                    out.apart("e", &apart(row, SLOT, &names), at, &nothing());
+                    out.async_event("e", &async_event(row, SLOT, &names), at, &no_args());
                 }
             }
             BatchEvent::Granted { slot, batch, grant, pid } => {
                 let id = format!("{row}-{slot}-{pid}");
                 let names = (id, format!("{channel}: slot {slot}, process {pid}"));
                 let args = json!({ "batch": batch, "grant": grant, "pid": pid });
-                out.apart("b", &apart(row, GRANT, &names), at, &args);
+                out.async_event("b", &async_event(row, GRANT, &names), at, &args);
                 self.grants.insert(grant, names);
             }
             BatchEvent::Acked { grant } => {
                 if let Some(names) = self.grants.get(&grant) {
-                    out.apart(
+                    out.async_event(
                         "n",
-                        &apart(row, GRANT, names),
+                        &async_event(row, GRANT, names),
                         at,
                         &json!({ "grant": grant, "what": "ACK" }),
                     );
@@ -79,30 +79,30 @@ impl Slots {
         }
     }
 
-    /// So many events are missing: whatever is going on ends here.
-    pub(super) fn lose(&mut self, events: u64, at: u64, out: &mut Out) {
+    /// Writes that this number of events was dropped. All that was going on ends here.
+    pub(super) fn write_gap(&mut self, events: u64, at: u64, out: &mut TraceFile) {
         out.instant(self.row, "events of slots were dropped", at, &json!({ "events": events }));
         self.close("unknown", at, out);
     }
 
-    /// The run is over.
-    pub(super) fn finish(&mut self, at: u64, out: &mut Out) {
+    /// Ends all that is going on, at the end of the run.
+    pub(super) fn finish(&mut self, at: u64, out: &mut TraceFile) {
         self.close("the run is over", at, out);
     }
 
-    fn close(&mut self, why: &str, at: u64, out: &mut Out) {
+    fn close(&mut self, why: &str, at: u64, out: &mut TraceFile) {
         let mut grants: Vec<_> = self.grants.keys().copied().collect();
         grants.sort_unstable();
         grants.into_iter().for_each(|grant| self.end_grant(grant, why, at, out));
         for (_, names) in self.slots.drain() {
-            out.apart("e", &apart(self.row, SLOT, &names), at, &json!({ "what": why }));
+            out.async_event("e", &async_event(self.row, SLOT, &names), at, &json!({ "what": why }));
         }
     }
 
-    fn end_grant(&mut self, grant: u64, what: &str, at: u64, out: &mut Out) {
+    fn end_grant(&mut self, grant: u64, what: &str, at: u64, out: &mut TraceFile) {
         if let Some(names) = self.grants.remove(&grant) {
             let args = json!({ "grant": grant, "what": what });
-            out.apart("e", &apart(self.row, GRANT, &names), at, &args);
+            out.async_event("e", &async_event(self.row, GRANT, &names), at, &args);
         }
     }
 }
@@ -110,10 +110,14 @@ impl Slots {
 const SLOT: &str = "slot";
 const GRANT: &str = "grant";
 
-fn apart<'a>(row: Row, category: &'static str, names: &'a (String, String)) -> Apart<'a> {
-    Apart { row, category, id: &names.0, name: &names.1 }
+fn async_event<'a>(
+    row: Row,
+    category: &'static str,
+    names: &'a (String, String),
+) -> AsyncEvent<'a> {
+    AsyncEvent { row, category, id: &names.0, name: &names.1 }
 }
 
-fn nothing() -> Value {
+fn no_args() -> Value {
     Value::Object(<_>::default())
 }

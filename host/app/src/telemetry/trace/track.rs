@@ -1,77 +1,82 @@
-//! A channel's thread in the trace: a row for the stages, one for objects and one for epochs. It hears in the
-//! channel's thread, and makes spans of it in the writer's.
+//! A channel's thread in the trace: one row for the stages, one for objects and one for epochs. The
+//! observer runs in the channel's thread, and the spans are made in the writer's thread.
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use pipemill_channel::{Event, Observer, Stage};
+use pipemill_types::ErrorKind;
 use serde_json::{Value, json};
 
 use super::buffer::Buffer;
-use super::json::{Out, Row};
-use pipemill_channel::{Event, Observer, Stage};
-use pipemill_types::ErrorKind;
+use super::json::{Row, TraceFile};
 
-/// What was heard, to be kept for the writer.
-pub(super) enum Recorded {
-    Enter(Stage),
-    Stop,
-    Read(usize),
-    Placed(usize),
-    Object { epoch: u32, name: Box<str> },
-    ObjectEnd,
-    EpochEnd { number: u32, early: bool },
-    DecodeError(ErrorKind),
+/// An [`Event`] of a channel's thread, with only what the writer needs.
+pub(super) enum ChannelEvent {
+    StageBegins(Stage),
+    Stopped,
+    BytesRead(usize),
+    RecordsDecoded(usize),
+    ObjectBegins { epoch: u32, name: Box<str> },
+    ObjectEnds,
+    EpochEnds { number: u32, early: bool },
+    DecodeErrorSkipped(ErrorKind),
     Failed(Box<str>),
 }
 
-/// What a channel's thread has said.
-pub(super) type Heap = Buffer<(Instant, Recorded)>;
+/// Events of a channel's thread, each with its time.
+pub(super) type ChannelBuffer = Buffer<(Instant, ChannelEvent)>;
 
-/// Hears in the channel's thread.
-pub(super) struct EventRecorder(pub(super) Arc<Heap>);
+/// Observer of a channel that keeps its events for the writer.
+pub(super) struct ChannelRecorder(pub(super) Arc<ChannelBuffer>);
 
-impl Observer for EventRecorder {
+impl Observer for ChannelRecorder {
     fn event(&self, at: Instant, event: &Event<'_>) {
-        let recorded = match *event {
-            Event::StageBegins(stage) => Recorded::Enter(stage),
-            Event::Stopped => Recorded::Stop,
-            Event::BytesRead(bytes) => Recorded::Read(bytes),
-            Event::RecordsDecoded(records) => Recorded::Placed(records),
-            Event::ObjectBegins { epoch, name } => Recorded::Object { epoch, name: name.into() },
-            Event::ObjectEnds => Recorded::ObjectEnd,
-            Event::EpochEnds(epoch) => {
-                Recorded::EpochEnd { number: epoch.number, early: epoch.early }
+        let event = match *event {
+            Event::StageBegins(stage) => ChannelEvent::StageBegins(stage),
+            Event::Stopped => ChannelEvent::Stopped,
+            Event::BytesRead(bytes) => ChannelEvent::BytesRead(bytes),
+            Event::RecordsDecoded(records) => ChannelEvent::RecordsDecoded(records),
+            Event::ObjectBegins { epoch, name } => {
+                ChannelEvent::ObjectBegins { epoch, name: name.into() }
             }
-            Event::DecodeErrorSkipped { failure, .. } => Recorded::DecodeError(failure.fault.kind),
-            Event::Failed(failure) => Recorded::Failed(failure.to_string().into()),
+            Event::ObjectEnds => ChannelEvent::ObjectEnds,
+            Event::EpochEnds(epoch) => {
+                ChannelEvent::EpochEnds { number: epoch.number, early: epoch.early }
+            }
+            Event::DecodeErrorSkipped { failure, .. } => {
+                ChannelEvent::DecodeErrorSkipped(failure.fault.kind)
+            }
+            Event::Failed(failure) => ChannelEvent::Failed(failure.to_string().into()),
         };
-        self.0.push((at, recorded));
+        self.0.push((at, event));
     }
 }
 
-/// Makes spans of what was heard. Times are nanoseconds from the trace's beginning.
-pub(super) struct Track {
+/// Makes spans of a channel's events. All times are in nanoseconds from the trace's start.
+pub(super) struct ChannelTrack {
     row: Row,
-    /// The stage that it is at, and since when.
+    /// The current stage, and when it began.
     stage: Option<(Stage, u64)>,
-    /// Bytes read at this stage.
+    /// Bytes that were read in the current stage.
     read: u64,
-    /// Bytes that the decoder has not been called for.
-    fresh: u64,
-    /// A call of the decoder, from and to, whose records are not known yet.
+    /// Bytes that were read since the last call of the decoder.
+    undecoded: u64,
+    /// Begin and end of a call of the decoder whose number of records is not known yet.
     call: Option<(u64, u64)>,
     object: Option<(u64, u32, Box<str>)>,
-    /// When the epoch began.
+    /// When the current epoch began.
     epoch_from: Option<u64>,
+    /// Time of the last event.
     last: u64,
 }
 
-impl Track {
-    /// Rows that a track takes.
+impl ChannelTrack {
+    /// Number of rows of a track.
     pub(super) const ROWS: Row = 3;
 
-    /// The track of a channel, on three rows from this one on.
-    pub(super) fn new(row: Row, channel: &str, out: &mut Out) -> Self {
+    /// The track of a channel. `row` is its first row.
+    pub(super) fn new(row: Row, channel: &str, out: &mut TraceFile) -> Self {
         out.row(row, channel);
         out.row(row + 1, &format!("{channel}: objects"));
         out.row(row + 2, &format!("{channel}: epochs"));
@@ -79,7 +84,7 @@ impl Track {
             row,
             stage: None,
             read: 0,
-            fresh: 0,
+            undecoded: 0,
             call: None,
             object: None,
             epoch_from: None,
@@ -87,62 +92,63 @@ impl Track {
         }
     }
 
-    pub(super) fn hear(&mut self, at: u64, recorded: Recorded, out: &mut Out) {
+    pub(super) fn write(&mut self, at: u64, event: ChannelEvent, out: &mut TraceFile) {
         self.last = at;
-        match recorded {
-            Recorded::Enter(stage) => {
+        match event {
+            ChannelEvent::StageBegins(stage) => {
                 self.epoch_from.get_or_insert(at);
                 if self.stage.is_none_or(|(now, _)| now != stage) {
                     self.end_stage(at, out);
                     self.stage = Some((stage, at));
                 }
             }
-            Recorded::Stop => {
+            ChannelEvent::Stopped => {
                 self.end_stage(at, out);
                 self.end_object(at, out);
             }
-            Recorded::Read(bytes) => {
+            ChannelEvent::BytesRead(bytes) => {
                 self.read += bytes as u64;
-                self.fresh += bytes as u64;
+                self.undecoded += bytes as u64;
             }
-            Recorded::Placed(records) => self.end_call(records as u64, out),
-            Recorded::Object { epoch, name } => {
+            ChannelEvent::RecordsDecoded(records) => self.end_call(records as u64, out),
+            ChannelEvent::ObjectBegins { epoch, name } => {
                 self.end_object(at, out);
                 self.object = Some((at, epoch, name));
             }
-            Recorded::ObjectEnd => self.end_object(at, out),
-            Recorded::EpochEnd { number, early } => {
+            ChannelEvent::ObjectEnds => self.end_object(at, out),
+            ChannelEvent::EpochEnds { number, early } => {
                 self.end_object(at, out);
                 if let Some(from) = self.epoch_from.replace(at) {
                     let name = format!("epoch {number}");
                     out.span(self.row + 2, &name, from, at, &json!({ "early": early }));
                 }
             }
-            Recorded::DecodeError(kind) => {
+            ChannelEvent::DecodeErrorSkipped(kind) => {
                 let args = json!({ "kind": kind.word() });
                 out.instant(self.row, "decode error skipped", at, &args);
             }
-            Recorded::Failed(message) => {
+            ChannelEvent::Failed(message) => {
                 out.instant(self.row, "failed", at, &json!({ "message": message }));
             }
         }
     }
 
-    /// So many events behind the last one are missing: what was going on is not known any more.
-    pub(super) fn lose(&mut self, events: u64, out: &mut Out) {
+    /// Writes that this number of events after the last one was dropped. What is going on is not
+    /// known after that, so no span is made of it.
+    pub(super) fn write_gap(&mut self, events: u64, out: &mut TraceFile) {
         out.instant(self.row, "events were dropped", self.last, &json!({ "events": events }));
         self.end_call(0, out);
-        (self.stage, self.object, self.read, self.fresh) = (None, None, 0, 0);
+        (self.stage, self.object, self.read, self.undecoded) = (None, None, 0, 0);
     }
 
-    /// The run is over, whatever is going on.
-    pub(super) fn finish(&mut self, at: u64, out: &mut Out) {
+    /// Ends all that is going on, at the end of the run.
+    pub(super) fn finish(&mut self, at: u64, out: &mut TraceFile) {
         self.end_stage(at, out);
         self.end_object(at, out);
         self.end_call(0, out);
     }
 
-    fn end_stage(&mut self, at: u64, out: &mut Out) {
+    fn end_stage(&mut self, at: u64, out: &mut TraceFile) {
         self.end_call(0, out);
         let Some((stage, from)) = self.stage.take() else { return };
         match stage {
@@ -150,7 +156,7 @@ impl Track {
                 let bytes = std::mem::take(&mut self.read);
                 out.span(self.row, stage.word(), from, at, &json!({ "bytes": bytes }));
             }
-            // It is told behind it how many records came of it.
+            // The event with the number of its records comes later.
             Stage::Decoder => self.call = Some((from, at)),
             Stage::Consumer => {
                 out.span(self.row, stage.word(), from, at, &Value::Object(<_>::default()));
@@ -158,9 +164,9 @@ impl Track {
         }
     }
 
-    fn end_call(&mut self, records: u64, out: &mut Out) {
+    fn end_call(&mut self, records: u64, out: &mut TraceFile) {
         let Some((from, to)) = self.call.take() else { return };
-        let bytes = std::mem::take(&mut self.fresh);
+        let bytes = std::mem::take(&mut self.undecoded);
         let (epoch, object) = match &self.object {
             Some((_, epoch, object)) => (Some(*epoch), Some(object)),
             None => (None, None),
@@ -169,7 +175,7 @@ impl Track {
         out.span(self.row, Stage::Decoder.word(), from, to, &args);
     }
 
-    fn end_object(&mut self, at: u64, out: &mut Out) {
+    fn end_object(&mut self, at: u64, out: &mut TraceFile) {
         if let Some((from, epoch, name)) = self.object.take() {
             out.span(self.row + 1, &name, from, at, &json!({ "epoch": epoch }));
         }
@@ -182,16 +188,16 @@ mod tests {
 
     use super::*;
 
-    /// What is written of these moments.
-    fn written(moments: Vec<(u64, Recorded)>, lost: u64) -> Vec<Value> {
+    /// The trace events of these events, with `lost` dropped events after them.
+    fn written(recorded: Vec<(u64, ChannelEvent)>, lost: u64) -> Vec<Value> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut out = Out::new(file.reopen().unwrap());
-        let mut track = Track::new(1, "train", &mut out);
-        for (at, heard) in moments {
-            track.hear(at, heard, &mut out);
+        let mut out = TraceFile::new(file.reopen().unwrap());
+        let mut track = ChannelTrack::new(1, "train", &mut out);
+        for (at, event) in recorded {
+            track.write(at, event, &mut out);
         }
         if lost > 0 {
-            track.lose(lost, &mut out);
+            track.write_gap(lost, &mut out);
         }
         track.finish(9_000, &mut out);
         out.finish().unwrap();
@@ -202,22 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_with_its_records() {
+    fn a_call_of_the_decoder_has_its_records() {
         let events = written(
             vec![
-                (1_000, Recorded::Enter(Stage::Source)),
-                (1_100, Recorded::Object { epoch: 2, name: "a\"b".into() }),
-                (1_500, Recorded::Read(70)),
-                (2_001, Recorded::Enter(Stage::Decoder)),
-                (3_000, Recorded::Enter(Stage::Consumer)),
-                (3_100, Recorded::Placed(7)),
-                (3_200, Recorded::Enter(Stage::Consumer)),
-                (4_000, Recorded::Stop),
+                (1_000, ChannelEvent::StageBegins(Stage::Source)),
+                (1_100, ChannelEvent::ObjectBegins { epoch: 2, name: "a\"b".into() }),
+                (1_500, ChannelEvent::BytesRead(70)),
+                (2_001, ChannelEvent::StageBegins(Stage::Decoder)),
+                (3_000, ChannelEvent::StageBegins(Stage::Consumer)),
+                (3_100, ChannelEvent::RecordsDecoded(7)),
+                (3_200, ChannelEvent::StageBegins(Stage::Consumer)),
+                (4_000, ChannelEvent::Stopped),
             ],
             0,
         );
         let call = json!({
-            "ph": "X", "name": "decoder", "pid": std::process::id(), "tid": 1, "ts": 2.001, "dur": 0.999,
+            "ph": "X", "name": "decoder", "pid": std::process::id(), "tid": 1,
+            "ts": 2.001, "dur": 0.999,
             "args": { "bytes": 70, "records": 7, "epoch": 2, "object": "a\"b" },
         });
         assert_eq!(events[1], call);
@@ -232,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_gap_nothing_is_made_up() {
-        let events = written(vec![(1_000, Recorded::Enter(Stage::Source))], 3);
+    fn after_dropped_events_no_span_is_made_up() {
+        let events = written(vec![(1_000, ChannelEvent::StageBegins(Stage::Source))], 3);
         assert_eq!(events.len(), 1, "no span whose end is not known: {events:?}");
         assert_eq!(events[0]["name"], "events were dropped");
         assert_eq!(events[0]["args"], json!({ "events": 3 }));

@@ -1,70 +1,72 @@
 //! The RecordIO framing of MXNet and dmlc, one record at a time.
 //!
-//! Follows `recordio.h` of dmlc-core. A part is `magic · cflag << 29 | length · payload · pad to 4`,
-//! all little-endian. A record in one part (cflag 0) is a span of the chunk; the parts of a longer one
-//! (cflag 1, then 2s, then 3) are joined, with the magic put back between them or plainly, as the
-//! option `multipart` says.
+//! Follows `recordio.h` of dmlc-core. A part is `magic · cflag << 29 | length · payload · padding
+//! to a multiple of 4`, all little-endian. A record in one part (cflag 0) is a span of the chunk.
+//! The parts of a longer record (cflag 1, then any number of 2, then 3) are joined. The option
+//! `multipart` says whether the magic is put back between them.
 
 mod parts;
 
 use std::ops::Range;
 
-use parts::{HEADER, MAGIC, Parts, padded};
+use parts::{HEADER, MAGIC, PartReader, padded};
 use pipemill_plugin::{DecodeError, OptionSpec, Options, Resync, StreamInfo};
 
-pub use parts::Wrong;
+pub use parts::RecordError;
 
-/// The framing, as the options and the channel have it.
+/// Finds the records of a RecordIO stream.
 #[derive(Debug)]
 pub struct Framing {
-    parts: Parts,
+    parts: PartReader,
+    /// Largest record in bytes, without headers and padding.
     max_record: u64,
 }
 
-/// What starts at a place of the chunk.
+/// The record that starts at a place of the chunk. All offsets count from the start of the chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
-    /// A record in one part; the next one starts at `end`.
+pub enum NextRecord {
+    /// A record in one part.
     Plain {
-        /// Where in the chunk its bytes lie.
+        /// The bytes of the record.
         payload: Range<usize>,
         /// Where the next record starts.
         end: usize,
     },
-    /// A record in several parts, to be [joined](Framing::join).
+    /// A record in several parts, for [`Framing::join`].
     Parts {
-        /// Its bytes when they are joined.
+        /// Bytes of the joined record.
         size: u64,
         /// Where the next record starts.
         end: usize,
     },
-    /// A record that does not lie whole in the chunk.
+    /// The chunk ends before the record does.
     Cut {
-        /// Bytes, from its start, that must be there to get on.
+        /// Bytes from the start of the record that must be in view to get further.
         need: usize,
     },
 }
 
 impl Framing {
-    /// The option that [`open`](Self::open) looks at.
+    /// The option that [`open`](Self::open) reads.
     pub fn option() -> OptionSpec {
         OptionSpec::choice(
             "multipart",
             &["dmlc", "concat"],
             "dmlc",
             "how the parts of a record are joined: with the magic between them (dmlc, MXNet) \
-             or plainly (concat: MLIO, PipeModeDataset)",
+             or without it (concat: MLIO, PipeModeDataset)",
         )
     }
 
-    /// The framing of a stream.
+    /// The framing of a new stream.
     pub fn open(options: &Options, info: &StreamInfo) -> Self {
         let magic_between = options.text("multipart") != "concat";
-        Self { parts: Parts { magic_between }, max_record: info.max_record }
+        Self { parts: PartReader { magic_between }, max_record: info.max_record }
     }
 
-    /// The payload of the record at `at`, if that is in one part, sound and whole: what nearly every
-    /// record of nearly every file is. The next one starts at [`behind`](Self::behind) it.
+    /// The fast path for one record: the payload of the record at `at`, if the record has one part,
+    /// is valid and lies whole in the chunk. Nearly every record of nearly every file does.
+    /// [`next_start`](Self::next_start) says where the next record starts.
     #[inline(always)]
     pub fn plain(&self, chunk: &[u8], at: usize) -> Option<Range<usize>> {
         self.plain_within(chunk, at, self.max_record)
@@ -74,7 +76,8 @@ impl Framing {
     fn plain_within(&self, chunk: &[u8], at: usize, max: u64) -> Option<Range<usize>> {
         const MAGIC_WORD: u64 = u32::from_le_bytes(MAGIC) as u64;
         let header = chunk[at..].first_chunk::<HEADER>()?;
-        // Magic and cflag in one look: with cflag 0, the length is all that stands above the magic.
+        // One comparison checks magic and cflag: with cflag 0, all bits above the magic are the
+        // length.
         let word = u64::from_le_bytes(*header);
         let length = (word >> 32) as usize;
         let payload = at + HEADER;
@@ -84,35 +87,47 @@ impl Framing {
         fits.then(|| payload..payload + length)
     }
 
-    /// Where the record behind a plain one starts.
+    /// Where the record after a plain one starts.
     #[inline(always)]
-    pub fn behind(payload: &Range<usize>) -> usize {
+    pub fn next_start(payload: &Range<usize>) -> usize {
         payload.start + padded(payload.len())
     }
 
-    /// The record that starts at `at`, checked for all that a file can get wrong.
+    /// The record that starts at `at`, with every check that the format allows.
+    ///
+    /// # Errors
+    /// The record is damaged, or larger than `max_record`.
     #[inline]
-    pub fn next(&self, chunk: &[u8], at: usize) -> Result<Next, DecodeError> {
+    pub fn next(&self, chunk: &[u8], at: usize) -> Result<NextRecord, DecodeError> {
         let max = self.max_record;
-        self.next_within(chunk, at, max).map_err(|wrong| wrong.into_error(at, max))
+        self.next_within(chunk, at, max).map_err(|error| error.into_decode_error(at, max))
     }
 
-    /// As [`next`](Self::next), for a record of which no more than `max` bytes are allowed.
+    /// Like [`next`](Self::next), for a record of at most `max` bytes.
+    ///
+    /// # Errors
+    /// The record is damaged, or larger than `max`.
     #[inline]
-    pub fn next_within(&self, chunk: &[u8], at: usize, max: u64) -> Result<Next, Wrong> {
+    pub fn next_within(
+        &self,
+        chunk: &[u8],
+        at: usize,
+        max: u64,
+    ) -> Result<NextRecord, RecordError> {
         match self.plain_within(chunk, at, max) {
-            Some(payload) => Ok(Next::Plain { end: Self::behind(&payload), payload }),
-            None => self.parts.look(chunk, at, max),
+            Some(payload) => Ok(NextRecord::Plain { end: Self::next_start(&payload), payload }),
+            None => self.parts.read_record(chunk, at, max),
         }
     }
 
-    /// Appends the payload of a record in parts: the bytes from its start to its end.
+    /// Appends the joined payload of a record in several parts. `record` is all of its bytes, as
+    /// [`next`](Self::next) found them.
     pub fn join(&self, record: &[u8], payload: &mut Vec<u8>) {
         self.parts.join(record, payload);
     }
 
-    /// Looks for the header of a record behind damage. Parts are padded, so from one header the next
-    /// is a multiple of 4 bytes away.
+    /// Looks for the next header of a record after damage. `chunk` starts at a multiple of 4 bytes
+    /// from the last good header, and so does every header, because parts are padded.
     pub fn resync(chunk: &[u8], end: bool) -> Resync {
         let mut at = 0;
         while let Some(header) = chunk.get(at..at + HEADER) {

@@ -1,40 +1,42 @@
-//! The slow way through one record: part after part, checking all that a file can get wrong. Emits
-//! nothing; the short way for records in one part stands in `mod.rs`.
+//! The slow path: reads one record part by part, with every check that the format allows. The fast
+//! path for records in one part is in `mod.rs`.
 
 use pipemill_plugin::DecodeError;
 
-use super::Next;
+use super::NextRecord;
 
 /// The first four bytes of each part.
 pub(super) const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
-/// Bytes of magic, cflag and length.
+/// Size of a part's header in bytes: magic, then cflag and length.
 pub(super) const HEADER: usize = 8;
 
-/// Length of a payload with its pad bytes, whose value does not matter.
+/// Length of a payload with its padding. The value of the padding does not matter.
 pub(super) fn padded(length: usize) -> usize {
     (length + 3) & !3
 }
 
-/// Why the record at a place is none.
+/// Why a record can't be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
-    /// It has more bytes than are allowed.
+pub enum RecordError {
+    /// The record is larger than allowed.
     TooLarge {
-        /// Its bytes; those of the parts so far, if it has several.
+        /// Bytes of the record; if it has several parts, bytes of the parts up to the one that is
+        /// too much.
         size: u64,
-        /// Whether it is in one part, so that the next record starts at `end` for sure.
+        /// Whether the record has one part: then the next record starts at `end`.
         whole: bool,
-        /// Where the part ends.
+        /// Where the last part that was read ends, counted from the start of the chunk.
         end: u64,
     },
-    /// It is damaged, or not RecordIO.
+    /// The record is damaged, or the input is not RecordIO.
     Damaged(DecodeError),
 }
 
-impl Wrong {
-    /// The error of a decoder whose records are these; `start` is where the bad one starts.
+impl RecordError {
+    /// The error of a decoder whose records are RecordIO's. The record starts at `start` of the
+    /// chunk; at most `max` bytes are allowed.
     #[cold]
-    pub fn into_error(self, start: usize, max: u64) -> DecodeError {
+    pub fn into_decode_error(self, start: usize, max: u64) -> DecodeError {
         let (size, whole, end) = match self {
             Self::TooLarge { size, whole, end } => (size, whole, end),
             Self::Damaged(error) => return error,
@@ -52,61 +54,68 @@ impl Wrong {
     }
 }
 
-impl From<DecodeError> for Wrong {
+impl From<DecodeError> for RecordError {
     fn from(error: DecodeError) -> Self {
         Self::Damaged(error)
     }
 }
 
-/// The rules by which parts make a record.
+/// Reads and joins records in several parts.
 #[derive(Debug)]
-pub(super) struct Parts {
-    /// The dialect: whether the magic is put back between parts.
+pub(super) struct PartReader {
+    /// Whether the magic is put back between parts: `multipart = "dmlc"`.
     pub(super) magic_between: bool,
 }
 
-/// The part at a place of the chunk.
-struct Part {
+/// The header of one part.
+struct PartHeader {
+    /// 0: the only part of a record; 1: its first part; 2: a part in the middle; 3: its last part.
     cflag: u8,
+    /// Bytes of the payload, without padding.
     length: usize,
 }
 
-impl Parts {
-    /// Looks at the record that starts at `start`, up to its end, the end of the chunk or the first
-    /// thing that is wrong.
-    pub(super) fn look(&self, chunk: &[u8], start: usize, max: u64) -> Result<Next, Wrong> {
+impl PartReader {
+    /// Reads the headers of the record at `start`, up to the end of the record, the end of the
+    /// chunk or the first error.
+    pub(super) fn read_record(
+        &self,
+        chunk: &[u8],
+        start: usize,
+        max: u64,
+    ) -> Result<NextRecord, RecordError> {
         let record = &chunk[start..];
         let mut at = 0;
         let mut size = 0;
         loop {
             let Some(part) = header(record, at).map_err(|found| wrong_magic(start, at, found))?
             else {
-                return Ok(Next::Cut { need: at + HEADER });
+                return Ok(NextRecord::Cut { need: at + HEADER });
             };
             check_order(&part, start, at)?;
             let end = at + HEADER + padded(part.length);
             let last = matches!(part.cflag, 0 | 3);
             size += part.length as u64;
             if !last && self.magic_between {
-                self.check_words(&part, start, at, end)?;
+                self.check_alignment(&part, start, at, end)?;
                 size += MAGIC.len() as u64;
             }
             if size > max {
                 let (whole, end) = (part.cflag == 0, (start + end) as u64);
-                return Err(Wrong::TooLarge { size, whole, end });
+                return Err(RecordError::TooLarge { size, whole, end });
             }
             if end > record.len() {
-                // Behind a part that is not the last comes one more header at least.
-                return Ok(Next::Cut { need: if last { end } else { end + HEADER } });
+                // At least one more header follows a part that is not the last.
+                return Ok(NextRecord::Cut { need: if last { end } else { end + HEADER } });
             }
             if last {
-                return Ok(Next::Parts { size, end: start + end });
+                return Ok(NextRecord::Parts { size, end: start + end });
             }
             at = end;
         }
     }
 
-    /// Appends the payload of a record that [`look`](Self::look) found whole.
+    /// Appends the payload of a record that [`read_record`](Self::read_record) found whole.
     pub(super) fn join(&self, record: &[u8], payload: &mut Vec<u8>) {
         let mut at = 0;
         while let Ok(Some(part)) = header(record, at) {
@@ -119,10 +128,11 @@ impl Parts {
         }
     }
 
-    /// The writer that drops the magic only splits where it stands at a multiple of 4.
-    fn check_words(
+    /// Refuses a part before another one whose length is not a multiple of 4. dmlc's writer splits
+    /// only at a magic that is at a multiple of 4 bytes.
+    fn check_alignment(
         &self,
-        part: &Part,
+        part: &PartHeader,
         start: usize,
         at: usize,
         end: usize,
@@ -140,9 +150,9 @@ impl Parts {
     }
 }
 
-/// The part at `at`, if its header is in view; the bytes that stand where the magic should, if they
-/// are others.
-fn header(record: &[u8], at: usize) -> Result<Option<Part>, [u8; 4]> {
+/// The header of the part at `at`; `None` if the chunk ends before the header does. The error is
+/// the bytes that were found instead of the magic.
+fn header(record: &[u8], at: usize) -> Result<Option<PartHeader>, [u8; 4]> {
     let Some(rest) = record.get(at..) else { return Ok(None) };
     match rest.first_chunk() {
         Some(&MAGIC) => {}
@@ -151,7 +161,7 @@ fn header(record: &[u8], at: usize) -> Result<Option<Part>, [u8; 4]> {
     }
     Ok(rest[MAGIC.len()..].first_chunk().map(|word| {
         let word = u32::from_le_bytes(*word);
-        Part { cflag: (word >> 29) as u8, length: (word & 0x1fff_ffff) as usize }
+        PartHeader { cflag: (word >> 29) as u8, length: (word & 0x1fff_ffff) as usize }
     }))
 }
 
@@ -164,8 +174,8 @@ fn wrong_magic(start: usize, at: usize, found: [u8; 4]) -> DecodeError {
     DecodeError::searchable(start, message, start as u64 + 4)
 }
 
-/// Refuses a part that can't stand at `at` of its record.
-fn check_order(part: &Part, start: usize, at: usize) -> Result<(), DecodeError> {
+/// Refuses a part whose cflag is not valid at offset `at` of its record.
+fn check_order(part: &PartHeader, start: usize, at: usize) -> Result<(), DecodeError> {
     let cflag = part.cflag;
     let open = at > 0;
     match (cflag, open) {

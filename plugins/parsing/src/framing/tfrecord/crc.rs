@@ -1,19 +1,20 @@
-//! TensorFlow's masked CRC-32C. The good records' are computed by the host; what is here says what a
-//! bad one's would have been.
+//! TensorFlow's masked CRC-32C. The host checks the checksums, fast; the code here computes only
+//! the checksum of a bad record, for its message.
 
-/// Undoes the mask: `masked = rotate_right(crc, 15) + 0xa282ead8`.
+/// Removes the mask: `masked = rotate_right(crc, 15) + 0xa282ead8`.
 #[inline(always)]
 pub(super) fn unmask(masked: u32) -> u32 {
     masked.wrapping_sub(0xa282_ead8).rotate_left(15)
 }
 
-/// The masked CRC-32C of these bytes.
+/// The masked CRC-32C of `bytes`.
 pub(super) fn masked(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8;
     let crc = !bytes.iter().fold(!0, step);
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
+/// The CRC-32C of each byte, for a table lookup per byte.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

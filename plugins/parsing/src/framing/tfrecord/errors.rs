@@ -1,10 +1,10 @@
-//! What can be wrong with a record: which message, and where decoding can go on.
+//! The errors of a TFRecord: their messages, and where decoding can go on.
 
 use super::{FOOTER, HEADER, crc, word};
 use pipemill_plugin::DecodeError;
 
-/// The length at `start` does not have its checksum. Where the next record starts is then unknown, and
-/// nothing marks it.
+/// The length at `start` does not match its checksum. Nothing then tells where the next record
+/// starts.
 pub(super) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
     let bytes = &chunk[start..start + 8];
     let (found, stored) = (crc::masked(bytes), word(chunk, start + 8));
@@ -15,7 +15,7 @@ pub(super) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
     DecodeError::fatal(start, message)
 }
 
-/// The payload of the record at `start` does not have its checksum; its length has.
+/// The payload of the record at `start` does not match its checksum, but the length does.
 pub(super) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> DecodeError {
     let payload = start + HEADER;
     let end = payload + length;
@@ -28,8 +28,8 @@ pub(super) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> Decode
     DecodeError::skippable(start, message, (end + FOOTER) as u64)
 }
 
-/// The record at `start` is longer than the channel takes. Only a length that was `verified` tells
-/// where the next one starts.
+/// The record at `start` is larger than `max_record`. Decoding can go on after it only if its
+/// length was `verified`.
 pub(super) fn too_large(start: usize, length: u64, max: u64, verified: bool) -> DecodeError {
     let message = format!(
         "record of {length} bytes is larger than max_record ({max} bytes); raise max_record if \

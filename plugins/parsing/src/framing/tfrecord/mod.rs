@@ -1,9 +1,11 @@
-//! The TFRecord framing of TensorFlow, as many records at a time as are worth a call of the host.
+//! The TFRecord framing of TensorFlow, many records at a time.
 //!
-//! Follows `record_writer.cc`: `u64 length · u32 masked CRC-32C of it · payload · u32 masked CRC-32C of
-//! the payload`, all little-endian. The checksums are computed by the host, for many records at once:
-//! the lengths are followed first, on trust, and nothing is emitted before the checksums have shown how
-//! far the trust was deserved.
+//! Follows `record_writer.cc`: `u64 length · u32 masked CRC-32C of the length · payload · u32
+//! masked CRC-32C of the payload`, all little-endian.
+//!
+//! The host computes the checksums, of many records in one call. So a batch has two steps: first
+//! the unverified lengths are followed from record to record, then the checksums of all of them are
+//! checked. Only records before the first bad checksum are emitted.
 
 mod crc;
 mod errors;
@@ -13,44 +15,46 @@ use std::ops::Range;
 use crc::unmask;
 use pipemill_plugin::{DecodeError, OptionSpec, Options, Progress, Records, StreamInfo, pack};
 
-/// Bytes of the length and its checksum.
+/// Size of the length and its checksum, in bytes.
 const HEADER: usize = 12;
-/// Bytes of the payload's checksum.
+/// Size of the payload's checksum, in bytes.
 const FOOTER: usize = 4;
-/// Bytes of an empty record.
-const SMALLEST: usize = HEADER + FOOTER;
+/// Size of a record with an empty payload, in bytes.
+const MIN_RECORD: usize = HEADER + FOOTER;
 
-/// The framing, as the options and the channel have it.
+/// Finds the records of a TFRecord stream.
 #[derive(Debug)]
 pub struct Framing {
+    /// Whether checksums are checked.
     verify: bool,
+    /// Largest payload in bytes.
     max_record: u64,
     /// Records checked in one call of the host.
     batch: usize,
-    /// Of each record followed: the span of its length, the span of its payload.
+    /// For each record of the batch: the span of its length, the span of its payload.
     spans: Vec<u64>,
-    /// The checksums that should be those of the spans.
+    /// The stored checksum of each span.
     expected: Vec<u32>,
 }
 
-/// Why no further record was looked at.
-enum Stop {
-    /// There are enough for one check.
+/// Why a batch ends. `at` is where the next record starts.
+enum StopReason {
+    /// The batch is full.
     Batch { at: usize },
-    /// The record does not lie whole in the chunk.
+    /// The chunk ends before the record does.
     Cut { at: usize, need: usize },
-    /// The record has a length that the channel does not take.
+    /// The record is larger than `max_record`.
     TooLarge { at: usize, length: u64 },
 }
 
 impl Framing {
-    /// The option that [`open`](Self::open) looks at.
+    /// The option that [`open`](Self::open) reads.
     pub fn option() -> OptionSpec {
         OptionSpec::bool("verify", true, "check the checksums of lengths and payloads")
     }
 
-    /// The framing of a stream. `batch` is how many records are checked in one call of the host: behind
-    /// a record that is refused, as many are checked again.
+    /// The framing of a new stream. `batch` is the number of records that one call of the host
+    /// checks. After a record that is refused, up to `batch` records are checked a second time.
     pub fn open(options: &Options, info: &StreamInfo, batch: usize) -> Self {
         Self {
             verify: options.is_on("verify"),
@@ -61,44 +65,47 @@ impl Framing {
         }
     }
 
-    /// Gives each record that lies whole in the chunk to `take`: where it starts, where its payload
-    /// lies. Ends at the first error, its own or that of `take`.
+    /// Calls `emit` for each record that lies whole in the chunk, with the start of the record and
+    /// the range of its payload.
+    ///
+    /// # Errors
+    /// The first error, of the framing or of `emit`.
     #[inline]
     pub fn decode(
         &mut self,
         chunk: &[u8],
         out: &mut Records,
-        mut take: impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
+        mut emit: impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
     ) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
             let stop = if self.verify {
-                let stop = self.follow(chunk, at);
-                self.take_checked(chunk, out, &mut take)?;
+                let stop = self.gather_batch(chunk, at);
+                self.emit_checked(chunk, out, &mut emit)?;
                 stop
             } else {
-                self.take_unchecked(chunk, at, out, &mut take)?
+                self.emit_unchecked(chunk, at, out, &mut emit)?
             };
             match stop {
-                Stop::Batch { at: next } => at = next,
-                Stop::Cut { at, need } => return Ok(Progress { consumed: at, need }),
-                Stop::TooLarge { at, length } => {
+                StopReason::Batch { at: next } => at = next,
+                StopReason::Cut { at, need } => return Ok(Progress { consumed: at, need }),
+                StopReason::TooLarge { at, length } => {
                     return Err(errors::too_large(at, length, self.max_record, self.verify));
                 }
             }
         }
     }
 
-    /// Follows the lengths from `at` on and gathers what has to be checked. Where the last record is
-    /// cut off or too large, its length is gathered too: it must be true before it is acted upon.
-    fn follow(&mut self, chunk: &[u8], mut at: usize) -> Stop {
+    /// Follows the lengths from `at` on and gathers the spans to check. The length of a last record
+    /// that is cut or too large is gathered too, because `need` and the error depend on it.
+    fn gather_batch(&mut self, chunk: &[u8], mut at: usize) -> StopReason {
         self.spans.clear();
         self.expected.clear();
         for _ in 0..self.batch {
             let (length, crc) = match self.header(chunk, at) {
                 Ok(header) => header,
                 Err(stop) => {
-                    if chunk.len() - at >= SMALLEST {
+                    if chunk.len() - at >= MIN_RECORD {
                         self.spans.push(pack(at..at + 8));
                         self.expected.push(unmask(word(chunk, at + 8)));
                     }
@@ -111,16 +118,16 @@ impl Framing {
             self.expected.extend_from_slice(&[unmask(crc), unmask(word(chunk, end))]);
             at = end + FOOTER;
         }
-        Stop::Batch { at }
+        StopReason::Batch { at }
     }
 
-    /// Has the host check what was gathered, and gives away the records before the first wrong one.
+    /// Lets the host check the batch, and emits the records before the first bad checksum.
     #[inline]
-    fn take_checked(
+    fn emit_checked(
         &mut self,
         chunk: &[u8],
         out: &mut Records,
-        take: &mut impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
+        emit: &mut impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         if self.spans.is_empty() {
             return Ok(());
@@ -129,7 +136,7 @@ impl Framing {
         let (good, _) = self.spans[..wrong.unwrap_or(self.spans.len())].as_chunks::<2>();
         for [_, payload] in good {
             let (from, length) = unpack(*payload);
-            take(out, from - HEADER, from..from + length)?;
+            emit(out, from - HEADER, from..from + length)?;
         }
         let Some(wrong) = wrong else { return Ok(()) };
         let (from, length) = unpack(self.spans[wrong]);
@@ -140,59 +147,60 @@ impl Framing {
         })
     }
 
-    /// Gives away the records that lie whole in the chunk from `at` on, on trust.
+    /// Emits the records from `at` on without a check of their checksums.
     #[inline]
-    fn take_unchecked(
+    fn emit_unchecked(
         &self,
         chunk: &[u8],
         mut at: usize,
         out: &mut Records,
-        take: &mut impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
-    ) -> Result<Stop, DecodeError> {
+        emit: &mut impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
+    ) -> Result<StopReason, DecodeError> {
         loop {
             let length = match self.header(chunk, at) {
                 Ok((length, _)) => length,
                 Err(stop) => return Ok(stop),
             };
             let payload = at + HEADER;
-            take(out, at, payload..payload + length)?;
+            emit(out, at, payload..payload + length)?;
             at = payload + length + FOOTER;
         }
     }
 
-    /// Length of the record at `at` and its checksum, if the record is whole and not too large.
+    /// Payload length of the record at `at` and the length's masked checksum, if the record lies
+    /// whole in the chunk and is not too large.
     #[inline(always)]
-    fn header(&self, chunk: &[u8], at: usize) -> Result<(usize, u32), Stop> {
+    fn header(&self, chunk: &[u8], at: usize) -> Result<(usize, u32), StopReason> {
         let left = chunk.len() - at;
-        let Some(header) = chunk[at..].first_chunk::<SMALLEST>() else {
-            return Err(Stop::Cut { at, need: SMALLEST });
+        let Some(header) = chunk[at..].first_chunk::<MIN_RECORD>() else {
+            return Err(StopReason::Cut { at, need: MIN_RECORD });
         };
         let word = u128::from_le_bytes(*header);
         let length = word as u64;
         if length > self.max_record {
-            return Err(Stop::TooLarge { at, length });
+            return Err(StopReason::TooLarge { at, length });
         }
-        if length > (left - SMALLEST) as u64 {
-            let need = usize::try_from(length.saturating_add(SMALLEST as u64));
-            return Err(Stop::Cut { at, need: need.unwrap_or(usize::MAX) });
+        if length > (left - MIN_RECORD) as u64 {
+            let need = usize::try_from(length.saturating_add(MIN_RECORD as u64));
+            return Err(StopReason::Cut { at, need: need.unwrap_or(usize::MAX) });
         }
         Ok((length as usize, (word >> 64) as u32))
     }
 }
 
-/// Where the record behind this payload starts.
-pub fn behind(payload: &Range<usize>) -> usize {
+/// Where the record after this payload starts.
+pub fn next_start(payload: &Range<usize>) -> usize {
     payload.end + FOOTER
 }
 
-/// The little-endian number at a place that is known to lie in the chunk.
+/// The little-endian number at `at`, which must be in the chunk.
 #[inline(always)]
 fn word(chunk: &[u8], at: usize) -> u32 {
     let bytes = [chunk[at], chunk[at + 1], chunk[at + 2], chunk[at + 3]];
     u32::from_le_bytes(bytes)
 }
 
-/// Offset and length of a span of the chunk.
+/// The offset and length of a span of the chunk.
 #[inline(always)]
 fn unpack(span: u64) -> (usize, usize) {
     ((span >> 32) as usize, span as u32 as usize)

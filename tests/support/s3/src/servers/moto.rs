@@ -4,7 +4,7 @@
 use super::S3Server;
 use super::child::{Server, killed_with_parent};
 use crate::client::{request, target};
-use crate::skips::left_out;
+use crate::skips::skip_test;
 
 /// moto's server.
 pub struct Moto(Server);
@@ -23,7 +23,7 @@ impl Moto {
     /// If it does not start.
     pub fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("PIPEMILL_MOTO") else {
-            left_out("moto", "PIPEMILL_MOTO, which names moto_server (PyPI: moto[server])");
+            skip_test("moto", "PIPEMILL_MOTO, which names moto_server (PyPI: moto[server])");
             return None;
         };
         let mut command = killed_with_parent(program);

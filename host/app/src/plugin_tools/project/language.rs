@@ -1,0 +1,50 @@
+//! The languages that a decoder's project can be written in.
+
+use std::path::Path;
+
+use super::{c, python};
+
+/// The language of a decoder's project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    /// The fastest to run, with tests outside of the sandbox.
+    Rust,
+    /// As fast; no libc.
+    C,
+    /// For prototypes: slow, and large.
+    Python,
+}
+
+impl Language {
+    /// The language of the project in `folder`, recognised by its files; `None` if the folder is no
+    /// decoder's project.
+    pub fn of(folder: &Path) -> Option<Self> {
+        if folder.join("Cargo.toml").is_file() {
+            Some(Self::Rust)
+        } else if folder.join(python::FILE).is_file() {
+            Some(Self::Python)
+        } else if !c::sources(folder).is_empty() {
+            Some(Self::C)
+        } else {
+            None
+        }
+    }
+
+    /// The language's name for a message.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::C => "C",
+            Self::Python => "Python",
+        }
+    }
+
+    /// The file of a new project that its author edits, relative to the project's folder.
+    pub fn main_file(self) -> &'static str {
+        match self {
+            Self::Rust => "src/lib.rs",
+            Self::C => "src/decoder.c",
+            Self::Python => python::FILE,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What the host keeps for one decoder instance: what the decoder emitted, its schema, its log and
+//! its limits.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use log::kv::{self, Source, VisitSource};
+use pipemill_types::log::log_with;
+use pipemill_types::{Fault, Field, StreamInfo};
+
+use super::call_time::CallTime;
+use super::decoded_records::DecodedRecords;
+use super::interface::wit::pipemill::decoder::types;
+use super::limits::{Limiter, Limits};
+use super::printable::printable;
+
+/// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
+/// read its own copy and not the guest's.
+pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Messages that a decoder may log in a stream. The rest is dropped after a notice.
+const MAX_LOG_MESSAGES: u32 = 200;
+/// Fields that a schema may have.
+const MAX_FIELDS: usize = 65_536;
+
+/// What the host keeps for one decoder instance.
+pub(super) struct HostState {
+    /// What the current or last call of `decode` emitted.
+    pub(super) decoded: Box<DecodedRecords>,
+    /// The fields of the records, once the decoder has declared them.
+    pub(super) schema: Option<Arc<[Field]>>,
+    pub(super) limiter: Limiter,
+    pub(super) call_time: CallTime,
+    /// The chunk of the running call of `decode`, and its range in these bytes.
+    pub(super) chunk: Option<(Bytes, Range<usize>)>,
+    /// Whether `emit` must say where each record starts.
+    pub(super) wants_starts: bool,
+    /// Payload that one call may emit, in bytes.
+    pub(super) max_output: u64,
+    /// The last message that was logged as an error. If the decoder traps, it is the text of its
+    /// panic.
+    pub(super) last_error: Option<String>,
+    context: LogContext,
+    logged: u32,
+}
+
+/// The context of a decoder's log messages: the decoder, and its stream if it has one.
+pub(super) struct LogContext {
+    pub(super) decoder: String,
+    pub(super) stream: Option<StreamInfo>,
+}
+
+impl fmt::Display for LogContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.stream {
+            Some(stream) => write!(f, "channel `{}`", stream.channel),
+            None => f.write_str(&self.decoder),
+        }
+    }
+}
+
+impl Source for LogContext {
+    fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), kv::Error> {
+        if let Some(stream) = &self.stream {
+            visitor.visit_pair("channel".into(), stream.channel.as_str().into())?;
+            visitor.visit_pair("epoch".into(), stream.epoch.into())?;
+            visitor.visit_pair("object".into(), stream.object.as_str().into())?;
+        }
+        visitor.visit_pair("decoder".into(), self.decoder.as_str().into())
+    }
+}
+
+impl HostState {
+    /// The state of a new instance.
+    pub(super) fn new(context: LogContext, limits: &Limits) -> Self {
+        Self {
+            decoded: Box::default(),
+            schema: None,
+            limiter: Limiter::new(limits),
+            call_time: CallTime::new(limits.call_timeout),
+            chunk: None,
+            wants_starts: context.stream.as_ref().is_some_and(|stream| stream.offsets),
+            max_output: limits.output,
+            last_error: None,
+            context,
+            logged: 0,
+        }
+    }
+
+    /// Logs a message of the decoder.
+    pub(super) fn log(&mut self, level: types::Level, message: &str) {
+        let line = printable(message);
+        if matches!(level, types::Level::Error) {
+            self.last_error = Some(line.clone());
+        }
+        self.logged += 1;
+        let level = match level {
+            _ if self.logged > MAX_LOG_MESSAGES => return,
+            types::Level::Trace => log::Level::Trace,
+            types::Level::Debug => log::Level::Debug,
+            types::Level::Info => log::Level::Info,
+            types::Level::Warn => log::Level::Warn,
+            types::Level::Error => log::Level::Error,
+        };
+        let context = &self.context;
+        log_with(level, context, format_args!("{context}: decoder says: {line}"));
+        if self.logged == MAX_LOG_MESSAGES {
+            let notice = format_args!(
+                "{context}: decoder has logged {MAX_LOG_MESSAGES} lines; the rest is left out"
+            );
+            log_with(log::Level::Warn, context, notice);
+        }
+    }
+
+    /// Takes the schema that the decoder declares.
+    ///
+    /// # Errors
+    /// It declared one before, the number of fields is not allowed, or two fields have the same
+    /// name.
+    pub(super) fn set_schema(&mut self, fields: Vec<types::Field>) -> Result<(), Fault> {
+        if self.schema.is_some() {
+            return Err(Fault::contract("declared its schema twice"));
+        }
+        if fields.is_empty() || fields.len() > MAX_FIELDS {
+            let count = fields.len();
+            return Err(Fault::contract(format!(
+                "declared {count} fields; 1 to {MAX_FIELDS} are possible"
+            )));
+        }
+        let mut names = HashSet::new();
+        for field in &fields {
+            if !names.insert(field.name.as_str()) {
+                let name = printable(&field.name);
+                return Err(Fault::contract(format!("declared the field `{name}` twice")));
+            }
+        }
+        let fields: Arc<[Field]> = fields.into_iter().map(Field::from).collect();
+        self.decoded.set_fields(&fields);
+        self.schema = Some(fields);
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Compiles plugins to machine code that a binary can embed.
+
+use super::cache::compatibility;
+use super::load::as_component;
+use super::settings::settings;
+
+#[cfg(target_arch = "x86_64")]
+const X86_64_V3: [&str; 11] = [
+    "has_sse3",
+    "has_ssse3",
+    "has_sse41",
+    "has_sse42",
+    "has_popcnt",
+    "has_avx",
+    "has_avx2",
+    "has_fma",
+    "has_bmi1",
+    "has_bmi2",
+    "has_lzcnt",
+];
+
+/// Compiles plugins to machine code that can be embedded in a binary. On x86-64 the code runs on any
+/// machine with x86-64-v3; on other architectures, on machines with the features of this one.
+pub struct Precompiler(wasmtime::Engine);
+
+impl Precompiler {
+    /// A compiler with the settings of the engine that runs plugins.
+    ///
+    /// # Errors
+    /// There is no compiler for this machine.
+    pub fn new() -> Result<Self, String> {
+        let mut settings = settings();
+        #[cfg(target_arch = "x86_64")]
+        {
+            // With an explicit target, the compiler uses only the features that are enabled
+            // explicitly.
+            settings.target("x86_64-unknown-linux-gnu").map_err(|why| format!("{why:#}"))?;
+            for feature in X86_64_V3 {
+                // SAFETY: an engine on a machine without the feature refuses to load the code.
+                unsafe { settings.cranelift_flag_enable(feature) };
+            }
+        }
+        wasmtime::Engine::new(&settings).map(Self).map_err(|why| format!("{why:#}"))
+    }
+
+    /// A name for the compiler's version and settings: 16 hexadecimal digits. Code of a compiler with
+    /// another name can't be loaded.
+    pub fn version(&self) -> String {
+        compatibility(&self.0)
+    }
+
+    /// The machine code of a plugin.
+    ///
+    /// # Errors
+    /// The bytes are no plugin, or can't be compiled.
+    pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
+        let component = as_component(wasm)?;
+        self.0.precompile_component(&component).map_err(|why| format!("{why:#}"))
+    }
+}

@@ -1,0 +1,59 @@
+//! Errors of sources.
+
+use std::io;
+
+/// Why a source can't continue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SourceError {
+    /// Path or URL of the object, if the error is about one.
+    pub object: Option<String>,
+    /// What happened.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub remedy: String,
+    /// Whether the input does not exist. False if it exists but can't be read.
+    pub missing: bool,
+}
+
+impl SourceError {
+    /// An error about this object. `remedy` may be empty.
+    pub fn new(
+        object: impl Into<String>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            object: Some(object.into()),
+            message: message.into(),
+            remedy: remedy.into(),
+            missing: false,
+        }
+    }
+
+    /// Object, message and remedy in one line.
+    pub fn in_full(&self) -> String {
+        let object = self.object.as_deref().map_or(String::new(), |object| format!("{object}: "));
+        let remedy =
+            if self.remedy.is_empty() { String::new() } else { format!("; {}", self.remedy) };
+        format!("{object}{}{remedy}", self.message)
+    }
+
+    /// An error of a system call about this object. `failed` says what could not be done, for
+    /// example "can't open it".
+    pub fn io(object: impl Into<String>, failed: &str, error: &io::Error) -> Self {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let remedy = match error.kind() {
+            io::ErrorKind::NotFound => "check the path",
+            io::ErrorKind::PermissionDenied => "check its permissions",
+            _ => "",
+        };
+        Self { missing, ..Self::new(object, format!("{failed}: {error}"), remedy) }
+    }
+
+    /// An error for a list that has no object. `reason` is the message. It is for whole lists only:
+    /// the shard of one machine may be empty.
+    pub(crate) fn no_objects(name: impl Into<String>, reason: &str) -> Self {
+        Self { missing: true, ..Self::new(name, reason, "check the path") }
+    }
+}

@@ -1,0 +1,85 @@
+//! Reading options that apply to files and to objects in S3 alike.
+
+use std::path::{Path, PathBuf};
+
+use crate::wrap::{self, Wrapped};
+use crate::{Compression, Input, Order, SourceError, Stop, open};
+
+/// How objects are read: epochs, compression, order, sharding, wrapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Number of epochs, 1 or more.
+    pub epochs: u32,
+    /// How the objects are compressed.
+    pub compression: Compression,
+    /// Order of the objects, and the shard that this machine reads.
+    pub order: Order,
+    /// Whether each object is wrapped as one RecordIO record.
+    pub wrap: bool,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        let (compression, order) = (Compression::Auto, Order::default());
+        Self { epochs: 1, compression, order, wrap: false }
+    }
+}
+
+impl Reading {
+    /// Opens a file, a FIFO or standard input.
+    pub(super) fn open(
+        &self,
+        path: &Path,
+        name: &str,
+        stop: &Stop,
+    ) -> Result<Box<dyn Input>, SourceError> {
+        let compression = self.compression.resolve(name);
+        let input = open::open(name, compression, stop)?;
+        if !self.wrap {
+            return Ok(input);
+        }
+        // The length of a compressed file or of a pipe is not known before its end.
+        let size =
+            std::fs::metadata(path).ok().filter(|file| self.is_plain(name) && file.is_file());
+        Ok(Box::new(Wrapped::new(name.to_owned(), input, size.map(|file| file.len()))))
+    }
+
+    /// The files that this machine reads in this epoch, in the epoch's order.
+    ///
+    /// # Errors
+    /// The metadata of a file can't be read. They are read only to balance shards by size.
+    pub fn share(&self, files: Vec<PathBuf>, epoch: u32) -> Result<Vec<PathBuf>, SourceError> {
+        self.order.arrange(files, epoch, |path| file_size(path))
+    }
+
+    /// Whether an object is uncompressed, judged by its name.
+    fn is_plain(&self, name: &str) -> bool {
+        matches!(self.compression.resolve(name), Compression::Auto | Compression::None)
+    }
+
+    /// Bytes that are read of an object of `stored` bytes; `None` for a compressed one.
+    pub(super) fn length(&self, name: &str, stored: u64) -> Option<u64> {
+        let wrapped = || if self.wrap { wrap::length(stored) } else { stored };
+        self.is_plain(name).then(wrapped)
+    }
+
+    /// Bytes that are read of all these files; `None` if that is unknown for one of them.
+    pub(super) fn length_of_all(&self, files: &[PathBuf]) -> Option<u64> {
+        let length = |path: &PathBuf| {
+            let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+            self.length(&path.to_string_lossy(), file.len())
+        };
+        files.iter().map(length).sum()
+    }
+}
+
+/// Stored size of a file in bytes.
+///
+/// # Errors
+/// The file's metadata can't be read.
+pub fn file_size(path: &Path) -> Result<u64, SourceError> {
+    let file = std::fs::metadata(path);
+    let file = file
+        .map_err(|error| SourceError::io(path.to_string_lossy(), "can't get its metadata", &error));
+    Ok(file?.len())
+}

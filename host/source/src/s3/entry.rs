@@ -1,0 +1,159 @@
+//! Entries of an epoch's list, before sizes and states of their objects are known. [`EntryList`]
+//! shuffles and shards them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::address::Address;
+use super::settings::{Selection, Settings};
+use super::target::Target;
+use crate::sharding::Sharder;
+use crate::{Reading, SourceError};
+
+/// An object that was found by its name or in a list.
+pub(super) struct FoundObject {
+    pub(super) address: Address,
+    pub(super) info: ObjectInfo,
+}
+
+/// What is known of an object.
+pub(super) enum ObjectInfo {
+    /// Only its name: it is in a manifest or in the configuration.
+    Name,
+    /// What a list says.
+    Listed {
+        /// Stored size in bytes.
+        size: u64,
+        etag: Option<String>,
+        /// Whether the server stores a checksum of the whole object.
+        has_checksum: bool,
+    },
+    /// The result of a HEAD request.
+    Head(Arc<Target>),
+}
+
+/// What the decoder reads as one object.
+pub(super) enum Entry {
+    /// An object of the bucket.
+    Object(FoundObject),
+    /// A line of an augmented manifest. Lines are numbered from 1.
+    Line { number: u64, pieces: Vec<Piece> },
+}
+
+/// The value of one attribute of an augmented manifest's line.
+pub(super) enum Piece {
+    /// The value itself.
+    Text(Bytes),
+    /// An object that the value names.
+    Object(FoundObject),
+}
+
+impl Entry {
+    /// Stored size in bytes, if it is known, and the key.
+    fn size(&self) -> Option<(u64, &str)> {
+        let Self::Object(FoundObject { address, info }) = self else { return None };
+        let size = match info {
+            ObjectInfo::Listed { size, .. } => *size,
+            ObjectInfo::Head(target) => target.size,
+            ObjectInfo::Name => return None,
+        };
+        Some((size, &address.key))
+    }
+
+    /// Bytes that are read of it, if its size is known.
+    fn length(&self, reading: &Reading) -> Option<u64> {
+        self.size().and_then(|(size, key)| reading.length(key, size))
+    }
+
+    /// Stored size in bytes. No HEAD fallback: every machine would HEAD every object.
+    fn stored_size(&self, selection: &Selection) -> Result<u64, SourceError> {
+        self.size().map(|(size, _)| size).ok_or_else(|| {
+            let message = "does not tell the sizes by which shares are to be equal";
+            let remedy = "name a prefix, whose list tells them, or set `balance = \"count\"`";
+            SourceError::new(selection.to_string(), message, remedy)
+        })
+    }
+}
+
+/// Why a list ends early.
+pub(super) enum ListError {
+    /// The receiver of the entries is closed.
+    ReceiverClosed,
+    /// The list can't be read.
+    Failed(SourceError),
+}
+
+impl From<SourceError> for ListError {
+    fn from(error: SourceError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Receives an epoch's entries in the order of the list, and sends those of this machine's shard in
+/// the epoch's order. It holds the whole list only to shuffle it.
+pub(super) struct EntryList {
+    settings: Arc<Settings>,
+    epoch: u32,
+    /// Number of entries received.
+    count: u64,
+    sharder: Sharder,
+    /// Bytes that are read of the entries sent; `None` if that is unknown for one of them.
+    bytes: Option<u64>,
+    /// All entries, if they must be shuffled.
+    to_shuffle: Vec<Entry>,
+    sender: mpsc::Sender<Result<Entry, SourceError>>,
+}
+
+impl EntryList {
+    pub(super) fn new(
+        settings: Arc<Settings>,
+        epoch: u32,
+        sender: mpsc::Sender<Result<Entry, SourceError>>,
+    ) -> Self {
+        let sharder = Sharder::new(settings.reading.order.shard);
+        let (bytes, to_shuffle) = (Some(0), Vec::new());
+        Self { settings, epoch, count: 0, sharder, bytes, to_shuffle, sender }
+    }
+
+    /// Number of entries received.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) async fn push(&mut self, entry: Entry) -> Result<(), ListError> {
+        self.count += 1;
+        if self.settings.reading.order.shuffle.is_some() {
+            self.to_shuffle.push(entry);
+            return Ok(());
+        }
+        if self.sharder.takes_next(|| entry.stored_size(&self.settings.selection))? {
+            self.send(entry).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, entry: Entry) -> Result<(), ListError> {
+        let known = self.bytes.zip(entry.length(&self.settings.reading));
+        self.bytes = known.map(|(bytes, length)| bytes + length);
+        self.sender.send(Ok(entry)).await.map_err(|_| ListError::ReceiverClosed)
+    }
+
+    /// Ends the list. Returns the bytes that are read of all entries sent, if they are known.
+    pub(super) async fn end(&mut self) -> Result<Option<u64>, ListError> {
+        let entries = std::mem::take(&mut self.to_shuffle);
+        let settings = self.settings.clone();
+        let size = |entry: &Entry| entry.stored_size(&settings.selection);
+        for entry in settings.reading.order.arrange(entries, self.epoch, size)? {
+            self.send(entry).await?;
+        }
+        Ok(self.bytes)
+    }
+
+    /// Sends an error, which is the last item.
+    pub(super) async fn fail(self, error: SourceError) {
+        // A closed receiver means that nobody reads the list any more.
+        let _ = self.sender.send(Err(error)).await;
+    }
+}

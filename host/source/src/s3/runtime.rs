@@ -1,0 +1,152 @@
+//! What all channels that read from S3 share: threads for requests, the memory budget, SDK clients.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::types::RequestPayer;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+
+use super::access::Access;
+use super::address::Address;
+use super::settings::Settings;
+use super::window::Budget;
+use crate::SourceError;
+use crate::container::memory_limit;
+
+/// Default budget in bytes of what all channels together have fetched and not read: a quarter of
+/// this process's memory limit, at most 256 MiB, because more does not increase throughput.
+pub fn default_budget() -> u64 {
+    const MAX_BUDGET: u64 = 256 << 20;
+    memory_limit().map_or(MAX_BUDGET, |limit| (limit / 4).min(MAX_BUDGET))
+}
+
+/// Threads for requests, memory budget and SDK clients. All channels that read from S3 share one.
+pub struct S3Runtime {
+    runtime: Option<Runtime>,
+    pub(super) budget: Arc<Budget>,
+    /// One client for each kind of access, so that credentials are loaded once. The lock is held
+    /// only for the lookup.
+    clients: Mutex<HashMap<Access, Arc<OnceCell<Client>>>>,
+}
+
+impl S3Runtime {
+    /// Starts the threads. `budget` is the number of bytes that all channels together may have
+    /// fetched and not read.
+    ///
+    /// # Errors
+    /// The process can't create a thread or a file descriptor.
+    pub fn start(budget: u64) -> std::io::Result<Arc<Self>> {
+        let threads = std::thread::available_parallelism().map_or(2, |count| count.get()).min(8);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("pipemill-s3")
+            .enable_all()
+            .build()?;
+        let budget = Budget::new(budget);
+        Ok(Arc::new(Self { runtime: Some(runtime), budget, clients: Mutex::default() }))
+    }
+
+    pub(super) fn tokio(&self) -> &Handle {
+        // It is `None` only while `self` is dropped.
+        self.runtime.as_ref().expect("the runtime is there until the drop").handle()
+    }
+
+    /// A channel's handle to its server.
+    pub(super) fn handle(&self, settings: &Settings) -> S3Handle {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        S3Handle {
+            channel: settings.channel.clone(),
+            access: settings.access.clone(),
+            client: clients.entry(settings.access.clone()).or_default().clone(),
+            stall_timeout: settings.stall_timeout,
+            retry_timeout: settings.retry_timeout,
+            has_responded: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Drop for S3Runtime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A DNS lookup can block a thread for long. The drop does not wait for it.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// An [`S3Runtime`] that is started on first use.
+pub struct LazyS3Runtime {
+    budget: Option<u64>,
+    started: Option<Arc<S3Runtime>>,
+}
+
+impl LazyS3Runtime {
+    /// `budget` is that of [`S3Runtime::start`]; `None` stands for [`default_budget`].
+    pub fn new(budget: Option<u64>) -> Self {
+        Self { budget, started: None }
+    }
+
+    /// The runtime. The first call starts it.
+    ///
+    /// # Errors
+    /// Those of [`S3Runtime::start`].
+    pub fn get(&mut self) -> std::io::Result<Arc<S3Runtime>> {
+        if let Some(s3) = &self.started {
+            return Ok(s3.clone());
+        }
+        let s3 = S3Runtime::start(self.budget.unwrap_or_else(default_budget))?;
+        Ok(self.started.insert(s3).clone())
+    }
+}
+
+/// A channel's handle to its server: the SDK client and the timeouts.
+pub(super) struct S3Handle {
+    /// Name of the channel, for the log.
+    pub(super) channel: Option<String>,
+    access: Access,
+    client: Arc<OnceCell<Client>>,
+    pub(super) stall_timeout: Duration,
+    pub(super) retry_timeout: Duration,
+    has_responded: AtomicBool,
+}
+
+impl S3Handle {
+    /// The client. The first call loads region and credentials; an error names this address.
+    pub(super) async fn client(&self, address: &Address) -> Result<&Client, SourceError> {
+        let client = self.client.get_or_try_init(|| self.access.client()).await;
+        client.map_err(|reason| {
+            let remedy = "set them by the environment, a profile, or the machine's role; \
+                          for a public bucket set `anonymous`";
+            let remedy = if reason.starts_with("no credentials") { remedy } else { "" };
+            SourceError::new(address.to_string(), format!("can't reach S3: {reason}"), remedy)
+        })
+    }
+
+    /// The header by which the caller agrees to pay for a request.
+    pub(super) fn request_payer(&self) -> Option<RequestPayer> {
+        self.access.requester_pays.then_some(RequestPayer::Requester)
+    }
+
+    /// Whether the server ever responded successfully. Relaxed: it only selects a timeout.
+    pub(super) fn has_responded(&self) -> bool {
+        self.has_responded.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_responded(&self) {
+        self.has_responded.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A task that is aborted when its owner is dropped.
+pub(super) struct Task<T>(pub(super) JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

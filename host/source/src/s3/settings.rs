@@ -1,0 +1,108 @@
+//! Settings of a channel's S3 source.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::access::Access;
+use super::address::Address;
+use crate::Reading;
+
+/// Default of [`Settings::part_size`] in bytes: small enough for a fast start, large enough to use
+/// the full bandwidth of a connection.
+pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
+/// Default of [`Settings::concurrency`]. At [`CONNECTION_RATE`] this is 1.8 GB/s, which is more
+/// than most decoders need.
+pub const DEFAULT_CONCURRENCY: usize = 20;
+/// Bytes per second that S3 delivers over one connection.
+pub const CONNECTION_RATE: u64 = 90_000_000;
+
+/// Selects the objects that a channel reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// For each address all objects whose keys begin with its key, sorted by key.
+    Prefixes(Vec<Address>),
+    /// These objects.
+    Objects(Vec<Address>),
+    /// The object with this key. If there is none, all objects whose keys begin with it.
+    Named(Address),
+    /// The objects that a manifest lists. It is a JSON array whose first element is a prefix.
+    Manifest(Address),
+    /// One object for each line of an augmented manifest, made of the line's attributes.
+    Augmented {
+        /// The manifest, in JSON Lines.
+        manifest: Address,
+        /// Names of the attributes, in the order in which their bytes are read.
+        attributes: Vec<String>,
+    },
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(address) | Self::Manifest(address) => address.fmt(f),
+            Self::Augmented { manifest, .. } => manifest.fmt(f),
+            Self::Prefixes(addresses) | Self::Objects(addresses) => match addresses.as_slice() {
+                [first, _, ..] => write!(f, "{first} and {} more", addresses.len() - 1),
+                [only] => only.fmt(f),
+                [] => Ok(()),
+            },
+        }
+    }
+}
+
+/// Settings of a channel's S3 source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of the channel, for the log.
+    pub channel: Option<String>,
+    /// The objects to read.
+    pub selection: Selection,
+    /// Region, endpoint and credentials.
+    pub access: Access,
+    /// Order, sharding, epochs, compression.
+    pub reading: Reading,
+    /// Largest number of bytes that one request reads.
+    pub part_size: u64,
+    /// Largest number of requests at the same time.
+    pub concurrency: usize,
+    /// A request that delivers no byte for this time is aborted and sent again.
+    pub stall_timeout: Duration,
+    /// The channel ends with an error if all tries of a request make no progress for this time.
+    pub retry_timeout: Duration,
+    /// Whether objects are compared with the checksums that the server stores of whole objects.
+    pub verify: bool,
+    /// What to do if an object changes while it is read.
+    pub on_change: OnChange,
+    /// Whether an empty selection is allowed.
+    pub allow_empty: bool,
+}
+
+impl Settings {
+    /// Default settings for these objects.
+    pub fn new(selection: Selection) -> Self {
+        Self {
+            channel: None,
+            selection,
+            access: Access::default(),
+            reading: Reading::default(),
+            part_size: DEFAULT_PART_SIZE,
+            concurrency: DEFAULT_CONCURRENCY,
+            stall_timeout: Duration::from_secs(10),
+            retry_timeout: Duration::from_secs(60),
+            verify: true,
+            on_change: OnChange::Fail,
+            allow_empty: false,
+        }
+    }
+}
+
+/// What to do if an object changes while it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnChange {
+    /// The channel ends with an error.
+    #[default]
+    Fail,
+    /// The new object is read instead, if none of the old one's bytes has been decoded. Otherwise
+    /// the same as `Fail`.
+    RestartObject,
+}

@@ -1,0 +1,72 @@
+//! The interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes of one
+//! object.
+
+use std::time::Duration;
+
+use crate::{SourceError, TotalSize};
+
+/// The bytes of one object.
+pub trait Input: Send {
+    /// Reads available bytes into `buf`, which must not be empty. Waits at most `timeout` for the
+    /// first byte; without a limit if `timeout` is `None`.
+    ///
+    /// # Errors
+    /// The object can't be read any further.
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError>;
+}
+
+/// Result of one read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// Number of bytes read, at least 1.
+    Bytes(usize),
+    /// No byte came within the timeout.
+    Nothing,
+    /// The object has ended.
+    End,
+    /// A stop was requested.
+    Stopped,
+}
+
+/// One object to read.
+pub struct Object {
+    /// Number of the epoch, from 0.
+    pub epoch: u32,
+    /// Path or URL.
+    pub name: String,
+    /// The object's bytes.
+    pub input: Box<dyn Input>,
+}
+
+/// What a source delivers next.
+pub enum SourceEvent {
+    /// An object begins.
+    Object(Object),
+    /// The epoch with this number has ended.
+    EpochEnd(u32),
+    /// The last epoch has ended, or a stop was requested.
+    End,
+}
+
+/// A channel's source.
+pub trait Source: Send {
+    /// The next event. The object of the event before is finished, even if it was not read to its
+    /// end.
+    ///
+    /// # Errors
+    /// The next object can't be found or opened.
+    fn next(&mut self) -> Result<SourceEvent, SourceError>;
+
+    /// Skips the rest of the current epoch: the next event is its end.
+    fn end_epoch(&mut self);
+
+    /// Handle to each epoch's byte count, which stays empty if the source can't know it. After this
+    /// call the source may get the metadata of each object that it lists.
+    fn total_size(&mut self) -> TotalSize {
+        TotalSize::default()
+    }
+}

@@ -1,0 +1,364 @@
+//! Parses four decimals of up to 15 bytes at once, as float32.
+//!
+//! # Advice for the next person
+//!
+//! **The idea.** A number is not read byte by byte. Its bytes are put into a vector register, one
+//! shuffle (`swizzle`) moves each digit to its decimal place, and a few multiplications add up the
+//! digits of four numbers at once. Then each number is divided by a power of ten, which also has
+//! its sign. What differs from number to number (length, sign, place of the dot) selects a row in a
+//! table of 512 shuffles and divisors. Nothing is branched on: one mispredicted branch costs as
+//! much as ten numbers.
+//!
+//! **The window.** A number ends at byte 14 of a window of 16 bytes, and byte 15 is the delimiter.
+//! Bytes before the number belong to the fields before it; no shuffle uses them. The key of the
+//! table is made in [`NumberText::new`].
+//!
+//! ```text
+//! window   7 , 2 . 5 , - 1 2 . 3 4 5 6 7 ,     the number -12.34567: 9 bytes, negative, dot = 6
+//! digits   0 0 0 0 0 0 0 0 0 1 2 3 4 5 6 7     after the shuffle, as values
+//! divisor  -1e5                                dot - 1 digits after the dot
+//! ```
+//!
+//! **Invariants.**
+//! - A number that is returned is the nearest float32. At most 15 digits and a power of ten up to
+//!   1e13 are exact as f64, so one division gives the nearest f64 (Clinger's fast path). Rounding
+//!   that to f32 is wrong only if the f64 is exactly half between two floats: such a number is
+//!   refused. All numbers but 0 are at least 1e-13, so no subnormals occur.
+//! - A text that is not a decimal is refused. Every byte that a shuffle selects must be a digit;
+//!   for a text without digits the table selects the delimiter, which must therefore not be one.
+//! - If one number is refused, so are all four. The caller reads them in another way.
+//!
+//! **Changing it.** There are two implementations: `vector` for WebAssembly, and `scalar` for tests
+//! and other machines. The tests below run `scalar`; the end-to-end tests and `make bench` run
+//! `vector`. Both use the same table, which the tests compare with Rust's `parse`, for edge cases
+//! and random texts after different preceding bytes. If you change `vector`, look at the compiled
+//! code: LLVM may take a vector apart, and then the speed is gone. The first command measures
+//! `scalar`, the second one `vector`:
+//!
+//! ```text
+//! cargo run --release -p pipemill-csv --example speed dense
+//! pipemill plugin bench csv -o emit=dense --data FILE
+//! ```
+
+use crate::simd::Block;
+
+/// Largest length of a number in bytes.
+pub(crate) const MAX_LENGTH: usize = 15;
+
+/// The text of one number, and how to read it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NumberText<'a> {
+    /// The last 15 bytes before the end of the number, then the delimiter, which must be no digit.
+    window: &'a [u8; 16],
+    layout: &'static DigitLayout,
+}
+
+/// How to read a text with a certain length, sign and place of the dot.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(32))]
+struct DigitLayout {
+    /// For each of 16 digits (with leading zeros), its offset in the window, or [`ZERO`].
+    offsets: [u8; 16],
+    /// The number without its dot is divided by this `f64`. It is here twice, for two lanes.
+    divisor: [u8; 16],
+}
+
+impl<'a> NumberText<'a> {
+    /// A text of `length` bytes, at most [`MAX_LENGTH`], that starts with the byte `first`. The
+    /// text need not be a number: [`parse_f32x4`] checks that.
+    #[inline(always)]
+    pub(crate) fn new(window: &'a [u8; 16], length: usize, first: u8) -> Self {
+        // The low four bits of the leading zeros are the number of bytes after the last dot, with
+        // the delimiter. Bit 4 is set, because the mask uses 16 of 32 bits. Bit 0 of the mask is
+        // always set: without a dot the number is 15, which the table takes for no dot.
+        let dots = Block::<1>::load(window).eq(b'.') as u32 | 1;
+        // XOR with SIGN clears bit 4 for positive numbers.
+        let key = dots.leading_zeros() as usize ^ usize::from(SIGN[usize::from(first)]);
+        Self { window, layout: &LAYOUTS[(length << 5 | key) & 511] }
+    }
+}
+
+/// By the first byte of a text: what to XOR its key with, so that bit 4 is set only for negative
+/// numbers.
+static SIGN: [u8; 256] = {
+    let mut all = [16; 256];
+    all[b'-' as usize] = 0;
+    all
+};
+
+/// The layouts by their keys: length (4 bits), negative (1 bit), number of bytes after the dot with
+/// the delimiter (4 bits).
+static LAYOUTS: [DigitLayout; 512] = {
+    let mut all = [DigitLayout { offsets: [0; 16], divisor: [0; 16] }; 512];
+    let mut key: usize = 0;
+    while key < 512 {
+        let (length, negative, dot) = (key >> 5, key >> 4 & 1, key & 15);
+        let unsigned = length.saturating_sub(negative);
+        // A dot before the text belongs to another field.
+        let dot = if dot > unsigned || dot == 15 { 0 } else { dot };
+        let divisor = power_of_ten(dot.saturating_sub(1));
+        let divisor = (if negative == 1 { -divisor } else { divisor }).to_bits() as u128;
+        all[key] = DigitLayout {
+            offsets: offsets(unsigned, dot),
+            divisor: (divisor << 64 | divisor).to_le_bytes(),
+        };
+        key += 1;
+    }
+    all
+};
+
+/// A power of ten; exact up to 10^22.
+const fn power_of_ten(exponent: usize) -> f64 {
+    let (mut power, mut i) = (1.0, 0);
+    while i < exponent {
+        power *= 10.0;
+        i += 1;
+    }
+    power
+}
+
+/// The offset that selects no byte but a zero.
+const ZERO: u8 = 0x80;
+/// The offset of the delimiter in the window.
+const DELIMITER: u8 = 15;
+
+/// The offsets of the digits of a text with `unsigned` bytes after its sign. `dot` is the number of
+/// bytes after the dot, with the delimiter; 0 if there is no dot.
+const fn offsets(unsigned: usize, dot: usize) -> [u8; 16] {
+    let digits = unsigned - (dot > 0) as usize;
+    let mut offsets = [ZERO; 16];
+    if digits == 0 {
+        // The delimiter is no digit, so the text is refused.
+        offsets[15] = DELIMITER;
+    }
+    let mut digit = 0;
+    while digit < digits {
+        let before_dot = dot > 0 && digit >= dot - 1;
+        offsets[15 - digit] = DELIMITER - 1 - digit as u8 - before_dot as u8;
+        digit += 1;
+    }
+    offsets
+}
+
+/// The four numbers as float32, little-endian, each the nearest one. `None` if one of them is
+/// refused: it is no such decimal, or its f64 is exactly half between two floats.
+///
+/// Without `LONG`, numbers of more than eight digits are refused, too; that is faster.
+#[inline(always)]
+pub(crate) fn parse_f32x4<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u8; 16]> {
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    return vector::parse::<LONG>(texts);
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    return scalar::parse::<LONG>(texts);
+}
+
+/// The bits of an f64 that an f32 has no room for.
+const LOST: u64 = 0x1fff_ffff;
+/// The value of these bits exactly half between two floats.
+const MIDDLE: u64 = 0x1000_0000;
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod vector {
+    use core::arch::wasm32::*;
+
+    use super::{LOST, MIDDLE, NumberText, ZERO as Z};
+    use crate::simd::{load, store};
+
+    #[inline(always)]
+    pub(super) fn parse<const LONG: bool>([a, b, c, d]: [NumberText; 4]) -> Option<[u8; 16]> {
+        let divisors = [divisors(a, b), divisors(c, d)];
+        let digits = [digits(a), digits(b), digits(c), digits(d)];
+        let (refused, [ab, cd]) = if LONG { sum_long(digits) } else { sum_short(digits) };
+        let (ab, cd) = (f64x2_div(ab, divisors[0]), f64x2_div(cd, divisors[1]));
+        let refused = v128_or(refused, v128_or(middle(ab), middle(cd)));
+        if v128_any_true(refused) {
+            return None;
+        }
+        let (ab, cd) = (f32x4_demote_f64x2_zero(ab), f32x4_demote_f64x2_zero(cd));
+        // `refused` is zero here, but the compiler does not know it. With a constant shuffle
+        // instead, it would take the vectors apart and round the numbers one by one.
+        let upper = v128_or(u8x16(Z, Z, Z, Z, Z, Z, Z, Z, 0, 1, 2, 3, 4, 5, 6, 7), refused);
+        Some(store(v128_or(ab, u8x16_swizzle(cd, upper))))
+    }
+
+    /// Numbers of up to eight digits: a mask that is nonzero if one is refused, and the numbers
+    /// without their dots.
+    #[inline(always)]
+    fn sum_short([a, b, c, d]: [v128; 4]) -> (v128, [v128; 2]) {
+        // `ab` and `cd` have the last eight digits of two numbers. The first eight digits must be
+        // zeros.
+        let (ab, cd) = (i64x2_shuffle::<1, 3>(a, b), i64x2_shuffle::<1, 3>(c, d));
+        let first = v128_or(i64x2_shuffle::<0, 2>(a, b), i64x2_shuffle::<0, 2>(c, d));
+        let whole = eights(quads(ab), quads(cd));
+        let upper = i64x2_shuffle::<1, 1>(whole, whole);
+        let values = [f64x2_convert_low_i32x4(whole), f64x2_convert_low_i32x4(upper)];
+        (v128_or(not_digits(u8x16_max(ab, cd)), first), values)
+    }
+
+    /// Like `sum_short`, for numbers of up to 15 digits.
+    #[inline(always)]
+    fn sum_long([a, b, c, d]: [v128; 4]) -> (v128, [v128; 2]) {
+        let all = u8x16_max(u8x16_max(a, b), u8x16_max(c, d));
+        let (ab, cd) = (eights(quads(a), quads(b)), eights(quads(c), quads(d)));
+        (not_digits(all), [joined(ab), joined(cd)])
+    }
+
+    /// The 16 digits of a number, as values.
+    #[inline(always)]
+    fn digits(text: NumberText) -> v128 {
+        let window = u8x16_sub(load(*text.window), u8x16_splat(b'0'));
+        u8x16_swizzle(window, load(text.layout.offsets))
+    }
+
+    #[inline(always)]
+    fn divisors(a: NumberText, b: NumberText) -> v128 {
+        i64x2_shuffle::<0, 2>(load(a.layout.divisor), load(b.layout.divisor))
+    }
+
+    /// The number that each four digits make.
+    #[inline(always)]
+    fn quads(digits: v128) -> v128 {
+        let (tens, ones) = (v128_and(digits, u16x8_splat(0xff)), u16x8_shr(digits, 8));
+        let pairs = i16x8_add(i16x8_mul(tens, i16x8_splat(10)), ones);
+        i32x4_dot_i16x8(pairs, i16x8(100, 1, 100, 1, 100, 1, 100, 1))
+    }
+
+    /// The number that each eight digits make, from the numbers of four digits.
+    #[inline(always)]
+    fn eights(a: v128, b: v128) -> v128 {
+        let quads = i16x8_narrow_i32x4(a, b);
+        i32x4_dot_i16x8(quads, i16x8(10_000, 1, 10_000, 1, 10_000, 1, 10_000, 1))
+    }
+
+    /// The number that each sixteen digits make, from the numbers of eight digits. It is exact,
+    /// because at most fifteen digits are not leading zeros.
+    #[inline(always)]
+    fn joined(eights: v128) -> v128 {
+        let first = f64x2_convert_low_i32x4(i32x4_shuffle::<0, 2, 0, 2>(eights, eights));
+        let last = f64x2_convert_low_i32x4(i32x4_shuffle::<1, 3, 1, 3>(eights, eights));
+        f64x2_add(f64x2_mul(first, f64x2_splat(1e8)), last)
+    }
+
+    /// Nonzero where a byte is greater than 9, so that it was no digit.
+    #[inline(always)]
+    fn not_digits(bytes: v128) -> v128 {
+        u8x16_sub_sat(bytes, u8x16_splat(9))
+    }
+
+    /// All bits set where a number is exactly half between two floats.
+    #[inline(always)]
+    fn middle(doubles: v128) -> v128 {
+        i64x2_eq(v128_and(doubles, u64x2_splat(LOST)), u64x2_splat(MIDDLE))
+    }
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+mod scalar {
+    //! The same, one number at a time: for tests and for machines without these instructions.
+
+    use super::{LOST, MIDDLE, NumberText, ZERO};
+
+    #[inline(always)]
+    pub(super) fn parse<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u8; 16]> {
+        let mut all = [0; 16];
+        for (number, text) in all.as_chunks_mut().0.iter_mut().zip(texts) {
+            *number = one::<LONG>(text)?.to_le_bytes();
+        }
+        Some(all)
+    }
+
+    #[inline(always)]
+    fn one<const LONG: bool>(text: NumberText) -> Option<f32> {
+        let (first, last) = text.layout.offsets.split_at(8);
+        if !LONG && first[7] != ZERO {
+            return None;
+        }
+        let (mut whole, mut greatest) = (0, 0);
+        for offset in if LONG { first } else { &[] }.iter().chain(last) {
+            let byte = text.window[usize::from(offset & 15)];
+            let digit = if *offset == ZERO { 0 } else { byte.wrapping_sub(b'0') };
+            greatest = greatest.max(digit);
+            whole = whole * 10 + i64::from(digit);
+        }
+        if greatest > 9 {
+            return None;
+        }
+        let (divisor, _) = text.layout.divisor.split_first_chunk().expect("16 bytes");
+        let value = whole as f64 / f64::from_le_bytes(*divisor);
+        (value.to_bits() & LOST != MIDDLE).then_some(value as f32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The number in a text. Asserts that the bytes before the text make no difference.
+    fn number(text: &str) -> Option<f32> {
+        let [number, others @ ..] =
+            [b'7', b'.', b'-', b','].map(|before| number_after(before, text));
+        assert!(others.iter().all(|other| other.map(f32::to_bits) == number.map(f32::to_bits)));
+        number
+    }
+
+    fn number_after(before: u8, text: &str) -> Option<f32> {
+        let mut window = [before; 16];
+        window[15 - text.len()..15].copy_from_slice(text.as_bytes());
+        window[15] = b',';
+        let text = NumberText::new(&window, text.len(), window[15 - text.len()]);
+        let all = parse_f32x4::<true>([text; 4])?;
+        let short = parse_f32x4::<false>([text; 4]);
+        assert!(short.is_none_or(|short| short == all));
+        let (numbers, _) = all.as_chunks();
+        assert!(numbers.iter().all(|number| number == &numbers[0]));
+        Some(f32::from_le_bytes(numbers[0]))
+    }
+
+    #[test]
+    fn edge_cases() {
+        for (text, value) in [
+            ("0", 0.0f32),
+            ("-0", -0.0),
+            ("5.", 5.0),
+            (".5", 0.5),
+            ("-.5", -0.5),
+            ("12345678", 12_345_678.0),
+            ("-1234.5678", -1_234.567_8),
+            (".12345678", 0.123_456_78),
+            ("-00000000", -0.0),
+            ("123456789", 123_456_789.0),
+            ("-0.123456789012", -0.123_456_79),
+            ("999999999999999", 999_999_999_999_999.0),
+            (".0000000000001", 1e-13),
+        ] {
+            assert_eq!(number(text).map(f32::to_bits), Some(value.to_bits()), "{text:?}");
+        }
+        let refused = ",.,-,-.,--1,1-,+1,1e5,1.2345678.,1..2,1.2.3, 1,1 ,/1,:1,nan,12345678 ,123456789:,16777217,\
+                   8388608.5";
+        for text in refused.split(',') {
+            assert_eq!(number(text), None, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn decimals(text in "-?[0-9]{0,8}\\.?[0-9]{0,5}|[0-9]{9,15}") {
+            let expected: Option<f32> = text.parse().ok();
+            if let Some(found) = number(&text) {
+                prop_assert_eq!(Some(found.to_bits()), expected.map(f32::to_bits), "{}", text);
+            } else if expected.is_some() {
+                let value: f64 = text.parse().expect("as float32");
+                prop_assert_eq!(value.to_bits() & LOST, MIDDLE, "{} is refused", text);
+            }
+        }
+
+        #[test]
+        fn random_text(text in "[-+.,0-9eE/:a]{0,15}") {
+            if let Some(found) = number(&text) {
+                prop_assert_eq!(Some(found.to_bits()), text.parse().ok().map(f32::to_bits), "{}", text);
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What a column of the options becomes: which fields, and of which type.
+
+use pipemill_plugin::Scalar;
+
+/// The fields that a column becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ColumnForm {
+    /// No field: the column is only a default, and the first record lacks it.
+    Nothing,
+    /// One field: the one value of bytes.
+    Bytes,
+    /// One field: all elements of a tensor, with this shape.
+    Dense(Scalar, Vec<u32>),
+    /// Three fields: keys, values and shape of a sparse tensor.
+    Sparse(Scalar),
+}
