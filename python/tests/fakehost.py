@@ -24,7 +24,7 @@ DEDICATED = 0xFFFFFFFF
 ABSENT = 0xFFFFFFFF
 SEALS = 1 | 2 | 4 | 0x10  # SEAL, SHRINK, GROW, FUTURE_WRITE
 BYTES = [("x", "bytes", [])]
-#: Seconds. Only a test that fails waits for so long, so it is long enough for the slowest machine.
+#: Seconds. Only a test that fails waits this long, so it is long enough for the slowest machine.
 HANG_TIMEOUT = 60.0
 
 

@@ -14,7 +14,7 @@ use super::{has_no_zombie, line, nothing_is_left, numbered, start};
 
 const BOTH: [Signal; 2] = [SIGTERM, SIGINT];
 
-/// A script that reads the channel, whatever it is sent, with a pause of so many milliseconds in each batch.
+/// A script that reads the channel, whatever it is sent, with a pause of that many milliseconds in each batch.
 fn reads(pause: u32) -> String {
     format!("trap '' TERM INT; exec {} train {pause} > said", consumer!())
 }

@@ -13,7 +13,7 @@ use pipemill_ring::protocol::{FieldSpec, Mode, Scalar};
 use pipemill_ring::reader::{Batch, Event, Reader};
 use tempfile::TempDir;
 
-/// Only a test that fails waits for so long, so it is long enough for the slowest machine.
+/// Only a test that fails waits this long, so it is long enough for the slowest machine.
 pub const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Records of a batch that fits a slot.
 pub const RECORDS: u64 = 10;
