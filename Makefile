@@ -24,8 +24,12 @@ help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
+	@$(call build,debug,$(DEBUG))
+	@$(call run-demos,debug)
+	@echo "make: this was $(TARGET)/debug/pipemill, not optimized; make build builds $(TARGET)/release/pipemill"
+
+build: wasm ## target/release/pipemill, optimized
 	@$(call build,release,--release --workspace --bin pipemill)
-	@$(call run-demos,release)
 
 test: test-rust test-python test-examples test-containers ## all tests
 
@@ -83,7 +87,7 @@ clean: ## remove the target folder
 build = cargo build $(2) && $(TARGET)/$(1)/pipemill plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
     cargo build -q $(2)
 
-# What tests need besides themselves. An example has the features of tests: so libraries are built once for all of it.
+# What the demo and the tests need. An example has the features of tests: so libraries are built once for all of it.
 DEBUG := --workspace --bin pipemill --bin s3-server --example serve_numbers
 
 # $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it, in the same two steps.
@@ -171,5 +175,5 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo test test-rust test-python test-examples test-containers static image bench lint clean
+.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench lint clean
 .PHONY: wasm compilers podman chromium venv

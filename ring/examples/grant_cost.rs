@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use pipemill_ring::host::{BatchInfo, Column, Ring, RingConfig, Server};
-use pipemill_ring::protocol::{FieldSpec, Mode, Scalar};
+use pipemill_ring::protocol::{Field, Mode, Scalar};
 use pipemill_ring::reader::{Event, Reader};
 
 const BATCHES: usize = 20_000;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         mode: Mode::Share,
         consumers: 1,
     })?;
-    let field = FieldSpec { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] };
+    let field = Field { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] };
     ring.set_schema(vec![field])?;
     let socket = folder.path().join("folder/socket");
     let _server = Server::start(&socket, false, vec![ring.clone()], None)?;

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use pipemill_ring::host::{AcquireError, BatchInfo, Column, Ring, RingConfig, Server, Writer};
 use pipemill_ring::layout::{ABSENT, index_room};
-use pipemill_ring::protocol::{ErrorKind, ErrorReport, FieldSpec, Mode, Scalar};
+use pipemill_ring::protocol::{ErrorKind, ErrorReport, Field, Mode, Scalar};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -107,8 +107,8 @@ impl Kind {
         }
     }
 
-    fn fields(self) -> Vec<FieldSpec> {
-        let field = |name: &str, scalar, shape| FieldSpec { name: name.into(), scalar, shape };
+    fn fields(self) -> Vec<Field> {
+        let field = |name: &str, scalar, shape| Field { name: name.into(), scalar, shape };
         match self {
             Kind::Bytes => vec![field("data", Scalar::Bytes, vec![])],
             Kind::Float32 => vec![field("x", Scalar::Float32, vec![0])],

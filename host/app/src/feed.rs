@@ -292,7 +292,7 @@ fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
     signals.thread_block()?;
     let wait = move || {
         if let Ok(signal) = signals.wait() {
-            stop.ask();
+            stop.request();
             fifos.remove();
             above(|| std::process::exit(128 + signal as i32));
         }

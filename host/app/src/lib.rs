@@ -3,14 +3,19 @@
 //! The bytes go through the other crates: `pipemill_source` reads them, `pipemill_channel` passes
 //! them to a decoder of `pipemill_decode`, and `pipemill_ring` is the shared memory that a training
 //! process reads.
+//!
+//! The feature `unstable` makes [`ring_sink`] public for the benches. It promises nothing to others.
 
 pub mod cli;
-pub mod config;
-pub mod factory;
-pub mod feed;
-pub mod json;
-pub mod plugin_tools;
+mod config;
+mod factory;
+mod feed;
+mod json;
+mod plugin_tools;
+#[cfg(not(feature = "unstable"))]
+mod ring_sink;
+#[cfg(feature = "unstable")]
 pub mod ring_sink;
-pub mod run;
-pub mod sagemaker;
-pub mod telemetry;
+mod run;
+mod sagemaker;
+mod telemetry;

@@ -88,7 +88,7 @@ struct RegularFile {
 impl Input for RegularFile {
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         loop {
-            if self.stop.is_asked() {
+            if self.stop.is_requested() {
                 return Ok(ReadOutcome::Stopped);
             }
             match self.file.read(buf) {
@@ -166,7 +166,7 @@ impl Input for Pipe {
         timeout: Option<Duration>,
     ) -> Result<ReadOutcome, SourceError> {
         loop {
-            if self.stop.is_asked() {
+            if self.stop.is_requested() {
                 return Ok(ReadOutcome::Stopped);
             }
             if !self.writer_came

@@ -28,7 +28,7 @@ impl Stop {
     }
 
     /// Requests the stop.
-    pub fn ask(&self) {
+    pub fn request(&self) {
         // Release: a thread that sees the flag also sees what was written before the request.
         self.inner.requested.store(true, Ordering::Release);
         // A write fails only if the counter is full. The descriptor is readable in that case too.
@@ -36,7 +36,7 @@ impl Stop {
     }
 
     /// Whether a stop was requested.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.inner.requested.load(Ordering::Acquire)
     }
 

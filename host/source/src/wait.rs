@@ -35,7 +35,7 @@ pub(super) fn wait_readable(
         match ppoll(&mut fds, left.map(TimeSpec::from_duration), None) {
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
-            Ok(_) if stop.is_asked() => return Ok(WaitOutcome::Stopped),
+            Ok(_) if stop.is_requested() => return Ok(WaitOutcome::Stopped),
             Ok(_) if fds[0].revents().is_some_and(|events| !events.is_empty()) => {
                 return Ok(WaitOutcome::Ready);
             }

@@ -1,7 +1,7 @@
 //! The settings of a ring, and its errors.
 
 use crate::memory::MemoryError;
-use crate::protocol::{FieldSpec, Mode};
+use crate::protocol::{Field, Mode};
 
 /// The settings of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +41,9 @@ pub enum RingError {
         /// The channel.
         channel: String,
         /// The fields that were set first.
-        expected: Vec<FieldSpec>,
+        expected: Vec<Field>,
         /// The fields that were to be set now.
-        found: Vec<FieldSpec>,
+        found: Vec<Field>,
     },
     /// The fields don't fit a message: they are too many, or their names too long.
     #[error("the description of the {fields} fields takes {bytes} bytes; a message holds 65536")]

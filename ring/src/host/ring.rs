@@ -15,7 +15,7 @@ use super::status::{self, Status};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
 use crate::protocol::{
-    self, ErrorReport, FieldSpec, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome,
+    self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome,
 };
 use crate::socket::send;
 
@@ -32,7 +32,7 @@ pub struct Ring {
     config: RingConfig,
     memory: RingMemory,
     /// The fields, and SCHEMA as it is sent. Set once.
-    schema: OnceLock<(Vec<FieldSpec>, Vec<u8>)>,
+    schema: OnceLock<(Vec<Field>, Vec<u8>)>,
     next_batch: AtomicU64,
     observer: OnceLock<Box<dyn Observer>>,
     state: Mutex<RingState>,
@@ -77,7 +77,7 @@ impl Ring {
     /// # Errors
     /// [`RingError::SchemaChanged`] where other fields were set before,
     /// [`RingError::SchemaTooLong`] where the fields don't fit a message.
-    pub fn set_schema(&self, fields: Vec<FieldSpec>) -> Result<(), RingError> {
+    pub fn set_schema(&self, fields: Vec<Field>) -> Result<(), RingError> {
         let message = protocol::schema(&fields);
         if message.len() > MAX_MESSAGE {
             let (fields, bytes) = (fields.len(), message.len());

@@ -48,7 +48,7 @@ pub fn refused(message: &str) -> Vec<u8> {
 }
 
 /// Encodes SCHEMA. The message may be longer than [`MAX_MESSAGE`]; then it must not be sent.
-pub fn schema(fields: &[FieldSpec]) -> Vec<u8> {
+pub fn schema(fields: &[Field]) -> Vec<u8> {
     json(SCHEMA, &SchemaBody { fields })
 }
 

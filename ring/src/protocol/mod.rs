@@ -8,7 +8,7 @@ pub use encode::{
     ack, end_epoch, epoch_end, error, get_status, grant, hello, refused, release, schema, status,
     stream_end, welcome,
 };
-pub use pipemill_types::{ErrorKind, Field as FieldSpec, Mode, Scalar};
+pub use pipemill_types::{ErrorKind, Field, Mode, Scalar};
 use serde::{Deserialize, Serialize};
 
 /// Version of layout and protocol. HELLO and WELCOME name it.
@@ -156,7 +156,7 @@ pub enum ToConsumer {
     /// REFUSED: the host hangs up, for this reason.
     Refused(String),
     /// SCHEMA: the fields of every record.
-    Schema(Vec<FieldSpec>),
+    Schema(Vec<Field>),
     /// GRANT: a batch to read.
     Grant(Grant),
     /// EPOCH_END: an epoch has ended.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::connection::Connection;
 use crate::layout::{ABSENT, Header, spans_fit};
 use crate::memory::ReadMemory;
-use crate::protocol::{self, FieldSpec, Grant};
+use crate::protocol::{self, Field, Grant};
 
 /// Records of one object and one epoch, in shared memory. When it is dropped, it is RELEASEd, and
 /// ACKed where that was not done. A batch that a panic drops is not ACKed: it is when the reader
@@ -15,7 +15,7 @@ use crate::protocol::{self, FieldSpec, Grant};
 #[derive(Debug)]
 pub struct Batch {
     header: Header,
-    fields: Arc<[FieldSpec]>,
+    fields: Arc<[Field]>,
     /// Position and length of the batch in the memory, in bytes.
     from: usize,
     bytes: usize,
@@ -67,7 +67,7 @@ impl Batch {
         memory: Arc<ReadMemory>,
         from: u64,
         grant: &Grant,
-        fields: Arc<[FieldSpec]>,
+        fields: Arc<[Field]>,
         lease: Arc<Lease>,
     ) -> Result<Batch, String> {
         let range = usize::try_from(from).ok().zip(usize::try_from(grant.bytes).ok());
@@ -119,7 +119,7 @@ impl Batch {
     }
 
     /// The fields of each record.
-    pub fn fields(&self) -> &[FieldSpec] {
+    pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 

@@ -36,7 +36,7 @@ pub use error::ReaderError;
 use crate::layout::DEDICATED;
 use crate::memory::ReadMemory;
 use crate::protocol::{
-    self, EpochEnd, ErrorReport, FieldSpec, Grant, Hello, PROTOCOL, ToConsumer, Welcome,
+    self, EpochEnd, ErrorReport, Field, Grant, Hello, PROTOCOL, ToConsumer, Welcome,
 };
 
 /// What a channel gives next.
@@ -60,7 +60,7 @@ pub struct Reader {
     connection: Arc<Connection>,
     ring: Arc<ReadMemory>,
     welcome: Welcome,
-    fields: Option<Arc<[FieldSpec]>>,
+    fields: Option<Arc<[Field]>>,
     /// Of the batch that the last `next` returned.
     last: Option<Arc<Lease>>,
     end: Option<FinalEvent>,
@@ -121,7 +121,7 @@ impl Reader {
 
     /// The fields of every record. None until [`next`](Reader::next) has received them, which it
     /// has when it returns the first batch.
-    pub fn fields(&self) -> Option<&[FieldSpec]> {
+    pub fn fields(&self) -> Option<&[Field]> {
         self.fields.as_deref()
     }
 

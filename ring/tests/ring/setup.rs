@@ -9,7 +9,7 @@ use std::time::Duration;
 use pipemill_ring::host::{
     AcquireError, BatchInfo, Column, Ring, RingConfig, Server, Status, Writer,
 };
-use pipemill_ring::protocol::{FieldSpec, Mode, Scalar};
+use pipemill_ring::protocol::{Field, Mode, Scalar};
 use pipemill_ring::reader::{Batch, Event, Reader};
 use tempfile::TempDir;
 
@@ -41,8 +41,8 @@ pub fn config() -> RingConfig {
     }
 }
 
-pub fn fields() -> Vec<FieldSpec> {
-    vec![FieldSpec { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] }]
+pub fn fields() -> Vec<Field> {
+    vec![Field { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] }]
 }
 
 pub fn host(config: RingConfig) -> Host {

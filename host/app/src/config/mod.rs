@@ -21,8 +21,6 @@ mod tests;
 mod values;
 mod vars;
 
-pub use pipemill_source::{Pattern, s3};
-
 pub use fault::{Fault, TextPosition};
 pub use model::{Channel, Config, DecoderRef, Listen, Ring, Source, fifo_source};
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};

@@ -107,7 +107,7 @@ impl ChannelThreads {
     /// Stops reading. Consumers do not get the end of the stream, unless [`drain`](Self::drain) was
     /// called before.
     pub(super) fn stop(&self) {
-        self.stop.ask();
+        self.stop.request();
         self.rings.iter().for_each(|ring| ring.stop());
     }
 }
@@ -152,7 +152,7 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
             notifier.send(WorkerEvent::Failed(ring, Box::new(failure.clone())));
         }
         // Also if the channel ended: a source that is stopped while it waits reports its end.
-        _ if stop.is_asked() => {
+        _ if stop.is_requested() => {
             if send_end.load(Ordering::Acquire) {
                 sink.end_early();
             }

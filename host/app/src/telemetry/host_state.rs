@@ -38,7 +38,7 @@ impl HostState {
             ChannelState::Failed(failure) => Some(failure.to_string()),
             _ => None,
         });
-        let stopping = self.stop.is_asked().then(|| "stopping".to_owned());
+        let stopping = self.stop.is_requested().then(|| "stopping".to_owned());
         failed.chain(stopping).collect()
     }
 }

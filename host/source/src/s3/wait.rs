@@ -41,7 +41,7 @@ pub(super) fn wait<T>(
 ) -> WaitOutcome<T> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     loop {
-        if stop.is_asked() {
+        if stop.is_requested() {
             return WaitOutcome::Stopped;
         }
         let left = deadline.map_or(STOP_POLL_INTERVAL, |deadline| {

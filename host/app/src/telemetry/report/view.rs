@@ -1,9 +1,10 @@
 //! The data of a channel that the page shows, copied when the run is over.
 
 use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
+use pipemill_source::{Pattern, s3};
 use pipemill_types::ErrorKind;
 
-use crate::config::{Pattern, Source, s3};
+use crate::config::Source;
 use crate::telemetry::{ChannelHandle, ChannelState, Sample};
 
 /// How a channel ended.
