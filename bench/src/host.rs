@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use pipemill_app::ring_sink::RingSink;
-use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, Outcome, StatsSnapshot};
+use pipemill_channel::{
+    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, StatsSnapshot,
+};
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, Server};
 use pipemill_ring::protocol::Mode;
@@ -59,7 +61,7 @@ impl BenchDecoder {
             plugin: self.plugin.clone(),
             options: self.options.clone(),
             limits: Limits::default(),
-            policy: ErrorPolicy::new(OnError::Fail, 0),
+            policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
             max_record: 64 << 20,
             linger: Duration::from_millis(10),
             offsets: false,

@@ -37,7 +37,7 @@ impl Host for Shared {
         state.fields = fields.len();
         state.columns.resize_with(fields.len(), Default::default);
     }
-    fn emit(&mut self, spans: &[u64], payload: &[u8], _: &[u32]) {
+    fn emit(&mut self, _: usize, spans: &[u64], payload: &[u8], _: &[u32]) {
         let state = &mut *self.0.state.borrow_mut();
         assert!(payload.is_empty(), "the bench's inputs need no copies");
         let at = state.chunk.0 as u32;

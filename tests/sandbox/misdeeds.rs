@@ -44,7 +44,7 @@ fn bytes(count: usize) -> Vec<Vec<u8>> {
 }
 
 fn cases() -> Vec<Case> {
-    use ErrorKind::{Decode, Host, Limit};
+    use ErrorKind::{Decode, Host, Limit, Refused};
     vec![
         // What it uses.
         case("spin", Limit, &[SPUN, "raise `limits.call_timeout`", "spin"]),
@@ -58,12 +58,28 @@ fn cases() -> Vec<Case> {
                 &["more than 1048576 bytes in one call", "raise `limits.output`"],
             )
         },
-        plugin("emit-nothings", &["emitted more than 16 records from a chunk of 16 bytes", AUTHOR]),
+        Case {
+            // 8 bytes each, but for one for each byte of the chunk.
+            records: vec![Vec::new(); 131_000],
+            ..case(
+                "emit-nothings",
+                Limit,
+                &["more than 1048576 bytes in one call", "raise `limits.output`"],
+            )
+        },
         // How it fails.
         plugin("panic", &["I was told to panic", "and on the next line", AUTHOR]),
         plugin("trap-at-open", &["I fell over the doorstep", AUTHOR]),
         plugin("deep-recursion", &["overflow", "recurse", AUTHOR]),
-        plugin("refuse", &["refuses to start: no, ", "I won't", "`options`"]),
+        case("refuse", Refused, &["refuses to start: no, ", "I won't", "`options`"]),
+        Case {
+            records: bytes(1),
+            ..case(
+                "refuse-input",
+                Refused,
+                &["byte offset 1, record 1", "a codec that I don't know", "`options`"],
+            )
+        },
         Case {
             records: bytes(3),
             ..plugin("emit-then-trap", &["byte offset 3, record 3", "three were enough"])
@@ -85,6 +101,7 @@ fn cases() -> Vec<Case> {
             "payload-outside",
             &["a span at 1, 3 bytes long, outside its payload of 3 bytes", AUTHOR],
         ),
+        plugin("too-few-spans", &["emitted 1 spans for 2 records of 1 fields (byte)", AUTHOR]),
         plugin("crc-outside", &["the checksum of a span at 16, outside its chunk", AUTHOR]),
         plugin("crc-uneven", &["asked for 1 checksums but expects 2", AUTHOR]),
         // What it says of its progress.
@@ -110,7 +127,7 @@ fn cases() -> Vec<Case> {
         plugin("empty-schema", &["declared 0 fields; 1 to 65536 are possible", AUTHOR]),
         plugin("huge-schema", &["declared 70000 fields; 1 to 65536 are possible", AUTHOR]),
         plugin("same-names-schema", &["declared the field `a` twice", AUTHOR]),
-        plugin("pair-schema", &["emitted 1 spans for records of 2 fields", AUTHOR]),
+        plugin("pair-schema", &["emitted 1 spans for 1 records of 2 fields (a, b)", AUTHOR]),
         case(
             "wordy-schema",
             Host,
@@ -118,7 +135,10 @@ fn cases() -> Vec<Case> {
         ),
         plugin(
             "short-number-schema",
-            &["record 0 of the call has 1 bytes in field 0; its type and shape want 4", AUTHOR],
+            &[
+                "record 0 of the call has 1 bytes in field `number`; its type and shape want 4",
+                AUTHOR,
+            ],
         ),
         plugin("emit-at-open", &["emitted records", AUTHOR]),
         // What it says of errors.
@@ -126,6 +146,16 @@ fn cases() -> Vec<Case> {
             "error-behind-chunk",
             &["reports an error at 17, beyond its chunk of 16 bytes", AUTHOR],
         ),
+        Case {
+            records: vec![b"012".to_vec()],
+            ..plugin(
+                "error-inside-record",
+                &[
+                    "reports an error at 1, inside a record that it emitted and that ends at 3",
+                    AUTHOR,
+                ],
+            )
+        },
         plugin("error-goes-back", &["wants to go on at 0, not after its error at 15", AUTHOR]),
         case(
             "control-characters",
@@ -242,37 +272,59 @@ fn check(case: &Case, read: &consumer::Read) -> Result<(), String> {
     Ok(())
 }
 
-/// With `skip`, a decoder that died takes the rest of its object with it: one bad place an object.
-#[test]
-fn with_skip_a_dead_decoder_goes_on_with_the_next_object() {
+/// The misdeeds of decoders that fail after the stream has started.
+const FAILURES: [&str; 5] = ["emit-then-trap", "spin", "alloc", "resync-too-much", "resync-spins"];
+
+/// The reports or records of channels of two objects, each with a decoder that fails.
+fn two_objects_each(policy: &str) -> ([consumer::Read; 5], String) {
     let place = TestDir::new();
     place.write("input/a", INPUT);
     place.write("input/b", INPUT);
     let source = format!("{{ folder = {:?} }}", place.path("input"));
-    let mut config = String::new();
-    let misdeeds = ["emit-then-trap", "spin", "alloc", "resync-too-much", "resync-spins"];
     // Keeps the host up until all are connected.
-    config += &good(&place);
-    for misdeed in misdeeds {
-        config += &channel(misdeed, misdeed, &source, "skip");
+    let mut config = good(&place);
+    for misdeed in FAILURES {
+        config += &channel(misdeed, misdeed, &source, "skip").replace("max_record", policy);
     }
     let host = Host::start(&pipemill!(), &place, &config);
-    let readers = misdeeds.map(|misdeed| host.connect(misdeed));
-    let [trapped, spun, hoarded, lost, searched] =
-        readers.map(|mut reader| consumer::read(&mut reader));
-    assert_eq!(trapped.well(), [bytes(3), bytes(3)].concat());
-    assert!(spun.well().is_empty());
-    assert!(hoarded.well().is_empty());
+    let readers = FAILURES.map(|misdeed| host.connect(misdeed));
+    let read = readers.map(|mut reader| consumer::read(&mut reader));
+    drop(File::options().write(true).open(place.fifo("good_0")).expect("the host reads it"));
+    (read, host.wait().with_code(65).stderr)
+}
+
+/// `on_error = "skip"` is for bad input. That a decoder fails is not the input's fault.
+#[test]
+fn skip_does_not_skip_failures_of_the_decoder() {
+    let ([trapped, spun, hoarded, lost, searched], _) = two_objects_each("max_record");
+    assert_eq!(trapped.records, bytes(3));
+    assert!(trapped.report().message.contains("three were enough"), "{trapped:?}");
+    assert!(trapped.report().message.contains("see `on_plugin_error`"), "{trapped:?}");
+    assert!(spun.report().message.contains(SPUN), "{spun:?}");
+    assert!(hoarded.report().message.contains("its limit is 33554432"), "{hoarded:?}");
     assert!(lost.report().message.contains("searched 16 of 15 bytes"), "{lost:?}");
     assert!(searched.report().message.contains(SPUN), "{searched:?}");
-    drop(File::options().write(true).open(place.fifo("good_0")).expect("the host reads it"));
-    let ended = host.wait().with_code(65);
-    for misdeed in ["emit-then-trap", "spin", "alloc"] {
-        let passed = |line: &&str| {
+}
+
+/// With `on_plugin_error = "skip-object"`, a decoder that fails takes the rest of its object with it. A
+/// channel without any record fails all the same.
+#[test]
+fn objects_with_failures_of_the_decoder_can_be_skipped() {
+    let policy = "on_plugin_error = \"skip-object\"\nmax_record";
+    let ([trapped, others @ ..], log) = two_objects_each(policy);
+    assert_eq!(trapped.well(), [bytes(3), bytes(3)].concat());
+    for (read, misdeed) in others.iter().zip(&FAILURES[1..]) {
+        let message = &read.report().message;
+        assert!(message.contains("no record was delivered"), "{misdeed}: {message}");
+    }
+    for misdeed in FAILURES {
+        let skipped = |line: &&str| {
             line.contains("warn: skipped") && line.contains(&format!("`{misdeed}`, epoch"))
         };
-        let lines: Vec<_> = ended.stderr.lines().filter(passed).collect();
-        assert_eq!(lines.len(), 2, "{misdeed}: one for each object: {lines:#?}");
+        let lines: Vec<_> = log.lines().filter(skipped).collect();
+        // While searching, the error that was searched from is skipped, too.
+        let each = if misdeed.starts_with("resync") { 2 } else { 1 };
+        assert_eq!(lines.len(), 2 * each, "{misdeed}: {lines:#?}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, Outcome};
+use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome};
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::Field;
 use serde_json::Value;
@@ -126,7 +126,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         plugin: plugin(job.decoder),
         options: options.collect(),
         limits: Limits::default(),
-        policy: ErrorPolicy::new(on_error, job.max_errors),
+        policy: ErrorPolicy::new(on_error, OnPluginError::Fail, job.max_errors),
         max_record: job.max_record,
         linger: Duration::ZERO,
         offsets: true,

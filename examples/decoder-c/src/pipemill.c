@@ -14,8 +14,8 @@
 
 IMPORT(HOST, "log") void host_log(uint32_t level, const char *at, size_t length);
 IMPORT(HOST, "set-schema") void host_set_schema(const void *fields, size_t count);
-IMPORT(HOST, "emit") void host_emit(const void *spans, size_t n, const void *payload, size_t bytes,
-                                    const void *starts, size_t records);
+IMPORT(HOST, "emit") void host_emit(uint32_t records, const void *spans, size_t n, const void *payload,
+                                    size_t bytes, const void *starts, size_t m);
 IMPORT(HOST, "check-crc32c") void host_check_crc32c(const void *spans, size_t n,
                                                     const void *expected, size_t m,
                                                     uint32_t result[2]);
@@ -84,21 +84,23 @@ static uint32_t first_starts[FLUSH_SPANS + 64];
 static _Alignas(16) uint8_t first_payload[FLUSH_PAYLOAD + 1024];
 static list spans, starts, payload;
 static size_t whole_spans, whole_payload; // bytes of the records that were ended
+static uint32_t whole_records;
 static bool want_starts;
 
 static void begin_records(void) {
     spans = (list){(uint8_t *)first_spans, 0, sizeof first_spans};
     starts = (list){(uint8_t *)first_starts, 0, sizeof first_starts};
     payload = (list){first_payload, 0, sizeof first_payload};
-    whole_spans = whole_payload = 0;
+    whole_spans = whole_payload = whole_records = 0;
 }
 
 // Passes all records to the host, except one that was not ended.
 static void flush(void) {
     if (whole_spans)
-        host_emit(spans.at, whole_spans / 8, payload.at, whole_payload, starts.at,
+        host_emit(whole_records, spans.at, whole_spans / 8, payload.at, whole_payload, starts.at,
                   starts.length / 4);
     spans.length = starts.length = payload.length = whole_spans = whole_payload = 0;
+    whole_records = 0;
 }
 
 static inline void add_span(uint64_t span) {
@@ -109,6 +111,7 @@ void pm_end_record(size_t start) {
     if (want_starts) *(uint32_t *)add(&starts, 4) = start;
     whole_spans = spans.length;
     whole_payload = payload.length;
+    whole_records++;
     if (whole_spans >= FLUSH_SPANS * 8 || whole_payload >= FLUSH_PAYLOAD) flush();
 }
 
@@ -136,8 +139,11 @@ void pm_absent(void) {
 
 // --- Results
 
+// The cases of `resume` in the interface; an answer without an error has the kind after them.
+enum { AT, SCAN, NONE, REFUSED, PROGRESS };
+
 pm_answer pm_progress(size_t consumed, size_t need) {
-    return (pm_answer){.kind = 3, .offset = consumed, .need = need};
+    return (pm_answer){.kind = PROGRESS, .offset = consumed, .need = need};
 }
 
 static pm_answer error(uint32_t kind, size_t offset, const char *message, uint64_t resume) {
@@ -145,15 +151,19 @@ static pm_answer error(uint32_t kind, size_t offset, const char *message, uint64
 }
 
 pm_answer pm_skippable(size_t offset, const char *message, uint64_t resume) {
-    return error(0, offset, message, resume);
+    return error(AT, offset, message, resume);
 }
 
 pm_answer pm_searchable(size_t offset, const char *message, uint64_t from) {
-    return error(1, offset, message, from);
+    return error(SCAN, offset, message, from);
 }
 
 pm_answer pm_fatal(size_t offset, const char *message) {
-    return error(2, offset, message, 0);
+    return error(NONE, offset, message, 0);
+}
+
+pm_answer pm_refused(size_t offset, const char *message) {
+    return error(REFUSED, offset, message, 0);
 }
 
 // --- Options
@@ -252,7 +262,7 @@ const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uin
     begin_records();
     pm_answer answer = pm_decode((pm_chunk){at, length, end});
     flush();
-    result.failed = answer.kind != 3;
+    result.failed = answer.kind != PROGRESS;
     result.offset = answer.offset; // or `consumed`, which has the same offset in the union
     if (result.failed) {
         result.message = answer.message, result.kind = answer.kind, result.resume = answer.resume;

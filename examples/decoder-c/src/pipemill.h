@@ -51,7 +51,7 @@ typedef struct {
     bool end; // no byte follows
 } pm_chunk;
 
-// The result of pm_decode: made by pm_progress, pm_fatal, pm_skippable or pm_searchable.
+// The result of pm_decode: made by pm_progress or one of the errors.
 typedef struct {
     uint32_t kind, offset, need;
     uint64_t resume;
@@ -137,6 +137,11 @@ pm_answer pm_fatal(size_t offset, const char *message); // not in this object
 pm_answer pm_skippable(size_t offset, const char *message, uint64_t resume); // at this place
 pm_answer pm_searchable(size_t offset, const char *message, uint64_t from);  // by pm_resync
 
+// An input that the decoder does not support, or that does not fit the options: an unknown codec, a
+// column that the header does not have. The channel fails, whatever the operator chose for bad
+// records.
+pm_answer pm_refused(size_t offset, const char *message);
+
 // --- Memory
 
 // Memory that is valid until this call ends, zeroed, aligned to 16 bytes. Memory taken in pm_open
@@ -155,7 +160,7 @@ typedef enum { PM_DEBUG = 1, PM_INFO, PM_WARN, PM_ERROR } pm_level;
 void pm_log(pm_level level, const char *message);
 
 // Ends the stream with this reason, for bugs. For bad input use pm_fatal, pm_skippable or
-// pm_searchable.
+// pm_searchable; for input that you don't support pm_refused.
 _Noreturn void pm_fail(const char *why);
 
 // --- Other help

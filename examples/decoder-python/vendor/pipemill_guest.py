@@ -90,7 +90,9 @@ class Stream(wit.Stream):
             progress = self.decoder.decode(chunk, end_of_input, self.out)
         except api.DecodeError as error:
             self.out.flush()
-            if error.resume_at is not None:
+            if error.refused:
+                resume = wit.Resume_Refused()
+            elif error.resume_at is not None:
                 resume = wit.Resume_At(error.resume_at)
             elif error.search_from is not None:
                 resume = wit.Resume_Scan(error.search_from)

@@ -66,8 +66,10 @@ class Resync:
 class DecodeError(Exception):
     """A record that can't be decoded: raise it from `decode`. `offset` is where the bad record
     starts. With `resume_at`, decoding goes on there. With `search_from`, `resync` searches for the
-    next record from there on. Without both, decoding can't go on in this object. All offsets count
-    from the start of the chunk."""
+    next record from there on. Without both, decoding can't go on in this object. `refused` says that
+    the decoder does not support the input, or that it does not fit the options: then the channel
+    fails, whatever the operator chose for bad records. All offsets count from the start of the
+    chunk."""
 
     def __init__(
         self,
@@ -76,12 +78,14 @@ class DecodeError(Exception):
         *,
         resume_at: int | None = None,
         search_from: int | None = None,
+        refused: bool = False,
     ) -> None:
         super().__init__(message)
         self.offset = offset
         self.message = message
         self.resume_at = resume_at
         self.search_from = search_from
+        self.refused = refused
 
 
 class Decoder:
@@ -141,7 +145,7 @@ class Records:
         self._spans: list[int] = []
         self._payload = bytearray()
         self._starts: list[int] = []
-        self._whole_spans = self._whole_payload = 0
+        self._whole_spans = self._whole_payload = self._whole_records = 0
 
     def set_schema(self, fields: Sequence[Field]) -> None:
         """Sets the fields of every record: once, before the first record. See `Decoder.schema`."""
@@ -154,6 +158,7 @@ class Records:
         self._spans.append(begin << 32 | end - begin)
         if self._offsets:
             self._starts.append(start)
+        self._whole_records += 1
         self._whole_spans = spans = len(self._spans)
         if spans >= FLUSH_SPANS:
             self.flush()
@@ -180,6 +185,7 @@ class Records:
         """Ends the record, after its last field."""
         if self._offsets:
             self._starts.append(start)
+        self._whole_records += 1
         self._whole_spans = spans = len(self._spans)
         self._whole_payload = payload = len(self._payload)
         if spans >= FLUSH_SPANS or payload >= FLUSH_PAYLOAD:
@@ -189,7 +195,8 @@ class Records:
         """Passes the records to the host, except one that was not ended. You need not call this."""
         spans, payload = self._whole_spans, self._whole_payload
         if spans:
-            self._host.emit(self._spans[:spans], bytes(self._payload[:payload]), self._starts)
+            made = bytes(self._payload[:payload])
+            self._host.emit(self._whole_records, self._spans[:spans], made, self._starts)
         self._clear()
 
     def check_crc32c(self, spans: Sequence[tuple[int, int]], expected: Sequence[int]) -> int | None:

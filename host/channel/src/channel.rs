@@ -25,7 +25,7 @@ pub struct Channel {
     pub options: Vec<(String, String)>,
     /// What the decoder may use.
     pub limits: Limits,
-    /// What happens to decode errors.
+    /// What happens at errors.
     pub policy: ErrorPolicy,
     /// Largest record, in bytes.
     pub max_record: u64,
@@ -57,7 +57,10 @@ impl Channel {
         let monitor = Monitor::new(stats, &observers);
         let mut builder = BatchBuilder::new(sink);
         let outcome = match self.decode_objects(&mut builder, monitor) {
-            Ok(()) => Outcome::Ended,
+            Ok(()) => match self.nothing_delivered(stats) {
+                Some(failure) => Outcome::Failed(failure),
+                None => Outcome::Ended,
+            },
             Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
             Err(StopReason::Failed(failure)) => match builder.cut_at(CutPoint::Failed) {
                 Err(StopReason::Stopped) => Outcome::Stopped,
@@ -149,6 +152,18 @@ impl Channel {
         let done = decode_loop.run();
         monitor.object_ends();
         done
+    }
+
+    /// The failure of a channel that delivered no record and skipped errors: most likely the decoder
+    /// or its options don't fit the input.
+    fn nothing_delivered(&self, stats: &ChannelStats) -> Option<Failure> {
+        let first = self.policy.first_skipped().filter(|_| stats.snapshot().records == 0)?;
+        let message = format!(
+            "no record was delivered: all of the input was skipped as errors; the first one was: {}",
+            first.fault.message
+        );
+        let remedy = "check that this decoder, with these `options`, fits the input";
+        Some(Failure { fault: Fault::new(first.fault.kind, message, remedy), ..first.clone() })
     }
 
     fn failure(&self, object: &Object, fault: Fault) -> Failure {

@@ -186,17 +186,14 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                     }
                 }
                 Ok(DecodeOutcome::Bad { offset, message, resume }) => {
-                    let remedy = "see `on_error` to skip records that can't be decoded";
-                    let fault = Fault::new(ErrorKind::Decode, message, remedy);
-                    self.skip_error(offset, fault, resume)?;
+                    self.skip_error(offset, decode_fault(message, resume), resume)?;
                     if self.builder.len() == 0 || self.progress.rest_skipped {
                         return Ok(());
                     }
                 }
                 Err(fault) => {
-                    // The instance can't be called again: the rest of the object is lost.
                     let offset = self.stream.decoded().end as usize;
-                    return self.skip_error(offset, fault, Resume::None);
+                    return self.plugin_failed(offset, fault);
                 }
             }
         }
@@ -251,8 +248,15 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         Ok(())
     }
 
-    /// Handles a decode error `offset` bytes into the chunk: ends the channel, or skips to where
-    /// decoding can go on.
+    /// The decoder failed, `offset` bytes into the chunk. Its instance can't be called again, so the
+    /// rest of the object is lost.
+    fn plugin_failed(&mut self, offset: usize, mut fault: Fault) -> Result<(), StopReason> {
+        fault.remedy.push_str("; see `on_plugin_error` to skip objects that make a decoder fail");
+        self.skip_error(offset, fault, Resume::None)
+    }
+
+    /// Handles an error `offset` bytes into the chunk: ends the channel, or skips to where decoding
+    /// can go on.
     fn skip_error(
         &mut self,
         offset: usize,
@@ -260,7 +264,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         resume: Resume,
     ) -> Result<(), StopReason> {
         let failure = self.failure(offset, fault);
-        if !self.policy.skips_errors() {
+        if !self.policy.skips(failure.fault.kind) {
             return Err(failure.into());
         }
         let start = self.builder.position();
@@ -268,7 +272,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         let mut kept = Vec::new();
         match resume {
             Resume::At(to) => self.discard_to(start.saturating_add(to), &mut kept)?,
-            Resume::None => {
+            Resume::None | Resume::Refused => {
                 self.progress.rest_skipped = true;
                 self.discard_to(u64::MAX, &mut kept)?;
             }
@@ -318,7 +322,10 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                 let (bytes, range) = self.builder.chunk();
                 self.stream.resync(&bytes, range, self.progress.input_ended)
             };
-            let (count, found) = found.map_err(|fault| self.failure(0, fault))?;
+            let (count, found) = match found {
+                Ok(found) => found,
+                Err(fault) => return self.plugin_failed(0, fault),
+            };
             self.discard(count, kept);
             if found {
                 return Ok(());
@@ -352,5 +359,19 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         let fault = Fault::new(ErrorKind::Source, error.message, error.remedy);
         let offset = self.builder.len();
         Failure { bytes: Vec::new(), missing: error.missing, ..self.failure(offset, fault) }
+    }
+}
+
+/// The fault of an error that a decoder reports.
+fn decode_fault(message: String, resume: Resume) -> Fault {
+    match resume {
+        Resume::Refused => {
+            let remedy = "correct the decoder's `options`, or leave this object out";
+            Fault::new(ErrorKind::Refused, message, remedy)
+        }
+        Resume::At(_) | Resume::Scan(_) | Resume::None => {
+            let remedy = "see `on_error` to skip records that can't be decoded";
+            Fault::new(ErrorKind::Decode, message, remedy)
+        }
     }
 }

@@ -1,7 +1,12 @@
-//! What happens to bytes that can't be decoded: they end the channel, or they are skipped and
-//! perhaps kept in a file.
+//! What happens at an error, by its class.
+//!
+//! - Bytes that can't be decoded end the channel, or they are skipped and perhaps kept in a file.
+//! - A failure of the decoder ends the channel, or the rest of the object is skipped.
+//! - What the decoder refuses, and all else, ends the channel.
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -23,26 +28,83 @@ pub enum OnError {
     Quarantine(PathBuf),
 }
 
+/// What to do if the decoder itself fails: a trap, a limit, a broken contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnPluginError {
+    /// End the channel.
+    #[default]
+    Fail,
+    /// Skip the rest of the object.
+    SkipObject,
+}
+
 /// Bytes that are kept of one decode error. The rest is only counted.
 pub(super) const MAX_KEPT_BYTES: usize = 8 << 20;
+/// Places whose errors are remembered. With more of them, a place may be counted or kept twice.
+const MAX_PLACES: usize = 1 << 20;
 
-/// Applies [`OnError`] to a channel's decode errors.
+/// Applies [`OnError`] and [`OnPluginError`] to a channel's errors.
 pub struct ErrorPolicy {
     on_error: OnError,
+    on_plugin_error: OnPluginError,
     max_errors: u64,
     file: Option<File>,
-    skipped: u64,
+    /// The places of this epoch's errors. `max_errors` limits their number.
+    counted: Places,
+    /// The places in the quarantine.
+    kept: Places,
+    epoch: u32,
+    /// The first error that was skipped.
+    first: Option<Failure>,
+}
+
+/// A set of places in the input, as hashes. It counts also the places beyond those that it
+/// remembers.
+#[derive(Default)]
+struct Places {
+    known: HashSet<u64>,
+    count: u64,
+}
+
+impl Places {
+    /// Adds the place of an error. Returns whether it is new.
+    fn add(&mut self, failure: &Failure) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (&failure.position.object, failure.position.offset).hash(&mut hasher);
+        let is_new = if self.known.len() < MAX_PLACES {
+            self.known.insert(hasher.finish())
+        } else {
+            !self.known.contains(&hasher.finish())
+        };
+        self.count += u64::from(is_new);
+        is_new
+    }
 }
 
 impl ErrorPolicy {
-    /// A policy that skips at most `max_errors` decode errors, if it skips any.
-    pub fn new(on_error: OnError, max_errors: u64) -> Self {
-        Self { on_error, max_errors, file: None, skipped: 0 }
+    /// A policy that skips errors of at most `max_errors` places an epoch, if it skips any.
+    pub fn new(on_error: OnError, on_plugin_error: OnPluginError, max_errors: u64) -> Self {
+        Self {
+            on_error,
+            on_plugin_error,
+            max_errors,
+            file: None,
+            counted: Places::default(),
+            kept: Places::default(),
+            epoch: 0,
+            first: None,
+        }
     }
 
-    /// Whether decode errors are skipped.
-    pub(super) fn skips_errors(&self) -> bool {
-        self.on_error != OnError::Fail
+    /// Whether an error of this kind is skipped.
+    pub(super) fn skips(&self, kind: ErrorKind) -> bool {
+        match kind {
+            ErrorKind::Decode | ErrorKind::TooLarge => self.on_error != OnError::Fail,
+            ErrorKind::Plugin | ErrorKind::Limit => {
+                self.on_plugin_error == OnPluginError::SkipObject
+            }
+            ErrorKind::Refused | ErrorKind::Source | ErrorKind::Host => false,
+        }
     }
 
     /// Whether the bytes that are skipped are kept.
@@ -50,24 +112,36 @@ impl ErrorPolicy {
         matches!(self.on_error, OnError::Quarantine(_))
     }
 
-    /// Counts a decode error that was skipped: `length` bytes, of which `bytes` were kept.
+    /// The first error that was skipped; `None` if none was.
+    pub(super) fn first_skipped(&self) -> Option<&Failure> {
+        self.first.as_ref()
+    }
+
+    /// Counts an error that was skipped: `length` bytes, of which `bytes` were kept.
     ///
     /// # Errors
-    /// The quarantine can't be written, or there are more than `max_errors`.
+    /// The quarantine can't be written, or the epoch has errors in more than `max_errors` places.
     pub(super) fn error_skipped(
         &mut self,
         failure: &Failure,
         length: u64,
         bytes: &[u8],
     ) -> Result<(), Box<Failure>> {
-        self.skipped += 1;
-        self.quarantine(failure, length, bytes)?;
-        if self.skipped <= self.max_errors {
+        self.first.get_or_insert_with(|| failure.clone());
+        if failure.position.epoch != self.epoch {
+            self.epoch = failure.position.epoch;
+            self.counted = Places::default();
+        }
+        if self.keeps_bytes() && self.kept.add(failure) {
+            self.quarantine(failure, length, bytes)?;
+        }
+        if !self.counted.add(failure) || self.counted.count <= self.max_errors {
             return Ok(());
         }
         let message = format!(
-            "this is decode error number {}, more than `max_errors` = {} allows; it was: {}",
-            self.skipped, self.max_errors, failure.fault.message
+            "this is decode error number {} of the epoch, more than `max_errors` = {} allows; it \
+             was: {}",
+            self.counted.count, self.max_errors, failure.fault.message
         );
         let remedy = "check the input, or raise `max_errors`";
         let fault = Fault::new(ErrorKind::Limit, message, remedy);

@@ -24,7 +24,7 @@ mod stats;
 
 pub use batch::Batch;
 pub use channel::{Channel, Outcome};
-pub use error_policy::{ErrorPolicy, OnError};
+pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
 pub use observer::{DecodeErrorLog, Event, Observer};
 pub use sink::{Sink, StopReason};

@@ -7,7 +7,11 @@
 //! The checks have two parts. Fast loops find out whether some span is wrong. Only if one is, a
 //! slow loop finds it and describes it.
 
-use pipemill_types::{ABSENT, Column, Fault, Field};
+use std::sync::Arc;
+
+use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field};
+
+use super::printable::printable;
 
 /// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
 /// chunk.
@@ -15,6 +19,10 @@ pub const IN_PAYLOAD: u32 = 1 << 31;
 /// Spans are turned into columns in blocks of this many records: a block of a few fields stays in
 /// the first-level cache.
 const BLOCK_RECORDS: usize = 512;
+/// Bytes that a span takes in a column: its offset and its length.
+const SPAN_BYTES: u64 = 8;
+/// Names of fields that an error shows.
+const SHOWN_NAMES: usize = 8;
 
 /// All records that a decoder emitted in one call.
 #[derive(Debug, Default)]
@@ -37,8 +45,22 @@ pub struct DecodedRecords {
     pub all_in_payload: bool,
     /// Offset in the chunk at which the last emitted span ends; 0 if there is none.
     pub end: u64,
+    /// The fields of the records.
+    fields: Arc<[Field]>,
     /// The lengths that each field's type allows.
     length_rules: Vec<LengthRule>,
+}
+
+/// What a decoder passes to one call of `emit`, not checked yet.
+pub(super) struct Emitted<'a> {
+    /// Number of records.
+    pub(super) records: usize,
+    /// One span for each field of each record.
+    pub(super) spans: &'a [u64],
+    /// Bytes that the decoder made.
+    pub(super) payload: &'a [u8],
+    /// Where each record starts in the chunk.
+    pub(super) starts: &'a [u32],
 }
 
 /// The lengths, in bytes, that a field's type and shape allow.
@@ -91,7 +113,8 @@ impl DecodedRecords {
     }
 
     /// Sets the fields of the records.
-    pub(super) fn set_fields(&mut self, fields: &[Field]) {
+    pub(super) fn set_fields(&mut self, fields: &Arc<[Field]>) {
+        self.fields = fields.clone();
         self.columns.resize_with(fields.len(), Column::default);
         self.length_rules = fields.iter().map(LengthRule::of).collect();
     }
@@ -100,34 +123,30 @@ impl DecodedRecords {
     /// bytes.
     ///
     /// # Errors
-    /// A span is outside of the chunk or payload, out of order, or has a length that its field does
-    /// not allow; or there are too many records. Then nothing is added.
+    /// A number of spans or starts does not fit the number of records; a start is out of order or
+    /// after a field of its record; a span is outside of the chunk or payload, out of order, or has
+    /// a length that its field does not allow; or the call has emitted more than `max_output` bytes.
+    /// Then nothing is added.
     pub(super) fn append(
         &mut self,
         chunk: usize,
-        spans: &[u64],
-        payload: &[u8],
-        starts: &[u32],
+        emitted: Emitted<'_>,
         wants_starts: bool,
+        max_output: u64,
     ) -> Result<(), Fault> {
+        let Emitted { records, spans, payload, starts } = emitted;
         let fields = self.columns.len();
-        let records = spans.len() / fields.max(1);
-        if spans.len() != records * fields {
-            let count = spans.len();
-            return Err(Fault::contract(format!(
-                "emitted {count} spans for records of {fields} fields"
-            )));
+        if spans.len() as u64 != records as u64 * fields as u64 {
+            return Err(self.describe_count(records, spans.len()));
         }
         if wants_starts && starts.len() != records {
             let count = starts.len();
             return Err(Fault::contract(format!("emitted {records} records with {count} starts")));
         }
-        // A record takes at least one byte of input. This limits the memory of a call's records.
-        if self.records + records > chunk + 1 {
-            return Err(Fault::contract(format!(
-                "emitted more than {chunk} records from a chunk of {chunk} bytes"
-            )));
+        if wants_starts {
+            self.check_starts(spans, starts)?;
         }
+        self.check_output(chunk, spans.len(), payload.len(), max_output)?;
         let base = self.payload.len();
         let payload_end = base as u64 + payload.len() as u64;
         if payload_end >= u64::from(IN_PAYLOAD) {
@@ -152,6 +171,67 @@ impl DecodedRecords {
         Ok(())
     }
 
+    /// Checks that the starts are in order, and that no field of a record lies before its start.
+    fn check_starts(&self, spans: &[u64], starts: &[u32]) -> Result<(), Fault> {
+        let mut before = self.starts.last().copied().unwrap_or(0);
+        let rows = spans.chunks_exact(self.columns.len());
+        for (index, (row, start)) in rows.zip(starts).enumerate() {
+            let record = self.records + index;
+            if *start < before {
+                return Err(Fault::contract(format!(
+                    "says that record {record} of the call starts at {start}, before the one \
+                     before it at {before}"
+                )));
+            }
+            let in_chunk = row.iter().filter(|span| **span >> 63 == 0);
+            if let Some(low) = in_chunk.map(|span| span >> 32).min()
+                && low < u64::from(*start)
+            {
+                return Err(Fault::contract(format!(
+                    "says that record {record} of the call starts at {start}, but it has a field \
+                     at {low}"
+                )));
+            }
+            before = *start;
+        }
+        Ok(())
+    }
+
+    /// Checks what the call has emitted, with `spans` more spans and `payload` more bytes of
+    /// payload, against `max_output`. A span counts as the 8 bytes of its entry in a column. One
+    /// span for each byte of the chunk is free: so the limit holds for what a decoder makes.
+    fn check_output(
+        &self,
+        chunk: usize,
+        spans: usize,
+        payload: usize,
+        max_output: u64,
+    ) -> Result<(), Fault> {
+        let all_spans = (self.records * self.columns.len() + spans).saturating_sub(chunk + 1);
+        let all = self.payload.len() as u64 + payload as u64 + SPAN_BYTES * all_spans as u64;
+        if all <= max_output {
+            return Ok(());
+        }
+        Err(Fault::new(
+            ErrorKind::Limit,
+            format!("the decoder emitted more than {max_output} bytes in one call"),
+            "if its records are really that large, raise `limits.output`",
+        ))
+    }
+
+    /// The fault of records that have not one span for each field.
+    fn describe_count(&self, records: usize, spans: usize) -> Fault {
+        let fields = self.columns.len();
+        let names: Vec<_> =
+            self.fields.iter().take(SHOWN_NAMES).map(|f| printable(&f.name)).collect();
+        let more = if fields > SHOWN_NAMES { ", …" } else { "" };
+        Fault::contract(format!(
+            "emitted {spans} spans for {records} records of {fields} fields ({}{more}): a record \
+             has one span, or an absent one, for each field",
+            names.join(", ")
+        ))
+    }
+
     /// Checks the lengths of the fields that were just added.
     fn check_lengths(&self) -> Result<(), Fault> {
         for (field, (column, rule)) in self.columns.iter().zip(&self.length_rules).enumerate() {
@@ -172,8 +252,9 @@ impl DecodedRecords {
                 LengthRule::Any => String::new(),
             };
             return Err(Fault::contract(format!(
-                "record {record} of the call has {length} bytes in field {field}; its type and \
-                 shape want {wanted}"
+                "record {record} of the call has {length} bytes in field `{}`; its type and \
+                 shape want {wanted}",
+                printable(&self.fields[field].name)
             )));
         }
         Ok(())

@@ -37,7 +37,7 @@ pub(super) struct HostState {
     pub(super) chunk: Option<(Bytes, Range<usize>)>,
     /// Whether `emit` must say where each record starts.
     pub(super) wants_starts: bool,
-    /// Payload that one call may emit, in bytes.
+    /// Bytes that one call may emit: `Limits::output`.
     pub(super) max_output: u64,
     /// The last message that was logged as an error. If the decoder traps, it is the text of its
     /// panic.

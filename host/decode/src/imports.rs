@@ -3,10 +3,11 @@
 //! They are defined by hand, because the generated ones would copy: here a list that a decoder
 //! passes is read in the decoder's memory, during the call and never later.
 
-use pipemill_types::{ErrorKind, Fault};
+use pipemill_types::Fault;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
+use super::decoded_records::Emitted;
 use super::host_state::HostState;
 use super::interface::wit::pipemill::decoder::types;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
@@ -33,13 +34,13 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Spans, payload and starts of the records that a decoder emits.
-type EmittedLists = (WasmList<u64>, WasmList<u8>, WasmList<u32>);
+/// Number, spans, payload and starts of the records that a decoder emits.
+type EmittedLists = (u32, WasmList<u64>, WasmList<u8>, WasmList<u32>);
 
 /// Takes records of the running call of `decode`, and checks them.
 fn emit(
     mut store: StoreContextMut<'_, HostState>,
-    (spans, payload, starts): EmittedLists,
+    (records, spans, payload, starts): EmittedLists,
 ) -> wasmtime::Result<()> {
     let state = store.data_mut();
     let Some((_, range)) = &state.chunk else {
@@ -50,17 +51,13 @@ fn emit(
     }
     let (chunk, wants_starts, max_output) = (range.len(), state.wants_starts, state.max_output);
     let mut decoded = std::mem::take(&mut state.decoded);
-    let payload = payload.as_le_slice(&store);
-    let result = if decoded.payload.len() as u64 + payload.len() as u64 > max_output {
-        Err(Fault::new(
-            ErrorKind::Limit,
-            format!("the decoder emitted more than {max_output} bytes in one call"),
-            "if its records are really that large, raise `limits.output`",
-        ))
-    } else {
-        let (spans, starts) = (spans.as_le_slice(&store), starts.as_le_slice(&store));
-        decoded.append(chunk, spans, payload, starts, wants_starts)
+    let emitted = Emitted {
+        records: records as usize,
+        spans: spans.as_le_slice(&store),
+        payload: payload.as_le_slice(&store),
+        starts: starts.as_le_slice(&store),
     };
+    let result = decoded.append(chunk, emitted, wants_starts, max_output);
     store.data_mut().decoded = decoded;
     Ok(result?)
 }

@@ -11,7 +11,8 @@ pub struct Limits {
     pub memory: u64,
     /// CPU time of one call. Waiting does not count.
     pub call_timeout: Duration,
-    /// Payload that one call may emit, in bytes. Spans of the chunk do not count.
+    /// Bytes that one call may emit: its payload, and 8 for each span beyond one for each byte of
+    /// the chunk.
     pub output: u64,
 }
 

@@ -82,7 +82,7 @@ impl Stream {
         match opened {
             Ok(Ok(handle)) => Ok(Self { store, bindings, handle, limits: limits.clone() }),
             Ok(Err(message)) => Err(Fault::new(
-                ErrorKind::Plugin,
+                ErrorKind::Refused,
                 format!("the decoder refuses to start: {}", printable(&message)),
                 "correct its `options`; `pipemill plugin list` lists them",
             )),
@@ -137,7 +137,7 @@ impl Stream {
         let size = chunk.len();
         match result {
             Ok(Ok(progress)) => self.check_progress(size, progress, end),
-            Ok(Err(error)) => check_error(size, error),
+            Ok(Err(error)) => check_error(size, self.decoded().end, error),
             Err(error) => Err(explain(&error, self.store.data(), &self.limits)),
         }
     }
@@ -195,12 +195,23 @@ impl Stream {
     }
 }
 
-/// Checks the error that the decoder reports for a chunk of `size` bytes.
-fn check_error(size: usize, error: exports::DecodeError) -> Result<DecodeOutcome, Fault> {
+/// Checks the error that the decoder reports for a chunk of `size` bytes, after records that end at
+/// `records_end`.
+fn check_error(
+    size: usize,
+    records_end: u64,
+    error: exports::DecodeError,
+) -> Result<DecodeOutcome, Fault> {
     let offset = error.offset as usize;
     if offset > size {
         return Err(Fault::contract(format!(
             "reports an error at {offset}, beyond its chunk of {size} bytes"
+        )));
+    }
+    if (offset as u64) < records_end {
+        return Err(Fault::contract(format!(
+            "reports an error at {offset}, inside a record that it emitted and that ends at \
+             {records_end}"
         )));
     }
     match error.resume {

@@ -10,7 +10,7 @@ use crate::{Input, ReadOutcome, SourceError};
 /// How an object is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// According to the ending of its name: `.gz` and `.zst`.
+    /// According to the ending of its name: `.gz`, `.tgz`, `.zst` and `.tzst`.
     #[default]
     Auto,
     /// Not compressed.
@@ -28,8 +28,8 @@ impl Compression {
     /// The compression of an object of this name: `Auto` if the ending of the name does not say it.
     pub(super) fn resolve(self, name: &str) -> Self {
         match self {
-            Self::Auto if name.ends_with(".gz") => Self::Gzip,
-            Self::Auto if name.ends_with(".zst") => Self::Zstd,
+            Self::Auto if has_ending(name, &[".gz", ".tgz"]) => Self::Gzip,
+            Self::Auto if has_ending(name, &[".zst", ".tzst"]) => Self::Zstd,
             other => other,
         }
     }
@@ -53,6 +53,10 @@ impl Compression {
             Self::Auto | Self::None => compressed.into_inner().input,
         }
     }
+}
+
+fn has_ending(name: &str, endings: &[&str]) -> bool {
+    endings.iter().any(|ending| name.ends_with(ending))
 }
 
 /// The input of a decompressor. A read without result is `WouldBlock`: decompressors return this
@@ -154,6 +158,13 @@ impl<D: Decompressor> Inflated<D> {
             return failed;
         }
         let count = compressed.count;
+        // The only sign of it that zstd gives is its text.
+        if error.to_string().contains("too much memory") {
+            let message =
+                format!("its {format} data needs a window of more than 128 MiB to inflate");
+            let remedy = "compress it again, without --ultra and with --long=27 at most";
+            return SourceError::new(&self.name, message, remedy);
+        }
         let (state, remedy) = if error.kind() == ErrorKind::UnexpectedEof {
             ("ends early", "it was cut short; get it again")
         } else {

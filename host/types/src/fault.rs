@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub enum ErrorKind {
     /// The input does not fit its format.
     Decode,
+    /// The decoder refuses its options or the input: it does not support a codec or version, or the
+    /// input does not fit the options.
+    Refused,
     /// The decoder failed or broke the contract.
     Plugin,
     /// The source can't read the input.
@@ -26,13 +29,21 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of declaration.
-    pub const ALL: [Self; 6] =
-        [Self::Decode, Self::Plugin, Self::Source, Self::Limit, Self::TooLarge, Self::Host];
+    pub const ALL: [Self; 7] = [
+        Self::Decode,
+        Self::Refused,
+        Self::Plugin,
+        Self::Source,
+        Self::Limit,
+        Self::TooLarge,
+        Self::Host,
+    ];
 
     /// Name of this kind in the ring's protocol, in logs and in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Decode => "decode",
+            Self::Refused => "refused",
             Self::Plugin => "plugin",
             Self::Source => "source",
             Self::Limit | Self::TooLarge => "limit",

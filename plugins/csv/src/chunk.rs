@@ -118,6 +118,12 @@ impl Chunk<'_> {
         DecodeError::fatal(row, format!("line {}: {message}", self.line(row)))
     }
 
+    /// The refusal of an input, at the row at `row`, that does not fit the options.
+    #[cold]
+    pub(crate) fn refused(&self, row: usize, message: impl std::fmt::Display) -> DecodeError {
+        DecodeError::refused(row, format!("line {}: {message}", self.line(row)))
+    }
+
     /// Refuses a row that is larger than `max_record`.
     #[inline(always)]
     pub(crate) fn check_length(&self, row: Range<usize>) -> Result<(), DecodeError> {

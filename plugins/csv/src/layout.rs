@@ -89,7 +89,17 @@ fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
     }
 }
 
+/// The interface allows no more fields.
+const MAX_FIELDS: usize = 65_536;
+
 fn fields(names: &[String], picks: &[Pick]) -> Result<Vec<Field>, String> {
+    if picks.len() > MAX_FIELDS {
+        return Err(format!(
+            "{} columns are more fields than a record may have, {MAX_FIELDS}; choose some by \
+             `columns`, or set `emit` to dense or row",
+            picks.len()
+        ));
+    }
     let mut at = std::collections::BTreeMap::new();
     for pick in picks {
         let name = &names[pick.column];

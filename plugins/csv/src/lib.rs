@@ -123,7 +123,7 @@ impl Decoder for Csv {
         let done = match &result {
             Ok(consumed) => *consumed,
             Err(DecodeError { resume: Resume::At(to) | Resume::Scan(to), .. }) => *to as usize,
-            Err(DecodeError { resume: Resume::None, .. }) => bytes.len(),
+            Err(DecodeError { resume: Resume::None | Resume::Refused, .. }) => bytes.len(),
         };
         if self.settings.dialect.lone_cr {
             self.count_lines(&bytes[..done]);
@@ -177,8 +177,7 @@ impl Csv {
                 Ok(NextRow::Cut(at)) => return Ok(at),
                 Ok(NextRow::Whole { row, next }) => {
                     let start = row.start;
-                    let learned = self.learn(&chunk, row, out);
-                    let first_row = learned.map_err(|message| chunk.fatal(start, message))?;
+                    let first_row = self.learn(&chunk, row, out)?;
                     at = if self.settings.header { next } else { start };
                     *self.first_row.insert(first_row)
                 }
@@ -195,25 +194,34 @@ impl Csv {
 
 impl Csv {
     /// Learns the columns from the first row, if the options did not give them.
+    ///
+    /// # Errors
+    /// The header is bad, or the options don't fit the columns.
     fn learn(
         &mut self,
         chunk: &Chunk,
         row: Range<usize>,
         out: &mut Records,
-    ) -> Result<FirstRow, String> {
-        let line = chunk.line(row.start);
+    ) -> Result<FirstRow, DecodeError> {
+        let start = row.start;
+        let line = chunk.line(start);
         let settings = &self.settings;
+        if settings.header {
+            check_line_ends(chunk, start, &self.cells)?;
+        }
         if settings.drop_repeated_header {
             self.header = chunk.bytes[row].to_vec();
         }
         if self.layout.is_none() {
             let (names, source) = if settings.header {
-                (header_names(chunk, &self.cells)?, "the header has".to_owned())
+                let names = header_names(chunk, &self.cells);
+                (names.map_err(|message| chunk.fatal(start, message))?, "the header has".to_owned())
             } else {
                 let names = (0..self.cells.len()).map(default_name).collect();
                 (names, format!("the first row (line {line}) has"))
             };
-            let layout = Layout::new(settings, names, source)?;
+            let layout = Layout::new(settings, names, source)
+                .map_err(|message| chunk.refused(start, message))?;
             out.set_schema(&layout.fields);
             self.layout = Some(layout);
         }
@@ -255,6 +263,28 @@ impl Csv {
     }
 }
 
+/// Refuses a header with a CR outside of quotes. In a file whose lines end at CR, the header would
+/// be the whole file, and no row would come after it.
+fn check_line_ends(chunk: &Chunk, row: usize, cells: &[Cell]) -> Result<(), DecodeError> {
+    let cr = |cell: &Cell| chunk.bytes[cell.range()].iter().position(|byte| *byte == b'\r');
+    let Some(at) = cells
+        .iter()
+        .filter(|cell| !cell.raw)
+        .find_map(|cell| cr(cell).map(|offset| cell.start as usize + offset))
+    else {
+        return Ok(());
+    };
+    Err(chunk.refused(
+        row,
+        format_args!(
+            "the header has a CR without LF after {} bytes, {}; if lines end at CR in this file, \
+             set `lone_cr`; if it is a part of a name, put the name in quotes",
+            at - row,
+            shown(&chunk.bytes[row..at])
+        ),
+    ))
+}
+
 /// The names in a header. A column with an empty name gets its default name.
 fn header_names(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {
     let name = |(column, cell): (usize, &Cell)| {
@@ -270,7 +300,10 @@ fn header_names(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {
         }
         String::from_utf8(name).map_err(|error| {
             let found = shown(error.as_bytes());
-            format!("expected the name of column {column} in UTF-8, found {found}")
+            format!(
+                "expected the name of column {column} in UTF-8, found {found}; to leave the \
+                 header's names out, give others by `names`"
+            )
         })
     };
     cells.iter().enumerate().map(name).collect()

@@ -84,13 +84,13 @@ impl Number for f32 {
     }
 }
 
-/// `text` without the blanks around it.
+/// `text` without the spaces and tabs around it. Other white space is a part of the text.
 #[inline]
-pub fn trimmed(text: &[u8]) -> &[u8] {
-    match text {
-        [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => text.trim_ascii(),
-        _ => text,
+pub fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
     }
+    text
 }
 
 /// Powers of ten up to the number of digits that [`plain`] takes. Each is exact.

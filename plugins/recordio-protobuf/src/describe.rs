@@ -212,6 +212,15 @@ pub(crate) fn other_keys(column: &Column, keys: usize, values: usize) -> Refused
     ))
 }
 
+/// Refuses a shape that does not fit into int64.
+#[cold]
+pub(crate) fn huge_shape(column: &Column, size: u64) -> Refused {
+    Refused::Mismatch(format!(
+        "{}: expected a shape below 2^63, found {size}; the record is damaged",
+        display_column(column)
+    ))
+}
+
 /// Refuses a sparse tensor without a shape, which is needed to write out its zeros.
 #[cold]
 pub(crate) fn no_shape(column: &Column) -> Refused {

@@ -19,6 +19,9 @@ use crate::record::{Record, RecordBytes};
 use crate::settings::{Column, Settings};
 use crate::tensor::Tensor;
 
+/// The largest number that fits into the int64 of a key or a shape.
+const MAX_KEY: u64 = i64::MAX as u64;
+
 /// Emits the fields of a record, but not its end.
 #[inline]
 pub(crate) fn record(
@@ -188,6 +191,9 @@ impl ColumnEmitter<'_> {
         self.check_keys()?;
         self.emit_keys()?;
         self.emit_values()?;
+        if let Some(size) = tensor.shape.iter().find(|size| **size > MAX_KEY) {
+            return Err(describe::huge_shape(self.column, *size));
+        }
         self.out.field_made(|payload| {
             payload.extend(tensor.shape.iter().flat_map(|size| size.to_le_bytes()));
         });
@@ -202,12 +208,20 @@ impl ColumnEmitter<'_> {
         Err(describe::other_keys(self.column, keys, self.tensor.count))
     }
 
+    /// Emits the keys as int64. Each must be below the size of the tensor.
     fn emit_keys(&mut self) -> Result<(), Refused> {
         let (bytes, keys, count) = (self.source.bytes, &self.tensor.keys, self.tensor.count);
-        let result = self
-            .out
-            .field_made(|payload| append_varints(bytes, keys, count, payload, u64::to_le_bytes));
-        result.map_err(|error| Refused::invalid(error, self.source))
+        let size = self.tensor.size().unwrap_or(u64::MAX).min(MAX_KEY + 1);
+        let result = self.out.field_made(|payload| {
+            let from = payload.len();
+            append_varints(bytes, keys, count, payload, u64::to_le_bytes)?;
+            let mut keys = payload[from..].as_chunks().0.iter().map(|key| u64::from_le_bytes(*key));
+            Ok(keys.find(|key| *key >= size))
+        });
+        match result.map_err(|error| Refused::invalid(error, self.source))? {
+            Some(key) => Err(describe::key_outside(self.column, key, size)),
+            None => Ok(()),
+        }
     }
 
     /// Emits a sparse tensor as one array with its zeros.

@@ -210,7 +210,8 @@ pub mod pipemill {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Emits n records of k fields each, in the order of the input: n x k spans, record after record.
+            /// Emits `records` records of k fields each, in the order of the input: `records` x k spans,
+            /// record after record. Another number of spans ends the stream with an error.
             ///
             /// A span is `offset << 32 | length`. If the top bit (63) is clear, it is a part of the chunk
             /// that `decode` was given, and the bytes are not copied. If it is set, the other bits of the
@@ -218,7 +219,12 @@ pub mod pipemill {
             /// field. `starts` has the offset in the chunk at which each record begins, its framing included.
             /// It is empty unless `stream-info.offsets` is set.
             #[allow(async_fn_in_trait)]
-            pub fn emit(spans: &[u64], payload: &[u8], starts: &[u32]) -> () {
+            pub fn emit(
+                records: u32,
+                spans: &[u64],
+                payload: &[u8],
+                starts: &[u32],
+            ) -> () {
                 unsafe {
                     let vec0 = spans;
                     let ptr0 = vec0.as_ptr().cast::<u8>();
@@ -234,6 +240,7 @@ pub mod pipemill {
                     unsafe extern "C" {
                         #[link_name = "emit"]
                         fn wit_import3(
+                            _: i32,
                             _: *mut u8,
                             _: usize,
                             _: *mut u8,
@@ -244,6 +251,7 @@ pub mod pipemill {
                     }
                     #[cfg(not(target_arch = "wasm32"))]
                     unsafe extern "C" fn wit_import3(
+                        _: i32,
                         _: *mut u8,
                         _: usize,
                         _: *mut u8,
@@ -254,6 +262,7 @@ pub mod pipemill {
                         unreachable!()
                     }
                     wit_import3(
+                        _rt::as_i32(&records),
                         ptr0.cast_mut(),
                         len0,
                         ptr1.cast_mut(),
@@ -413,6 +422,10 @@ pub mod exports {
                     Scan(u64),
                     /// The rest of the object can't be decoded.
                     None,
+                    /// The input may be sound, but the decoder does not support it, or it does not fit the options:
+                    /// an unknown codec or version, a column that a header does not have. The channel fails,
+                    /// whatever the operator chose for bad records.
+                    Refused,
                 }
                 impl ::core::fmt::Debug for Resume {
                     fn fmt(
@@ -427,11 +440,12 @@ pub mod exports {
                                 f.debug_tuple("Resume::Scan").field(e).finish()
                             }
                             Resume::None => f.debug_tuple("Resume::None").finish(),
+                            Resume::Refused => f.debug_tuple("Resume::Refused").finish(),
                         }
                     }
                 }
-                /// A record that can't be decoded. It starts at `offset`, counted from the start of the chunk.
-                /// Records that were emitted before stay good.
+                /// A record that can't be decoded. It starts at `offset`, counted from the start of the chunk: at
+                /// or after the end of the records that were emitted before. Those stay good.
                 #[derive(Clone)]
                 pub struct DecodeError {
                     pub offset: u32,
@@ -953,6 +967,11 @@ pub mod exports {
                                             .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
                                     }
+                                    Resume::Refused => {
+                                        *ptr2
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (3i32) as u8;
+                                    }
                                 }
                             }
                         };
@@ -1192,6 +1211,65 @@ mod _rt {
     pub use alloc_crate::string::String;
     pub use alloc_crate::vec::Vec;
     pub use alloc_crate::alloc;
+    pub fn as_i32<T: AsI32>(t: T) -> i32 {
+        t.as_i32()
+    }
+    pub trait AsI32 {
+        fn as_i32(self) -> i32;
+    }
+    impl<'a, T: Copy + AsI32> AsI32 for &'a T {
+        fn as_i32(self) -> i32 {
+            (*self).as_i32()
+        }
+    }
+    impl AsI32 for i32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for u32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for i16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for u16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for i8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for u8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for char {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for usize {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
     pub unsafe fn invalid_enum_discriminant<T>() -> T {
         if cfg!(debug_assertions) {
             panic!("invalid enum discriminant")
@@ -1304,65 +1382,6 @@ mod _rt {
             val != 0
         }
     }
-    pub fn as_i32<T: AsI32>(t: T) -> i32 {
-        t.as_i32()
-    }
-    pub trait AsI32 {
-        fn as_i32(self) -> i32;
-    }
-    impl<'a, T: Copy + AsI32> AsI32 for &'a T {
-        fn as_i32(self) -> i32 {
-            (*self).as_i32()
-        }
-    }
-    impl AsI32 for i32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for i16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for i8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for char {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for usize {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
     pub fn as_i64<T: AsI64>(t: T) -> i64 {
         t.as_i64()
     }
@@ -1420,9 +1439,9 @@ macro_rules! __export_decoder_plugin_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.1.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1161] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1180] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x84\x08\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x97\x08\x01A\x02\x01\
 A\x09\x01B\x07\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01m\x07\x05bytes\x04utf8\x07boolean\x05int32\x05int64\x07float32\x07f\
 loat64\x04\0\x06scalar\x03\0\x02\x01py\x01r\x03\x04names\x06scalar\x03\x05shape\x04\
@@ -1430,25 +1449,25 @@ loat64\x04\0\x06scalar\x03\0\x02\x01py\x01r\x03\x04names\x06scalar\x03\x05shape\
 \x05level\x02\x03\0\0\x05field\x01B\x11\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\
 \0\x02\x03\x02\x01\x02\x04\0\x05field\x03\0\x02\x01@\x02\x05level\x01\x07message\
 s\x01\0\x04\0\x03log\x01\x04\x01p\x03\x01@\x01\x06fields\x05\x01\0\x04\0\x0aset-\
-schema\x01\x06\x01pw\x01p}\x01py\x01@\x03\x05spans\x07\x07payload\x08\x06starts\x09\
-\x01\0\x04\0\x04emit\x01\x0a\x01ky\x01@\x02\x05spans\x07\x08expected\x09\0\x0b\x04\
-\0\x0ccheck-crc32c\x01\x0c\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x03\x02\x03\0\
-\0\x06scalar\x01B\"\x02\x03\x02\x01\x04\x04\0\x06scalar\x03\0\0\x02\x03\x02\x01\x02\
-\x04\0\x05field\x03\0\x02\x01ks\x01r\x04\x04names\x04kinds\x07default\x04\x04hel\
-ps\x04\0\x0boption-spec\x03\0\x05\x01r\x05\x07channels\x05epochy\x06objects\x0am\
-ax-recordw\x07offsets\x7f\x04\0\x0bstream-info\x03\0\x07\x01r\x02\x08consumedy\x04\
-needy\x04\0\x08progress\x03\0\x09\x01q\x03\x02at\x01w\0\x04scan\x01w\0\x04none\0\
-\0\x04\0\x06resume\x03\0\x0b\x01r\x03\x06offsety\x07messages\x06resume\x0c\x04\0\
-\x0cdecode-error\x03\0\x0d\x01r\x02\x08consumedy\x05found\x7f\x04\0\x08resynced\x03\
-\0\x0f\x04\0\x06stream\x03\x01\x01o\x02ss\x01p\x12\x01i\x11\x01j\x01\x14\x01s\x01\
-@\x02\x07options\x13\x04info\x08\0\x15\x04\0\x13[static]stream.open\x01\x16\x01h\
-\x11\x01p}\x01j\x01\x0a\x01\x0e\x01@\x03\x04self\x17\x05chunk\x18\x0cend-of-inpu\
-t\x7f\0\x19\x04\0\x15[method]stream.decode\x01\x1a\x01@\x03\x04self\x17\x05chunk\
-\x18\x0cend-of-input\x7f\0\x10\x04\0\x15[method]stream.resync\x01\x1b\x01p\x06\x01\
-@\0\0\x1c\x04\0\x07options\x01\x1d\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x05\
-\x04\0%pipemill:decoder/decoder-plugin@0.1.0\x04\0\x0b\x14\x01\0\x0edecoder-plug\
-in\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10\
-wit-bindgen-rust\x060.60.0";
+schema\x01\x06\x01pw\x01p}\x01py\x01@\x04\x07recordsy\x05spans\x07\x07payload\x08\
+\x06starts\x09\x01\0\x04\0\x04emit\x01\x0a\x01ky\x01@\x02\x05spans\x07\x08expect\
+ed\x09\0\x0b\x04\0\x0ccheck-crc32c\x01\x0c\x03\0\x1bpipemill:decoder/host@0.1.0\x05\
+\x03\x02\x03\0\0\x06scalar\x01B\"\x02\x03\x02\x01\x04\x04\0\x06scalar\x03\0\0\x02\
+\x03\x02\x01\x02\x04\0\x05field\x03\0\x02\x01ks\x01r\x04\x04names\x04kinds\x07de\
+fault\x04\x04helps\x04\0\x0boption-spec\x03\0\x05\x01r\x05\x07channels\x05epochy\
+\x06objects\x0amax-recordw\x07offsets\x7f\x04\0\x0bstream-info\x03\0\x07\x01r\x02\
+\x08consumedy\x04needy\x04\0\x08progress\x03\0\x09\x01q\x04\x02at\x01w\0\x04scan\
+\x01w\0\x04none\0\0\x07refused\0\0\x04\0\x06resume\x03\0\x0b\x01r\x03\x06offsety\
+\x07messages\x06resume\x0c\x04\0\x0cdecode-error\x03\0\x0d\x01r\x02\x08consumedy\
+\x05found\x7f\x04\0\x08resynced\x03\0\x0f\x04\0\x06stream\x03\x01\x01o\x02ss\x01\
+p\x12\x01i\x11\x01j\x01\x14\x01s\x01@\x02\x07options\x13\x04info\x08\0\x15\x04\0\
+\x13[static]stream.open\x01\x16\x01h\x11\x01p}\x01j\x01\x0a\x01\x0e\x01@\x03\x04\
+self\x17\x05chunk\x18\x0cend-of-input\x7f\0\x19\x04\0\x15[method]stream.decode\x01\
+\x1a\x01@\x03\x04self\x17\x05chunk\x18\x0cend-of-input\x7f\0\x10\x04\0\x15[metho\
+d]stream.resync\x01\x1b\x01p\x06\x01@\0\0\x1c\x04\0\x07options\x01\x1d\x04\0\x1e\
+pipemill:decoder/decoder@0.1.0\x05\x05\x04\0%pipemill:decoder/decoder-plugin@0.1\
+.0\x04\0\x0b\x14\x01\0\x0edecoder-plugin\x03\0\0\0G\x09producers\x01\x0cprocesse\
+d-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -1461,8 +1480,8 @@ pub use __export_decoder_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 659] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xee\x03\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 668] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf7\x03\x01A\x02\x01\
 A\x06\x01B\x07\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01m\x07\x05bytes\x04utf8\x07boolean\x05int32\x05int64\x07float32\x07f\
 loat64\x04\0\x06scalar\x03\0\x02\x01py\x01r\x03\x04names\x06scalar\x03\x05shape\x04\
@@ -1470,12 +1489,13 @@ loat64\x04\0\x06scalar\x03\0\x02\x01py\x01r\x03\x04names\x06scalar\x03\x05shape\
 \x05level\x02\x03\0\0\x05field\x01B\x11\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\
 \0\x02\x03\x02\x01\x02\x04\0\x05field\x03\0\x02\x01@\x02\x05level\x01\x07message\
 s\x01\0\x04\0\x03log\x01\x04\x01p\x03\x01@\x01\x06fields\x05\x01\0\x04\0\x0aset-\
-schema\x01\x06\x01pw\x01p}\x01py\x01@\x03\x05spans\x07\x07payload\x08\x06starts\x09\
-\x01\0\x04\0\x04emit\x01\x0a\x01ky\x01@\x02\x05spans\x07\x08expected\x09\0\x0b\x04\
-\0\x0ccheck-crc32c\x01\x0c\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x03\x04\0Epi\
-pemill:decoder/decoder-plugin-with-all-of-its-exports-removed@0.1.0\x04\0\x0b4\x01\
-\0.decoder-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0c\
-processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+schema\x01\x06\x01pw\x01p}\x01py\x01@\x04\x07recordsy\x05spans\x07\x07payload\x08\
+\x06starts\x09\x01\0\x04\0\x04emit\x01\x0a\x01ky\x01@\x02\x05spans\x07\x08expect\
+ed\x09\0\x0b\x04\0\x0ccheck-crc32c\x01\x0c\x03\0\x1bpipemill:decoder/host@0.1.0\x05\
+\x03\x04\0Epipemill:decoder/decoder-plugin-with-all-of-its-exports-removed@0.1.0\
+\x04\0\x0b4\x01\0.decoder-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09p\
+roducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\
+\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -31,8 +31,8 @@ pub trait Decoder: Sized + 'static {
     /// ends inside a record.
     ///
     /// # Errors
-    /// The bytes at [`DecodeError::offset`] are not a valid record. Records emitted before stay
-    /// good.
+    /// The bytes at [`DecodeError::offset`] are not a valid record, or the decoder refuses the
+    /// input. Records emitted before stay good; the offset is not before their end.
     fn decode(
         &mut self,
         chunk: &[u8],
@@ -86,6 +86,12 @@ impl DecodeError {
     pub fn searchable(offset: usize, message: impl Into<String>, from: u64) -> Self {
         Self { offset, message: message.into(), resume: Resume::Scan(from) }
     }
+    /// An input that the decoder does not support, or that does not fit the options: an unknown
+    /// codec, a column that the header does not have. The channel fails, whatever the operator
+    /// chose for bad records.
+    pub fn refused(offset: usize, message: impl Into<String>) -> Self {
+        Self { offset, message: message.into(), resume: Resume::Refused }
+    }
 }
 
 /// Where decoding can go on after an error. Places count from the start of the chunk and may be
@@ -98,6 +104,9 @@ pub enum Resume {
     Scan(u64),
     /// The rest of the object can't be decoded.
     None,
+    /// The decoder does not support the input, or the input does not fit the options. The channel
+    /// fails, whatever the operator chose for bad records.
+    Refused,
 }
 
 /// The result of a call of [`Decoder::resync`].

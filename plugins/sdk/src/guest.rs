@@ -18,8 +18,8 @@ impl Host for Imports {
         let fields: Vec<_> = fields.iter().map(field).collect();
         host::set_schema(&fields);
     }
-    fn emit(&mut self, spans: &[u64], payload: &[u8], starts: &[u32]) {
-        host::emit(spans, payload, starts);
+    fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]) {
+        host::emit(records as u32, spans, payload, starts);
     }
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         host::check_crc32c(spans, expected).map(|index| index as usize)
@@ -129,6 +129,7 @@ fn decode_error(error: DecodeError) -> wit::DecodeError {
         Resume::At(at) => wit::Resume::At(at),
         Resume::Scan(from) => wit::Resume::Scan(from),
         Resume::None => wit::Resume::None,
+        Resume::Refused => wit::Resume::Refused,
     };
     wit::DecodeError { offset: error.offset as u32, message: error.message, resume }
 }

@@ -25,8 +25,9 @@ pub trait Host {
     fn set_schema(&mut self, fields: &[Field]) {
         let _ = fields;
     }
-    /// Takes records. `emit` in the interface (`decoder.wit`) explains spans, payload and starts.
-    fn emit(&mut self, spans: &[u64], payload: &[u8], starts: &[u32]);
+    /// Takes this number of records. `emit` in the interface (`decoder.wit`) explains spans, payload
+    /// and starts.
+    fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]);
     /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if
     /// all are as expected.
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize>;
@@ -56,8 +57,10 @@ pub fn pack(range: Range<usize>) -> u64 {
 /// [`end_record`](Self::end_record).
 pub struct Records {
     host: Box<dyn Host>,
-    /// Number of fields of a record, once the schema is known.
-    fields: Option<usize>,
+    /// Number of fields of a record; 0 until the schema is known.
+    fields: usize,
+    /// Names of the fields, for messages.
+    names: Vec<String>,
     /// Whether the host asked for `starts`.
     offsets: bool,
     spans: Vec<u64>,
@@ -74,7 +77,8 @@ impl Records {
     pub fn new(host: Box<dyn Host>, offsets: bool) -> Self {
         Self {
             host,
-            fields: None,
+            fields: 0,
+            names: Vec::new(),
             offsets,
             spans: Vec::with_capacity(FLUSH_SPANS + 64),
             payload: Vec::new(),
@@ -90,16 +94,23 @@ impl Records {
     /// # Panics
     /// If the schema was set before.
     pub fn set_schema(&mut self, fields: &[Field]) {
-        assert!(self.fields.is_none(), "the schema was said twice");
-        self.fields = Some(fields.len());
+        assert!(self.names.is_empty(), "the schema was set twice");
+        self.fields = fields.len();
+        self.names = fields.iter().map(|field| field.name.clone()).collect();
         self.host.set_schema(fields);
     }
 
     /// Emits a record of one field whose bytes are a part of the chunk. `start` is where the record
     /// begins in the chunk, its framing included.
+    ///
+    /// # Panics
+    /// As [`end_record`](Self::end_record).
     #[inline]
     pub fn span(&mut self, start: usize, field: Range<usize>) {
         self.spans.push(pack(field));
+        if self.spans.len() - self.record_span != self.fields {
+            self.wrong_fields();
+        }
         if self.offsets {
             self.starts.push(start as u32);
         }
@@ -112,6 +123,9 @@ impl Records {
 
     /// Emits a record of one field whose bytes the decoder made. `start` is as for
     /// [`span`](Self::span).
+    ///
+    /// # Panics
+    /// As [`end_record`](Self::end_record).
     #[inline]
     pub fn bytes(&mut self, start: usize, field: &[u8]) {
         self.field_bytes(field);
@@ -147,8 +161,15 @@ impl Records {
     }
 
     /// Ends the record, after its last field. `start` is as for [`span`](Self::span).
+    ///
+    /// # Panics
+    /// If the record has not one value, or [`absent`](Self::absent), for each field of the schema,
+    /// or if the schema is not set.
     #[inline]
     pub fn end_record(&mut self, start: usize) {
+        if self.spans.len() - self.record_span != self.fields {
+            self.wrong_fields();
+        }
         if self.offsets {
             self.starts.push(start as u32);
         }
@@ -171,20 +192,34 @@ impl Records {
         self.spans.len() - self.record_span
     }
 
+    /// A record was ended that has not the fields of the schema.
+    #[cold]
+    #[inline(never)]
+    fn wrong_fields(&self) -> ! {
+        let given = self.spans.len() - self.record_span;
+        match self.fields {
+            0 => panic!("a record was emitted before the schema was set: see Records::set_schema"),
+            fields if given < fields => panic!(
+                "a record was ended after {given} of its {fields} fields: `{}` is missing; call \
+                 Records::absent for a field without a value",
+                self.names[given]
+            ),
+            fields => panic!(
+                "a record was ended after {given} values, but the schema has {fields} fields; the \
+                 last one is `{}`",
+                self.names[fields - 1]
+            ),
+        }
+    }
+
     /// Passes the gathered records to the host. A decoder need not call this.
-    ///
-    /// # Panics
-    /// If records were emitted before the schema was set.
     pub fn flush(&mut self) {
         self.abandon_record();
         if self.spans.is_empty() {
             return;
         }
-        assert!(
-            self.fields.is_some(),
-            "a record was emitted before its fields were known: see Records::set_schema"
-        );
-        self.host.emit(&self.spans, &self.payload, &self.starts);
+        let records = self.spans.len() / self.fields;
+        self.host.emit(records, &self.spans, &self.payload, &self.starts);
         self.spans.clear();
         self.payload.clear();
         self.starts.clear();

@@ -166,11 +166,11 @@ impl Host for Collector {
     fn set_schema(&mut self, fields: &[Field]) {
         self.0.borrow_mut().schema = Some(fields.to_vec());
     }
-    fn emit(&mut self, spans: &[u64], payload: &[u8], starts: &[u32]) {
+    fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]) {
         let mut own = self.0.borrow_mut();
         let fields = own.schema.as_ref().expect("emit: set_schema was called before").len();
-        assert_eq!(spans.len() % fields, 0, "emit: not a whole number of records");
-        assert_eq!(spans.len() / fields, starts.len(), "emit: a start for each record");
+        assert_eq!(spans.len(), records * fields, "emit: a span for each field of each record");
+        assert_eq!(starts.len(), records, "emit: a start for each record");
         for (record, start) in spans.chunks(fields).zip(starts) {
             let field = |span: &u64| {
                 (*span != u64::MAX).then(|| {
@@ -257,6 +257,10 @@ impl<'a, D: Decoder> Run<'a, D> {
                             self.search(from)
                         }
                         Resume::None => self.show_up_to(usize::MAX),
+                        Resume::Refused => {
+                            errors.push((at as u64, 0, error.message));
+                            return errors;
+                        }
                     };
                     assert!(self.start > at, "no progress after an error");
                     errors.push((at as u64, (self.start - at) as u64, error.message));

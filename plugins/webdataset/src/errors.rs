@@ -3,7 +3,7 @@
 use pipemill_plugin::DecodeError;
 
 use crate::header::{BLOCK, HeaderError};
-use crate::member::MemberError;
+use crate::member::{MAX_EXTRA_HEADERS, MemberError};
 use crate::sample::{Sample, SampleError};
 
 /// The archive is damaged or not supported: at `start`, or after the first members of the sample
@@ -15,8 +15,9 @@ pub(crate) fn damaged(start: usize, key: Option<&[u8]>, error: MemberError) -> D
         MemberError::TooLong { at, size } => (
             at,
             format!(
-                "expected no more than 256 KiB of headers for a member, found {size} bytes or more; \
-                 the archive is damaged"
+                "expected no more than {} KiB of headers for a member, found {size} bytes or more; \
+                 the archive is damaged",
+                MAX_EXTRA_HEADERS >> 10
             ),
         ),
         MemberError::Pax { at } => (

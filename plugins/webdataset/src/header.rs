@@ -75,8 +75,9 @@ impl Header {
         let size = number(&block[SIZE..SIZE + 12]).ok_or(HeaderError::Size)?;
         let name = length(&block[..NAME]);
         let entry_type = match block[TYPE] {
-            // Old writers store a directory as a file whose name ends with a slash. Such a name has
-            // no extension, so the file is skipped anyway.
+            // Writers older than ustar store a directory like this. It has no data, whatever its
+            // size says.
+            0 if block[..name].ends_with(b"/") => EntryType::NoData,
             0 | b'0' | b'7' => EntryType::File,
             b'1'..=b'6' => EntryType::NoData,
             b'x' | b'X' => EntryType::Pax,

@@ -11,7 +11,7 @@
 //! goes on after an error and the bytes that a search skips are always whole blocks. So every chunk
 //! starts with a block, and no state is needed to know where blocks start.
 //!
-//! **Reading twice.** A sample ends at another key or at the end mark, so the whole sample and the
+//! **Reading twice.** A sample ends at another key, at the end mark or with the input, so the whole sample and the
 //! header after it must be in the chunk. Until then the sample is shown again; only its headers are
 //! read again. `need` is exact, so this happens at most once per member.
 
@@ -28,7 +28,7 @@ use std::ops::Range;
 use header::BLOCK;
 use member::{Member, MemberError, NextMember, read_member};
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
+    DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 use sample::Sample;
 use search::Search;
@@ -44,6 +44,8 @@ pub struct WebDataset {
     to_skip: u64,
     /// Whether the end mark of an archive was read last.
     at_end: bool,
+    /// Whether a member was read.
+    has_members: bool,
     search: Search,
     /// The sample that is being read. A field only so that its memory is reused.
     sample: Sample,
@@ -72,6 +74,7 @@ impl Decoder for WebDataset {
             max_record: info.max_record,
             to_skip: 0,
             at_end: false,
+            has_members: false,
             search: Search::default(),
             sample: Sample::default(),
             joined: Vec::new(),
@@ -90,7 +93,7 @@ impl Decoder for WebDataset {
     ) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
-            let step = match self.skip(chunk, at) {
+            let step = match self.skip(chunk, at, end) {
                 Ok(start) => self.sample(chunk, start, end, out)?,
                 Err(progress) => return Ok(progress),
             };
@@ -118,12 +121,14 @@ impl WebDataset {
     /// Skips what is left of a member that belongs to no sample. Returns where it ends, or the
     /// progress if its end is not in the chunk.
     ///
-    /// Its last block is skipped only if the block after it is in the chunk. So an input that ends
-    /// there without the end mark of an archive has unconsumed bytes, and the host reports it.
-    fn skip(&mut self, chunk: &[u8], at: usize) -> Result<usize, Progress> {
+    /// Its last block is skipped only if the block after it is in the chunk, or if the input ends
+    /// after it. So an input that ends inside the member has unconsumed bytes, and the host reports
+    /// it.
+    fn skip(&mut self, chunk: &[u8], at: usize, end: bool) -> Result<usize, Progress> {
         let held = chunk.len() - at;
         let block = BLOCK as u64;
-        if self.to_skip == 0 || held as u64 >= self.to_skip.saturating_add(block) {
+        let is_last = end && held as u64 == self.to_skip;
+        if self.to_skip == 0 || is_last || held as u64 >= self.to_skip.saturating_add(block) {
             // It fits: the chunk is not shorter.
             let end = at + self.to_skip as usize;
             self.to_skip = 0;
@@ -165,12 +170,19 @@ impl WebDataset {
                     self.at_end = true;
                     return Ok(NextStep::GoOn(at + BLOCK));
                 }
+                NextMember::Cut { .. } if end && at == chunk.len() => {
+                    if is_open {
+                        self.emit(chunk, at, out)?;
+                    }
+                    self.check_end_mark(out);
+                    return Ok(NextStep::Return(Progress { consumed: at, need: 0 }));
+                }
                 NextMember::Cut { need } => {
                     let progress = Progress { consumed: start, need: at - start + need };
                     return Ok(NextStep::Return(progress));
                 }
             };
-            self.at_end = false;
+            (self.at_end, self.has_members) = (false, true);
             let role = self.role(chunk, start, &member, is_open);
             match role {
                 MemberRole::None if !is_open => {
@@ -210,6 +222,19 @@ impl WebDataset {
                 _ => Err(MemberError::LoneZeros { at }),
             },
             next => Ok(next),
+        }
+    }
+
+    /// Warns of an archive that ends after a whole member, without an end mark. Other readers of tar
+    /// take it, too.
+    fn check_end_mark(&mut self, out: &mut Records) {
+        if self.has_members && !self.at_end {
+            self.at_end = true;
+            out.log(
+                Level::Warn,
+                "the archive ends without an end mark, two blocks of zeros; if it was cut short, \
+                 members are missing",
+            );
         }
     }
 

@@ -7,8 +7,9 @@ use std::ops::Range;
 use crate::header::{BLOCK, EntryType, Header, HeaderError, PREFIX, is_zero};
 
 /// Largest size, in bytes, of the extra headers of one member. Real ones are smaller, even with a
-/// long name and all attributes of the file. Larger ones come from damage.
-const MAX_EXTRA_HEADERS: u64 = 256 << 10;
+/// long name and all attributes of the file. Larger ones come from damage. With the member's own
+/// header this is less than the 1 MiB of framing that the host allows.
+pub(crate) const MAX_EXTRA_HEADERS: u64 = 960 << 10;
 
 /// The result of [`read_member`].
 #[derive(Debug)]

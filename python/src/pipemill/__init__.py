@@ -29,6 +29,7 @@ from .errors import (
     PluginError,
     ProtocolError,
     Refused,
+    RefusedError,
     SourceError,
     StreamTimeout,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "ProtocolError",
     "Record",
     "Refused",
+    "RefusedError",
     "SourceError",
     "Stream",
     "StreamTimeout",

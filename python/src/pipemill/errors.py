@@ -60,8 +60,8 @@ class DecodeError(PipemillError):
     """The host ended the channel with an error. The text is the host's, written for a person.
 
     A ``DecodeError`` itself means that the input does not fit its format. Its subclasses are for
-    other causes: :class:`PluginError`, :class:`SourceError`, :class:`LimitError` and
-    :class:`HostError`. All but ``kind`` and ``channel`` may be ``None``::
+    other causes: :class:`RefusedError`, :class:`PluginError`, :class:`SourceError`,
+    :class:`LimitError` and :class:`HostError`. All but ``kind`` and ``channel`` may be ``None``::
 
         try:
             train(stream)
@@ -69,7 +69,7 @@ class DecodeError(PipemillError):
             print(error.kind, error.object, error.offset, error.record)
     """
 
-    #: "decode", "plugin", "source", "limit" or "host".
+    #: "decode", "refused", "plugin", "source", "limit" or "host".
     kind: str
     #: Name of the channel.
     channel: str
@@ -95,6 +95,10 @@ class DecodeError(PipemillError):
         self.decoder = where.get("decoder")
 
 
+class RefusedError(DecodeError):
+    """``kind`` "refused": the decoder does not support its options or the input."""
+
+
 class PluginError(DecodeError):
     """``kind`` "plugin": the decoder failed or broke its contract."""
 
@@ -113,6 +117,7 @@ class HostError(DecodeError):
 
 #: The class for each ``kind`` of an ERROR message; any other kind is a plain `DecodeError`.
 BY_KIND: dict[str, type[DecodeError]] = {
+    "refused": RefusedError,
     "plugin": PluginError,
     "source": SourceError,
     "limit": LimitError,

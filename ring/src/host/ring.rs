@@ -14,9 +14,7 @@ use super::state::RingState;
 use super::status::{self, Status};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
-use crate::protocol::{
-    self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome,
-};
+use crate::protocol::{self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome};
 use crate::socket::send;
 
 /// A writer waits while this many ends are not sent: without a limit, empty epochs would pile up.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use pipemill_channel::{
-    Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, Outcome,
+    Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
 };
 use pipemill_decode::{Builtins, Limits};
 use pipemill_source::{Compression, Paths, Reading, Stop};
@@ -40,7 +40,10 @@ pub(super) struct Args {
     /// The file for bytes that can't be decoded, as JSON lines
     #[arg(long, value_name = "FILE", required_if_eq("on_error", "quarantine"))]
     quarantine: Option<PathBuf>,
-    /// With skip and quarantine: stop after more decode errors than this
+    /// What to do if the decoder itself fails
+    #[arg(long, value_enum, default_value = "fail")]
+    on_plugin_error: OnPluginErrorArg,
+    /// If errors are skipped: stop after errors in more places than this
     #[arg(long, default_value_t = 1000, value_name = "N")]
     max_errors: u64,
     /// Largest record, with its unit
@@ -67,8 +70,16 @@ enum OnErrorArg {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum OnPluginErrorArg {
+    /// Stop
+    Fail,
+    /// Skip the rest of the object
+    SkipObject,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum CompressionArg {
-    /// By the ending of the name: .gz, .zst; in S3 also by Content-Encoding
+    /// By the ending of the name: .gz, .tgz, .zst, .tzst; in S3 also by Content-Encoding
     Auto,
     None,
     Gzip,
@@ -104,6 +115,14 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         (OnErrorArg::Quarantine, Some(path)) => OnError::Quarantine(path),
         (OnErrorArg::Skip | OnErrorArg::Quarantine, _) => OnError::Skip,
     };
+    let on_plugin_error = match args.on_plugin_error {
+        OnPluginErrorArg::Fail => OnPluginError::Fail,
+        OnPluginErrorArg::SkipObject => OnPluginError::SkipObject,
+    };
+    let more_errors = match &on_error {
+        OnError::Quarantine(file) => file.display().to_string(),
+        _ => "--on-error quarantine, which keeps all of them".to_owned(),
+    };
     let compression = match args.compression {
         CompressionArg::Auto => Compression::Auto,
         CompressionArg::None => Compression::None,
@@ -118,18 +137,20 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         plugin,
         options: args.options,
         limits: Limits::for_records(args.max_record),
-        policy: ErrorPolicy::new(on_error, args.max_errors),
+        policy: ErrorPolicy::new(on_error, on_plugin_error, args.max_errors),
         max_record: args.max_record,
         linger: Duration::from_millis(10),
         offsets: args.output == Output::Jsonl,
-        observers: vec![Box::new(DecodeErrorLog)],
+        observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };
     run(channel, Printer::new(args.output))
 }
 
 /// Replaces keys of the configuration in the remedy by the options of the command line.
 fn with_option_names(mut failure: Failure) -> Failure {
-    for key in ["on_error", "max_record", "max_errors", "quarantine", "compression"] {
+    for key in
+        ["on_error", "on_plugin_error", "max_record", "max_errors", "quarantine", "compression"]
+    {
         let option = format!("`--{}`", key.replace('_', "-"));
         let remedy = &mut failure.fault.remedy;
         *remedy = remedy.replace(&format!("`{key}`"), &option);
@@ -150,6 +171,7 @@ fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
         }])
     });
     let outcome = channel.run(&mut printer, &stats);
+    channel.stop(&stats);
     let closed = printer.close();
     drop(progress);
     match outcome {

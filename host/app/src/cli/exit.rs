@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use log::kv::Source;
 
 use pipemill_channel::Failure;
+use pipemill_types::ErrorKind;
 use pipemill_types::log::NO_FIELDS;
 
 use crate::telemetry::log::last_words;
@@ -46,7 +47,11 @@ impl Refusal {
 
 /// The code for a channel that failed.
 pub(super) fn of_failure(failure: &Failure) -> u8 {
-    if failure.missing { MISSING } else { DATA }
+    match failure.fault.kind {
+        _ if failure.missing => MISSING,
+        ErrorKind::Refused => USAGE,
+        _ => DATA,
+    }
 }
 
 /// The code for a run with these failures: [`MISSING`] only if all of them are missing inputs.

@@ -1,6 +1,7 @@
 //! All keys of the file with their ranges and defaults. The parser, its messages and the test of
 //! docs/configuration.md take them from here and from nowhere else.
 
+use pipemill_channel::OnPluginError;
 use pipemill_source::s3::{self, Addressing, OnChange};
 use pipemill_source::{Balance, Compression};
 use pipemill_types::Mode;
@@ -76,6 +77,11 @@ pub(super) static ON_ERROR: Choice<Policy> = Choice {
     name: "on_error",
     words: &[("fail", Policy::Fail), ("skip", Policy::Skip), ("quarantine", Policy::Quarantine)],
     default: Policy::Fail,
+};
+pub(super) static ON_PLUGIN_ERROR: Choice<OnPluginError> = Choice {
+    name: "on_plugin_error",
+    words: &[("fail", OnPluginError::Fail), ("skip-object", OnPluginError::SkipObject)],
+    default: OnPluginError::Fail,
 };
 pub(super) static QUARANTINE: FreeForm =
     free_form("quarantine", "a path", "required with `on_error = \"quarantine\"`");
@@ -230,6 +236,7 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &OPTIONS,
         &ON_ERROR,
         &QUARANTINE,
+        &ON_PLUGIN_ERROR,
         &MAX_ERRORS,
         &MAX_RECORD,
         &MODE,

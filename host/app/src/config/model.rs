@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_channel::OnError;
+use pipemill_channel::{OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
 use pipemill_source::{Compression, Pattern, Reading, s3};
 use pipemill_types::Mode;
@@ -62,8 +62,10 @@ pub struct Channel {
     pub option_places: Vec<TextPosition>,
     /// What happens at a decode error. Default: `Fail`.
     pub on_error: OnError,
-    /// The channel fails after more decode errors than this. 1 or more, default 1000; 0 with
-    /// `OnError::Fail`.
+    /// What happens if the decoder itself fails. Default: `Fail`.
+    pub on_plugin_error: OnPluginError,
+    /// The channel fails after errors in more places of an epoch than this. 1 or more, default
+    /// 1000; 0 if no error is skipped.
     pub max_errors: u64,
     /// The largest record in bytes, 1 KiB to 1 GiB. Default: 64 MiB.
     pub max_record: u64,
@@ -90,6 +92,7 @@ impl Channel {
             options: Vec::new(),
             option_places: Vec::new(),
             on_error: OnError::Fail,
+            on_plugin_error: OnPluginError::Fail,
             max_errors: 0,
             max_record: keys::MAX_RECORD.default,
             mode: keys::MODE.default,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use pipemill_channel::OnError;
+use pipemill_channel::{OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
 use pipemill_types::Mode;
 
@@ -220,7 +220,8 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let options = options(reader);
     let policy = reader.choice(&ON_ERROR);
     let on_error = on_error(reader, policy);
-    let max_errors = max_errors(reader, policy);
+    let on_plugin_error = reader.choice(&ON_PLUGIN_ERROR);
+    let max_errors = max_errors(reader, policy, on_plugin_error);
     let max_record = reader.number(&MAX_RECORD);
     let mode = reader.choice(&MODE);
     let consumers = consumers(reader, mode);
@@ -236,6 +237,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         options,
         option_places,
         on_error: on_error?,
+        on_plugin_error: on_plugin_error?,
         max_errors: max_errors?,
         max_record: max_record?,
         mode: mode?,
@@ -294,13 +296,19 @@ fn on_error(reader: &Reader, policy: ReadResult<Policy>) -> ReadResult<OnError> 
     }
 }
 
-fn max_errors(reader: &Reader, policy: ReadResult<Policy>) -> ReadResult<u64> {
+fn max_errors(
+    reader: &Reader,
+    policy: ReadResult<Policy>,
+    on_plugin_error: ReadResult<OnPluginError>,
+) -> ReadResult<u64> {
     let number = reader.number(&MAX_ERRORS);
-    match policy {
-        Ok(Policy::Fail) if reader.has(&MAX_ERRORS) => {
-            Err(needs(reader, &MAX_ERRORS, "on_error = \"skip\" or \"quarantine\""))
+    match (policy, on_plugin_error) {
+        (Ok(Policy::Fail), Ok(OnPluginError::Fail)) if reader.has(&MAX_ERRORS) => {
+            let wanted =
+                "on_error = \"skip\" or \"quarantine\", or on_plugin_error = \"skip-object\"";
+            Err(needs(reader, &MAX_ERRORS, wanted))
         }
-        Ok(Policy::Fail) => Ok(0),
+        (Ok(Policy::Fail), Ok(OnPluginError::Fail)) => Ok(0),
         _ => number,
     }
 }

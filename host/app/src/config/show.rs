@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use pipemill_channel::OnError;
+use pipemill_channel::{OnError, OnPluginError};
 use pipemill_source::{Order, Pattern, Reading, Shard, s3};
 use pipemill_types::Mode;
 
@@ -63,7 +63,8 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     if let Some(file) = file {
         writer.line(QUARANTINE.name, path(file));
     }
-    if policy != Policy::Fail {
+    writer.line(ON_PLUGIN_ERROR.name, word(ON_PLUGIN_ERROR.word(channel.on_plugin_error)));
+    if policy != Policy::Fail || channel.on_plugin_error != OnPluginError::Fail {
         writer.line(MAX_ERRORS.name, channel.max_errors);
     }
     writer.line(MAX_RECORD.name, size(channel.max_record));

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pipemill_channel::{
-    Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, Outcome, Sink,
-    StopReason,
+    Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, OnPluginError,
+    Outcome, Sink, StopReason,
 };
 use pipemill_decode::{Limits, Plugin};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
@@ -56,7 +56,7 @@ impl PluginUnderTest {
             plugin: self.plugin.clone(),
             options: self.options.clone(),
             limits: self.limits.clone(),
-            policy: ErrorPolicy::new(on_error, u64::MAX),
+            policy: ErrorPolicy::new(on_error, OnPluginError::Fail, u64::MAX),
             max_record: self.max_record,
             linger: Duration::ZERO,
             offsets: true,

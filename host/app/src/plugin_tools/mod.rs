@@ -15,6 +15,6 @@ mod timing;
 
 pub use check::{Case, Property};
 pub use conformance::{ConformanceTest, Expected, Finding};
-pub use decode_run::{DecodeRun, PluginUnderTest, Record};
-pub use inspect::{Inspection, Remark};
+pub use decode_run::PluginUnderTest;
+pub use inspect::Inspection;
 pub use timing::{Timing, time};

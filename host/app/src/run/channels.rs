@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy};
+use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, OnError};
 use pipemill_decode::{Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
 use pipemill_source::{Source, Stop};
@@ -115,6 +115,16 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
     })
 }
 
+/// Where an operator finds the errors that the log does not show one by one.
+fn more_errors(on_error: &OnError) -> String {
+    match on_error {
+        OnError::Quarantine(file) => file.display().to_string(),
+        OnError::Fail | OnError::Skip => {
+            "the metric pipemill_errors_total, or use on_error = \"quarantine\"".to_owned()
+        }
+    }
+}
+
 fn new_channel(channel: &config::Channel, source: Box<dyn Source>, plugin: Plugin) -> Channel {
     Channel {
         name: channel.name.clone(),
@@ -122,12 +132,16 @@ fn new_channel(channel: &config::Channel, source: Box<dyn Source>, plugin: Plugi
         plugin,
         options: channel.options.clone(),
         limits: channel.limits.clone(),
-        policy: ErrorPolicy::new(channel.on_error.clone(), channel.max_errors),
+        policy: ErrorPolicy::new(
+            channel.on_error.clone(),
+            channel.on_plugin_error,
+            channel.max_errors,
+        ),
         max_record: channel.max_record,
         linger: channel.ring.linger,
         offsets: false,
         observers: vec![
-            Box::new(DecodeErrorLog),
+            Box::new(DecodeErrorLog::new(&channel.name, more_errors(&channel.on_error))),
             Box::new(EpochLog::new(&channel.name, &channel.source)),
         ],
     }

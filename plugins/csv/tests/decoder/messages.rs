@@ -95,10 +95,30 @@ fn rows_that_are_too_long() {
 fn invalid_headers() {
     let message = "line 1: columns 0 and 2 are both called `a`, and fields must differ in name; give \
                    others by `names`, or leave one out by `columns`";
-    one(&[("header", "true")], "a,b,a\n1,2,3\n", (0, 12, message));
+    one(&[("header", "true")], "a,b,a\n1,2,3\n", (0, 0, message));
     let message = "line 1: option `columns`: there is no column `c`; the 2 columns are: a, b";
-    one(&[("header", "true"), ("columns", "c")], "a,b\n1,2\n", (0, 8, message));
+    one(&[("header", "true"), ("columns", "c")], "a,b\n1,2\n", (0, 0, message));
     let message = "line 1: option `label`: columns 0 and 1 are both called `a`; use the number";
     let options = [("header", "true"), ("emit", "dense"), ("label", "a")];
-    one(&options, "a,a\n1,2\n", (0, 8, message));
+    one(&options, "a,a\n1,2\n", (0, 0, message));
+}
+
+#[test]
+fn a_header_in_a_file_whose_lines_end_at_cr() {
+    let message = "line 1: the header has a CR without LF after 3 bytes, \"a,b\"; if lines end at CR \
+                   in this file, set `lone_cr`; if it is a part of a name, put the name in quotes";
+    one(&[("header", "true")], "a,b\r1,2\r3,4\r", (0, 0, message));
+    one(&[("header", "true"), ("names", "x,y")], "a,b\r1,2\r3,4\r", (0, 0, message));
+    let options = Setup::new(&[("header", "true"), ("lone_cr", "true")]);
+    assert_eq!(decode_whole::<Csv>(&options, b"a,b\r1,2\r3,4\r").records.len(), 2);
+    let quoted = decode_whole::<Csv>(&Setup::new(&[("header", "true")]), b"\"a\rb\",c\r\n1,2\r\n");
+    assert_eq!((quoted.records.len(), quoted.errors), (1, vec![]));
+}
+
+#[test]
+fn a_header_that_is_not_utf8() {
+    let message = "line 1: expected the name of column 1 in UTF-8, found \"\\xc4rger\"; to leave the \
+                   header's names out, give others by `names`";
+    let outcome = decode_whole::<Csv>(&Setup::new(&[("header", "true")]), b"a,\xc4rger\n1,2\n");
+    assert_eq!(outcome.errors, [(0, 0, message.to_owned())]);
 }

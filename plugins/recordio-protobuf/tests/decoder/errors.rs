@@ -156,6 +156,11 @@ fn invalid_sparse_tensors() {
          damaged, or its shape is wrong"
     );
     assert!(message(&dense, &sparse(&[1.0], &[2], &[3])).contains("in the shape [3]; sparse ="));
+    // Fields are int64.
+    let found = message(&[], &sparse(&[1.0], &[u64::MAX], &[1 << 63]));
+    assert!(found.contains("expected keys below 9223372036854775808"), "{found}");
+    let found = message(&[], &sparse(&[1.0], &[1], &[1 << 63]));
+    assert!(found.contains("expected a shape below 2^63, found 9223372036854775808"), "{found}");
     let any = [("sparse", "dense"), ("features", "values:float32[]")];
     assert_eq!(
         message(&any, &sparse(&[1.0], &[1], &[])),

@@ -73,7 +73,7 @@ struct Sink {
 }
 
 impl Host for Sink {
-    fn emit(&mut self, spans: &[u64], payload: &[u8], _: &[u32]) {
+    fn emit(&mut self, _: usize, spans: &[u64], payload: &[u8], _: &[u32]) {
         self.bytes += spans.iter().map(|span| span & 0xffff_ffff).sum::<u64>();
         black_box((payload, self.bytes));
     }

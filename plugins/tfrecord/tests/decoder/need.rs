@@ -12,7 +12,7 @@ use pipemill_tfrecord::TfRecord;
 struct Counting(Rc<Cell<usize>>);
 
 impl Host for Counting {
-    fn emit(&mut self, _: &[u64], _: &[u8], _: &[u32]) {}
+    fn emit(&mut self, _: usize, _: &[u64], _: &[u8], _: &[u32]) {}
     fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
         self.0.set(self.0.get() + 1);
         None

@@ -69,6 +69,29 @@ fn links_have_no_data() {
     );
 }
 
+/// Before ustar, a directory was a file whose name ends with a slash. Its size says nothing.
+#[test]
+fn old_directories_have_no_data() {
+    let mut directory = header(b"dir/", 100_000, 0);
+    directory[257..265].fill(0);
+    sum(&mut directory);
+    assert_eq!(
+        samples(&[directory.to_vec(), file("one.a", b"1"), file("two.a", b"2")]),
+        [["one", "1", "-"], ["two", "2", "-"]]
+    );
+}
+
+/// GNU tar, tarfile and others read such an archive, too.
+#[test]
+fn archives_without_an_end_mark() {
+    let setup = Setup::new(&[("fields", "a")]);
+    let members = [file("one.a", b"1"), file("two.a", b"2")].concat();
+    let last = outcome(&setup, &members);
+    assert_eq!(texts(&last), [["one", "1"], ["two", "2"]]);
+    let metadata = [members, file("README", &[b'r'; 5000])].concat();
+    assert_eq!(outcome(&setup, &metadata), last);
+}
+
 #[test]
 fn concatenated_archives() {
     let first = [file("one.a", b"1"), file("two.a", b"2"), vec![0; 7 * BLOCK]].concat();

@@ -10,7 +10,7 @@ use crate::write::{end, file, pax};
 struct NoCopies;
 
 impl Host for NoCopies {
-    fn emit(&mut self, _: &[u64], payload: &[u8], _: &[u32]) {
+    fn emit(&mut self, _: usize, _: &[u64], payload: &[u8], _: &[u32]) {
         assert!(payload.is_empty(), "bytes were copied");
     }
     fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {

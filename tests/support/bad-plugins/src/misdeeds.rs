@@ -9,7 +9,7 @@ use pipemill_plugin::bindings::pipemill::decoder::host;
 use pipemill_plugin::bindings::pipemill::decoder::types::{Level, Scalar};
 
 use crate::mix;
-use crate::plugin::{every_byte, field, span, typed};
+use crate::plugin::{emit, every_byte, field, span, typed};
 
 /// Bit of a span that says: in the payload.
 const IN_PAYLOAD: u64 = 1 << 63;
@@ -20,7 +20,7 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         "refuse" => return Err("no,\n\x1b[31mI won't".to_owned()),
         "trap-at-open" => panic!("I fell over the doorstep"),
         "spin-at-open" => spin(),
-        "emit-at-open" => host::emit(&[span(0, 1)], &[], &[0]),
+        "emit-at-open" => emit(&[span(0, 1)], &[], &[0]),
         "twice-schema" => (0..2).for_each(|_| host::set_schema(&[field("byte")])),
         "empty-schema" => host::set_schema(&[]),
         "same-names-schema" => host::set_schema(&[field("a"), field("b"), field("a")]),
@@ -54,33 +54,41 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
                 .for_each(|n| host::log(Level::Warn, &format!("flood {n} {}", "x".repeat(3_000))));
             return None;
         }
-        "no-schema" | "pair-schema" => host::emit(&[span(0, 1)], &[], &[0]),
+        "no-schema" | "pair-schema" => emit(&[span(0, 1)], &[], &[0]),
         "wordy-schema" | "short-number-schema" | "no-text-schema" | "no-boolean-schema" => {
             return None;
         }
         // Both give other records when the input comes in other pieces, or less of it.
-        "record-a-chunk" => host::emit(&[span(0, size)], &[], &[0]),
+        "record-a-chunk" => emit(&[span(0, size)], &[], &[0]),
         "invent-at-end" => {
             let whole = size / 4 * 4;
             for at in (0..whole).step_by(4) {
-                host::emit(&[span(at, 4)], &[], &[at]);
+                emit(&[span(at, 4)], &[], &[at]);
             }
             if end && whole < size {
-                host::emit(
-                    &[IN_PAYLOAD | span(0, 4), IN_PAYLOAD | span(0, 4)],
-                    b"....",
-                    &[whole, whole],
-                );
+                emit(&[IN_PAYLOAD | span(0, 4), IN_PAYLOAD | span(0, 4)], b"....", &[whole, whole]);
                 return Some(Ok(all));
             }
             return Some(Ok(Progress { consumed: whole, need: 4 }));
         }
         "fall-over-percent" if chunk.contains(&b'%') => panic!("100 %"),
         "mix-schema" => return Some(Ok(mix::records(chunk))),
-        "span-outside" => host::emit(&[span(0, 1), span(size - 1, 2)], &[], &[0, 1]),
-        "span-far-outside" => host::emit(&[span(0x7fff_ffff, 0xffff_ffff)], &[], &[0]),
-        "span-overlap" => host::emit(&[span(0, 3), span(2, 2)], &[], &[0, 2]),
-        "payload-outside" => host::emit(&[IN_PAYLOAD | span(1, 3)], b"abc", &[0]),
+        "span-outside" => emit(&[span(0, 1), span(size - 1, 2)], &[], &[0, 1]),
+        "span-far-outside" => emit(&[span(0x7fff_ffff, 0xffff_ffff)], &[], &[0]),
+        // Fields of two records, one of which lacks one.
+        "too-few-spans" => host::emit(2, &[span(0, 1)], &[], &[0, 1]),
+        "start-too-late" => emit(&[span(0, 1), span(1, 1)], &[], &[0, 2]),
+        "starts-go-back" => emit(&[span(2, 1), span(3, 1)], &[], &[2, 1]),
+        "error-inside-record" => {
+            emit(&[span(0, 3)], &[], &[0]);
+            return Some(error(1, "bad, but emitted", Resume::At(3)));
+        }
+        "refuse-input" => {
+            emit(&[span(0, 1)], &[], &[0]);
+            return Some(error(1, "a codec that I don't know", Resume::Refused));
+        }
+        "span-overlap" => emit(&[span(0, 3), span(2, 2)], &[], &[0, 2]),
+        "payload-outside" => emit(&[IN_PAYLOAD | span(1, 3)], b"abc", &[0]),
         "stay" => return Some(Ok(Progress { consumed: 0, need: 0 })),
         "bad-need" => return Some(Ok(Progress { consumed: 0, need: 1 })),
         "endless-need" => return Some(Ok(Progress { consumed: 0, need: u32::MAX })),
@@ -90,17 +98,17 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
             return Some(Ok(Progress { consumed: size - 1, need: 0 }));
         }
         "emit-and-stay" => {
-            host::emit(&[IN_PAYLOAD | span(0, 1)], b"x", &[0]);
+            emit(&[IN_PAYLOAD | span(0, 1)], b"x", &[0]);
             return Some(Ok(Progress { consumed: 0, need: 0 }));
         }
         "emit-forever" => loop {
-            host::emit(&[IN_PAYLOAD | span(0, 60_000)], &[7; 60_000], &[0]);
+            emit(&[IN_PAYLOAD | span(0, 60_000)], &[7; 60_000], &[0]);
         },
         "emit-nothings" => loop {
-            host::emit(&[IN_PAYLOAD; 1000], &[], &[0; 1000]);
+            emit(&[IN_PAYLOAD; 1000], &[], &[0; 1000]);
         },
         "emit-then-trap" => {
-            host::emit(&[span(0, 1), span(1, 1), span(2, 1)], &[], &[0, 1, 2]);
+            emit(&[span(0, 1), span(1, 1), span(2, 1)], &[], &[0, 1, 2]);
             panic!("three were enough");
         }
         "crc-outside" => drop(host::check_crc32c(&[span(size, 1)], &[0])),

@@ -24,7 +24,8 @@ struct Block {
 
 impl Block {
     fn hand_over(&mut self) {
-        host::emit(&self.spans, &self.payload, &self.starts);
+        let records = self.starts.len() as u32;
+        host::emit(records, &self.spans, &self.payload, &self.starts);
         *self = Self::default();
     }
 }

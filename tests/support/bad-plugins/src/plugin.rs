@@ -64,8 +64,13 @@ pub fn every_byte(chunk: &[u8]) -> Progress {
     let size = chunk.len() as u32;
     let spans: Vec<u64> = (0..size).map(|at| span(at, 1)).collect();
     let starts: Vec<u32> = (0..size).collect();
-    host::emit(&spans, &[], &starts);
+    emit(&spans, &[], &starts);
     Progress { consumed: size, need: 1 }
+}
+
+/// Emits records of one field.
+pub fn emit(spans: &[u64], payload: &[u8], starts: &[u32]) {
+    host::emit(spans.len() as u32, spans, payload, starts);
 }
 
 /// A span of the chunk.

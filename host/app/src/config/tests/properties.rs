@@ -11,7 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use pipemill_channel::OnError;
+use pipemill_channel::{OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
 use pipemill_source::{Balance, Compression, Order, Pattern, Reading, Shard, s3};
 use pipemill_types::Mode;
@@ -189,11 +189,17 @@ fn limits(max_record: u64) -> impl Strategy<Value = Limits> {
 
 fn channel() -> impl Strategy<Value = Channel> {
     let on_error = prop_oneof![
-        Just((OnError::Fail, 0)),
-        any_in_range(&keys::MAX_ERRORS).prop_map(|max_errors| (OnError::Skip, max_errors)),
-        (text(), any_in_range(&keys::MAX_ERRORS))
-            .prop_map(|(path, max_errors)| (OnError::Quarantine(path.into()), max_errors)),
+        Just(OnError::Fail),
+        Just(OnError::Skip),
+        text().prop_map(|path| OnError::Quarantine(path.into())),
     ];
+    let on_plugin_error = prop_oneof![Just(OnPluginError::Fail), Just(OnPluginError::SkipObject)];
+    let policy = (on_error, on_plugin_error, any_in_range(&keys::MAX_ERRORS)).prop_map(
+        |(on_error, on_plugin_error, max_errors)| match (&on_error, on_plugin_error) {
+            (OnError::Fail, OnPluginError::Fail) => (on_error, on_plugin_error, 0),
+            _ => (on_error, on_plugin_error, max_errors),
+        },
+    );
     let mode = prop_oneof![
         Just((Mode::Share, 1)),
         any_in_range(&keys::CONSUMERS).prop_map(|consumers| (Mode::Broadcast, consumers as u32)),
@@ -206,13 +212,13 @@ fn channel() -> impl Strategy<Value = Channel> {
     let decoder = (text(), option::of(any::<[u8; 8]>().prop_map(|bytes| Digest::of(&bytes))));
     let record =
         any_in_range(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
-    ("[A-Za-z0-9._-]{1,64}", source(), decoder, options, on_error, mode, ring(), record).prop_map(
+    ("[A-Za-z0-9._-]{1,64}", source(), decoder, options, policy, mode, ring(), record).prop_map(
         |(
             name,
             source,
             (decoder, sha256),
             options,
-            (on_error, max_errors),
+            (on_error, on_plugin_error, max_errors),
             (mode, consumers),
             ring,
             record,
@@ -223,6 +229,7 @@ fn channel() -> impl Strategy<Value = Channel> {
                 sha256,
                 options,
                 on_error,
+                on_plugin_error,
                 max_errors,
                 max_record,
                 mode,

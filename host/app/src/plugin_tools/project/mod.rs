@@ -16,7 +16,6 @@ mod rust;
 mod template;
 
 pub use build::build;
-pub use build_error::BuildError;
 pub use language::Language;
 pub use name::refusal_of_name;
 pub use template::{Sdk, template};

@@ -228,6 +228,7 @@ fn write_decode_errors(page: &mut String, view: &ChannelView) {
 fn meaning(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Decode => "the input does not fit its format",
+        ErrorKind::Refused => "the decoder refuses its options or the input",
         ErrorKind::Plugin => "the decoder failed",
         ErrorKind::Source => "the input can’t be read",
         ErrorKind::Limit => "a limit of the decoder was hit",
