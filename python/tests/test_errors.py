@@ -136,6 +136,7 @@ def test_an_invalid_answer_to_hello(path: str, kind: int, body: bytes, said: str
     ("kind", "error"),
     [
         ("decode", pipemill.DecodeError),
+        ("refused", pipemill.RefusedError),
         ("plugin", pipemill.PluginError),
         ("source", pipemill.SourceError),
         ("limit", pipemill.LimitError),

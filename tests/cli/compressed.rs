@@ -27,9 +27,17 @@ fn compression_is_found_by_name_and_set_by_option() {
     place.write("plain.rec", &plain);
     place.write("gzip.bin", gzip(&plain));
     place.write("zstd.bin", zstd(&plain));
+    place.write("a.tgz", gzip(&plain));
+    place.write("a.tzst", zstd(&plain));
+    // As gzip reads it from a tape: zeros follow the last member.
+    let padding = vec![0; 300_000];
+    place.write("padded.gz", [gzip(head), gzip(tail), padding].concat());
     for (file, option) in [
         ("a.rec.gz", "auto"),
         ("a.rec.zst", "auto"),
+        ("a.tgz", "auto"),
+        ("a.tzst", "auto"),
+        ("padded.gz", "auto"),
         ("plain.rec", "auto"),
         ("plain.rec", "none"),
         ("gzip.bin", "gzip"),
@@ -70,9 +78,15 @@ fn corrupt_compressed_data_is_an_error() {
     place.write("untrue.gz", untrue);
     place.write("plain.gz", plain());
     place.write("plain.zst", plain());
-    for (file, kind) in
-        [("broken.gz", "gzip"), ("untrue.gz", "gzip"), ("plain.gz", "gzip"), ("plain.zst", "zstd")]
-    {
+    // A member after zeros is no padding.
+    place.write("gap.gz", [gzip(&plain()), vec![0; 1000], gzip(&plain())].concat());
+    for (file, kind) in [
+        ("broken.gz", "gzip"),
+        ("untrue.gz", "gzip"),
+        ("plain.gz", "gzip"),
+        ("gap.gz", "gzip"),
+        ("plain.zst", "zstd"),
+    ] {
         let ended = run(&place, &[&COUNT[..], &[file]].concat()).with_code(65);
         ended.says(&[file, &format!("its {kind} data is corrupt"), "compression = \"none\""]);
     }

@@ -1,6 +1,9 @@
-//! `pipemill cat` on bad input: what is printed before it, and what becomes of the bad bytes.
+//! Bad input: what `pipemill cat` and `run` deliver before and after it, and what becomes of the bad
+//! bytes.
 
+use pipemill_tests::host::Host;
 use pipemill_tests::inputs::{tfrecord, unbase64};
+use pipemill_tests::pipemill;
 use pipemill_tests::test_dir::TestDir;
 use serde_json::Value;
 
@@ -100,7 +103,7 @@ fn too_many_bad_places_are_an_error_all_the_same() {
     ];
     let ended = run(&place, &args).with_code(65);
     assert_eq!(ended.stdout, [&payloads[..20], &payloads[21..70]].concat().concat());
-    ended.says(&["decode error number 2, more than `max_errors` = 1 allows", "byte offset 3220"]);
+    ended.says(&["decode error number 2 of the epoch, more than `max_errors` = 1 allows", "byte offset 3220"]);
 }
 
 #[test]
@@ -123,4 +126,69 @@ fn a_record_larger_than_allowed_is_an_error_or_skipped() {
     ended.says(&["record 1", "5000", "4096"]);
     let skipped = run(&place, &[&args[..], &["--on-error", "skip"]].concat()).with_code(0);
     assert_eq!(skipped.stdout, [[1; 10], [3; 10]].concat());
+}
+
+/// Three epochs with errors in two places each. `max_errors` counts them anew in each epoch.
+#[test]
+fn a_place_is_counted_once_an_epoch_and_kept_once_a_run() {
+    let place = TestDir::new();
+    let input = place.write("in", damaged().0);
+    let config = |max_errors: u32| {
+        let quarantine = place.path(&format!("bad-{max_errors}"));
+        format!(
+            "[[channel]]\nname = 'train'\nsource = {{ file = {input:?}, epochs = 3 }}\n\
+             decoder = 'tfrecord'\non_error = 'quarantine'\nquarantine = {quarantine:?}\n\
+             max_errors = {max_errors}\n"
+        )
+    };
+    let host = Host::start(&pipemill!(), &place, &config(2));
+    assert_eq!(host.read("train").well().len(), 3 * 98);
+    host.wait().with_code(0);
+    assert_eq!(place.text("bad-2").lines().count(), 2);
+
+    let host = Host::start(&pipemill!(), &place, &config(1));
+    let report = host.read("train").report().clone();
+    assert!(report.message.contains("decode error number 2 of the epoch"), "{}", report.message);
+    assert_eq!((report.epoch, report.record), (Some(0), Some(69)));
+    host.wait().with_code(65);
+}
+
+#[test]
+fn the_log_shows_ten_errors_and_the_number_of_the_others() {
+    let place = TestDir::new();
+    let payloads: Vec<_> = (0..100u8).map(|n| vec![n; 30]).collect();
+    let mut bytes = tfrecord(&payloads);
+    (0..99).for_each(|record| bytes[record * 46 + 12] ^= 1);
+    place.write("in", bytes);
+    let args = ["cat", "-d", "tfrecord", "--output", "count", "--on-error", "skip", "in"];
+    let ended = run(&place, &args).with_code(0).says(&["skipped 89 more errors; see `--on-error"]);
+    assert_eq!(ended.stderr.matches("skipped 46 bytes").count(), 10);
+    let kept = ["--on-error", "quarantine", "--quarantine", "bad"];
+    let ended = run(&place, &[&args[..5], &kept, &["in"]].concat()).with_code(0);
+    ended.says(&["skipped 89 more errors; see bad"]);
+    assert_eq!(place.text("bad").lines().count(), 99);
+}
+
+/// A decoder that does not fit the input at all delivers nothing, and says so.
+#[test]
+fn skipping_all_of_the_input_is_an_error() {
+    let place = TestDir::new();
+    place.write("in", "this is no tar archive\n".repeat(1000));
+    let args = ["cat", "-d", "webdataset", "-o", "fields=jpg", "--on-error", "skip", "in"];
+    let ended = run(&place, &args).with_code(65);
+    ended.says(&["no record was delivered", "expected a tar header", "fits the input"]);
+    place.write("empty", "");
+    run(&place, &["cat", "-d", "csv", "--on-error", "skip", "empty"]).with_code(0);
+}
+
+/// An option that does not fit the input is not the input's fault.
+#[test]
+fn what_a_decoder_refuses_is_not_skipped() {
+    let place = TestDir::new();
+    place.write("one.csv", "a,b\n1,2\n");
+    place.write("two.csv", "a,c\n1,2\n");
+    let args = ["cat", "-d", "csv", "-o", "header=true", "-o", "columns=b", "--on-error", "skip"];
+    let ended = run(&place, &[&args[..], &["one.csv", "two.csv"]].concat()).with_code(64);
+    assert_eq!(ended.text().lines().count(), 1);
+    ended.says(&["object two.csv", "there is no column `b`", "correct the decoder's `options`"]);
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::{Input, ReadOutcome, SourceError};
 
@@ -43,7 +43,7 @@ impl Compression {
         let name = name.to_owned();
         match kind {
             Self::Gzip => {
-                let decompressor = MultiGzDecoder::new(compressed);
+                let decompressor = GzipMembers::new(compressed);
                 Box::new(Inflated { name, format: "gzip", decompressor })
             }
             Self::Zstd => match zstd::stream::read::Decoder::with_buffer(compressed) {
@@ -99,12 +99,65 @@ trait Decompressor: Read + Send {
     fn has_more(&mut self) -> io::Result<bool>;
 }
 
-impl Decompressor for MultiGzDecoder<BufReader<Compressed>> {
+/// The members of gzip data, one after the other. Zeros may follow the last one: tapes and block
+/// devices leave them, and gzip ignores them.
+struct GzipMembers {
+    /// The member that is being read. `None` only inside of `next_member`.
+    member: Option<GzDecoder<BufReader<Compressed>>>,
+    /// Whether zeros came after a member.
+    padding: bool,
+}
+
+impl GzipMembers {
+    fn new(compressed: BufReader<Compressed>) -> Self {
+        Self { member: Some(GzDecoder::new(compressed)), padding: false }
+    }
+
+    fn member(&mut self) -> &mut GzDecoder<BufReader<Compressed>> {
+        self.member.as_mut().expect("there is always a member")
+    }
+
+    /// Goes on with the next member. Returns whether there is one.
+    fn next_member(&mut self) -> io::Result<bool> {
+        loop {
+            let reader = self.member().get_mut();
+            let bytes = reader.fill_buf()?;
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            match bytes.get(zeros) {
+                None if zeros == 0 => return Ok(false),
+                Some(_) if zeros == 0 && !self.padding => break,
+                Some(_) => {
+                    let message = "bytes that are not zeros after the zeros at its end";
+                    return Err(io::Error::new(ErrorKind::InvalidData, message));
+                }
+                None => {
+                    reader.consume(zeros);
+                    self.padding = true;
+                }
+            }
+        }
+        self.member = self.member.take().map(|member| GzDecoder::new(member.into_inner()));
+        Ok(true)
+    }
+}
+
+impl Read for GzipMembers {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.member().read(buf)? {
+                0 if !buf.is_empty() && self.next_member()? => {}
+                count => return Ok(count),
+            }
+        }
+    }
+}
+
+impl Decompressor for GzipMembers {
     fn compressed(&mut self) -> &mut Compressed {
-        self.get_mut().get_mut()
+        self.member().get_mut().get_mut()
     }
     fn has_more(&mut self) -> io::Result<bool> {
-        Ok(!self.get_mut().fill_buf()?.is_empty())
+        Ok(!self.member().get_mut().fill_buf()?.is_empty())
     }
 }
 

@@ -266,12 +266,12 @@ impl Csv {
 /// Refuses a header with a CR outside of quotes. In a file whose lines end at CR, the header would
 /// be the whole file, and no row would come after it.
 fn check_line_ends(chunk: &Chunk, row: usize, cells: &[Cell]) -> Result<(), DecodeError> {
-    let cr = |cell: &Cell| chunk.bytes[cell.range()].iter().position(|byte| *byte == b'\r');
-    let Some(at) = cells
-        .iter()
-        .filter(|cell| !cell.raw)
-        .find_map(|cell| cr(cell).map(|offset| cell.start as usize + offset))
-    else {
+    let is_quoted = |cell: &Cell| {
+        let before = (cell.start as usize).checked_sub(1).map(|at| chunk.bytes[at]);
+        cell.raw || before.is_some() && before == chunk.dialect.quote
+    };
+    let cr = |cell: &Cell| cell.range().find(|at| chunk.bytes[*at] == b'\r');
+    let Some(at) = cells.iter().filter(|cell| !is_quoted(cell)).find_map(cr) else {
         return Ok(());
     };
     Err(chunk.refused(

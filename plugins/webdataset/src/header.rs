@@ -38,6 +38,9 @@ pub(crate) struct Header {
     pub(crate) name: usize,
     /// Length of the prefix in bytes, which is at [`PREFIX`]. The path is prefix, slash, name.
     pub(crate) prefix: usize,
+    /// Whether it is what writers older than ustar store for a directory: a file whose name ends
+    /// with a slash. If the header has the whole name, it has no data, whatever its size says.
+    pub(crate) is_old_directory: bool,
 }
 
 /// Why a block is no header.
@@ -75,9 +78,6 @@ impl Header {
         let size = number(&block[SIZE..SIZE + 12]).ok_or(HeaderError::Size)?;
         let name = length(&block[..NAME]);
         let entry_type = match block[TYPE] {
-            // Writers older than ustar store a directory like this. It has no data, whatever its
-            // size says.
-            0 if block[..name].ends_with(b"/") => EntryType::NoData,
             0 | b'0' | b'7' => EntryType::File,
             b'1'..=b'6' => EntryType::NoData,
             b'x' | b'X' => EntryType::Pax,
@@ -91,7 +91,8 @@ impl Header {
         let has_prefix = block[MAGIC..MAGIC + 6] == *b"ustar\0";
         let prefix = if has_prefix { length(&block[PREFIX..PREFIX + 155]) } else { 0 };
         let size = if entry_type == EntryType::NoData { 0 } else { size };
-        Ok(Self { entry_type, size, name, prefix })
+        let is_old_directory = block[TYPE] == 0 && block[..name].ends_with(b"/");
+        Ok(Self { entry_type, size, name, prefix, is_old_directory })
     }
 }
 

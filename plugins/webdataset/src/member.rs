@@ -160,6 +160,10 @@ pub(crate) fn read_member(chunk: &[u8], start: usize) -> Result<NextMember, Memb
 impl ExtraHeaders {
     /// The member with this header, which is at `at`.
     fn member(self, header: Header, at: usize) -> Result<Member, MemberError> {
+        let has_whole_name = self.path.is_none() && self.long_name.is_none();
+        if header.is_old_directory && has_whole_name {
+            return Ok(Member { path: None, data: at + BLOCK, size: 0 });
+        }
         let mut size = header.size;
         if header.entry_type != EntryType::NoData {
             size = self.size.unwrap_or(size);
