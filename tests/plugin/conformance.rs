@@ -80,6 +80,11 @@ fn a_record_invented_at_a_cut_is_found() {
 }
 
 #[test]
+fn a_record_lost_with_the_end_is_found() {
+    is_found("forget-at-end", LETTERS, "shown together with its end, the input gives something else");
+}
+
+#[test]
 fn a_decoder_that_fails_on_damaged_input_is_found_with_the_smallest_input() {
     let (report, again) = found("fall-over-percent", LETTERS);
     assert!(report.contains("no failure on damaged input: the decoder failed"), "{report}");
@@ -95,7 +100,7 @@ fn a_value_that_does_not_fit_its_type_is_found() {
     for (misdeed, says) in [
         ("no-text-schema", "field `text`: is declared utf8, but holds other bytes"),
         ("no-boolean-schema", "field `flag`: is declared boolean, but holds the byte"),
-        ("short-number-schema", "1 bytes in field 0; its type and shape want 4"),
+        ("short-number-schema", "1 bytes in field `number`; its type and shape want 4"),
     ] {
         let option = format!("do={misdeed}");
         let tested = plugin(&place, &["test", BAD_PLUGIN, "-o", &option, "--data", "data"]);

@@ -120,12 +120,13 @@ impl GzipMembers {
     /// Goes on with the next member. Returns whether there is one.
     fn next_member(&mut self) -> io::Result<bool> {
         loop {
+            let padding = self.padding;
             let reader = self.member().get_mut();
             let bytes = reader.fill_buf()?;
             let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
             match bytes.get(zeros) {
                 None if zeros == 0 => return Ok(false),
-                Some(_) if zeros == 0 && !self.padding => break,
+                Some(_) if zeros == 0 && !padding => break,
                 Some(_) => {
                     let message = "bytes that are not zeros after the zeros at its end";
                     return Err(io::Error::new(ErrorKind::InvalidData, message));

@@ -71,6 +71,9 @@ impl Case {
         for skip in [false, true] {
             let whole = tested.decode(&self.input, &[], skip);
             self.check_run(&whole)?;
+            if pieces.is_empty() && !skip {
+                check_at_once(tested, &self.input, &whole)?;
+            }
             let split = tested.decode(&self.input, pieces, skip);
             self.check_run(&split)?;
             if let Some(difference) = difference(&whole, &split) {
@@ -87,8 +90,11 @@ impl Case {
     fn check_cut(&self, tested: &PluginUnderTest, at: usize) -> Result<CaseOutcome, String> {
         let at = at.min(self.input.len());
         let whole = tested.decode(&self.input, &[], false);
-        let part = tested.decode(&self.input[..at].into(), &[], false);
+        let input = self.input[..at].into();
+        let part = tested.decode(&input, &[], false);
         self.check_run(&part)?;
+        check_at_once(tested, &input, &part)
+            .map_err(|broken| format!("cut off after {at} bytes: {broken}"))?;
         let (whole_count, count) = (whole.records.len(), part.records.len());
         let differs = part.records.iter().zip(&whole.records).position(|(a, b)| a != b);
         let first = differs.or((count > whole_count).then_some(whole_count));
@@ -141,6 +147,35 @@ impl Case {
         }
         Ok(())
     }
+}
+
+/// Checks that the input gives the same as in `run` if its end is shown together with its bytes. An
+/// input larger than a record may be is not checked: no decoder need take it at once.
+fn check_at_once(
+    tested: &PluginUnderTest,
+    input: &Arc<[u8]>,
+    run: &DecodeRun,
+) -> Result<(), String> {
+    if input.is_empty() || input.len() as u64 > tested.max_record {
+        return Ok(());
+    }
+    const SHOWN: &str = "shown together with its end, the input gives something else";
+    let once = tested.decode_at_once(input).map_err(|fault| format!("{SHOWN}: {fault}"))?;
+    let fields = run.schema.as_deref().unwrap_or_default();
+    let (a, b) = (&run.records, &once.records);
+    if let Some(at) = (0..a.len().max(b.len())).find(|at| a.get(*at) != b.get(*at)) {
+        let (a, b) = (show(fields, a.get(at)), show(fields, b.get(at)));
+        return Err(format!("{SHOWN}: record {at} is {b}; it should be {a}"));
+    }
+    if run.errors.is_empty() != once.error.is_none() {
+        let first = run.errors.first().map(|failure| failure.fault.message.as_str());
+        return Err(format!(
+            "{SHOWN}: the error is {:?}; it should be {:?}",
+            once.error.as_deref().unwrap_or("none"),
+            first.unwrap_or("none")
+        ));
+    }
+    Ok(())
 }
 
 /// Why the value does not have its field's type. A channel does not check this, because it would

@@ -82,7 +82,7 @@ impl ConformanceTest {
         let whole = checks.unchanged(expected)?;
         checks.in_pieces()?;
         checks.cut_off()?;
-        checks.damaged()?;
+        checks.damaged(whole.records.len())?;
         Ok(whole)
     }
 }
@@ -169,15 +169,25 @@ impl Checks<'_> {
     }
 
     /// The input with random damages, in one piece and in several.
-    fn damaged(&mut self) -> Result<(), Box<Finding>> {
+    ///
+    /// `count` is the number of records of the unchanged input.
+    fn damaged(&mut self, count: usize) -> Result<(), Box<Finding>> {
         const TRIED: &str = "no failure on damaged input";
         let mut rng = Rng::with_seed(self.test.seed ^ 0x0064_616d_6167_6564);
+        let (mut lost, mut most) = (0, 0);
         let done = self.random(|this| {
             let input: Arc<[u8]> = damage(&mut rng, &this.input).into();
             let pieces = random_pieces(&mut rng, input.len());
+            let kept = this.tested.decode(&input, &[], true).records.len();
+            (lost, most) = (lost + count.saturating_sub(kept), most.max(count.saturating_sub(kept)));
             this.run(TRIED, &Case { input, property: Property::Pieces(pieces) }).map(|_| ())
         })?;
-        (self.report)(TRIED, format!("{done} damaged inputs, each in pieces, too"));
+        let average = lost as f64 / done.max(1) as f64;
+        let details = format!(
+            "{done} damaged inputs, each in pieces, too; if errors are skipped, {average:.1} of \
+             {count} records are lost on average, at most {most}"
+        );
+        (self.report)(TRIED, details);
         Ok(())
     }
 

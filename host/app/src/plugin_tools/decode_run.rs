@@ -7,9 +7,9 @@ use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, OnPluginError,
     Outcome, Sink, StopReason,
 };
-use pipemill_decode::{Limits, Plugin};
+use pipemill_decode::{Bytes, DecodeOutcome, DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ABSENT, Field};
+use pipemill_types::{ABSENT, Fault, Field, StreamInfo};
 
 /// A plugin with its options and limits.
 #[derive(Clone)]
@@ -70,6 +70,65 @@ impl PluginUnderTest {
             errors.push(failure);
         }
         DecodeRun { schema: sink.schema, records: sink.records, errors }
+    }
+}
+
+/// The result of decoding an input that is shown together with its end.
+pub(super) struct AtOnce {
+    /// The records before the first error.
+    pub(super) records: Vec<Record>,
+    /// The first error; `None` if all of the input was decoded.
+    pub(super) error: Option<String>,
+}
+
+impl PluginUnderTest {
+    /// Decodes `input`, of which each chunk is shown with `end-of-input` set: the decoder sees the
+    /// end together with bytes that it has not seen before. A channel does this only if the end
+    /// comes while the decoder waits for more bytes. Ends at the first error.
+    ///
+    /// # Errors
+    /// The decoder failed.
+    pub(super) fn decode_at_once(&self, input: &Arc<[u8]>) -> Result<AtOnce, Fault> {
+        let info = StreamInfo {
+            channel: "test".to_owned(),
+            epoch: 0,
+            object: "input".to_owned(),
+            max_record: self.max_record,
+            offsets: true,
+        };
+        let mut stream = Stream::open(&self.plugin, &self.options, &info, &self.limits)?;
+        let bytes: Bytes = Arc::new(input.clone());
+        let (mut at, mut records) = (0, Vec::new());
+        let error = loop {
+            let outcome = stream.decode(&bytes, at..input.len(), true);
+            collect(stream.decoded(), input, at, &mut records);
+            match outcome? {
+                DecodeOutcome::Bad { message, .. } => break Some(message),
+                DecodeOutcome::Progress { consumed: 0, .. } if at == input.len() => break None,
+                DecodeOutcome::Progress { consumed: 0, .. } => {
+                    break Some("the input ends inside a record".to_owned());
+                }
+                DecodeOutcome::Progress { consumed, .. } => at += consumed,
+            }
+        };
+        Ok(AtOnce { records, error })
+    }
+}
+
+/// Appends the records of a call whose chunk is the input from `at` on.
+fn collect(decoded: &DecodedRecords, input: &[u8], at: usize, records: &mut Vec<Record>) {
+    for record in 0..decoded.records {
+        let fields = decoded.columns.iter().map(|column| {
+            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+            let from = (offset & !IN_PAYLOAD) as usize;
+            match offset {
+                ABSENT => None,
+                made if made & IN_PAYLOAD != 0 => Some(decoded.payload[from..][..length].to_vec()),
+                _ => Some(input[at + from..][..length].to_vec()),
+            }
+        });
+        let start = at as u64 + u64::from(decoded.starts[record]);
+        records.push(Record { start, fields: fields.collect() });
     }
 }
 
