@@ -105,7 +105,10 @@ fn too_many_bad_places_are_an_error_all_the_same() {
     ];
     let ended = run(&place, &args).with_code(65);
     assert_eq!(ended.stdout, [&payloads[..20], &payloads[21..70]].concat().concat());
-    ended.says(&["decode error number 2 of the epoch, more than `max_errors` = 1 allows", "byte offset 3220"]);
+    ended.says(&[
+        "decode error number 2 of the epoch, more than `max_errors` = 1 allows",
+        "byte offset 3220",
+    ]);
 }
 
 #[test]

@@ -81,7 +81,11 @@ fn a_record_invented_at_a_cut_is_found() {
 
 #[test]
 fn a_record_lost_with_the_end_is_found() {
-    is_found("forget-at-end", LETTERS, "shown together with its end, the input gives something else");
+    is_found(
+        "forget-at-end",
+        LETTERS,
+        "shown together with its end, the input gives something else",
+    );
 }
 
 #[test]

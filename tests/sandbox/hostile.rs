@@ -61,17 +61,17 @@ fn hand_written_attacks_end_in_an_error() {
     let cases = [
         (
             "emits a list behind its memory",
-            "(call $emit (i32.const 0x7fffff00) (i32.const 0x0fffffff)
+            "(call $emit (i32.const 1) (i32.const 0x7fffff00) (i32.const 0x0fffffff)
             (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))",
         ),
         (
             "emits a payload behind its memory",
-            "(call $emit (i32.const 256) (i32.const 1)
+            "(call $emit (i32.const 1) (i32.const 256) (i32.const 1)
             (i32.const 4096) (i32.const -1) (i32.const 0) (i32.const 0))",
         ),
         (
             "emits spans at an odd address",
-            "(call $emit (i32.const 257) (i32.const 1)
+            "(call $emit (i32.const 1) (i32.const 257) (i32.const 1)
             (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))",
         ),
         (

@@ -9,6 +9,9 @@ use crate::host::{Bad, End, Job, Observed};
 /// How both begin to say that the input is cut short; the host says more.
 const CUT: &str = "the input ends inside a record";
 
+/// How the host begins to say that it skipped errors and has no record.
+const NOTHING: &str = "no record was delivered";
+
 /// How the host begins to say that objects have different schemas.
 const OTHER_FIELDS: &str = "its records have the fields";
 
@@ -23,12 +26,15 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
     let setup = Setup { skip: skips, max_record: job.max_record, ..Setup::new(&options) };
     let outcomes = job.objects.iter().map(|object| decode_whole::<D>(&setup, &object.0));
     let mut records = seen.records.iter();
-    let mut errors = Vec::new();
+    let (mut errors, mut refused) = (Vec::new(), false);
+    // It has the place of the first error, but all objects were read.
+    let nothing = matches!(&seen.end, End::Failed { message, .. } if message.starts_with(NOTHING));
     for (number, outcome) in outcomes.enumerate() {
         let object = format!("object {number}");
         let failed_here =
-            matches!(&seen.end, End::Failed { object: Some(at), .. } if *at == object);
-        let too_many = skips && failed_here;
+            !nothing && matches!(&seen.end, End::Failed { object: Some(at), .. } if *at == object);
+        refused = outcome.refused;
+        let too_many = skips && failed_here && !refused;
         if !too_many {
             check_records(&outcome, &object, &mut records)?;
         }
@@ -37,7 +43,19 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
             break;
         }
     }
-    if skips { check_skipped(job, seen, &errors) } else { check_failure(seen, errors.first()) }
+    if !skips {
+        return check_failure(seen, errors.first());
+    }
+    let before = (errors.len() as u64).saturating_sub(1);
+    if refused && before <= job.max_errors && let Some(error) = errors.pop() {
+        check_failure(seen, Some(&error))?;
+        return check_skipped(job, seen, &errors);
+    }
+    let within = errors.len() as u64 <= job.max_errors;
+    let delivered = !seen.records.is_empty();
+    prop_assert_eq!(seen.end == End::Ended, within && (delivered || errors.is_empty()));
+    prop_assert_eq!(nothing, within && !delivered && !errors.is_empty());
+    check_skipped(job, seen, &errors)
 }
 
 fn check_records<'a>(
@@ -79,7 +97,6 @@ fn check_failure(seen: &Observed, error: Option<&Error>) -> Result<(), TestCaseE
 fn check_skipped(job: &Job, seen: &Observed, errors: &[Error]) -> Result<(), TestCaseError> {
     let most = job.max_errors.saturating_add(1).min(errors.len() as u64);
     prop_assert_eq!(seen.decode_errors, most, "bad places; native: {:?}", errors);
-    prop_assert_eq!(seen.end == End::Ended, errors.len() as u64 <= job.max_errors);
     if job.on_error != Bad::Quarantine {
         return Ok(());
     }

@@ -81,7 +81,8 @@ impl Collector {
         assert_eq!(batch.first_record, self.next_number(batch), "number of the first record");
         assert!(batch.object_offset <= batch.starts[0], "object_offset behind the first record");
         let room = self.room(memory, batch.records, fields);
-        assert!(batch.payload <= room, "a payload of {} bytes has room for {room}", batch.payload);
+        let fits = room.is_some_and(|room| batch.payload <= room);
+        assert!(fits, "{} records and {} bytes in {room:?}", batch.records, batch.payload);
         for column in &batch.columns {
             assert_eq!(column.offsets.len(), batch.records, "offsets");
             assert_eq!(column.lengths.len(), batch.records, "lengths");
@@ -103,11 +104,11 @@ impl Sink for Collector {
         Ok(Memory { bytes: vec![DIRT; payload], large: true })
     }
 
-    fn room(&self, memory: &Memory, records: usize, fields: usize) -> usize {
+    fn room(&self, memory: &Memory, records: usize, fields: usize) -> Option<usize> {
         if memory.large || !self.index_inside {
-            return memory.bytes.len();
+            return Some(memory.bytes.len());
         }
-        memory.bytes.len().saturating_sub(index_room(0, 0, fields, records) + 64)
+        memory.bytes.len().checked_sub(index_room(0, 0, fields, records).saturating_add(64))
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {

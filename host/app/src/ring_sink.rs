@@ -75,15 +75,15 @@ impl Sink for RingSink {
         self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
     }
 
-    fn room(&self, memory: &Writer, records: usize, fields: usize) -> usize {
+    fn room(&self, memory: &Writer, records: usize, fields: usize) -> Option<usize> {
         let size = memory.as_ref().len();
         if memory.is_dedicated() {
             // It grows for its index, so all of it is room for payload.
-            return size;
+            return Some(size);
         }
         // The size of the index depends on its start only by its alignment, which is at most 64
         // bytes.
-        size.saturating_sub(index_room(0, MAX_NAME_BYTES, fields, records) + 64)
+        size.checked_sub(index_room(0, MAX_NAME_BYTES, fields, records).saturating_add(64))
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {

@@ -242,8 +242,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         loop {
             self.ensure_memory()?;
             let records = self.batch.records + self.expected_records(self.len);
-            let room =
-                self.memory.as_ref().map_or(0, |memory| self.sink.room(memory, records, fields));
+            let room = self.room(records, fields).unwrap_or(0);
             let to = self.batch.payload.next_multiple_of(ALIGN);
             if to + self.len <= room {
                 let input = std::mem::take(&mut self.input);
@@ -281,6 +280,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         Ok(())
     }
 
+    /// Bytes that the payload may take of the batch's memory if it has `records` records of `fields`
+    /// fields. `None` if there is no memory, or if not even their index fits.
+    fn room(&self, records: usize, fields: usize) -> Option<usize> {
+        self.memory.as_ref().and_then(|memory| self.sink.room(memory, records, fields))
+    }
+
     /// Estimate of the number of records in `bytes` bytes of this object.
     fn expected_records(&self, bytes: usize) -> usize {
         (bytes as f64 * self.density * 1.1) as usize + 16
@@ -297,8 +302,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             }
             let fields = self.batch.columns.len();
             let records = self.batch.records + self.expected_records(self.len);
-            let room =
-                self.memory.as_ref().map_or(0, |memory| self.sink.room(memory, records, fields));
+            let room = self.room(records, fields).unwrap_or(0);
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
             // Each byte that is read takes its own room and that of its records' index.
@@ -344,9 +348,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Adds all records of a call whose chunk lies in the batch's memory. False if they don't fit.
     fn append_in_place(&mut self, decoded: &DecodedRecords) -> bool {
-        let Some(memory) = &self.memory else { return false };
         let records = self.batch.records + decoded.records;
-        let room = self.sink.room(memory, records, self.batch.columns.len());
+        let Some(room) = self.room(records, self.batch.columns.len()) else { return false };
         let chunk_end = self.at + self.len;
         let payload_at = if self.batch.payload > chunk_end {
             self.batch.payload
@@ -374,10 +377,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.ensure_memory()?;
         let fields = self.batch.columns.len();
         let end = self.batch.payload + decoded.payload.len();
-        let room = self.memory.as_ref().map_or(0, |memory| {
-            self.sink.room(memory, self.batch.records + decoded.records, fields)
-        });
-        if decoded.all_in_payload && end <= room {
+        let room = self.room(self.batch.records + decoded.records, fields);
+        if decoded.all_in_payload && room.is_some_and(|room| end <= room) {
             let at = self.batch.payload;
             self.memory_mut()[at..end].copy_from_slice(&decoded.payload);
             self.batch.add_in_place(decoded, 0, at, self.position);
@@ -403,12 +404,10 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         let fields = self.batch.columns.len();
         loop {
             self.ensure_memory()?;
-            let room = self
-                .memory
-                .as_ref()
-                .map_or(0, |memory| self.sink.room(memory, self.batch.records + 1, fields));
+            let end = self.batch.payload + bytes;
+            let fits = self.room(self.batch.records + 1, fields).is_some_and(|room| end <= room);
             let is_full = self.dedicated && self.has_records();
-            if self.batch.payload + bytes <= room && !is_full {
+            if fits && !is_full {
                 return Ok(());
             }
             if self.has_records() {

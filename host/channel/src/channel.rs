@@ -57,9 +57,9 @@ impl Channel {
         let monitor = Monitor::new(stats, &observers);
         let mut builder = BatchBuilder::new(sink);
         let outcome = match self.decode_objects(&mut builder, monitor) {
-            Ok(()) => match self.nothing_delivered(stats) {
-                Some(failure) => Outcome::Failed(failure),
-                None => Outcome::Ended,
+            Ok(left_early) => match self.nothing_delivered(stats) {
+                Some(failure) if !left_early => Outcome::Failed(failure),
+                _ => Outcome::Ended,
             },
             Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
             Err(StopReason::Failed(failure)) => match builder.cut_at(CutPoint::Failed) {
@@ -82,17 +82,18 @@ impl Channel {
         Monitor::new(stats, &self.observers).stopped();
     }
 
+    /// Decodes all objects. Returns whether the consumers ended an epoch early.
     fn decode_objects<S: Sink>(
         &mut self,
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
-    ) -> Result<(), StopReason> {
-        let (mut epoch, mut early) = (0, false);
+    ) -> Result<bool, StopReason> {
+        let (mut epoch, mut early, mut left_early) = (0, false, false);
         loop {
             monitor.enter(Stage::Source);
             let event = self.source.next();
             match event.map_err(|error| self.source_failure(epoch, error))? {
-                SourceEvent::End => return Ok(()),
+                SourceEvent::End => return Ok(left_early),
                 SourceEvent::EpochEnd(ended) => {
                     monitor.enter(Stage::Consumer);
                     monitor.batches_granted(builder.granted());
@@ -104,7 +105,7 @@ impl Channel {
                     epoch = object.epoch;
                     match self.decode_object(&mut object, builder, monitor) {
                         Err(StopReason::EpochEnded) => {
-                            early = true;
+                            (early, left_early) = (true, true);
                             self.source.end_epoch();
                         }
                         other => other?,

@@ -26,6 +26,8 @@ pub struct Outcome {
     /// end of the input), message. Without skipping there is at most one error, with 0 bytes
     /// skipped.
     pub errors: Vec<(u64, u64, String)>,
+    /// Whether the last error refuses the input: then no error after it is skipped.
+    pub refused: bool,
     /// The schema, if the decoder set one.
     pub schema: Option<Vec<Field>>,
 }
@@ -98,12 +100,14 @@ pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
 pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
     let mut run = Run::<D>::new(setup, input, sizes);
     let errors = run.decode_all();
+    let refused = run.refused;
     drop(run.records);
     let collected = run.collected.borrow();
     Outcome {
         records: collected.records.clone(),
         starts: collected.starts.clone(),
         errors,
+        refused,
         schema: collected.schema.clone(),
     }
 }
@@ -203,6 +207,8 @@ struct Run<'a, D> {
     /// Where the input that arrived ends.
     shown: usize,
     skip: bool,
+    /// Whether the decoder refused the input.
+    refused: bool,
 }
 
 impl<'a, D: Decoder> Run<'a, D> {
@@ -214,7 +220,17 @@ impl<'a, D: Decoder> Run<'a, D> {
             records.set_schema(&fields);
         }
         let sizes = sizes.iter().copied().filter(|size| *size > 0).rev().collect();
-        Run { decoder, records, collected, input, sizes, start: 0, shown: 0, skip: setup.skip }
+        Run {
+            decoder,
+            records,
+            collected,
+            input,
+            sizes,
+            start: 0,
+            shown: 0,
+            skip: setup.skip,
+            refused: false,
+        }
     }
 
     fn ended(&self) -> bool {
@@ -247,6 +263,7 @@ impl<'a, D: Decoder> Run<'a, D> {
                     let chunk = self.start;
                     let at = chunk + error.offset;
                     if !self.skip {
+                        self.refused = error.resume == Resume::Refused;
                         errors.push((at as u64, 0, error.message));
                         return errors;
                     }
@@ -258,6 +275,7 @@ impl<'a, D: Decoder> Run<'a, D> {
                         }
                         Resume::None => self.show_up_to(usize::MAX),
                         Resume::Refused => {
+                            self.refused = true;
                             errors.push((at as u64, 0, error.message));
                             return errors;
                         }

@@ -31,7 +31,7 @@ fn text(at_start: &str, at_decode: &str) -> String {
             (import "pipemill:decoder/host@0.1.0" "log" (func $log (param i32 i32 i32)))
             (import "pipemill:decoder/host@0.1.0" "set-schema" (func $set_schema (param i32 i32)))
             (import "pipemill:decoder/host@0.1.0" "emit"
-                (func $emit (param i32 i32 i32 i32 i32 i32)))
+                (func $emit (param i32 i32 i32 i32 i32 i32 i32)))
             (import "[export]{EXPORT}" "[resource-new]stream"
                 (func $new (param i32) (result i32)))
             (memory (export "memory") 64)
@@ -58,7 +58,7 @@ fn text(at_start: &str, at_decode: &str) -> String {
                 (param $self i32) (param $chunk i32) (param $size i32) (param $end i32) (result i32)
                 {at_decode}
                 (i64.store (i32.const 256) (i64.extend_i32_u (local.get $size)))
-                (if (local.get $size) (then (call $emit
+                (if (local.get $size) (then (call $emit (i32.const 1)
                     (i32.const 256) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))))
                 (global.set $top (i32.const 4096))
                 (i32.store8 (i32.const 128) (i32.const 0))

@@ -179,7 +179,8 @@ impl Checks<'_> {
             let input: Arc<[u8]> = damage(&mut rng, &this.input).into();
             let pieces = random_pieces(&mut rng, input.len());
             let kept = this.tested.decode(&input, &[], true).records.len();
-            (lost, most) = (lost + count.saturating_sub(kept), most.max(count.saturating_sub(kept)));
+            (lost, most) =
+                (lost + count.saturating_sub(kept), most.max(count.saturating_sub(kept)));
             this.run(TRIED, &Case { input, property: Property::Pieces(pieces) }).map(|_| ())
         })?;
         let average = lost as f64 / done.max(1) as f64;

@@ -204,8 +204,8 @@ impl Sink for RecordCollector {
         Ok(vec![0; payload])
     }
 
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize) -> usize {
-        memory.len()
+    fn room(&self, memory: &Vec<u8>, _: usize, _: usize) -> Option<usize> {
+        Some(memory.len())
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {

@@ -25,6 +25,7 @@ fn progress(bytes: &[u8]) -> (usize, usize, usize) {
     let mut decoder = testing::open::<TfRecord>(&Setup::new(&[])).expect("opens");
     let calls = Rc::new(Cell::new(0));
     let mut out = Records::new(Box::new(Counting(calls.clone())), false);
+    out.set_schema(&decoder.schema().expect("known at open"));
     let progress = decoder.decode(bytes, false, &mut out).expect("no error");
     (progress.consumed, progress.need, calls.get())
 }
