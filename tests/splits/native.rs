@@ -47,7 +47,10 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
         return check_failure(seen, errors.first());
     }
     let before = (errors.len() as u64).saturating_sub(1);
-    if refused && before <= job.max_errors && let Some(error) = errors.pop() {
+    if refused
+        && before <= job.max_errors
+        && let Some(error) = errors.pop()
+    {
         check_failure(seen, Some(&error))?;
         return check_skipped(job, seen, &errors);
     }
