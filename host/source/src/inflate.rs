@@ -128,8 +128,10 @@ impl GzipMembers {
                 None if zeros == 0 => return Ok(false),
                 Some(_) if zeros == 0 && !padding => break,
                 Some(_) => {
-                    let message = "bytes that are not zeros after the zeros at its end";
-                    return Err(io::Error::new(ErrorKind::InvalidData, message));
+                    return Err(io::Error::new(
+                        ErrorKind::InvalidData,
+                        "bytes that are not zeros after the zeros at its end",
+                    ));
                 }
                 None => {
                     reader.consume(zeros);
