@@ -2,7 +2,7 @@
 //! improve.
 
 use pipemill_decode::{Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream};
-use pipemill_types::{Field, StreamInfo};
+use pipemill_types::{ErrorKind, Fault, Field, StreamInfo};
 use wasmparser::{Parser, Payload};
 
 use super::decode_run::PluginUnderTest;
@@ -64,8 +64,10 @@ impl Inspection {
             )));
         }
         remarks.extend(plugin.options().iter().flat_map(check_option));
-        if let Err(why) = &schema {
-            remarks.push(Remark { fatal: false, text: why.clone() });
+        if let Err(fault) = &schema {
+            // A plugin may refuse to start without an option that only the operator knows.
+            let fatal = fault.kind != ErrorKind::Refused;
+            remarks.push(Remark { fatal, text: fault.message.clone() });
         }
         Self {
             digest: *plugin.digest(),
@@ -74,7 +76,7 @@ impl Inspection {
             interface: format!("{INTERFACE}@{INTERFACE_VERSION}"),
             imports: plugin.imports(),
             options: plugin.options().to_vec(),
-            schema,
+            schema: schema.map_err(|fault| fault.message),
             producers: producers(file),
             remarks,
         }
@@ -87,7 +89,7 @@ fn advice(text: impl Into<String>) -> Remark {
 }
 
 /// The plugin's fields with the given options, if it declares them before it gets any input.
-fn schema(tested: &PluginUnderTest) -> Result<Option<Vec<Field>>, String> {
+fn schema(tested: &PluginUnderTest) -> Result<Option<Vec<Field>>, Fault> {
     let info = StreamInfo {
         channel: "test".to_owned(),
         epoch: 0,
@@ -95,8 +97,7 @@ fn schema(tested: &PluginUnderTest) -> Result<Option<Vec<Field>>, String> {
         max_record: tested.max_record,
         offsets: false,
     };
-    let stream = Stream::open(&tested.plugin, &tested.options, &info, &tested.limits)
-        .map_err(|fault| fault.message)?;
+    let stream = Stream::open(&tested.plugin, &tested.options, &info, &tested.limits)?;
     Ok(stream.schema().map(|fields| fields.to_vec()))
 }
 
