@@ -41,7 +41,8 @@ fn check_says_whether_a_plugin_fits() {
         .says(&["text.wasm", "its file is not WebAssembly"]);
     place.write("empty.wasm", b"\0asm\x0d\0\x01\0");
     plugin(&place, &["check", "empty.wasm"]).with_code(65).says(&["is not a pipemill decoder"]);
-    let fails = plugin(&place, &["check", BAD_PLUGIN, "-o", "do=trap-at-open"]).with_code(65).text();
+    let fails =
+        plugin(&place, &["check", BAD_PLUGIN, "-o", "do=trap-at-open"]).with_code(65).text();
     assert!(fails.contains("wrong: the decoder failed: "), "{fails}");
     // It may want an option that only the operator knows.
     let refuses = plugin(&place, &["check", BAD_PLUGIN, "-o", "do=refuse"]).with_code(0).text();
