@@ -338,10 +338,10 @@ fn a_plugin_with_a_wrong_declaration_is_not_written() {
     assert!(wrong.text().contains("wrong: option `text`: its kind is \"boolean\""), "{wrong:?}");
     let unknown =
         build_changed(&place, "c/src/decoder.c", "pm_is_on(\"text\")", "pm_is_on(\"txet\")");
-    // With other options it may start, so this is a note.
-    let told = unknown.with_code(0).text();
+    let told = unknown.with_code(65).text();
     assert!(
-        told.contains("note: ") && told.contains("does not declare the option `txet`"),
+        told.contains("wrong: the decoder failed")
+            && told.contains("does not declare the option `txet`"),
         "{told}"
     );
 }
