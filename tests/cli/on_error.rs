@@ -137,7 +137,7 @@ fn lines_of(file: &Path) -> usize {
     std::fs::read_to_string(file).expect("it was written").lines().count()
 }
 
-/// Three epochs with errors in two places each. `max_errors` counts them anew in each epoch.
+/// Three epochs with errors in two places each. `max_errors` counts each epoch by itself.
 #[test]
 fn a_place_is_counted_once_an_epoch_and_kept_once_a_run() {
     let place = TestDir::new();

@@ -328,6 +328,22 @@ fn objects_with_failures_of_the_decoder_can_be_skipped() {
     }
 }
 
+/// Only `cat` asks a decoder where its records start.
+#[test]
+fn starts_that_are_not_in_order_are_refused() {
+    let place = TestDir::new();
+    place.write("input", INPUT);
+    for (misdeed, says) in [
+        ("start-too-late", "record 1 of the call starts at 2, but it has a field at 1"),
+        ("starts-go-back", "record 1 of the call starts at 1, before the one before it at 2"),
+    ] {
+        let option = format!("do={misdeed}");
+        let mut command = Command::new(pipemill!());
+        command.current_dir(place.folder()).args(["cat", "-d", BAD_PLUGIN, "-o", &option, "input"]);
+        finish(&mut command).with_code(65).says(&[says, AUTHOR]);
+    }
+}
+
 /// The operator's log is not the decoder's.
 #[test]
 fn a_flood_of_log_lines_is_cut_off() {
