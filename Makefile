@@ -73,6 +73,9 @@ lint: wasm venv ## formats, warnings, types, documentation
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	@extra=$$(comm -23 <($(call features,-p pipemill-static)) <($(call features,--workspace -e dev))); \
+	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
+	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
 	cd examples/decoder-rust && cargo fmt --check && cargo clippy --all-targets -- -D warnings
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
@@ -96,6 +99,9 @@ link-static = cargo rustc -p pipemill-static $(1) -- -C target-feature=+crt-stat
 static  = $(call link-static,$(2)) && $(TARGET)/$(1)/pipemill-static plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
     $(call link-static,-q $(2)) && \
     mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
+
+# $(call features,OPTIONS): each library with its features, as cargo builds it for these packages.
+features = cargo tree -e normal,build -f '{p} {f}' --prefix none --no-dedupe $(1) | sed 's/ (\*)$$//' | sort -u
 
 # $(call run-demos,PROFILE)
 run-demos = for demo in $(DEMOS); do \

@@ -37,7 +37,7 @@ fn main() {
         .unwrap_or_else(|error| fail(&error));
     for (name, module) in BUILTINS.into_iter().zip(modules) {
         let code = precompiled.as_deref().and_then(|folder| machine_code(folder, name, &module));
-        for (ending, bytes) in [("wasm", module), ("code", code.unwrap_or_default())] {
+        for (ending, bytes) in [("wasm", module), ("code.zst", code.unwrap_or_default())] {
             fs::write(out.join(format!("{name}.{ending}")), bytes)
                 .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
         }
@@ -49,7 +49,7 @@ fn main() {
 fn machine_code(folder: &Path, name: &str, module: &[u8]) -> Option<Vec<u8>> {
     let source = folder.join(format!("{name}.wasm"));
     println!("cargo::rerun-if-changed={}", source.display());
-    let code = fs::read(folder.join(format!("{name}.code"))).ok()?;
+    let code = fs::read(folder.join(format!("{name}.code.zst"))).ok()?;
     (fs::read(source).ok()? == module).then_some(code)
 }
 

@@ -12,7 +12,7 @@ macro_rules! builtin {
             name: $name,
             about: $about,
             wasm: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".wasm")),
-            code: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".code")),
+            code: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".code.zst")),
         }
     };
 }

@@ -9,8 +9,8 @@ pub struct Builtin {
     pub about: &'static str,
     /// The core module, as WebAssembly.
     pub wasm: &'static [u8],
-    /// Machine code for `wasm`, made by [`Precompiler`](super::Precompiler). If it is empty, the
-    /// decoder is compiled on first use.
+    /// Machine code for `wasm`, made by [`Precompiler`](super::Precompiler) and compressed with zstd.
+    /// If it is empty, the decoder is compiled on first use.
     pub code: &'static [u8],
 }
 

@@ -158,10 +158,13 @@ fn load_precompiled(engine: &Engine, builtin: &Builtin) -> Option<Component> {
     if builtin.code.is_empty() {
         return None;
     }
-    // SAFETY: `precompile` made these bytes, and they are part of this binary. The engine checks
-    // that its version, its settings and this processor fit them.
-    let loaded = unsafe { Component::deserialize(&engine.engine, builtin.code) };
     let name = builtin.name;
+    let code = zstd::decode_all(builtin.code)
+        .inspect_err(|error| log::debug!("{name} is compiled at start: {error}"))
+        .ok()?;
+    // SAFETY: `Precompiler` made these bytes, and they are part of this binary. The engine checks
+    // that its version, its settings and this processor fit them.
+    let loaded = unsafe { Component::deserialize(&engine.engine, &code) };
     loaded.inspect_err(|error| log::debug!("{name} is compiled at start: {error:#}")).ok()
 }
 

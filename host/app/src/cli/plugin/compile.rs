@@ -68,8 +68,11 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
     let is_current = fs::read(&version).is_ok_and(|found| found == compiler.version().as_bytes());
     for builtin in engine.builtins() {
         let source = folder.join(format!("{}.wasm", builtin.name));
-        let code = folder.join(format!("{}.code", builtin.name));
-        if is_current && fs::read(&source).is_ok_and(|source| source == builtin.wasm) {
+        let code = folder.join(format!("{}.code.zst", builtin.name));
+        if is_current
+            && code.exists()
+            && fs::read(&source).is_ok_and(|source| source == builtin.wasm)
+        {
             continue;
         }
         let compiled = compiler
