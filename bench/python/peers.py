@@ -7,17 +7,17 @@ from typing import Callable
 
 import numpy
 
-Answer = "tuple[int, int]"
+CountAndSeconds = "tuple[int, int]"
 
 
-def pandas(path: str) -> Answer:
+def pandas(path: str) -> CountAndSeconds:
     from pandas import read_csv
 
     whole = read_csv(path, header=None, dtype="float32", engine="c").to_numpy()
     return len(whole), whole.nbytes
 
 
-def pyarrow(path: str) -> Answer:
+def pyarrow(path: str) -> CountAndSeconds:
     from pyarrow import csv, float32
 
     with open(path, "rb") as file:
@@ -32,7 +32,7 @@ def pyarrow(path: str) -> Answer:
     return len(whole), whole.nbytes
 
 
-def sagemaker(path: str) -> Answer:
+def sagemaker(path: str) -> CountAndSeconds:
     from sagemaker.amazon.common import read_records
 
     with open(path, "rb") as file:
@@ -41,7 +41,7 @@ def sagemaker(path: str) -> Answer:
     return len(whole), whole.nbytes
 
 
-def webdataset(path: str) -> Answer:
+def webdataset(path: str) -> CountAndSeconds:
     from webdataset import WebDataset
 
     count = size = 0
@@ -51,7 +51,7 @@ def webdataset(path: str) -> Answer:
     return count, size
 
 
-def main(reader: Callable[[str], Answer], path: str) -> None:
+def main(reader: Callable[[str], CountAndSeconds], path: str) -> None:
     # Read a small file first, because imports at the first use should not be measured.
     os.environ["ARROW_NUM_THREADS"] = "1"
     reader(path + ".small")

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use pipemill_source::Stop;
-use pipemill_source::{Compression, Files, Pattern, Reading};
+use pipemill_source::{Compression, Files, Pattern, ReadSettings};
 
 use crate::data::{self, Format};
 use crate::host::BenchDecoder;
@@ -35,7 +35,8 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
         let (wasm, native) = in_turns(
             || {
                 let pattern = Pattern::File(path.clone());
-                let reading = Reading { compression: Compression::None, ..Reading::default() };
+                let reading =
+                    ReadSettings { compression: Compression::None, ..ReadSettings::default() };
                 let files = Files::new(pattern, reading, 0, stop.clone());
                 let ran = mill.run(&paths.dir, Box::new(files))?;
                 counts.0 = ran.totals.records;

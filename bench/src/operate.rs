@@ -109,7 +109,7 @@ fn serve(paths: &BenchPaths, input: &Path, watched: Observed) -> Result<Served> 
     let mut reader = connect(&socket)?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let look = scope.spawn(|| {
+        let status = scope.spawn(|| {
             let mut most = 0;
             while !over.load(Ordering::Relaxed) {
                 most = most.max(own_memory(host.0.id()));
@@ -126,7 +126,7 @@ fn serve(paths: &BenchPaths, input: &Path, watched: Observed) -> Result<Served> 
         let seconds = began.elapsed().as_secs_f64();
         over.store(true, Ordering::Relaxed);
         // A panic of that thread becomes a panic of this one.
-        let memory = look.join().expect("it does not panic");
+        let memory = status.join().expect("it does not panic");
         read.map(|()| Served { seconds, memory })
     })
 }

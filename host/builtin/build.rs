@@ -37,8 +37,8 @@ fn main() {
         .unwrap_or_else(|error| fail(&error));
     for (name, module) in BUILTINS.into_iter().zip(modules) {
         let code = precompiled.as_deref().and_then(|folder| machine_code(folder, name, &module));
-        for (ending, bytes) in [("wasm", module), ("code.zst", code.unwrap_or_default())] {
-            fs::write(out.join(format!("{name}.{ending}")), bytes)
+        for (extension, bytes) in [("wasm", module), ("code.zst", code.unwrap_or_default())] {
+            fs::write(out.join(format!("{name}.{extension}")), bytes)
                 .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
         }
     }

@@ -66,10 +66,10 @@ fn processes() -> impl Iterator<Item = Pid> {
 #[track_caller]
 fn nothing_is_left(place: &TestDir) {
     assert!(place.names("run").is_empty(), "left: {:?}", place.names("run"));
-    let told = format!("PIPEMILL_SOCKET={}", place.text("run/host.sock"));
+    let socket = format!("PIPEMILL_SOCKET={}", place.text("run/host.sock"));
     let knows = |pid: &Pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == told.as_bytes())
+        environment.split(|byte| *byte == 0).any(|variable| variable == socket.as_bytes())
     };
     let left: Vec<_> = processes().filter(knows).collect();
     assert!(left.is_empty(), "left: {left:?}");

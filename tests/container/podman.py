@@ -26,10 +26,10 @@ STRICT = [
 ]
 
 
-def patiently(look):
+def patiently(probe):
     """Waits until it looks so."""
     end = time.monotonic() + PATIENCE
-    while not look():
+    while not probe():
         assert time.monotonic() < end, "nothing came of it"
         time.sleep(0.1)
 

@@ -156,8 +156,8 @@ fn a_last_record_cut_short_is_told_or_refused() {
     let place = TestDir::new();
     place.write("data", "one\ntwo\n");
     let args = ["test", "lines", "--data", "data", "--cases", "10"];
-    let told = plugin(&place, &args).with_code(0).text();
-    assert!(told.contains("at 4 of them the end of the input ends a record"), "{told}");
+    let output = plugin(&place, &args).with_code(0).text();
+    assert!(output.contains("at 4 of them the end of the input ends a record"), "{output}");
     let strict = plugin(&place, &[&args[..], &["--strict-end"]].concat()).with_code(65).text();
     assert!(strict.contains("silently cuts the last record short"), "{strict}");
 }

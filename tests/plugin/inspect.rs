@@ -56,15 +56,15 @@ fn check_says_whether_a_plugin_fits() {
 fn a_plugin_is_found_by_its_name() {
     let place = TestDir::new();
     std::fs::copy(BAD_PLUGIN, place.path("mine.wasm")).unwrap();
-    let look = |action: &str| {
+    let inspect = |action: &str| {
         let mut command = Command::new(pipemill!());
         command.args(["plugin", action, "mine"]).env("PIPEMILL_PLUGIN_PATH", place.folder());
         // Away from the folder, so that its bare name finds nothing.
         command.current_dir("/").env("PIPEMILL_CACHE", place.path("cache"));
         finish(&mut command).with_code(0).text()
     };
-    assert!(look("inspect").contains("plugin     mine\n"));
-    assert!(look("check").contains("mine: a decoder for pipemill:decoder@0.1.0"));
+    assert!(inspect("inspect").contains("plugin     mine\n"));
+    assert!(inspect("check").contains("mine: a decoder for pipemill:decoder@0.1.0"));
 }
 
 #[test]

@@ -338,10 +338,10 @@ fn a_plugin_with_a_wrong_declaration_is_not_written() {
     assert!(wrong.text().contains("wrong: option `text`: its kind is \"boolean\""), "{wrong:?}");
     let unknown =
         build_changed(&place, "c/src/decoder.c", "pm_is_on(\"text\")", "pm_is_on(\"txet\")");
-    let told = unknown.with_code(65).text();
+    let output = unknown.with_code(65).text();
     assert!(
-        told.contains("wrong: the decoder failed")
-            && told.contains("does not declare the option `txet`"),
-        "{told}"
+        output.contains("wrong: the decoder failed")
+            && output.contains("does not declare the option `txet`"),
+        "{output}"
     );
 }

@@ -86,5 +86,5 @@ def test_who_is_not_trusted_is_told(server, ls, certificate, variable):
     other, _ = certificate("other")
     done = ls(endpoint, **{variable: other})
     assert done.returncode == 65, done.stderr
-    told = done.stderr.decode()
-    assert "invalid peer certificate" in told and "or name a file with them in AWS_CA_BUNDLE" in told
+    stderr = done.stderr.decode()
+    assert "invalid peer certificate" in stderr and "or name a file with them in AWS_CA_BUNDLE" in stderr

@@ -60,12 +60,12 @@ def run(*args, stdin=None, **more):
     )
 
 
-def patiently(look, *errors):
+def patiently(probe, *errors):
     """What `look` gives as soon as it gives something. These errors are nothing."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
-            found = look()
+            found = probe()
         except errors:
             found = None
         if found:

@@ -131,8 +131,8 @@ fn one_shot_commands_write_text_unless_asked() {
     let args = ["cat", "-d", "csv", "-o", "types=int32", "bad.csv"];
     let ended = unsaid(command(&place, &args)).with_code(65);
     assert!(ended.stderr.starts_with("pipemill: channel `cat`, epoch 0, object bad.csv, byte"));
-    let mut asked = command(&place, &args);
-    let ended = finish(asked.env(LOG_FORMAT, "json")).with_code(65);
+    let mut as_json = command(&place, &args);
+    let ended = finish(as_json.env(LOG_FORMAT, "json")).with_code(65);
     let said = lines(&ended);
     has(&said[0], &json!({"channel": "cat", "object": "bad.csv", "offset": 2, "record": 1}));
 }

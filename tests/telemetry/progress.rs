@@ -18,13 +18,13 @@ use pipemill_tests::{PATIENCE, consumer, host, pipemill};
 const WINDOW: Winsize = Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// A command whose standard error is a terminal.
-struct Seen {
+struct ProgressReader {
     child: Child,
     text: Arc<Mutex<String>>,
     reading: Option<JoinHandle<()>>,
 }
 
-impl Seen {
+impl ProgressReader {
     fn start(command: &mut Command) -> Self {
         let terminal = openpty(Some(&WINDOW), None).expect("the kernel makes terminals");
         command.env("TERM", "xterm").env_remove("PIPEMILL_LOG").env_remove("PIPEMILL_LOG_FORMAT");
@@ -32,12 +32,12 @@ impl Seen {
         // The command holds the other end, too, and would never let this one see its end.
         command.stderr(Stdio::null());
         let text = Arc::new(Mutex::new(String::new()));
-        let (mut screen, told) = (File::from(terminal.master), text.clone());
+        let (mut screen, sink) = (File::from(terminal.master), text.clone());
         let reading = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             // An error is how a terminal ends.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
-                told.lock()
+                sink.lock()
                     .expect("it is whole")
                     .push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
@@ -68,7 +68,7 @@ impl Seen {
     }
 }
 
-impl Drop for Seen {
+impl Drop for ProgressReader {
     fn drop(&mut self) {
         // Where it has ended, all is well.
         let _ = self.child.kill();
@@ -103,7 +103,7 @@ fn cat_shows_how_much_of_its_files() {
     lines(&place);
     let (mut out, records) = std::io::pipe().expect("the kernel makes pipes");
     let args = ["cat", "-d", "lines", "--output", "raw", "data.txt"];
-    let seen = Seen::start(command(&place, &args).stdout(OwnedFd::from(records)));
+    let seen = ProgressReader::start(command(&place, &args).stdout(OwnedFd::from(records)));
     // Nothing is read, so it waits.
     seen.until("/3.00 MiB");
     seen.until(" records, data.txt");
@@ -125,7 +125,7 @@ fn feed_shows_a_line_a_channel_and_its_log_above() {
          [[channel]]\nname = 'small'\nsource = { file = 'small.txt.gz', epochs = 2 }\n",
     );
     let args = ["feed", "--config", "c.toml", "--to", "in"];
-    let seen = Seen::start(command(&place, &args).stdout(Stdio::null()));
+    let seen = ProgressReader::start(command(&place, &args).stdout(Stdio::null()));
     seen.until("train, epoch 0 [");
     seen.until("small, epoch 0 ");
     seen.until("0 B/3.00 MiB");
@@ -150,7 +150,7 @@ fn a_feeder_that_is_interrupted_leaves_nothing_on_the_screen() {
     let place = TestDir::new();
     lines(&place);
     let args = ["feed", "--from", "data.txt", "--to", "in", "--channel", "train"];
-    let seen = Seen::start(command(&place, &args).stdout(Stdio::null()));
+    let seen = ProgressReader::start(command(&place, &args).stdout(Stdio::null()));
     seen.until("waiting for a reader");
     kill(Pid::from_raw(seen.child.id() as i32), Signal::SIGINT).expect("our own child");
     let said = seen.end(130);
@@ -166,7 +166,8 @@ fn run_shows_its_channels_where_no_command_has_the_terminal() {
          [channel.ring]\nslots = 4\nslot_size = '64KiB'\n",
         place.path("data.txt")
     );
-    let seen = Seen::start(host::command(&pipemill!(), &place, &config).stdout(Stdio::null()));
+    let seen =
+        ProgressReader::start(host::command(&pipemill!(), &place, &config).stdout(Stdio::null()));
     // The ring is full, and nobody reads.
     seen.until("train, epoch 0 [");
     seen.until("/3.00 MiB");
@@ -191,7 +192,7 @@ fn a_command_has_the_terminal_for_itself() {
     let mut command = host::command(&pipemill!(), &place, &config);
     // For longer than it takes to draw.
     command.args(["--", "sleep", "0.6"]).stdout(Stdio::null());
-    let said = Seen::start(&mut command).end(0);
+    let said = ProgressReader::start(&mut command).end(0);
     assert!(said.contains("serving train") && !said.contains('\u{1b}'), "{said:?}");
 }
 
@@ -206,7 +207,7 @@ fn without_a_terminal_and_for_quiet_users_nothing_is_drawn() {
     let mut quiet = Command::new("sh");
     let script = "PIPEMILL_LOG=warn exec \"$0\" cat -d lines --output raw data.txt";
     quiet.args(["-c", script]).arg(pipemill!()).current_dir(place.folder());
-    let seen = Seen::start(quiet.stdout(OwnedFd::from(records)));
+    let seen = ProgressReader::start(quiet.stdout(OwnedFd::from(records)));
     drop(quiet);
     std::thread::sleep(Duration::from_millis(500));
     out.read_to_end(&mut Vec::new()).expect("it is a pipe");

@@ -46,9 +46,9 @@ def ask(where, path, method="GET"):
     return answer.status, answer.headers, text
 
 
-def patiently(look):
+def patiently(probe):
     """What `look` gives as soon as it gives something; a host that is not up yet gives nothing."""
-    return e2e.patiently(look, OSError, http.client.HTTPException)
+    return e2e.patiently(probe, OSError, http.client.HTTPException)
 
 
 def samples(where):

@@ -20,10 +20,10 @@ impl<'a> Monitor<'a> {
 
     /// The channel's thread begins another stage. Returns how long the stage before it took.
     pub(super) fn enter(&self, stage: Stage) -> Duration {
-        let took = self.stats.timer.enter(stage);
+        let elapsed = self.stats.timer.enter(stage);
         // The timer's own moment, so that the times between the events add up to the counted times.
         self.notify_at(self.stats.timer.since(), &Event::StageBegins(stage));
-        took
+        elapsed
     }
 
     /// The channel's thread has ended its last stage.
@@ -43,8 +43,8 @@ impl<'a> Monitor<'a> {
 
     /// A call of the decoder is over; `memory` is the size of its linear memory in bytes.
     pub(super) fn call_ended(&self, memory: u64) {
-        let took = self.enter(Stage::Consumer);
-        self.stats.add_call(took, memory);
+        let elapsed = self.enter(Stage::Consumer);
+        self.stats.add_call(elapsed, memory);
     }
 
     /// The call that ended last emitted `records`, and `batches` were granted so far in all.

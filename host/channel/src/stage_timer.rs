@@ -76,14 +76,14 @@ impl StageTimer {
     fn change(&self, to: u64) -> Duration {
         let before = self.now.load(Ordering::Relaxed);
         let moment = self.moment();
-        let took = moment.saturating_sub(before >> 2);
+        let elapsed = moment.saturating_sub(before >> 2);
         self.now.store(CHANGING, Ordering::Relaxed);
         fence(Ordering::Release);
         if let Some(spent) = self.spent.get((before & 3) as usize) {
-            spent.store(spent.load(Ordering::Relaxed) + took, Ordering::Relaxed);
+            spent.store(spent.load(Ordering::Relaxed) + elapsed, Ordering::Relaxed);
         }
         self.now.store(moment << 2 | to, Ordering::Release);
-        Duration::from_nanos(took)
+        Duration::from_nanos(elapsed)
     }
 
     /// The time of each stage up to now, and the current stage; `None` if the timer is stopped.

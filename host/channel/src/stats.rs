@@ -185,10 +185,10 @@ impl ChannelStats {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn add_call(&self, took: Duration, memory: u64) {
-        let bucket = DECODE_BUCKETS.partition_point(|bound| *bound < took);
+    pub(super) fn add_call(&self, elapsed: Duration, memory: u64) {
+        let bucket = DECODE_BUCKETS.partition_point(|bound| *bound < elapsed);
         self.calls[bucket].fetch_add(1, Ordering::Relaxed);
-        self.call_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        self.call_nanos.fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
         self.decoder_memory.store(memory, Ordering::Relaxed);
     }
 

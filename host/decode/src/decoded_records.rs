@@ -52,7 +52,7 @@ pub struct DecodedRecords {
 }
 
 /// What a decoder passes to one call of `emit`, not checked yet.
-pub(super) struct Emitted<'a> {
+pub(super) struct EmitCall<'a> {
     /// Number of records.
     pub(super) records: usize,
     /// One span for each field of each record.
@@ -130,11 +130,11 @@ impl DecodedRecords {
     pub(super) fn append(
         &mut self,
         chunk: usize,
-        emitted: Emitted<'_>,
+        emitted: EmitCall<'_>,
         wants_starts: bool,
         max_output: u64,
     ) -> Result<(), Fault> {
-        let Emitted { records, spans, payload, starts } = emitted;
+        let EmitCall { records, spans, payload, starts } = emitted;
         let fields = self.columns.len();
         if spans.len() as u64 != records as u64 * fields as u64 {
             return Err(self.describe_count(records, spans.len()));

@@ -7,7 +7,7 @@ use pipemill_types::Fault;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
-use super::decoded_records::Emitted;
+use super::decoded_records::EmitCall;
 use super::host_state::HostState;
 use super::interface::wit::pipemill::decoder::types;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
@@ -51,7 +51,7 @@ fn emit(
     }
     let (chunk, wants_starts, max_output) = (range.len(), state.wants_starts, state.max_output);
     let mut decoded = std::mem::take(&mut state.decoded);
-    let emitted = Emitted {
+    let emitted = EmitCall {
         records: records as usize,
         spans: spans.as_le_slice(&store),
         payload: payload.as_le_slice(&store),

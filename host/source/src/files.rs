@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Object, Reading, Source, SourceError, SourceEvent, Stop, TotalSize};
+use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Stop, TotalSize};
 
 /// Selects files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Pattern {
 /// A source of files. The files are listed again for each epoch.
 pub struct Files {
     pattern: Pattern,
-    reading: Reading,
+    reading: ReadSettings,
     stop: Stop,
     epoch: u32,
     /// The files of this epoch that are still to be read; `None` before they are listed.
@@ -28,7 +28,7 @@ pub struct Files {
 
 impl Files {
     /// Reads the epochs from `first_epoch` up to, but not including, `reading.epochs`.
-    pub fn new(pattern: Pattern, reading: Reading, first_epoch: u32, stop: Stop) -> Self {
+    pub fn new(pattern: Pattern, reading: ReadSettings, first_epoch: u32, stop: Stop) -> Self {
         Self { pattern, reading, stop, epoch: first_epoch, rest: None, total_size: None }
     }
 

@@ -56,7 +56,7 @@ impl Compression {
 }
 
 fn has_ending(name: &str, endings: &[&str]) -> bool {
-    endings.iter().any(|ending| name.ends_with(ending))
+    endings.iter().any(|suffix| name.ends_with(suffix))
 }
 
 /// The input of a decompressor. A read without result is `WouldBlock`: decompressors return this

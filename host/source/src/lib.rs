@@ -28,7 +28,7 @@ pub use files::{Files, Pattern};
 pub use inflate::Compression;
 pub use order::Order;
 pub use paths::{Paths, stdin};
-pub use reading::{Reading, file_size};
+pub use reading::{ReadSettings, file_size};
 pub use sharding::{Balance, Shard};
 pub use source::{Input, Object, ReadOutcome, Source, SourceEvent};
 pub use stop::Stop;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
 use crate::{
-    Compression, Files, Object, Pattern, Reading, Source, SourceError, SourceEvent, Stop, TotalSize,
+    Compression, Files, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent, Stop,
+    TotalSize,
 };
 
 /// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses
@@ -16,7 +17,7 @@ pub struct Paths {
     epoch: u32,
     /// The source of the current name, if it stands for several objects.
     nested: Option<Box<dyn Source>>,
-    reading: Reading,
+    reading: ReadSettings,
     s3: LazyS3Runtime,
     access: Access,
     stop: Stop,
@@ -26,7 +27,7 @@ pub struct Paths {
 impl Paths {
     /// A source of these names. `access` applies to objects in S3. `reading.order` applies to each
     /// folder and prefix by itself, not to all names together.
-    pub fn new(names: Vec<String>, reading: Reading, access: Access, stop: Stop) -> Self {
+    pub fn new(names: Vec<String>, reading: ReadSettings, access: Access, stop: Stop) -> Self {
         let s3 = LazyS3Runtime::new(None);
         Self { names, next: 0, epoch: 0, nested: None, reading, s3, access, stop, total_size: None }
     }
@@ -72,8 +73,8 @@ impl Paths {
     }
 
     /// Reading options of a nested source, which reads the current epoch only.
-    fn this_epoch(&self) -> Reading {
-        Reading { epochs: self.epoch + 1, ..self.reading }
+    fn this_epoch(&self) -> ReadSettings {
+        ReadSettings { epochs: self.epoch + 1, ..self.reading }
     }
 }
 
@@ -120,6 +121,6 @@ impl Source for Paths {
 
 /// Standard input as a source of one epoch and one object.
 pub fn stdin(compression: Compression, stop: Stop) -> impl Source {
-    let reading = Reading { compression, ..Reading::default() };
+    let reading = ReadSettings { compression, ..ReadSettings::default() };
     Paths::new(vec!["-".to_owned()], reading, Access::default(), stop)
 }

@@ -7,7 +7,7 @@ use crate::{Compression, Input, Order, SourceError, Stop, open};
 
 /// How objects are read: epochs, compression, order, sharding, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadSettings {
     /// Number of epochs, 1 or more.
     pub epochs: u32,
     /// How the objects are compressed.
@@ -18,14 +18,14 @@ pub struct Reading {
     pub wrap: bool,
 }
 
-impl Default for Reading {
+impl Default for ReadSettings {
     fn default() -> Self {
         let (compression, order) = (Compression::Auto, Order::default());
         Self { epochs: 1, compression, order, wrap: false }
     }
 }
 
-impl Reading {
+impl ReadSettings {
     /// Opens a file, a FIFO or standard input.
     pub(super) fn open(
         &self,

@@ -38,13 +38,13 @@ fn an_object_that_changes_while_it_is_read_is_an_error() {
         let proxy = bucket.proxy(before_get(from, replace(&bucket.server, bytes(2, size))));
         let mut settings = settings(&proxy.endpoint(), "one");
         settings.concurrency = 1;
-        let (came, end) = read(&settings);
+        let (received, end) = read(&settings);
         let error = end.unwrap_err();
         assert!(error.message.contains("changed while it was read"), "{error}");
         assert!(error.remedy.contains("fixed version"), "{}", error.remedy);
         // What came before is of the old one.
-        let came = came.concat_bytes();
-        assert!(bytes(1, 100_000).starts_with(&came), "bytes of two states were mixed");
+        let received = received.concat_bytes();
+        assert!(bytes(1, 100_000).starts_with(&received), "bytes of two states were mixed");
     }
 }
 
@@ -55,9 +55,9 @@ fn a_changed_object_is_read_again_if_nothing_of_it_was_given() {
     let proxy = bucket.proxy(before_get(0, replace(&bucket.server, new.clone())));
     let mut settings = settings(&proxy.endpoint(), "");
     settings.on_change = OnChange::RestartObject;
-    let (came, end) = read(&settings);
+    let (received, end) = read(&settings);
     assert_eq!(end.ok(), Some(1));
-    assert!(came.len() == 2 && came[0].bytes == new && came[1].bytes == b"2");
+    assert!(received.len() == 2 && received[0].bytes == new && received[1].bytes == b"2");
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn a_changed_object_is_not_read_again_later() {
     let mut settings = objects(&proxy.endpoint(), &["one"]);
     settings.on_change = OnChange::RestartObject;
     settings.concurrency = 1;
-    let (came, end) = read(&settings);
+    let (received, end) = read(&settings);
     assert!(end.unwrap_err().message.contains("changed while it was read"));
-    assert!(bytes(1, 100_000).starts_with(&came.concat_bytes()));
+    assert!(bytes(1, 100_000).starts_with(&received.concat_bytes()));
 }
 
 #[test]
@@ -88,8 +88,8 @@ trait Concat {
     fn concat_bytes(&self) -> Vec<u8>;
 }
 
-impl Concat for Vec<crate::reading::Came> {
+impl Concat for Vec<crate::reading::ReceivedObject> {
     fn concat_bytes(&self) -> Vec<u8> {
-        self.iter().flat_map(|came| came.bytes.iter().copied()).collect()
+        self.iter().flat_map(|received| received.bytes.iter().copied()).collect()
     }
 }

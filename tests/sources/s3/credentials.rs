@@ -90,7 +90,7 @@ fn credentials_from_the_container_are_renewed_while_it_is_read() {
     let ended = finish(&mut command).with_code(0);
     assert_eq!(ended.text().matches("epoch 0 30").count(), 1, "{ended:#?}");
     assert_eq!(ended.text().matches("epoch 1 30").count(), 1, "{ended:#?}");
-    assert!(credentials.asked() > 2, "asked {} times", credentials.asked());
+    assert!(credentials.requests() > 2, "asked {} times", credentials.requests());
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn the_container_is_asked_without_a_proxy() {
     // Nobody is there.
     command.env("HTTP_PROXY", "http://127.0.0.1:9").env("NO_PROXY", "localhost");
     is_read(finish(&mut command));
-    assert!(credentials.uri().contains("127.0.0.1") && credentials.asked() > 0);
+    assert!(credentials.uri().contains("127.0.0.1") && credentials.requests() > 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pipemill_s3_test::proxy::{Fault, Kind, Plan, Request, Rule};
 use pipemill_tests::PATIENCE;
 
-use crate::reading::{Bucket, Came, bytes, read, settings};
+use crate::reading::{Bucket, ReceivedObject, bytes, read, settings};
 
 /// Runs with random faults.
 const RUNS: u64 = 1_000;
@@ -55,11 +55,14 @@ fn one_run(bucket: &Bucket, reference: &[(String, Vec<u8>)], seed: u64) -> u64 {
         settings.stall_timeout = Duration::from_secs(1);
     }
     settings.concurrency = 1 + seed as usize % 6;
-    let (came, end) = read(&settings);
+    let (received, end) = read(&settings);
     assert_eq!(end.as_ref().ok(), Some(&1), "seed {seed}: {end:?}");
-    assert_eq!(came.len(), reference.len(), "seed {seed}");
-    for (came, (key, bytes)) in came.iter().zip(reference) {
-        assert!(came.name == *key && came.bytes == *bytes, "seed {seed}: {key} came otherwise");
+    assert_eq!(received.len(), reference.len(), "seed {seed}");
+    for (received, (key, bytes)) in received.iter().zip(reference) {
+        assert!(
+            received.name == *key && received.bytes == *bytes,
+            "seed {seed}: {key} came otherwise"
+        );
     }
     proxy.faults().values().sum::<usize>() as u64
 }
@@ -76,9 +79,9 @@ fn a_body_that_breaks_off_goes_on_at_the_byte_it_reached() {
             fault,
         )];
         let proxy = bucket.proxy(Plan { script, ..Plan::default() });
-        let (came, end) = read(&settings(&proxy.endpoint(), "one"));
+        let (received, end) = read(&settings(&proxy.endpoint(), "one"));
         assert_eq!(end.ok(), Some(1), "{kind}");
-        assert!(came.len() == 1 && came[0].bytes == object, "{kind}");
+        assert!(received.len() == 1 && received[0].bytes == object, "{kind}");
         let log = proxy.log();
         let gets: Vec<_> =
             log.iter().filter(|entry| entry.request.target.contains("/one")).collect();
@@ -115,12 +118,12 @@ fn is_given_up(bucket: &Bucket, fault: Fault, says: &str) {
     let mut settings = settings(&proxy.endpoint(), "one");
     // A thousand times what an answer takes.
     settings.retry_timeout = Duration::from_secs(3);
-    let (came, end) = read(&settings);
+    let (received, end) = read(&settings);
     let error = end.unwrap_err();
     assert!(error.message.contains("no byte came in"), "{error}");
     assert!(error.message.contains(says), "{error}");
     assert_eq!(error.object.as_deref(), Some("s3://bucket/one"));
-    assert!(came.iter().all(|came| came.bytes.is_empty()));
+    assert!(received.iter().all(|received| received.bytes.is_empty()));
     assert!(proxy.requests() > 2, "it was not tried again");
 }
 
@@ -152,9 +155,9 @@ fn a_listing_goes_on_after_faults() {
     let bucket = Bucket::with(keys.iter().map(|key| (key, b"")));
     let plan = Plan::random(3, 0.5, &[Kind::SlowDown, Kind::ResetBefore, Kind::InternalError]);
     let proxy = bucket.proxy(plan);
-    let (came, end) = read(&settings(&proxy.endpoint(), ""));
+    let (received, end) = read(&settings(&proxy.endpoint(), ""));
     assert_eq!(end.ok(), Some(1));
-    let names: Vec<_> = came.into_iter().map(|came| came.name).collect();
+    let names: Vec<_> = received.into_iter().map(|received| received.name).collect();
     assert_eq!(names, keys);
 }
 
@@ -168,11 +171,15 @@ fn good_records_before_a_failure_are_all_there() {
     };
     let script = vec![Rule::nth(0, third, Fault::error(403, "AccessDenied"))];
     let proxy = bucket.proxy(Plan { script, ..Plan::default() });
-    let (came, end) = read(&settings(&proxy.endpoint(), ""));
+    let (received, end) = read(&settings(&proxy.endpoint(), ""));
     assert!(end.unwrap_err().message.contains("403"));
     let expected = [("a", &object[..20]), ("b", &object[..32_768])];
     let expected: Vec<_> = expected
-        .map(|(name, bytes)| Came { epoch: 0, name: name.to_owned(), bytes: bytes.to_vec() })
+        .map(|(name, bytes)| ReceivedObject {
+            epoch: 0,
+            name: name.to_owned(),
+            bytes: bytes.to_vec(),
+        })
         .into();
-    assert!(came == expected);
+    assert!(received == expected);
 }

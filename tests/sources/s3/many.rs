@@ -97,8 +97,8 @@ fn twenty_channels_share_a_budget_and_none_starves() {
             scope.spawn(|| {
                 let stop = Stop::new().unwrap();
                 let mut source = Objects::new(s3.clone(), settings.clone(), 0, stop);
-                let (came, end) = read_source(&mut source);
-                assert!(end.is_ok() && came[0].bytes == object);
+                let (received, end) = read_source(&mut source);
+                assert!(end.is_ok() && received[0].bytes == object);
                 ended.fetch_add(1, Ordering::Relaxed);
             });
         }
@@ -115,6 +115,6 @@ fn parts_larger_than_the_budget_come_one_by_one() {
     let bucket = Bucket::with([("one", &object)]);
     let mut settings = settings(&bucket.server.endpoint(), "one");
     settings.part_size = 8 << 20;
-    let (came, end) = read(&settings);
-    assert!(end.is_ok() && came[0].bytes == object);
+    let (received, end) = read(&settings);
+    assert!(end.is_ok() && received[0].bytes == object);
 }

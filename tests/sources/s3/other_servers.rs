@@ -14,11 +14,11 @@ fn objects_of_rclone_are_read() {
     let object = bytes(1, 100_000);
     server.put(BUCKET, "one", &object);
     server.put(BUCKET, "empty", b"");
-    let (came, end) = read(&settings(&server.endpoint(), ""));
+    let (received, end) = read(&settings(&server.endpoint(), ""));
     assert_eq!(end.ok(), Some(1));
-    assert!(came.len() == 2 && came[0].bytes.is_empty() && came[1].bytes == object);
-    let (came, end) = read(&objects(&server.endpoint(), &["one", "empty"]));
-    assert!(end.is_ok() && came[0].bytes == object);
+    assert!(received.len() == 2 && received[0].bytes.is_empty() && received[1].bytes == object);
+    let (received, end) = read(&objects(&server.endpoint(), &["one", "empty"]));
+    assert!(end.is_ok() && received[0].bytes == object);
 }
 
 /// Puts an object with more headers, as a client of moto may.
@@ -47,8 +47,8 @@ fn checksums_that_moto_keeps_are_compared() {
         &[("x-amz-checksum-crc32", &right), ("x-amz-sdk-checksum-algorithm", "CRC32")],
         &object,
     );
-    let (came, end) = read(&objects(&server.endpoint(), &["right"]));
-    assert!(end.is_ok() && came[0].bytes == object, "{end:?}");
+    let (received, end) = read(&objects(&server.endpoint(), &["right"]));
+    assert!(end.is_ok() && received[0].bytes == object, "{end:?}");
     put(
         &server,
         "wrong",
@@ -69,8 +69,8 @@ fn the_encoding_that_moto_tells_is_used() {
     std::io::Write::write_all(&mut gzip, &text).unwrap();
     put(&server, "gzipped", &[("content-encoding", "gzip")], &gzip.finish().unwrap());
     put(&server, "other", &[("content-encoding", "br")], &text);
-    let (came, end) = read(&objects(&server.endpoint(), &["gzipped"]));
-    assert!(end.is_ok() && came[0].bytes == text, "{end:?}");
+    let (received, end) = read(&objects(&server.endpoint(), &["gzipped"]));
+    assert!(end.is_ok() && received[0].bytes == text, "{end:?}");
     let (_, end) = read(&objects(&server.endpoint(), &["other"]));
     let error = end.unwrap_err();
     assert!(error.message.contains("Content-Encoding is `br`"), "{error}");

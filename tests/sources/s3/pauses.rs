@@ -25,18 +25,18 @@ fn a_consumer_may_pause_for_longer_than_any_timeout() {
     settings.retry_timeout = LIMIT;
     let mut source = source(&settings);
     let Ok(SourceEvent::Object(mut object_came)) = source.next() else { panic!("no object") };
-    let (mut came, mut buffer) = (Vec::new(), vec![0; 300_000]);
-    for turn in 0.. {
-        if turn == 1 || turn == 5 {
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 300_000]);
+    for round in 0.. {
+        if round == 1 || round == 5 {
             std::thread::sleep(PAUSE);
         }
         match object_came.input.read(&mut buffer, Some(PATIENCE)).expect("nothing fails") {
-            ReadOutcome::Bytes(count) => came.extend_from_slice(&buffer[..count]),
+            ReadOutcome::Bytes(count) => received.extend_from_slice(&buffer[..count]),
             ReadOutcome::End => break,
             other => panic!("{other:?}"),
         }
     }
-    assert!(came == object);
+    assert!(received == object);
     // Nothing had to be asked for twice.
     assert_eq!(proxy.requests(), 1 + 3, "{:#?}", proxy.log());
 }

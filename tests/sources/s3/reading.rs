@@ -6,7 +6,7 @@ use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_source::Stop;
 use pipemill_source::s3::{Access, Objects, S3Runtime, Selection, Settings};
-use pipemill_source::{Object, ReadOutcome, Reading, Source, SourceError, SourceEvent};
+use pipemill_source::{Object, ReadOutcome, ReadSettings, Source, SourceError, SourceEvent};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::test_dir::TestDir;
 
@@ -75,7 +75,7 @@ pub fn access(endpoint: &str) -> Access {
 
 /// An object as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Came {
+pub struct ReceivedObject {
     pub epoch: u32,
     /// Without the bucket's address.
     pub name: String,
@@ -93,40 +93,40 @@ pub fn source(settings: &Settings) -> Objects {
 }
 
 /// Reads to the end. Every object that came is there, of the last perhaps a part.
-pub fn read(settings: &Settings) -> (Vec<Came>, Result<u32, SourceError>) {
+pub fn read(settings: &Settings) -> (Vec<ReceivedObject>, Result<u32, SourceError>) {
     read_source(&mut source(settings))
 }
 
 /// The same; the answer is how many epochs there were.
-pub fn read_source(source: &mut dyn Source) -> (Vec<Came>, Result<u32, SourceError>) {
-    let (mut came, mut epochs) = (Vec::new(), 0);
+pub fn read_source(source: &mut dyn Source) -> (Vec<ReceivedObject>, Result<u32, SourceError>) {
+    let (mut received, mut epochs) = (Vec::new(), 0);
     loop {
         match source.next() {
             Ok(SourceEvent::Object(object)) => {
                 let (object, error) = whole(object);
-                came.push(object);
+                received.push(object);
                 if let Some(error) = error {
-                    return (came, Err(error));
+                    return (received, Err(error));
                 }
             }
             Ok(SourceEvent::EpochEnd(_)) => epochs += 1,
-            Ok(SourceEvent::End) => return (came, Ok(epochs)),
-            Err(error) => return (came, Err(error)),
+            Ok(SourceEvent::End) => return (received, Ok(epochs)),
+            Err(error) => return (received, Err(error)),
         }
     }
 }
 
-fn whole(mut object: Object) -> (Came, Option<SourceError>) {
+fn whole(mut object: Object) -> (ReceivedObject, Option<SourceError>) {
     // Odd, so that no boundary of a read is one of a part.
     let mut buffer = vec![0; 10_007];
     let name = object.name.trim_start_matches(&format!("s3://{BUCKET}/")).to_owned();
-    let mut came = Came { epoch: object.epoch, name, bytes: Vec::new() };
+    let mut received = ReceivedObject { epoch: object.epoch, name, bytes: Vec::new() };
     loop {
         match object.input.read(&mut buffer, Some(PATIENCE)) {
-            Ok(ReadOutcome::Bytes(count)) => came.bytes.extend_from_slice(&buffer[..count]),
-            Ok(ReadOutcome::End) => return (came, None),
-            Ok(other) => panic!("{other:?} at byte {} of {}", came.bytes.len(), came.name),
-            Err(error) => return (came, Some(error)),
+            Ok(ReadOutcome::Bytes(count)) => received.bytes.extend_from_slice(&buffer[..count]),
+            Ok(ReadOutcome::End) => return (received, None),
+            Ok(other) => panic!("{other:?} at byte {} of {}", received.bytes.len(), received.name),
+            Err(error) => return (received, Some(error)),
         }
     }
 }
@@ -138,6 +138,6 @@ pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
 }
 
 /// The same settings, read so.
-pub fn reading(settings: &Settings, reading: Reading) -> Settings {
+pub fn reading(settings: &Settings, reading: ReadSettings) -> Settings {
     Settings { reading, ..settings.clone() }
 }

@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use pipemill_s3_test::proxy::Plan;
 use pipemill_s3_test::servers::S3Server;
 use pipemill_source::s3::{Selection, Settings};
-use pipemill_source::{Balance, Compression, Order, Reading, Shard};
+use pipemill_source::{Balance, Compression, Order, ReadSettings, Shard};
 
 use crate::reading::{BUCKET, Bucket, objects, read, reading, settings};
 
@@ -30,15 +30,20 @@ const ODD: [&str; 12] = [
 #[test]
 fn keys_with_odd_characters_are_read() {
     let bucket = Bucket::with(ODD.iter().map(|key| (key, key)));
-    let (came, end) = read(&settings(&bucket.server.endpoint(), "data/"));
+    let (received, end) = read(&settings(&bucket.server.endpoint(), "data/"));
     assert_eq!(end.ok(), Some(1));
-    let names: Vec<_> = came.iter().map(|came| came.name.as_str()).collect();
+    let names: Vec<_> = received.iter().map(|received| received.name.as_str()).collect();
     assert_eq!(names, ODD);
-    assert!(came.iter().all(|came| came.bytes == came.name.as_bytes()));
+    assert!(received.iter().all(|received| received.bytes == received.name.as_bytes()));
     // Each by its own name, too.
-    let (came, end) = read(&objects(&bucket.server.endpoint(), &ODD));
+    let (received, end) = read(&objects(&bucket.server.endpoint(), &ODD));
     assert_eq!(end.ok(), Some(1));
-    assert!(came.iter().map(|came| came.bytes.as_slice()).eq(ODD.iter().map(|key| key.as_bytes())));
+    assert!(
+        received
+            .iter()
+            .map(|received| received.bytes.as_slice())
+            .eq(ODD.iter().map(|key| key.as_bytes()))
+    );
 }
 
 #[test]
@@ -46,9 +51,9 @@ fn a_prefix_is_not_a_folder() {
     let keys = ["data-1", "data/", "data/1", "data2/1", "data3", "other"];
     let bucket = Bucket::with(keys.map(|key| (key, if key.ends_with('/') { "" } else { "x" })));
     let names = |prefix| {
-        let (came, end) = read(&settings(&bucket.server.endpoint(), prefix));
+        let (received, end) = read(&settings(&bucket.server.endpoint(), prefix));
         assert_eq!(end.ok(), Some(1));
-        came.into_iter().map(|came| came.name).collect::<Vec<_>>()
+        received.into_iter().map(|received| received.name).collect::<Vec<_>>()
     };
     // What shows an empty folder is no object.
     assert_eq!(names("data"), ["data-1", "data/1", "data2/1", "data3"]);
@@ -62,8 +67,8 @@ fn a_name_is_one_object_or_else_a_prefix() {
     let names = |name: &str| {
         let address = format!("s3://{BUCKET}/{name}").parse().unwrap();
         let settings = settings(&bucket.server.endpoint(), "");
-        let (came, end) = read(&Settings { selection: Selection::Named(address), ..settings });
-        end.map(|_| came.into_iter().map(|came| came.name).collect::<Vec<_>>())
+        let (received, end) = read(&Settings { selection: Selection::Named(address), ..settings });
+        end.map(|_| received.into_iter().map(|received| received.name).collect::<Vec<_>>())
     };
     assert_eq!(names("part").unwrap(), ["part"]);
     assert_eq!(names("par").unwrap(), ["part", "part-1"]);
@@ -80,8 +85,8 @@ fn a_source_without_objects_is_an_error() {
         let (_, end) = read(&settings);
         let error = end.unwrap_err();
         assert!(error.missing && error.message == "no key begins with this prefix", "{error}");
-        let (came, end) = read(&Settings { allow_empty: true, ..settings });
-        assert!(came.is_empty() && end.ok() == Some(1));
+        let (received, end) = read(&Settings { allow_empty: true, ..settings });
+        assert!(received.is_empty() && end.ok() == Some(1));
     }
     let (_, end) = read(&objects(&bucket.server.endpoint(), &["nothing"]));
     let error = end.unwrap_err();
@@ -94,12 +99,12 @@ fn epochs_are_shuffled_and_sharded() {
     let bucket = Bucket::with(keys.iter().map(|key| (key, key)));
     let plain = settings(&bucket.server.endpoint(), "");
     let names = |order| {
-        let (came, end) =
-            read(&reading(&plain, Reading { epochs: 2, order, ..Reading::default() }));
+        let (received, end) =
+            read(&reading(&plain, ReadSettings { epochs: 2, order, ..ReadSettings::default() }));
         assert_eq!(end.ok(), Some(2));
         let of = |epoch| {
-            let came = came.iter().filter(|came| came.epoch == epoch);
-            came.map(|came| came.name.clone()).collect::<Vec<_>>()
+            let received = received.iter().filter(|received| received.epoch == epoch);
+            received.map(|received| received.name.clone()).collect::<Vec<_>>()
         };
         [of(0), of(1)]
     };
@@ -131,12 +136,16 @@ fn shards_of_equal_size() {
         for index in 0..4 {
             let shard = Some(Shard { index, count: 4, balance: Balance::Size });
             let order = Order { shuffle, shard };
-            let (came, end) = read(&reading(&plain, Reading { order, ..Reading::default() }));
+            let (received, end) =
+                read(&reading(&plain, ReadSettings { order, ..ReadSettings::default() }));
             assert_eq!(end.ok(), Some(1));
-            let bytes: usize = came.iter().map(|came| came.bytes.len()).sum();
+            let bytes: usize = received.iter().map(|received| received.bytes.len()).sum();
             let total: usize = objects.iter().map(|(_, size)| size).sum();
             assert!(bytes <= total / 4 + 600, "{bytes} of {total}");
-            assert!(came.iter().all(|came| all.insert(came.name.clone())), "read twice");
+            assert!(
+                received.iter().all(|received| all.insert(received.name.clone())),
+                "read twice"
+            );
         }
         assert_eq!(all.len(), objects.len());
     }
@@ -144,8 +153,10 @@ fn shards_of_equal_size() {
     let selection = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
     let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
     let order = Order { shuffle: None, shard };
-    let settings =
-        Settings { selection, ..reading(&plain, Reading { order, ..Reading::default() }) };
+    let settings = Settings {
+        selection,
+        ..reading(&plain, ReadSettings { order, ..ReadSettings::default() })
+    };
     let (_, end) = read(&settings);
     let error = end.unwrap_err();
     assert!(error.message.contains("does not tell the sizes") && error.remedy.contains("balance"));
@@ -163,24 +174,28 @@ fn manifests_name_the_objects() {
         ),
     ]);
     let select = |selection| Settings { selection, ..settings(&bucket.server.endpoint(), "") };
-    let (came, end) = read(&select(Selection::Manifest("s3://bucket/m.manifest".parse().unwrap())));
+    let (received, end) =
+        read(&select(Selection::Manifest("s3://bucket/m.manifest".parse().unwrap())));
     assert_eq!(end.ok(), Some(1));
-    let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
+    let received: Vec<_> =
+        received.into_iter().map(|received| (received.name, received.bytes)).collect();
     assert_eq!(
-        came,
+        received,
         [("data/2".to_owned(), b"two".to_vec()), ("data/1".to_owned(), b"one".to_vec())]
     );
 
     let attributes = vec!["x-ref".to_owned(), "n".to_owned()];
     let manifest = "s3://bucket/lines".parse().unwrap();
     let lines = select(Selection::Augmented { manifest, attributes });
-    let (came, end) = read(&lines);
+    let (received, end) = read(&lines);
     assert_eq!(end.ok(), Some(1));
-    let came: Vec<_> = came.into_iter().map(|came| (came.name, came.bytes)).collect();
+    let received: Vec<_> =
+        received.into_iter().map(|received| (received.name, received.bytes)).collect();
     let expected = [("lines line 1", &b"one1"[..]), ("lines line 3", b"twoz")];
-    assert_eq!(came, expected.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())));
+    assert_eq!(received, expected.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())));
 
-    let (came, end) = read(&reading(&lines, Reading { wrap: true, ..Reading::default() }));
+    let (received, end) =
+        read(&reading(&lines, ReadSettings { wrap: true, ..ReadSettings::default() }));
     assert_eq!(end.ok(), Some(1));
     let record = |bytes: &[u8]| {
         let mut record =
@@ -189,7 +204,7 @@ fn manifests_name_the_objects() {
         record.resize(record.len().next_multiple_of(4), 0);
         record
     };
-    assert_eq!(came[1].bytes, [record(b"two"), record(b"z")].concat());
+    assert_eq!(received[1].bytes, [record(b"two"), record(b"z")].concat());
 }
 
 #[test]
@@ -215,23 +230,24 @@ fn compressed_objects_are_inflated() {
     let zstd = zstd::encode_all(&text[..], 1).unwrap();
     let bucket = Bucket::with([("a.gz", &gzip), ("b.zst", &zstd), ("c", &text)]);
     let all = settings(&bucket.server.endpoint(), "");
-    let (came, end) = read(&all);
+    let (received, end) = read(&all);
     assert_eq!(end.ok(), Some(1));
-    assert!(came.iter().all(|came| came.bytes == text));
-    let plain = Reading { compression: Compression::None, ..Reading::default() };
-    let (came, _) = read(&reading(&all, plain));
-    assert!(came[0].bytes == gzip && came[1].bytes == zstd);
+    assert!(received.iter().all(|received| received.bytes == text));
+    let plain = ReadSettings { compression: Compression::None, ..ReadSettings::default() };
+    let (received, _) = read(&reading(&all, plain));
+    assert!(received[0].bytes == gzip && received[1].bytes == zstd);
     // Wrapped is what was inflated.
-    let (came, _) = read(&reading(&all, Reading { wrap: true, ..Reading::default() }));
-    assert!(came.iter().all(|came| came.bytes[8..8 + text.len()] == text));
+    let (received, _) =
+        read(&reading(&all, ReadSettings { wrap: true, ..ReadSettings::default() }));
+    assert!(received.iter().all(|received| received.bytes[8..8 + text.len()] == text));
 }
 
 #[test]
 fn a_listed_object_is_fetched_by_one_request_a_part() {
     let bucket = Bucket::with([("a", vec![1; 10]), ("b", vec![]), ("c", vec![3; 40_000])]);
     let proxy = bucket.proxy(Plan::default());
-    let (came, end) = read(&settings(&proxy.endpoint(), ""));
-    assert!(end.is_ok() && came.len() == 3);
+    let (received, end) = read(&settings(&proxy.endpoint(), ""));
+    assert!(end.is_ok() && received.len() == 3);
     // The list; none for the empty one; three parts of 16 KiB.
     assert_eq!(proxy.requests(), 1 + 1 + 3, "{:#?}", proxy.log());
 }

@@ -12,7 +12,7 @@ use pipemill_channel::{
     Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
 };
 use pipemill_decode::{Builtins, Limits};
-use pipemill_source::{Compression, Paths, Reading, Stop};
+use pipemill_source::{Compression, Paths, ReadSettings, Stop};
 
 use super::print::{Output, Printer};
 use super::{engine, exit, load, s3};
@@ -129,7 +129,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Gzip => Compression::Gzip,
         CompressionArg::Zstd => Compression::Zstd,
     };
-    let reading = Reading { compression, ..Reading::default() };
+    let reading = ReadSettings { compression, ..ReadSettings::default() };
     let source = Paths::new(args.sources, reading, args.s3.access(), stop);
     let channel = Channel {
         name: "cat".to_owned(),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pipemill_source::s3::Address;
-use pipemill_source::{Compression, Paths, Reading, Stop};
+use pipemill_source::{Compression, Paths, ReadSettings, Stop};
 use pipemill_types::log::optional;
 
 use super::order::OrderArgs;
@@ -77,7 +77,7 @@ fn run(args: &Args) -> Result<(), ExitCode> {
     let stop = Stop::new().map_err(system)?;
     let fifos = feed::prepare(stop.clone()).map_err(system)?;
     let mut channels = match &args.config {
-        Some(file) => configured(args, file, stop)?,
+        Some(file) => channels_of(args, file, stop)?,
         None => vec![named(args, stop)?],
     };
     let progress = is_watched().then(|| progress(&mut channels));
@@ -118,7 +118,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
             exit::because(exit::MISSING, format!("{name}: can't open it: {error}; check the path"))
         })?;
     }
-    let reading = Reading {
+    let reading = ReadSettings {
         epochs: args.epochs.unwrap_or(u32::MAX),
         // Objects are fed as they are stored, as SageMaker does.
         compression: Compression::None,
@@ -130,7 +130,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
     Ok(Channel { name, source, progress: Arc::default() })
 }
 
-fn configured(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, ExitCode> {
+fn channels_of(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, ExitCode> {
     args.s3.refuse_beside_config()?;
     let mut config = config::read_to_feed(file).map_err(exit::Refusal::report)?;
     if let Some(path) = &args.inputdataconfig {
@@ -198,7 +198,7 @@ fn apply_input_data_config(config: &mut Config, path: &Path) -> Result<(), ExitC
 fn apply_channel(
     described: &BTreeMap<String, InputChannel>,
     name: &str,
-    reading: &mut Reading,
+    reading: &mut ReadSettings,
 ) -> Result<(), String> {
     let Some(channel) = described.get(name) else { return Ok(()) };
     reading.wrap |= channel.wrapped;

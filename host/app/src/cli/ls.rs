@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pipemill_source::s3::{LazyS3Runtime, ListedObject, Selection, Settings, list_objects};
-use pipemill_source::{Pattern, Reading, SourceError, Stop, file_size};
+use pipemill_source::{Pattern, ReadSettings, SourceError, Stop, file_size};
 
 use super::order::OrderArgs;
 use super::{config, exit, s3};
@@ -85,7 +85,7 @@ fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
     let parsed = s3::address(address)?;
     let mut settings = Settings::new(Selection::Named(parsed));
     settings.access = args.s3.access();
-    settings.reading = Reading { order: args.order.order(), ..Reading::default() };
+    settings.reading = ReadSettings { order: args.order.order(), ..ReadSettings::default() };
     Ok(Source::S3(Box::new(settings)))
 }
 
@@ -133,7 +133,7 @@ fn list<W: Write>(
 
 fn files<W: Write>(
     pattern: &Pattern,
-    reading: &Reading,
+    reading: &ReadSettings,
     epoch: u32,
     printer: &mut ObjectPrinter<W>,
 ) -> Result<(), SourceError> {

@@ -39,9 +39,9 @@ impl RunOutputs {
     }
 
     /// Passes on the configuration of the run.
-    pub(super) fn configured(&mut self, config: &Config) {
+    pub(super) fn set_config(&mut self, config: &Config) {
         if let Some(report) = &mut self.report {
-            report.configured(config::show(config));
+            report.set_config(config::show(config));
         }
     }
 

@@ -92,7 +92,7 @@ fn serve(
     let platform = base.map(Platform::read).transpose();
     let platform = platform.map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
     let config = configuration(args, platform.as_ref()).map_err(&report)?;
-    outputs.configured(&config);
+    outputs.set_config(&config);
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(sagemaker::environment).unwrap_or_default();
     let watch = |channels: &[Arc<ChannelHandle>]| outputs.watch(channels);

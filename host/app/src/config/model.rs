@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
-use pipemill_source::{Compression, Pattern, Reading, s3};
+use pipemill_source::{Compression, Pattern, ReadSettings, s3};
 use pipemill_types::Mode;
 
 use super::fault::TextPosition;
@@ -132,7 +132,7 @@ pub enum Source {
         /// Which files.
         pattern: Pattern,
         /// How they are read.
-        reading: Reading,
+        reading: ReadSettings,
     },
     /// Objects in S3.
     S3(Box<s3::Settings>),

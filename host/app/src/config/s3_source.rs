@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipemill_source::Reading;
+use pipemill_source::ReadSettings;
 use pipemill_source::s3::{Access, Address, CONNECTION_RATE, Selection, Settings, check_endpoint};
 
 use super::document::ReadResult;
@@ -75,7 +75,7 @@ fn address(reader: &Reader, key: &FreeForm) -> ReadResult<Address> {
 pub(super) fn read(
     reader: &Reader,
     selection: ReadResult<Selection>,
-    reading: ReadResult<Reading>,
+    reading: ReadResult<ReadSettings>,
 ) -> ReadResult<Source> {
     let access = access(reader);
     let part_size = reader.number(&PART_SIZE);

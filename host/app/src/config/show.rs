@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError};
-use pipemill_source::{Order, Pattern, Reading, Shard, s3};
+use pipemill_source::{Order, Pattern, ReadSettings, Shard, s3};
 use pipemill_types::Mode;
 
 use super::keys::*;
@@ -128,7 +128,7 @@ fn source(source: &Source) -> String {
     inline(pairs)
 }
 
-fn reading_pairs(reading: &Reading) -> Vec<(&'static str, String)> {
+fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {
     let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
     let Order { shuffle, shard } = reading.order;
     pairs.extend(shuffle.map(|seed| (SHUFFLE.name, inline([(SEED.name, seed.to_string())]))));

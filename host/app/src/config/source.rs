@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipemill_source::{Compression, Order, Pattern, Reading, Shard};
+use pipemill_source::{Compression, Order, Pattern, ReadSettings, Shard};
 
 use super::document::{Purpose, ReadResult};
 use super::key::{FreeForm, KeyGroup, one_of};
@@ -109,14 +109,14 @@ fn reading(
     reader: &Reader,
     epochs: ReadResult<Option<u32>>,
     compression: ReadResult<Compression>,
-) -> ReadResult<Reading> {
+) -> ReadResult<ReadSettings> {
     let shuffle = shuffle(reader);
     let shard = shard(reader).and_then(|shard| balanced(reader, shard));
     let wrap = reader.choice(&WRAP);
     let order = Order { shuffle: shuffle?, shard: shard? };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
-    Ok(Reading { epochs, compression: compression?, order, wrap: wrap? })
+    Ok(ReadSettings { epochs, compression: compression?, order, wrap: wrap? })
 }
 
 fn shuffle(reader: &Reader) -> ReadResult<Option<u64>> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pipemill_source::{Pattern, Reading};
+use pipemill_source::{Pattern, ReadSettings};
 
 use super::input_data_config::{InputChannel, InputMode};
 use crate::config::{DecoderRef, Preset, Source, fifo_source};
@@ -18,9 +18,10 @@ pub(super) fn preset(base: &Path, name: &str, channel: &InputChannel) -> Preset 
     let data = base.join("input/data");
     let source = match channel.mode {
         InputMode::Pipe => fifo_source(data, Some(epoch_file(base, name))),
-        InputMode::File | InputMode::FastFile => {
-            Source::Files { pattern: Pattern::Folder(data.join(name)), reading: Reading::default() }
-        }
+        InputMode::File | InputMode::FastFile => Source::Files {
+            pattern: Pattern::Folder(data.join(name)),
+            reading: ReadSettings::default(),
+        },
     };
     Preset { source, decoder: decoder(channel).map(|name| DecoderRef::Name(name.to_owned())) }
 }

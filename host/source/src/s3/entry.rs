@@ -10,7 +10,7 @@ use super::address::Address;
 use super::settings::{Selection, Settings};
 use super::target::Target;
 use crate::sharding::Sharder;
-use crate::{Reading, SourceError};
+use crate::{ReadSettings, SourceError};
 
 /// An object that was found by its name or in a list.
 pub(super) struct FoundObject {
@@ -63,7 +63,7 @@ impl Entry {
     }
 
     /// Bytes that are read of it, if its size is known.
-    fn length(&self, reading: &Reading) -> Option<u64> {
+    fn length(&self, reading: &ReadSettings) -> Option<u64> {
         self.size().and_then(|(size, key)| reading.length(key, size))
     }
 

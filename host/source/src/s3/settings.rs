@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::address::Address;
-use crate::Reading;
+use crate::ReadSettings;
 
 /// Default of [`Settings::part_size`] in bytes: small enough for a fast start, large enough to use
 /// the full bandwidth of a connection.
@@ -60,7 +60,7 @@ pub struct Settings {
     /// Region, endpoint and credentials.
     pub access: Access,
     /// Order, sharding, epochs, compression.
-    pub reading: Reading,
+    pub reading: ReadSettings,
     /// Largest number of bytes that one request reads.
     pub part_size: u64,
     /// Largest number of requests at the same time.
@@ -84,7 +84,7 @@ impl Settings {
             channel: None,
             selection,
             access: Access::default(),
-            reading: Reading::default(),
+            reading: ReadSettings::default(),
             part_size: DEFAULT_PART_SIZE,
             concurrency: DEFAULT_CONCURRENCY,
             stall_timeout: Duration::from_secs(10),

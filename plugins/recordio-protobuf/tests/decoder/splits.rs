@@ -134,9 +134,9 @@ proptest! {
             assert_any_split::<RecordIoProtobuf>(&setup, &write::file(&payloads), &pieces);
         let (mut records, mut messages) = (Vec::new(), Vec::new());
         for payload in payloads {
-            let alone = decode_split::<RecordIoProtobuf>(&setup, &write::file(&[payload]), &[]);
-            records.extend(alone.records);
-            messages.extend(alone.errors.into_iter().map(|(.., message)| message));
+            let single = decode_split::<RecordIoProtobuf>(&setup, &write::file(&[payload]), &[]);
+            records.extend(single.records);
+            messages.extend(single.errors.into_iter().map(|(.., message)| message));
         }
         prop_assert_eq!(together.records, records);
         let errors: Vec<_> = together.errors.into_iter().map(|(.., message)| message).collect();

@@ -102,7 +102,7 @@ impl Credentials {
     }
 
     /// The number of requests so far.
-    pub fn asked(&self) -> usize {
+    pub fn requests(&self) -> usize {
         lock(&self.state).requests
     }
 

@@ -211,7 +211,7 @@ impl Reader {
             let (piece, before) = (piece.len(), raw.len());
             raw.extend_from_slice(&self.buffer[self.start - piece..self.start]);
             let from = before.saturating_sub(3);
-            if let Some(at) = raw[from..].windows(4).position(|four| four == b"\r\n\r\n") {
+            if let Some(at) = raw[from..].windows(4).position(|window| window == b"\r\n\r\n") {
                 let end = from + at + 4;
                 // The bytes after the head stay in the buffer for the next read.
                 self.start -= raw.len() - end;

@@ -49,8 +49,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 pub(super) fn main(args: &Args) -> ExitCode {
     let socket = args.socket.clone().unwrap_or_else(|| {
-        let configured = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
-        configured.map_or_else(run::default_socket, PathBuf::from)
+        let from_environment = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
+        from_environment.map_or_else(run::default_socket, PathBuf::from)
     });
     let mut host = match StatusClient::connect(&socket) {
         Ok(host) => host,
@@ -78,7 +78,7 @@ enum TopError {
     #[error(transparent)]
     Host(#[from] StatusClientError),
     #[error("the host's answer is not understood: {0}; use the `pipemill` of the same release")]
-    Answer(#[from] serde_json::Error),
+    Status(#[from] serde_json::Error),
     #[error("the terminal: {0}")]
     Terminal(#[from] std::io::Error),
 }

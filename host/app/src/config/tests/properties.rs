@@ -13,7 +13,7 @@ use proptest::sample::{Index, select};
 
 use pipemill_channel::{OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
-use pipemill_source::{Balance, Compression, Order, Pattern, Reading, Shard, s3};
+use pipemill_source::{Balance, Compression, Order, Pattern, ReadSettings, Shard, s3};
 use pipemill_types::Mode;
 
 use super::super::key::Number;
@@ -86,7 +86,7 @@ fn source() -> impl Strategy<Value = Source> {
     prop_oneof![fifo, files, s3()]
 }
 
-fn reading() -> impl Strategy<Value = Reading> {
+fn reading() -> impl Strategy<Value = ReadSettings> {
     let shard = (1..=1_000_001u32).prop_flat_map(|count| {
         let balance = select(keys::BALANCE.words).prop_map(|(_, balance)| balance);
         (0..count.min(1_000_001), balance).prop_map(move |(index, balance)| Shard {
@@ -97,8 +97,9 @@ fn reading() -> impl Strategy<Value = Reading> {
     });
     let order = (option::of(0..=i64::MAX as u64), option::of(shard))
         .prop_map(|(shuffle, shard)| Order { shuffle, shard });
-    (1..=1_000_000u32, compression(), order, any::<bool>())
-        .prop_map(|(epochs, compression, order, wrap)| Reading { epochs, compression, order, wrap })
+    (1..=1_000_000u32, compression(), order, any::<bool>()).prop_map(
+        |(epochs, compression, order, wrap)| ReadSettings { epochs, compression, order, wrap },
+    )
 }
 
 fn s3() -> impl Strategy<Value = Source> {

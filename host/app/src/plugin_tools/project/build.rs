@@ -24,15 +24,15 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
             folder.display()
         )));
     };
-    let scratch =
+    let temp_dir =
         tempfile::Builder::new().prefix("pipemill-build-").tempdir().map_err(|error| {
             BuildError::missing(format!("no folder for what compilers make: {error}; set TMPDIR"))
         })?;
-    let scratch = scratch.path();
+    let temp_dir = temp_dir.path();
     match language {
         Language::Rust => wrap(&rust::build(folder)?),
-        Language::C => wrap(&with_interface(c::build(folder, scratch)?)?),
-        Language::Python => python::build(folder, scratch, WIT),
+        Language::C => wrap(&with_interface(c::build(folder, temp_dir)?)?),
+        Language::Python => python::build(folder, temp_dir, WIT),
     }
 }
 

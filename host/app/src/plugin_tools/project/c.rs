@@ -41,14 +41,14 @@ pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Compiles the files in `src` to a core module. `scratch` is an empty folder for it.
-pub(super) fn build(folder: &Path, scratch: &Path) -> Result<Vec<u8>, BuildError> {
+pub(super) fn build(folder: &Path, temp_dir: &Path) -> Result<Vec<u8>, BuildError> {
     let linker = query(compiler("clang", folder).arg("--print-prog-name=wasm-ld"), INSTALL)?;
     // If clang finds no linker, it prints the name without a path.
     if linker.is_none_or(|path| !path.contains('/')) {
         let why = format!("clang has no `wasm-ld`, its linker for WebAssembly; {INSTALL}");
         return Err(BuildError::missing(why));
     }
-    let module = scratch.join("module.wasm");
+    let module = temp_dir.join("module.wasm");
     let mut clang = compiler("clang", folder);
     clang.args(FLAGS).arg("-o").arg(&module).args(sources(folder));
     run(&mut clang, INSTALL)?;

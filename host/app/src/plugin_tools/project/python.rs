@@ -18,14 +18,14 @@ const INSTALL: &str = "with Python 3.10 or later: python3 -m venv .venv && .venv
                        componentize-py~=0.25; it is looked for in the project's .venv and on PATH";
 
 /// Builds a component. `scratch` is an empty folder for it.
-pub(super) fn build(folder: &Path, scratch: &Path, wit: &str) -> Result<Vec<u8>, BuildError> {
+pub(super) fn build(folder: &Path, temp_dir: &Path, wit: &str) -> Result<Vec<u8>, BuildError> {
     let failed = |what: &str, error: std::io::Error| {
         BuildError::missing(format!(
             "{what}: {error}; see that {} can be written",
-            scratch.display()
+            temp_dir.display()
         ))
     };
-    let (interface, component) = (scratch.join("decoder.wit"), scratch.join("component.wasm"));
+    let (interface, component) = (temp_dir.join("decoder.wit"), temp_dir.join("component.wasm"));
     std::fs::write(&interface, wit).map_err(|error| failed("no file can be written", error))?;
     let mut python = compiler(tool(folder), folder);
     python.arg("-q").arg("-d").arg(&interface).args(["-w", "decoder-plugin"]);

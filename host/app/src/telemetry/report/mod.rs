@@ -57,7 +57,7 @@ impl Report {
     }
 
     /// Sets the configuration of the run, as TOML.
-    pub fn configured(&mut self, config: String) {
+    pub fn set_config(&mut self, config: String) {
         self.config = Some(config);
     }
 
@@ -84,7 +84,7 @@ impl Report {
             .collect();
         let run = Run {
             began: self.began,
-            took: self.began_instant.elapsed(),
+            elapsed: self.began_instant.elapsed(),
             host: host_name(),
             command: self.command,
             code,

@@ -13,7 +13,7 @@ use crate::telemetry::Bottleneck;
 /// A run that is over.
 pub(super) struct Run<'a> {
     pub(super) began: SystemTime,
-    pub(super) took: Duration,
+    pub(super) elapsed: Duration,
     /// The name of the machine.
     pub(super) host: String,
     /// The command and its arguments; empty if there was none.
@@ -81,7 +81,7 @@ impl Run<'_> {
         let mut figures = vec![
             ("Exit code", self.code.to_string()),
             ("Began", format!("<time>{}</time>", units::date(began.as_secs()))),
-            ("Took", units::time(self.took)),
+            ("Took", units::time(self.elapsed)),
             ("Host", Escaped(&self.host).to_string()),
         ];
         if !self.command.is_empty() {

@@ -50,7 +50,7 @@ fn view() -> ChannelView {
 fn page(channels: &[ChannelView], code: u8, why: &str) -> String {
     Run {
         began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_305_851),
-        took: Duration::from_secs(31),
+        elapsed: Duration::from_secs(31),
         host: "machine".into(),
         command: String::new(),
         code,
@@ -165,7 +165,7 @@ fn text_from_outside_is_never_markup() {
     });
     let run = Run {
         began: SystemTime::UNIX_EPOCH,
-        took: Duration::ZERO,
+        elapsed: Duration::ZERO,
         host: HOSTILE.into(),
         command: HOSTILE.into(),
         code: 65,

@@ -21,7 +21,7 @@ pub struct Entry {
     /// When the request arrived: the time since the proxy's start.
     pub when: Duration,
     /// How long the request took. `None` until it is complete.
-    pub took: Option<Duration>,
+    pub elapsed: Option<Duration>,
 }
 
 pub(crate) struct RequestLog {
@@ -58,7 +58,14 @@ impl RequestLog {
         let mut state = self.state();
         state.in_flight += 1;
         state.max_in_flight = state.max_in_flight.max(state.in_flight);
-        state.entries.push(Entry { request, status: None, fault: None, body: 0, when, took: None });
+        state.entries.push(Entry {
+            request,
+            status: None,
+            fault: None,
+            body: 0,
+            when,
+            elapsed: None,
+        });
         state.entries.len() - 1
     }
 
@@ -77,7 +84,7 @@ impl RequestLog {
         state.last_end = Some(Instant::now());
         let entry = &mut state.entries[request];
         entry.body = body;
-        entry.took = Some(now.saturating_sub(entry.when));
+        entry.elapsed = Some(now.saturating_sub(entry.when));
         drop(state);
         self.changed.notify_all();
     }

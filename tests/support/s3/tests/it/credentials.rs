@@ -24,7 +24,7 @@ fn answers_are_those_that_were_set() {
     });
     assert_eq!(send(&credentials, "wrong").unwrap().status, 401);
     assert!(send(&credentials, "right").unwrap().text().contains(r#""Token":"SESSION""#));
-    assert_eq!(credentials.asked(), 3);
+    assert_eq!(credentials.requests(), 3);
 }
 
 #[test]

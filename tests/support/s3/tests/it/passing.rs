@@ -56,7 +56,7 @@ fn the_log_has_requests_and_answers() {
     assert_eq!(log[0].request.range.as_deref(), Some("bytes=0-9"));
     assert_eq!((log[0].status, log[0].body), (Some(206), 10));
     assert_eq!((log[1].request.target.as_str(), log[1].status), ("/bucket/none?x=y", Some(404)));
-    assert!(log[0].when < log[1].when && log.iter().all(|entry| entry.took.is_some()));
+    assert!(log[0].when < log[1].when && log.iter().all(|entry| entry.elapsed.is_some()));
 }
 
 #[test]
