@@ -69,9 +69,9 @@ pub fn run<D: Decoder>(path: &Path, options: &[(String, String)]) -> Result<(f64
     let options = Options::new(&D::options(), options).map_err(anyhow::Error::msg)?;
     let info = StreamInfo {
         channel: "bench".into(),
-        epoch: 0,
         object: "bench".into(),
         max_record: 64 << 20,
+        ..StreamInfo::default()
     };
     let started = Instant::now();
     let mut decoder = D::open(&options, &info).map_err(anyhow::Error::msg)?;

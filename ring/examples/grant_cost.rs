@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         mode: Mode::Share,
         consumers: 1,
     })?;
-    let field = Field { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] };
+    let field = Field::new("data", Scalar::Bytes, vec![]);
     ring.set_schema(vec![field])?;
     let socket = folder.path().join("folder/socket");
     let _server = Server::start(&socket, false, vec![ring.clone()], None)?;
@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         object: "made-up",
         first_record: 0,
         object_offset: 0,
+        metadata: "",
         payload_bytes: records as usize,
         has_absent: false,
     };

@@ -108,7 +108,7 @@ impl Kind {
     }
 
     fn fields(self) -> Vec<Field> {
-        let field = |name: &str, scalar, shape| Field { name: name.into(), scalar, shape };
+        let field = |name: &str, scalar, shape| Field::new(name, scalar, shape);
         match self {
             Kind::Bytes => vec![field("data", Scalar::Bytes, vec![])],
             Kind::Float32 => vec![field("x", Scalar::Float32, vec![0])],
@@ -184,6 +184,7 @@ impl Numbers {
             object: &object,
             first_record: first as u64,
             object_offset: self.offset(first),
+            metadata: "",
             payload_bytes: at,
             has_absent: absent,
         };

@@ -43,6 +43,10 @@ pub struct Header {
     pub first_record: u64,
     /// A byte offset in the object (inflated) at or before the first record.
     pub object_offset: u64,
+    /// Position of the object's metadata: a JSON object of strings, in UTF-8.
+    pub metadata_at: u32,
+    /// Length of the metadata in bytes; 0 if there is none.
+    pub metadata_bytes: u32,
 }
 
 /// Why the memory of a batch can't be read.
@@ -73,6 +77,9 @@ pub enum LayoutError {
     /// The object's name is not UTF-8.
     #[error("the name of the batch's object is not UTF-8")]
     Name,
+    /// The object's metadata is not UTF-8.
+    #[error("the metadata of the batch's object is not UTF-8")]
+    Metadata,
 }
 
 impl Header {
@@ -94,6 +101,8 @@ impl Header {
         put(60, &self.object_bytes.to_le_bytes());
         put(64, &self.first_record.to_le_bytes());
         put(72, &self.object_offset.to_le_bytes());
+        put(80, &self.metadata_at.to_le_bytes());
+        put(84, &self.metadata_bytes.to_le_bytes());
         out
     }
 
@@ -125,6 +134,8 @@ impl Header {
             object_bytes: u32_at(60),
             first_record: u64_at(64),
             object_offset: u64_at(72),
+            metadata_at: u32_at(80),
+            metadata_bytes: u32_at(84),
         };
         header.check(memory)?;
         Ok(header)
@@ -139,7 +150,18 @@ impl Header {
         within("payload", self.payload_at, self.payload_bytes, memory)?;
         within("index", self.index_at, index_bytes, memory)?;
         within("object name", self.object_at.into(), self.object_bytes.into(), memory)?;
+        self.metadata(memory)?;
         self.object(memory).map(drop)
+    }
+
+    /// The object's metadata in the memory that this header was read from: a JSON object of
+    /// strings, or the empty string.
+    ///
+    /// # Errors
+    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the metadata.
+    pub fn metadata<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
+        let (at, bytes) = (self.metadata_at.into(), self.metadata_bytes.into());
+        str::from_utf8(within("metadata", at, bytes, memory)?).map_err(|_| LayoutError::Metadata)
     }
 
     /// The object's name in the memory that this header was read from.
@@ -185,8 +207,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a payload and an object's name of these lengths in bytes, and for these numbers
-    /// of fields and records. None where the batch would not fit an address space.
+    /// The plan for a payload and an object's name and metadata of these lengths in bytes, and for
+    /// these numbers of fields and records. The metadata comes right after the name; `object` is the
+    /// length of both. None where the batch would not fit an address space.
     pub fn new(payload: usize, object: usize, fields: usize, records: usize) -> Option<Plan> {
         let object_at = HEADER_BYTES.checked_add(payload)?;
         let index_at = object_at.checked_add(object)?.checked_next_multiple_of(ALIGN)?;
@@ -282,6 +305,8 @@ mod tests {
                         object_bytes,
                         first_record: number / 2,
                         object_offset: number / 3,
+                        metadata_at: plan.object_at as u32,
+                        metadata_bytes: object_bytes,
                     }
                 },
             )
@@ -313,6 +338,8 @@ mod tests {
             if let Ok(read) = Header::decode(&memory.0) {
                 prop_assert_eq!(read.payload(&memory.0).unwrap().len() as u64, read.payload_bytes);
                 prop_assert_eq!(read.object(&memory.0).unwrap().len(), read.object_bytes as usize);
+                let metadata = read.metadata(&memory.0).unwrap();
+                prop_assert_eq!(metadata.len(), read.metadata_bytes as usize);
                 for number in 0..2 * (read.fields as usize).min(1000) {
                     let column = read.column(&memory.0, number).unwrap();
                     prop_assert_eq!(column.len(), read.records as usize);
@@ -344,13 +371,15 @@ mod tests {
             records: 9,
             payload_at: 128,
             object_at: 130,
+            metadata_at: 131,
+            metadata_bytes: 2,
             ..Header::default()
         };
         let bytes = header.encode();
         assert_eq!(&bytes[..16], b"PMB1\x80\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
         assert_eq!(&bytes[16..28], &[7, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0]);
-        assert_eq!((bytes[32], bytes[56]), (128, 130));
-        assert_eq!(bytes[80..], [0; 48]);
+        assert_eq!((bytes[32], bytes[56], bytes[80], bytes[84]), (128, 130, 131, 2));
+        assert_eq!(bytes[88..], [0; 40]);
     }
 
     #[test]

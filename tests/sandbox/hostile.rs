@@ -17,15 +17,14 @@ fn limits() -> Limits {
 fn decode(plugin: &Plugin) -> Result<usize, Fault> {
     let info = StreamInfo {
         channel: "hostile".to_owned(),
-        epoch: 0,
         object: "input".to_owned(),
         max_record: 1 << 20,
-        offsets: false,
+        ..StreamInfo::default()
     };
     let mut stream = Stream::open(plugin, &[], &info, &limits())?;
     let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(vec![b'x'; 100_000]);
     let mut chunk = |range: Range<usize>, end| {
-        stream.decode(&bytes, range, end).map(|_| stream.decoded().records)
+        stream.decode(&bytes, range, end, 0).map(|_| stream.decoded().records)
     };
     Ok(chunk(0..60_000, false)? + chunk(60_000..100_000, true)?)
 }

@@ -80,7 +80,7 @@ impl Collector {
         assert_eq!(batch.starts.len(), batch.records, "starts");
         assert_eq!(batch.first_record, self.next_number(batch), "number of the first record");
         assert!(batch.object_offset <= batch.starts[0], "object_offset behind the first record");
-        let room = self.room(memory, batch.records, fields);
+        let room = self.room(memory, batch.records, fields, batch.metadata.len());
         let fits = room.is_some_and(|room| batch.payload <= room);
         assert!(fits, "{} records and {} bytes in {room:?}", batch.records, batch.payload);
         for column in &batch.columns {
@@ -104,11 +104,17 @@ impl Sink for Collector {
         Ok(Memory { bytes: vec![DIRT; payload], large: true })
     }
 
-    fn room(&self, memory: &Memory, records: usize, fields: usize) -> Option<usize> {
+    fn room(
+        &self,
+        memory: &Memory,
+        records: usize,
+        fields: usize,
+        metadata: usize,
+    ) -> Option<usize> {
         if memory.large || !self.index_inside {
             return Some(memory.bytes.len());
         }
-        memory.bytes.len().checked_sub(index_room(0, 0, fields, records).saturating_add(64))
+        memory.bytes.len().checked_sub(index_room(0, metadata, fields, records).saturating_add(64))
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_types::ObjectFacts;
 
 use crate::host::{Bytes, Setup};
 
@@ -32,7 +33,12 @@ impl Source for Objects {
         let input = Pieces { bytes, at: 0, pieces, fails_at: self.way.fails_at };
         self.given += 1;
         let name = format!("object {}", self.given - 1);
-        Ok(SourceEvent::Object(Object { epoch: 0, name, input: Box::new(input) }))
+        Ok(SourceEvent::Object(Object {
+            epoch: 0,
+            name,
+            facts: ObjectFacts::default(),
+            input: Box::new(input),
+        }))
     }
 
     fn end_epoch(&mut self) {

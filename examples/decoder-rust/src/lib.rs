@@ -43,7 +43,7 @@ impl Decoder for Strings {
         let mut at = 0;
         if !self.magic_seen {
             let Some(magic) = chunk.get(..MAGIC.len()) else {
-                return Ok(Progress { consumed: 0, need: MAGIC.len() });
+                return Ok(Progress::wants(MAGIC.len()));
             };
             if magic != MAGIC {
                 let message = format!("expected the magic {MAGIC:02x?}, found {magic:02x?}");
@@ -58,7 +58,7 @@ impl Decoder for Strings {
             let Some(string) = chunk.get(start..end) else {
                 // The chunk ends inside the record: leave it unconsumed, and say how many bytes it
                 // has.
-                return Ok(Progress { consumed: at, need: end - at });
+                return Ok(Progress::consumed(at).and_wants(end - at));
             };
             self.check(string)
                 .map_err(|message| DecodeError::skippable(at, message, end as u64))?;
@@ -66,7 +66,7 @@ impl Decoder for Strings {
             out.span(at, start..end);
             at = end;
         }
-        Ok(Progress { consumed: at, need: LENGTH })
+        Ok(Progress::consumed(at).and_wants(LENGTH))
     }
 }
 

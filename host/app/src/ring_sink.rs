@@ -75,7 +75,13 @@ impl Sink for RingSink {
         self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
     }
 
-    fn room(&self, memory: &Writer, records: usize, fields: usize) -> Option<usize> {
+    fn room(
+        &self,
+        memory: &Writer,
+        records: usize,
+        fields: usize,
+        metadata: usize,
+    ) -> Option<usize> {
         let size = memory.as_ref().len();
         if memory.is_dedicated() {
             // It grows for its index, so all of it is room for payload.
@@ -83,7 +89,8 @@ impl Sink for RingSink {
         }
         // The size of the index depends on its start only by its alignment, which is at most 64
         // bytes.
-        size.checked_sub(index_room(0, MAX_NAME_BYTES, fields, records).saturating_add(64))
+        let names = MAX_NAME_BYTES + metadata;
+        size.checked_sub(index_room(0, names, fields, records).saturating_add(64))
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {
@@ -100,6 +107,7 @@ impl Sink for RingSink {
             object: truncated(&batch.object),
             first_record: batch.first_record,
             object_offset: batch.object_offset,
+            metadata: &batch.metadata,
             payload_bytes: batch.payload,
             has_absent: batch.absent,
         };

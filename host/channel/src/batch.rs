@@ -10,6 +10,9 @@ pub struct Batch {
     pub epoch: u32,
     /// The object's name.
     pub object: String,
+    /// Facts about the object that its decoder told: a JSON object of strings; empty if there are
+    /// none.
+    pub metadata: String,
     /// Number, in its object, of the first record.
     pub first_record: u64,
     /// A byte offset in the object at or before the first record.

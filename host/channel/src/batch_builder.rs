@@ -6,6 +6,7 @@
 //! records gets its input in a private buffer, and only what it made goes into the batch. The last
 //! call of the decoder selects between the two.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -77,6 +78,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     pub(super) fn begin_object(&mut self, epoch: u32, object: &str) {
         (self.at, self.len, self.position, self.records) = (0, 0, 0, 0);
         object.clone_into(&mut self.batch.object);
+        self.batch.metadata.clear();
         self.batch.epoch = epoch;
         self.batch.restart(0, 0);
     }
@@ -96,6 +98,13 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
         self.batch.columns.resize_with(fields.len(), Default::default);
         Ok(())
+    }
+
+    /// Takes facts about the object. It must be called before the object's first record.
+    pub(super) fn set_metadata(&mut self, facts: &BTreeMap<String, String>) {
+        if !facts.is_empty() {
+            self.batch.metadata = serde_json::json!(facts).to_string();
+        }
     }
 
     /// Whether a consumer waits for a batch.
@@ -283,7 +292,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Bytes that the payload may take of the batch's memory if it has `records` records of `fields`
     /// fields. `None` if there is no memory, or if not even their index fits.
     fn room(&self, records: usize, fields: usize) -> Option<usize> {
-        self.memory.as_ref().and_then(|memory| self.sink.room(memory, records, fields))
+        let metadata = self.batch.metadata.len();
+        self.memory.as_ref().and_then(|memory| self.sink.room(memory, records, fields, metadata))
     }
 
     /// Estimate of the number of records in `bytes` bytes of this object.
@@ -436,7 +446,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 /// The fault of an object whose records have other fields than those of the objects before it.
 fn other_schema(known: &[Field], found: &[Field]) -> Fault {
     let names = |fields: &[Field]| {
-        let name = |field: &Field| format!("{} ({})", field.name, field.scalar.word());
+        let name = |field: &Field| format!("{} ({})", field.name, described(field));
         fields.iter().map(name).collect::<Vec<_>>().join(", ")
     };
     Fault::new(
@@ -448,4 +458,22 @@ fn other_schema(known: &[Field], found: &[Field]) -> Fault {
         ),
         "put objects of different schemas into channels of their own",
     )
+}
+
+/// What a field is, in words: all that makes it another field.
+fn described(field: &Field) -> String {
+    let mut text = field.scalar.word().to_owned();
+    if !field.shape.is_empty() {
+        text += &format!(" {:?}", field.shape);
+    }
+    if !field.logical.is_empty() {
+        text += &format!(", {}", field.logical);
+    }
+    if !field.categories.is_empty() {
+        text += &format!(", {} categories", field.categories.len());
+    }
+    if field.nullable {
+        text += ", nullable";
+    }
+    text
 }

@@ -127,6 +127,7 @@ impl Channel {
             object: object.name.clone(),
             max_record: self.max_record,
             offsets: self.offsets,
+            facts: object.facts.clone(),
         };
         builder.begin_object(object.epoch, &object.name);
         monitor.object_begins(object.epoch, &object.name);

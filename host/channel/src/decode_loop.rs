@@ -173,7 +173,11 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             let outcome = self.decode()?;
             let end = self.progress.input_ended;
             match outcome {
-                Ok(DecodeOutcome::Progress { consumed, need }) => {
+                Ok(DecodeOutcome::Progress { consumed, more: true, .. }) => {
+                    self.builder.consume(consumed);
+                    self.builder.cut_at(CutPoint::Decoded)?;
+                }
+                Ok(DecodeOutcome::Progress { consumed, need, .. }) => {
                     self.builder.consume(consumed);
                     let left = self.builder.len();
                     self.progress.stalled = consumed == 0;
@@ -204,14 +208,38 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.context.monitor.enter(Stage::Decoder);
         let outcome = {
             let (bytes, range) = self.builder.chunk();
-            self.stream.decode(&bytes, range, self.progress.input_ended)
+            let max_errors = self.policy.errors_left(self.epoch);
+            self.stream.decode(&bytes, range, self.progress.input_ended, max_errors)
         };
         self.context.monitor.call_ended(self.stream.memory_held());
         self.learn_schema()?;
+        let first_record = self.builder.records();
+        if first_record == 0 {
+            self.builder.set_metadata(self.stream.metadata());
+        }
         self.builder.append(self.stream.decoded())?;
+        self.skip_inline_errors(first_record)?;
         let granted = self.builder.granted();
         self.context.monitor.records_decoded(self.stream.decoded().records, granted);
         Ok(outcome)
+    }
+
+    /// Handles the errors that the decoder reported while it went on. `first_record` is the number of
+    /// the first record of the call.
+    fn skip_inline_errors(&mut self, first_record: u64) -> Result<(), StopReason> {
+        for error in &self.stream.decoded().errors {
+            let fault = decode_fault(error.message.clone(), Resume::At(error.end as u64));
+            let mut failure = self.failure(error.offset, fault);
+            failure.position.record = Some(first_record + error.records as u64);
+            let length = error.end - error.offset;
+            let kept = match self.policy.keeps_bytes() {
+                true => self.builder.peek(error.offset, length.min(MAX_KEPT_BYTES)),
+                false => Vec::new(),
+            };
+            self.context.monitor.error_skipped(&failure, length as u64);
+            self.policy.error_skipped(&failure, length as u64, &kept)?;
+        }
+        Ok(())
     }
 
     /// Passes the fields of the records on to the batch builder, once the decoder has declared

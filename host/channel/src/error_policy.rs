@@ -107,6 +107,15 @@ impl ErrorPolicy {
         }
     }
 
+    /// Number of decode errors of this epoch that are skipped for certain.
+    pub(super) fn errors_left(&self, epoch: u32) -> u64 {
+        match self.skips(ErrorKind::Decode) {
+            false => 0,
+            true if epoch != self.epoch => self.max_errors,
+            true => self.max_errors.saturating_sub(self.counted.count),
+        }
+    }
+
     /// Whether the bytes that are skipped are kept.
     pub(super) fn keeps_bytes(&self) -> bool {
         matches!(self.on_error, OnError::Quarantine(_))

@@ -52,8 +52,15 @@ pub trait Sink {
     ) -> Result<Self::Memory, StopReason>;
 
     /// Bytes that the payload of a batch may take of this memory, if the batch has `records`
-    /// records of `fields` fields. `None` if not even their index fits.
-    fn room(&self, memory: &Self::Memory, records: usize, fields: usize) -> Option<usize>;
+    /// records of `fields` fields and `metadata` bytes of metadata. `None` if not even their index
+    /// fits.
+    fn room(
+        &self,
+        memory: &Self::Memory,
+        records: usize,
+        fields: usize,
+        metadata: usize,
+    ) -> Option<usize>;
 
     /// Takes the fields of all records. Called at most once, before the first batch.
     fn schema(&mut self, fields: &Arc<[Field]>);

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field};
+use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem};
 
 use super::printable::printable;
 
@@ -43,12 +43,30 @@ pub struct DecodedRecords {
     pub has_payload: bool,
     /// Whether no field lies in the chunk.
     pub all_in_payload: bool,
-    /// Offset in the chunk at which the last emitted span ends; 0 if there is none.
+    /// Offset in the chunk at which the last emitted span, or the last error, ends; 0 if there is
+    /// none.
     pub end: u64,
+    /// The errors that the decoder reported while it went on, in the order of the input.
+    pub errors: Vec<InlineError>,
     /// The fields of the records.
     fields: Arc<[Field]>,
     /// The lengths that each field's type allows.
     length_rules: Vec<LengthRule>,
+    /// The fields that are lists.
+    lists: Vec<usize>,
+}
+
+/// Bytes of the chunk that can't be decoded, between records of the same call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InlineError {
+    /// Number of records of the call before the bytes.
+    pub records: usize,
+    /// Offset in the chunk at which they start.
+    pub offset: usize,
+    /// Offset in the chunk at which they end.
+    pub end: usize,
+    /// What was expected and what stood there.
+    pub message: String,
 }
 
 /// What a decoder passes to one call of `emit`, not checked yet.
@@ -78,7 +96,8 @@ impl LengthRule {
             .fold(field.scalar.size() as u64, |size, dim| size.saturating_mul(u64::from(*dim)));
         let open = field.shape.contains(&0);
         match u32::try_from(bytes) {
-            Ok(1) if open || field.is_text() => Self::Any,
+            _ if field.scalar.is_string() => Self::Any,
+            Ok(1) if open => Self::Any,
             Ok(bytes) if open => Self::MultipleOf(bytes),
             Ok(bytes) => Self::Exactly(bytes),
             // Longer than any span, so every field is refused.
@@ -99,6 +118,7 @@ impl LengthRule {
 impl DecodedRecords {
     /// Removes all records. The fields and the allocated memory stay.
     pub(super) fn clear(&mut self) {
+        self.errors.clear();
         for column in &mut self.columns {
             column.offsets.clear();
             column.lengths.clear();
@@ -117,25 +137,27 @@ impl DecodedRecords {
         self.fields = fields.clone();
         self.columns.resize_with(fields.len(), Column::default);
         self.length_rules = fields.iter().map(LengthRule::of).collect();
+        let lists = fields.iter().enumerate().filter(|(_, field)| field.is_list());
+        self.lists = lists.map(|(index, _)| index).collect();
     }
 
-    /// Checks and adds the records of one call of `emit`. `chunk` is the length of the chunk in
-    /// bytes.
+    /// Checks and adds the records of one call of `emit`. `bytes` is the chunk.
     ///
     /// # Errors
     /// A number of spans or starts does not fit the number of records; a start is out of order or
     /// after a field of its record; a span is outside of the chunk or payload, out of order, or has
-    /// a length that its field does not allow; or the call has emitted more than `max_output` bytes.
-    /// Then nothing is added.
+    /// a length that its field does not allow; a field is absent that is not nullable; a list's
+    /// offsets are wrong; or the call has emitted more than `max_output` bytes. Then nothing is
+    /// added.
     pub(super) fn append(
         &mut self,
-        chunk: usize,
+        bytes: &[u8],
         emitted: EmitCall<'_>,
         wants_starts: bool,
         max_output: u64,
     ) -> Result<(), Fault> {
         let EmitCall { records, spans, payload, starts } = emitted;
-        let fields = self.columns.len();
+        let (chunk, fields) = (bytes.len(), self.columns.len());
         if spans.len() as u64 != records as u64 * fields as u64 {
             return Err(self.describe_count(records, spans.len()));
         }
@@ -153,13 +175,13 @@ impl DecodedRecords {
             return Err(Fault::contract("emitted 2 GiB of payload in a call"));
         }
         self.payload.extend_from_slice(payload);
-        let (chunk, payload, end_before) = (chunk as u64, payload.len() as u64, self.end);
+        let (sizes, end_before) = ((chunk as u64, payload_end), self.end);
         let appended = if fields == 1 {
-            self.append_single(chunk, spans, payload, base as u32)
+            self.append_single(sizes, spans)
         } else {
-            self.append_rows(chunk, spans, payload, base as u32)
+            self.append_rows(sizes, spans)
         };
-        if let Err(fault) = appended.and_then(|()| self.check_lengths()) {
+        if let Err(fault) = appended.and_then(|()| self.check_fields(bytes)) {
             self.truncate(base);
             self.end = end_before;
             return Err(fault);
@@ -232,6 +254,68 @@ impl DecodedRecords {
         ))
     }
 
+    /// Checks what the types of the fields ask for, in the records that were just added. `chunk` is
+    /// the chunk.
+    fn check_fields(&self, chunk: &[u8]) -> Result<(), Fault> {
+        self.check_lengths()?;
+        if self.absent {
+            self.check_absent()?;
+        }
+        self.lists.iter().try_for_each(|field| self.check_lists(*field, chunk))
+    }
+
+    /// Checks that no field is absent that is not nullable.
+    fn check_absent(&self) -> Result<(), Fault> {
+        let fields = self.fields.iter().zip(&self.columns).filter(|(field, _)| !field.nullable);
+        for (field, column) in fields {
+            let new = &column.offsets[self.records..];
+            if let Some(row) = new.iter().position(|offset| *offset == ABSENT) {
+                return Err(Fault::contract(format!(
+                    "record {} of the call lacks the field `{}`, which is not declared nullable",
+                    self.records + row,
+                    printable(&field.name)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the offsets of the lists in a field.
+    fn check_lists(&self, field: usize, chunk: &[u8]) -> Result<(), Fault> {
+        let column = &self.columns[field];
+        let new = column.offsets.iter().zip(&column.lengths).enumerate().skip(self.records);
+        for (record, (offset, length)) in new.filter(|(_, (offset, _))| **offset != ABSENT) {
+            let bytes = if offset & IN_PAYLOAD == 0 { chunk } else { &self.payload };
+            let from = (offset & !IN_PAYLOAD) as usize;
+            if let Some(problem) = list_problem(&bytes[from..from + *length as usize]) {
+                return Err(Fault::contract(format!(
+                    "record {record} of the call has a list in field `{}` that {problem}",
+                    printable(&self.fields[field].name)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the place of an error in a chunk of `chunk` bytes.
+    pub(super) fn check_error(&self, chunk: usize, offset: usize, end: usize) -> Result<(), Fault> {
+        if end > chunk || end <= offset {
+            return Err(Fault::contract(format!(
+                "reports bad bytes from {offset} to {end} in a chunk of {chunk}"
+            )));
+        }
+        if (offset as u64) < self.end {
+            return Err(error_inside_record(offset, self.end));
+        }
+        Ok(())
+    }
+
+    /// Adds an error whose place was checked.
+    pub(super) fn add_error(&mut self, offset: usize, end: usize, message: String) {
+        self.errors.push(InlineError { records: self.records, offset, end, message });
+        self.end = end as u64;
+    }
+
     /// Checks the lengths of the fields that were just added.
     fn check_lengths(&self) -> Result<(), Fault> {
         for (field, (column, rule)) in self.columns.iter().zip(&self.length_rules).enumerate() {
@@ -271,15 +355,10 @@ impl DecodedRecords {
     }
 
     /// Adds records of one field whose spans all lie in the chunk, in order and without overlap.
-    /// Other records of one field go to [`append_rows`](Self::append_rows).
-    fn append_single(
-        &mut self,
-        chunk: u64,
-        spans: &[u64],
-        payload: u64,
-        base: u32,
-    ) -> Result<(), Fault> {
-        let column = &mut self.columns[0];
+    /// Other records of one field go to [`append_rows`](Self::append_rows). `sizes` are those of the
+    /// chunk and of the payload.
+    fn append_single(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
+        let (chunk, column) = (sizes.0, &mut self.columns[0]);
         let (mut records_end, mut bad, mut all_bits) = (self.end, false, 0u64);
         let from = column.offsets.len();
         column.lengths.extend(spans.iter().map(|span| *span as u32));
@@ -293,25 +372,21 @@ impl DecodedRecords {
         if all_bits >> 63 == 0 {
             self.all_in_payload &= spans.is_empty();
             if bad {
-                return Err(self.describe_bad_span(chunk, spans, payload));
+                return Err(self.describe_bad_span(sizes, spans));
             }
             self.end = records_end;
             return Ok(());
         }
         column.offsets.truncate(from);
         column.lengths.truncate(from);
-        self.append_rows(chunk, spans, payload, base)
+        self.append_rows(sizes, spans)
     }
 
     /// Adds records of any fields. The fields of a record that lie in the chunk must start at or
-    /// after the end of the record before it; they may be in any order.
-    fn append_rows(
-        &mut self,
-        chunk: u64,
-        spans: &[u64],
-        payload: u64,
-        base: u32,
-    ) -> Result<(), Fault> {
+    /// after the end of the record before it; they may be in any order. `sizes` are those of the
+    /// chunk and of the payload.
+    fn append_rows(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
+        let (chunk, payload) = sizes;
         let fields = self.columns.len();
         let (before, mut bad) = (self.end, false);
         for rows in spans.chunks(BLOCK_RECORDS * fields) {
@@ -337,12 +412,8 @@ impl DecodedRecords {
             }
             for (field, column) in self.columns.iter_mut().enumerate() {
                 let of_field = rows[field..].iter().step_by(fields);
-                column.offsets.extend(of_field.clone().map(|span| match *span {
-                    u64::MAX => ABSENT,
-                    // The payload of earlier calls of `emit` comes first.
-                    span if span >> 63 == 1 => ((span >> 32) as u32).wrapping_add(base),
-                    span => (span >> 32) as u32,
-                }));
+                // The offset of an absent field is `ABSENT`: all bits of its span are set.
+                column.offsets.extend(of_field.clone().map(|span| (span >> 32) as u32));
                 column.lengths.extend(of_field.map(|span| match *span {
                     u64::MAX => 0,
                     span => span as u32,
@@ -351,13 +422,13 @@ impl DecodedRecords {
         }
         if bad {
             self.end = before;
-            return Err(self.describe_bad_span(chunk, spans, payload));
+            return Err(self.describe_bad_span(sizes, spans));
         }
         Ok(())
     }
 
     /// Finds the first wrong span, and describes it.
-    fn describe_bad_span(&self, chunk: u64, spans: &[u64], payload: u64) -> Fault {
+    fn describe_bad_span(&self, (chunk, payload): (u64, u64), spans: &[u64]) -> Fault {
         let fields = self.columns.len();
         let mut records_end = self.end;
         for (index, row) in spans.chunks(fields).enumerate() {
@@ -387,4 +458,12 @@ impl DecodedRecords {
         }
         Fault::contract("emitted a span that is not in order")
     }
+}
+
+/// The fault of an error whose place lies before the end of the records of its call.
+pub(super) fn error_inside_record(offset: usize, records_end: u64) -> Fault {
+    Fault::contract(format!(
+        "reports an error at {offset}, inside a record that it emitted and that ends at \
+         {records_end}"
+    ))
 }

@@ -12,8 +12,11 @@ use pipemill_types::{Fault, Field, StreamInfo};
 
 use super::call_time::CallTime;
 use super::decoded_records::DecodedRecords;
+use super::decompress::OpenBlock;
+use super::interface::field;
 use super::interface::wit::pipemill::decoder::types;
 use super::limits::{Limiter, Limits};
+use super::metadata::Metadata;
 use super::printable::printable;
 
 /// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
@@ -31,10 +34,20 @@ pub(super) struct HostState {
     pub(super) decoded: Box<DecodedRecords>,
     /// The fields of the records, once the decoder has declared them.
     pub(super) schema: Option<Arc<[Field]>>,
+    /// Whether an earlier call of `decode` has emitted a record.
+    pub(super) has_emitted: bool,
+    /// Facts about the object, for the consumers.
+    pub(super) metadata: Metadata,
+    /// The block that the decoder is decompressing.
+    pub(super) block: Option<OpenBlock>,
     pub(super) limiter: Limiter,
     pub(super) call_time: CallTime,
     /// The chunk of the running call of `decode`, and its range in these bytes.
     pub(super) chunk: Option<(Bytes, Range<usize>)>,
+    /// Number of decode errors that the running call may report with `bad` and go on.
+    pub(super) errors_left: u64,
+    /// The running call must return the error that it has reported last.
+    pub(super) must_return: bool,
     /// Whether `emit` must say where each record starts.
     pub(super) wants_starts: bool,
     /// Bytes that one call may emit: `Limits::output`.
@@ -78,9 +91,14 @@ impl HostState {
         Self {
             decoded: Box::default(),
             schema: None,
+            has_emitted: false,
+            metadata: Metadata::default(),
+            block: None,
             limiter: Limiter::new(limits),
             call_time: CallTime::new(limits.call_timeout),
             chunk: None,
+            errors_left: 0,
+            must_return: false,
             wants_starts: context.stream.as_ref().is_some_and(|stream| stream.offsets),
             max_output: limits.output,
             last_error: None,
@@ -117,8 +135,8 @@ impl HostState {
     /// Takes the schema that the decoder declares.
     ///
     /// # Errors
-    /// It declared one before, the number of fields is not allowed, or two fields have the same
-    /// name.
+    /// It declared one before, the number of fields is not allowed, two fields have the same name,
+    /// or a field breaks a rule of the interface.
     pub(super) fn set_schema(&mut self, fields: Vec<types::Field>) -> Result<(), Fault> {
         if self.schema.is_some() {
             return Err(Fault::contract("declared its schema twice"));
@@ -136,9 +154,50 @@ impl HostState {
                 return Err(Fault::contract(format!("declared the field `{name}` twice")));
             }
         }
-        let fields: Arc<[Field]> = fields.into_iter().map(Field::from).collect();
+        let fields: Result<Arc<[Field]>, String> = fields.into_iter().map(field).collect();
+        let fields = fields.map_err(Fault::contract)?;
         self.decoded.set_fields(&fields);
         self.schema = Some(fields);
+        Ok(())
+    }
+
+    /// Takes a fact about the object.
+    ///
+    /// # Errors
+    /// Records were emitted before, or there are too many facts.
+    pub(super) fn set_metadata(&mut self, key: String, value: String) -> Result<(), Fault> {
+        if self.has_emitted || self.decoded.records > 0 {
+            return Err(Fault::contract("set metadata after its first record"));
+        }
+        self.metadata.set(key, value)
+    }
+
+    /// Takes a decode error from `offset` to `end` in the chunk. Returns whether the decoder goes on
+    /// after it.
+    ///
+    /// # Errors
+    /// No call of `decode` is running, or the place is not one after the records of the call.
+    pub(super) fn bad(&mut self, offset: u32, end: u32, message: &str) -> Result<bool, Fault> {
+        let Some((_, range)) = &self.chunk else {
+            return Err(Fault::contract("reported bad bytes outside of `decode`"));
+        };
+        self.check_not_ended()?;
+        let (offset, end) = (offset as usize, end as usize);
+        self.decoded.check_error(range.len(), offset, end)?;
+        if self.errors_left == 0 {
+            self.must_return = true;
+            return Ok(false);
+        }
+        self.errors_left -= 1;
+        self.decoded.add_error(offset, end, printable(message));
+        Ok(true)
+    }
+
+    /// Checks that the running call has not been told to return its error.
+    pub(super) fn check_not_ended(&self) -> Result<(), Fault> {
+        if self.must_return {
+            return Err(Fault::contract("went on after an error that it was to return"));
+        }
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 use pipemill_types::{Field, Scalar};
 
 use self::wit::pipemill::decoder::types;
+use super::printable::printable;
 
 /// Types and calls that are generated from the interface's definition.
 pub(super) mod wit {
@@ -19,17 +20,29 @@ pub const INTERFACE: &str = "pipemill:decoder";
 /// Version of the interface, as plugins import and export it.
 pub const INTERFACE_VERSION: &str = "0.1.0";
 
-impl From<types::Field> for Field {
-    fn from(field: types::Field) -> Self {
-        let scalar = match field.scalar {
-            types::Scalar::Bytes => Scalar::Bytes,
-            types::Scalar::Utf8 => Scalar::Utf8,
-            types::Scalar::Boolean => Scalar::Boolean,
-            types::Scalar::Int32 => Scalar::Int32,
-            types::Scalar::Int64 => Scalar::Int64,
-            types::Scalar::Float32 => Scalar::Float32,
-            types::Scalar::Float64 => Scalar::Float64,
-        };
-        Self { name: field.name, scalar, shape: field.shape }
+/// The field that a decoder declares.
+///
+/// # Errors
+/// What is wrong with it: a type that this version does not know, or a rule of the interface that
+/// it breaks.
+pub(super) fn field(field: types::Field) -> Result<Field, String> {
+    let name = printable(&field.name);
+    let Some(scalar) = Scalar::from_word(&field.scalar) else {
+        let known = Scalar::ALL.map(Scalar::word).join(", ");
+        let scalar = printable(&field.scalar);
+        return Err(format!("declared the field `{name}` of type `{scalar}`; known are {known}"));
+    };
+    let field = Field {
+        name: field.name,
+        scalar,
+        shape: field.shape,
+        nullable: field.nullable,
+        logical: field.logical,
+        categories: field.categories,
+        metadata: field.metadata.into_iter().collect(),
+    };
+    match field.problem() {
+        Some(problem) => Err(format!("declared the field `{name}`, which {}", printable(&problem))),
+        None => Ok(field),
     }
 }

@@ -4,9 +4,9 @@
 //! Each module uses only modules of the lines above its own:
 //!
 //! - `builtin`, `call_profiler`, `call_time`, `decoded_records`, `digest`, `interface`, `limits`,
-//!   `printable`, `settings`: the types that the others use.
+//!   `metadata`, `printable`, `settings`: the types that the others use.
 //! - `cache`: compiled plugins in a folder. `host_state`: what the host keeps for each instance.
-//! - `imports`: the functions that a decoder may call. `store`: the sandbox of one instance.
+//! - `imports`, `decompress`: the functions that a decoder may call. `store`: the sandbox of one instance.
 //! - `engine`: compiles and links.
 //! - `plugin`: a compiled decoder and its options.
 //! - `load`: finds and compiles a plugin. `stream`: one decoder that decodes one object.
@@ -16,6 +16,7 @@ mod cache;
 mod call_profiler;
 mod call_time;
 mod decoded_records;
+mod decompress;
 mod digest;
 mod engine;
 mod host_state;
@@ -23,6 +24,7 @@ mod imports;
 mod interface;
 mod limits;
 mod load;
+mod metadata;
 mod plugin;
 mod precompiler;
 mod printable;
@@ -33,7 +35,7 @@ mod stream;
 pub use builtin::{Builtin, Builtins};
 pub use cache::{CACHE, Cache};
 pub use call_profiler::CallProfiler;
-pub use decoded_records::{DecodedRecords, IN_PAYLOAD};
+pub use decoded_records::{DecodedRecords, IN_PAYLOAD, InlineError};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};
 pub use host_state::Bytes;

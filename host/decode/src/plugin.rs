@@ -22,10 +22,12 @@ use super::store::{begin_call, new_store};
 pub struct OptionSpec {
     /// Its name.
     pub name: String,
-    /// `string`, `bool`, `int` or `choice:a|b|c`.
+    /// `string`, `bool`, `int`, `choice:a|b|c` or `list`.
     pub kind: String,
     /// The value that is used if the operator sets none.
     pub default: Option<String>,
+    /// Whether the operator must set it.
+    pub required: bool,
     /// One line of help.
     pub help: String,
 }
@@ -110,16 +112,27 @@ impl Plugin {
     }
 
     /// Checks the `given` options (name and value) against those that the decoder declares. Returns
-    /// the index of each wrong option, and what is wrong with it.
-    pub fn check_options(&self, given: &[(String, String)]) -> Vec<(usize, String)> {
+    /// the index of each wrong option, and what is wrong with it. An option that is missing has no
+    /// index.
+    pub fn check_options(&self, given: &[(String, String)]) -> Vec<(Option<usize>, String)> {
         let check = |(index, (name, value)): (usize, &(String, String))| {
             let problem = match self.inner.options.iter().find(|spec| spec.name == *name) {
                 None => Some(self.unknown_option(name)),
                 Some(spec) => spec.refusal(value),
             };
-            problem.map(|problem| (index, problem))
+            problem.map(|problem| (Some(index), problem))
         };
-        given.iter().enumerate().filter_map(check).collect()
+        let is_set = |spec: &OptionSpec| given.iter().any(|(name, _)| *name == spec.name);
+        let missing = self.inner.options.iter().filter(|spec| spec.required && !is_set(spec));
+        let missing = missing.map(|spec| {
+            let OptionSpec { name, help, .. } = spec;
+            let decoder = self.name();
+            (
+                None,
+                format!("decoder `{decoder}` needs its option `{name}`, which is not set: {help}"),
+            )
+        });
+        given.iter().enumerate().filter_map(check).chain(missing).collect()
     }
 
     fn unknown_option(&self, name: &str) -> String {
@@ -146,6 +159,9 @@ impl OptionSpec {
         let wants = match self.kind.as_str() {
             "bool" if !matches!(value, "true" | "false") => "true or false".to_owned(),
             "int" if value.parse::<u64>().is_err() => "a whole number".to_owned(),
+            "list" if value.split(',').any(|word| word.trim().is_empty()) => {
+                "words with commas between them".to_owned()
+            }
             kind => match kind.strip_prefix("choice:") {
                 Some(words) if words.split('|').all(|word| word != value) => {
                     format!("one of {}", words.replace('|', ", "))
@@ -175,6 +191,7 @@ impl PluginInner {
             name: printable(&spec.name),
             kind: printable(&spec.kind),
             default: spec.default.as_deref().map(printable),
+            required: spec.required,
             help: printable(&spec.help),
         };
         Ok(specs.into_iter().map(spec).collect())

@@ -1,6 +1,7 @@
 //! One decoder that decodes one object: a new instance in its own sandbox, called once for each
 //! chunk.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use wasmtime::component::ResourceAny;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
 use super::call_profiler::CallProfiler;
-use super::decoded_records::DecodedRecords;
+use super::decoded_records::{DecodedRecords, error_inside_record};
 use super::host_state::{Bytes, HostState};
 use super::interface::wit::DecoderPlugin;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
@@ -30,6 +31,9 @@ pub enum DecodeOutcome {
         /// Smallest chunk, in bytes after the consumed ones, with which the decoder makes progress;
         /// 0 if it is unknown.
         need: usize,
+        /// The decoder must be called again at once, with the bytes after the consumed ones and no
+        /// others.
+        more: bool,
     },
     /// The decoder met bytes that it can't decode.
     Bad {
@@ -48,6 +52,16 @@ pub struct Stream {
     bindings: DecoderPlugin,
     handle: ResourceAny,
     limits: Limits,
+    /// What the last call left for the next one, if it asked for the rest of the same chunk.
+    rest: Option<Rest>,
+}
+
+/// The chunk of a call that continues another one, without the bytes that were consumed.
+struct Rest {
+    /// Its length in bytes.
+    size: usize,
+    /// Offset at which the records that were emitted so far end.
+    records_end: u64,
 }
 
 impl Stream {
@@ -73,6 +87,10 @@ impl Stream {
             object: info.object.clone(),
             max_record: info.max_record,
             offsets: info.offsets,
+            size: info.facts.size,
+            content_type: info.facts.content_type.clone(),
+            etag: info.facts.etag.clone(),
+            extensions: Vec::new(),
         };
         begin_call(&mut store);
         let opened = {
@@ -80,7 +98,9 @@ impl Stream {
             guest.stream().call_open(&mut store, options, &info)
         };
         match opened {
-            Ok(Ok(handle)) => Ok(Self { store, bindings, handle, limits: limits.clone() }),
+            Ok(Ok(handle)) => {
+                Ok(Self { store, bindings, handle, limits: limits.clone(), rest: None })
+            }
             Ok(Err(message)) => Err(Fault::new(
                 ErrorKind::Refused,
                 format!("the decoder refuses to start: {}", printable(&message)),
@@ -94,6 +114,11 @@ impl Stream {
     /// before its first record.
     pub fn schema(&self) -> Option<&Arc<[Field]>> {
         self.store.data().schema.as_ref()
+    }
+
+    /// Facts about the object that the decoder told, sorted by key.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        self.store.data().metadata.facts()
     }
 
     /// Size of the instance's linear memory, in bytes.
@@ -116,7 +141,9 @@ impl Stream {
     }
 
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the
-    /// object ends with it. After an error the stream must not be called again.
+    /// object ends with it. The decoder may report up to `max_errors` decode errors in
+    /// [`DecodedRecords::errors`] and go on; the next one ends the call. After a fault the stream
+    /// must not be called again.
     ///
     /// # Errors
     /// The decoder failed, broke its contract, or exceeded a limit.
@@ -125,10 +152,18 @@ impl Stream {
         bytes: &Bytes,
         chunk: Range<usize>,
         end: bool,
+        max_errors: u64,
     ) -> Result<DecodeOutcome, Fault> {
         begin_call(&mut self.store);
         let state = self.store.data_mut();
+        state.has_emitted |= state.decoded.records > 0;
         state.decoded.clear();
+        match self.rest.take().filter(|rest| rest.size == chunk.len()) {
+            Some(rest) => state.decoded.end = rest.records_end,
+            None => state.block = None,
+        }
+        state.errors_left = max_errors;
+        state.must_return = false;
         state.chunk = Some((bytes.clone(), chunk.clone()));
         let chunk = &(**bytes).as_ref()[chunk];
         let guest = self.bindings.pipemill_decoder_decoder();
@@ -168,22 +203,27 @@ impl Stream {
 
     /// Checks the progress that the decoder reports for a chunk of `size` bytes.
     fn check_progress(
-        &self,
+        &mut self,
         size: usize,
         progress: exports::Progress,
         end: bool,
     ) -> Result<DecodeOutcome, Fault> {
-        let (consumed, need) = (progress.consumed as usize, progress.need as usize);
+        let exports::Progress { consumed, need, more } = progress;
+        let (consumed, need) = (consumed as usize, need as usize);
+        self.store.data().check_not_ended()?;
         if consumed > size {
             return Err(Fault::contract(format!("consumed {consumed} bytes of a chunk of {size}")));
         }
-        let records_end = self.decoded().end;
+        let (records, records_end) = (self.decoded().records, self.decoded().end);
+        if more {
+            return self.go_on_in_chunk(size, consumed, records, records_end);
+        }
         if (consumed as u64) < records_end {
             return Err(Fault::contract(format!(
                 "emitted a record that ends at {records_end}, but consumed only {consumed} bytes"
             )));
         }
-        if consumed == 0 && self.decoded().records > 0 {
+        if consumed == 0 && records > 0 {
             return Err(Fault::contract("emitted records but consumed nothing"));
         }
         if consumed == 0 && !end && (1..=size).contains(&need) {
@@ -191,7 +231,27 @@ impl Stream {
                 "asks for {need} bytes and was shown {size}, but got no further"
             )));
         }
-        Ok(DecodeOutcome::Progress { consumed, need })
+        Ok(DecodeOutcome::Progress { consumed, need, more })
+    }
+
+    /// The decoder wants to be called again with the rest of a chunk of `size` bytes.
+    fn go_on_in_chunk(
+        &mut self,
+        size: usize,
+        consumed: usize,
+        records: usize,
+        records_end: u64,
+    ) -> Result<DecodeOutcome, Fault> {
+        if consumed == 0 && records == 0 {
+            return Err(Fault::contract(
+                "asks to be called again with the same chunk, but emitted and consumed nothing",
+            ));
+        }
+        let records_end = records_end.saturating_sub(consumed as u64);
+        self.rest = Some(Rest { size: size - consumed, records_end });
+        let state = self.store.data_mut();
+        state.block = state.block.take().and_then(|block| block.after(consumed));
+        Ok(DecodeOutcome::Progress { consumed, need: 0, more: true })
     }
 }
 
@@ -209,10 +269,7 @@ fn check_error(
         )));
     }
     if (offset as u64) < records_end {
-        return Err(Fault::contract(format!(
-            "reports an error at {offset}, inside a record that it emitted and that ends at \
-             {records_end}"
-        )));
+        return Err(error_inside_record(offset, records_end));
     }
     match error.resume {
         Resume::At(to) | Resume::Scan(to) if to <= offset as u64 => {

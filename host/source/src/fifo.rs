@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use pipemill_types::ObjectFacts;
 
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{Compression, Object, Source, SourceError, SourceEvent, Stop, epoch_file, open};
@@ -77,7 +78,12 @@ impl Source for Fifos {
         self.delivered = true;
         // A pipe can't be read twice: a restarted process must continue with the next epoch.
         self.with_epoch_file(|path, epoch| epoch_file::write(path, epoch + 1))?;
-        Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }))
+        Ok(SourceEvent::Object(Object {
+            epoch: self.epoch,
+            name,
+            facts: ObjectFacts::default(),
+            input,
+        }))
     }
 
     fn end_epoch(&mut self) {

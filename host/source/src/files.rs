@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::reading::file_facts;
 use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Stop, TotalSize};
 
 /// Selects files.
@@ -58,7 +59,7 @@ impl Source for Files {
         };
         let name = path.to_string_lossy().into_owned();
         let input = self.reading.open(&path, &name, &self.stop)?;
-        Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }))
+        Ok(SourceEvent::Object(Object { epoch: self.epoch, facts: file_facts(&name), name, input }))
     }
 
     fn end_epoch(&mut self) {

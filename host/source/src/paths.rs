@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::reading::file_facts;
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
 use crate::{
     Compression, Files, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent, Stop,
@@ -104,7 +105,12 @@ impl Source for Paths {
             self.nested = self.nested_source(&name)?;
             if self.nested.is_none() {
                 let input = self.reading.open(Path::new(&name), &name, &self.stop)?;
-                return Ok(SourceEvent::Object(Object { epoch: self.epoch, name, input }));
+                return Ok(SourceEvent::Object(Object {
+                    epoch: self.epoch,
+                    facts: file_facts(&name),
+                    name,
+                    input,
+                }));
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pipemill_types::ObjectFacts;
+
 use crate::wrap::{self, Wrapped};
 use crate::{Compression, Input, Order, SourceError, Stop, open};
 
@@ -82,4 +84,10 @@ pub fn file_size(path: &Path) -> Result<u64, SourceError> {
     let file = file
         .map_err(|error| SourceError::io(path.to_string_lossy(), "can't get its metadata", &error));
     Ok(file?.len())
+}
+
+/// What the file system tells of a file, a FIFO or standard input.
+pub(super) fn file_facts(name: &str) -> ObjectFacts {
+    let file = std::fs::metadata(name).ok().filter(std::fs::Metadata::is_file);
+    ObjectFacts { size: file.map(|file| file.len()), ..ObjectFacts::default() }
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use pipemill_types::ObjectFacts;
+
 use crate::{SourceError, TotalSize};
 
 /// The bytes of one object.
@@ -38,6 +40,8 @@ pub struct Object {
     pub epoch: u32,
     /// Path or URL.
     pub name: String,
+    /// What is known of it before it is read.
+    pub facts: ObjectFacts,
     /// The object's bytes.
     pub input: Box<dyn Input>,
 }

@@ -1,4 +1,6 @@
-//! The fields of a record: name, element type and shape.
+//! The fields of a record: name, element type, shape and meaning.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +14,26 @@ pub enum Scalar {
     Utf8,
     /// One byte, 0 or 1.
     Boolean,
+    /// Signed integer of 1 byte.
+    Int8,
+    /// Signed integer of 2 bytes.
+    Int16,
     /// Signed integer of 4 bytes.
     Int32,
     /// Signed integer of 8 bytes.
     Int64,
+    /// Unsigned integer of 1 byte.
+    Uint8,
+    /// Unsigned integer of 2 bytes.
+    Uint16,
+    /// Unsigned integer of 4 bytes.
+    Uint32,
+    /// Unsigned integer of 8 bytes.
+    Uint64,
+    /// IEEE 754 number of 2 bytes.
+    Float16,
+    /// The upper 2 bytes of an IEEE 754 number of 4 bytes.
+    Bfloat16,
     /// IEEE 754 number of 4 bytes.
     Float32,
     /// IEEE 754 number of 8 bytes.
@@ -23,26 +41,75 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Size of one element in bytes: 1, 4 or 8. Bytes and text have elements of 1 byte.
+    /// All types, in the order of declaration.
+    pub const ALL: [Self; 15] = [
+        Self::Bytes,
+        Self::Utf8,
+        Self::Boolean,
+        Self::Int8,
+        Self::Int16,
+        Self::Int32,
+        Self::Int64,
+        Self::Uint8,
+        Self::Uint16,
+        Self::Uint32,
+        Self::Uint64,
+        Self::Float16,
+        Self::Bfloat16,
+        Self::Float32,
+        Self::Float64,
+    ];
+
+    /// Size of one element in bytes: 1, 2, 4 or 8. Bytes and text have elements of 1 byte.
     pub fn size(self) -> usize {
         match self {
-            Self::Bytes | Self::Utf8 | Self::Boolean => 1,
-            Self::Int32 | Self::Float32 => 4,
-            Self::Int64 | Self::Float64 => 8,
+            Self::Bytes | Self::Utf8 | Self::Boolean | Self::Int8 | Self::Uint8 => 1,
+            Self::Int16 | Self::Uint16 | Self::Float16 | Self::Bfloat16 => 2,
+            Self::Int32 | Self::Uint32 | Self::Float32 => 4,
+            Self::Int64 | Self::Uint64 | Self::Float64 => 8,
         }
     }
 
-    /// Name of this type in the ring's protocol, in decoder options and in messages.
+    /// Name of this type in the decoder interface, in the ring's protocol, in decoder options and in
+    /// messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
             Self::Utf8 => "utf8",
             Self::Boolean => "boolean",
+            Self::Int8 => "int8",
+            Self::Int16 => "int16",
             Self::Int32 => "int32",
             Self::Int64 => "int64",
+            Self::Uint8 => "uint8",
+            Self::Uint16 => "uint16",
+            Self::Uint32 => "uint32",
+            Self::Uint64 => "uint64",
+            Self::Float16 => "float16",
+            Self::Bfloat16 => "bfloat16",
             Self::Float32 => "float32",
             Self::Float64 => "float64",
         }
+    }
+
+    /// The type with this name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scalar| scalar.word() == word)
+    }
+
+    /// Whether this is bytes or text, of any length.
+    pub fn is_string(self) -> bool {
+        matches!(self, Self::Bytes | Self::Utf8)
+    }
+
+    /// Whether this is an integer without a sign.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, Self::Uint8 | Self::Uint16 | Self::Uint32 | Self::Uint64)
+    }
+
+    /// Whether this is an integer, with a sign or without.
+    pub fn is_integer(self) -> bool {
+        self.is_unsigned() || matches!(self, Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64)
     }
 }
 
@@ -54,13 +121,99 @@ pub struct Field {
     /// Type of one element.
     pub scalar: Scalar,
     /// Number of elements in each dimension. Empty for a single element. 0 stands for a dimension
-    /// whose size follows from the length of each value.
+    /// whose size follows from the length of each value. Bytes and text of one dimension are lists.
     pub shape: Vec<u32>,
+    /// Whether a record may lack the field.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nullable: bool,
+    /// What the values mean, for example `timestamp[us]`; empty if nothing is said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub logical: String,
+    /// If not empty, the values are indices into this list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+    /// More facts for the consumer, sorted by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Field {
+    /// A field that is never absent, without further facts.
+    pub fn new(name: impl Into<String>, scalar: Scalar, shape: Vec<u32>) -> Self {
+        Self {
+            name: name.into(),
+            scalar,
+            shape,
+            nullable: false,
+            logical: String::new(),
+            categories: Vec::new(),
+            metadata: BTreeMap::new(),
+        }
+    }
+
     /// Whether each value is one string of bytes or text, of any length.
     pub fn is_text(&self) -> bool {
-        matches!(self.scalar, Scalar::Bytes | Scalar::Utf8) && self.shape.is_empty()
+        self.scalar.is_string() && self.shape.is_empty()
     }
+
+    /// Whether each value is a list of strings of bytes or text.
+    pub fn is_list(&self) -> bool {
+        self.scalar.is_string() && !self.shape.is_empty()
+    }
+
+    /// What is wrong with the field, in itself; `None` if nothing is.
+    pub fn problem(&self) -> Option<String> {
+        let scalar = self.scalar.word();
+        if self.is_list() && self.shape.len() > 1 {
+            return Some(format!(
+                "has {} dimensions of {scalar}; a list has one",
+                self.shape.len()
+            ));
+        }
+        if !self.categories.is_empty() && !(self.scalar.is_unsigned() && self.shape.is_empty()) {
+            let wants = "one uint8, uint16, uint32 or uint64";
+            return Some(format!("has categories, so its values must be {wants}, not {scalar}"));
+        }
+        if let Some(wants) = logical_wants(self)
+            && !wants.1
+        {
+            let (logical, shape) = (&self.logical, &self.shape);
+            return Some(format!(
+                "is a {logical}, so it must be {}, not {scalar} {shape:?}",
+                wants.0
+            ));
+        }
+        let unknown = self.metadata.keys().find(|key| key.starts_with(RESERVED_PREFIX))?;
+        Some(format!("has the metadata `{unknown}`, which this version of pipemill does not know"))
+    }
+}
+
+/// Keys of metadata that begin with this are kept for later versions of the interface.
+const RESERVED_PREFIX: &str = "pipemill.";
+
+/// The type that a logical type needs, in words, and whether the field has it. `None` if the
+/// logical type is not one of those that the interface names.
+fn logical_wants(field: &Field) -> Option<(&'static str, bool)> {
+    let (word, unit) = match field.logical.split_once('[') {
+        Some((word, unit)) => (word, unit.strip_suffix(']')?),
+        None => (field.logical.as_str(), ""),
+    };
+    let is = |scalar| field.scalar == scalar;
+    Some(match (word, unit) {
+        ("date", "") => ("int32", is(Scalar::Int32)),
+        ("timestamp" | "time", "s" | "ms" | "us" | "ns") => ("int64", is(Scalar::Int64)),
+        ("decimal" | "json", "") => ("utf8", is(Scalar::Utf8)),
+        ("uuid", "") => ("uint8 of shape [16]", is(Scalar::Uint8) && field.shape == [16]),
+        ("image", "") => ("bytes", is(Scalar::Bytes)),
+        ("tokens", "") => ("an integer type", field.scalar.is_integer()),
+        _ => return None,
+    })
+}
+
+/// The text that the value of a field with categories stands for; `None` if it stands for none.
+pub fn category<'f>(field: &'f Field, value: &[u8]) -> Option<&'f str> {
+    let mut index = [0; 8];
+    index.get_mut(..value.len())?.copy_from_slice(value);
+    let index = usize::try_from(u64::from_le_bytes(index)).ok()?;
+    field.categories.get(index).map(String::as_str)
 }

@@ -6,6 +6,7 @@
 mod column;
 mod fault;
 mod field;
+mod list;
 pub mod log;
 mod mode;
 mod position;
@@ -14,8 +15,9 @@ mod suggest;
 
 pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
-pub use field::{Field, Scalar};
+pub use field::{Field, Scalar, category};
+pub use list::{list_elements, list_problem};
 pub use mode::Mode;
 pub use position::Position;
-pub use stream_info::StreamInfo;
+pub use stream_info::{ObjectFacts, StreamInfo};
 pub use suggest::nearest;

@@ -55,7 +55,7 @@ impl Decoder for AugmentedManifest {
                 Group::Cut { records: Some(records), .. } if end && at < chunk.len() => {
                     return Err(self.groups.cut_short(chunk, at, records));
                 }
-                Group::Cut { need, .. } => return Ok(Progress { consumed: at, need }),
+                Group::Cut { need, .. } => return Ok(Progress::consumed(at).and_wants(need)),
             }
         }
     }

@@ -188,7 +188,8 @@ impl Columns<'_> {
                 self.bytes(cell);
                 Ok(())
             }
-            Scalar::Bytes | Scalar::Boolean => {
+            // The option `types` takes no other type.
+            _ => {
                 self.bytes(cell);
                 Ok(())
             }

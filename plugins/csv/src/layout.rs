@@ -59,7 +59,7 @@ impl Layout {
         let picks: Vec<_> =
             columns.into_iter().map(|column| Pick { column, scalar: scalars[column] }).collect();
         let fields = match settings.emit {
-            Emit::Fields => fields(&names, &picks)?,
+            Emit::Fields => fields(&names, &picks, settings.flexible)?,
             Emit::Row => vec![Field::bytes("row")],
             Emit::Dense => dense(settings, &picks),
         };
@@ -92,7 +92,7 @@ fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
 /// The interface allows no more fields.
 const MAX_FIELDS: usize = 65_536;
 
-fn fields(names: &[String], picks: &[Pick]) -> Result<Vec<Field>, String> {
+fn fields(names: &[String], picks: &[Pick], flexible: bool) -> Result<Vec<Field>, String> {
     if picks.len() > MAX_FIELDS {
         return Err(format!(
             "{} columns are more fields than a record may have, {MAX_FIELDS}; choose some by \
@@ -111,7 +111,12 @@ fn fields(names: &[String], picks: &[Pick]) -> Result<Vec<Field>, String> {
             ));
         }
     }
-    Ok(picks.iter().map(|pick| Field::new(&names[pick.column], pick.scalar)).collect())
+    // An empty number is absent, and so is a column that a short row does not have.
+    let field = |pick: &Pick| {
+        let nullable = flexible || !matches!(pick.scalar, Scalar::Bytes | Scalar::Utf8);
+        Field { nullable, ..Field::new(&names[pick.column], pick.scalar) }
+    };
+    Ok(picks.iter().map(field).collect())
 }
 
 fn dense(settings: &Settings, picks: &[Pick]) -> Vec<Field> {

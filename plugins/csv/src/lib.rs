@@ -130,7 +130,7 @@ impl Decoder for Csv {
         } else {
             self.line += counted.up_to(bytes, done);
         }
-        result.map(|consumed| Progress { consumed, need: 0 })
+        result.map(|consumed| Progress::consumed(consumed))
     }
 
     fn resync(&mut self, chunk: &[u8], _end: bool) -> Resync {

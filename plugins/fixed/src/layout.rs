@@ -12,7 +12,21 @@ use pipemill_plugin::{Field, Options, Records, Scalar};
 const FIELDS: SpecOption = SpecOption {
     name: "fields",
     example: "label:int32,x:float32[28,28],image:bytes[784]",
-    types: &[Scalar::Bytes, Scalar::Int32, Scalar::Int64, Scalar::Float32, Scalar::Float64],
+    types: &[
+        Scalar::Bytes,
+        Scalar::Int8,
+        Scalar::Int16,
+        Scalar::Int32,
+        Scalar::Int64,
+        Scalar::Uint8,
+        Scalar::Uint16,
+        Scalar::Uint32,
+        Scalar::Uint64,
+        Scalar::Float16,
+        Scalar::Bfloat16,
+        Scalar::Float32,
+        Scalar::Float64,
+    ],
     sized_bytes: true,
 };
 

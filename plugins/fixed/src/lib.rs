@@ -79,7 +79,7 @@ impl Decoder for Fixed {
         let size = self.layout.size;
         let whole = from + (chunk.len() - from) / size * size;
         self.layout.emit(from..whole, out);
-        Ok(Progress { consumed: whole, need: size })
+        Ok(Progress::consumed(whole).and_wants(size))
     }
 }
 
@@ -98,6 +98,6 @@ impl Fixed {
         }
         let consumed = held.saturating_sub(1);
         self.header_left -= consumed as u64;
-        Ok(Progress { consumed, need: self.header_left.min(2) as usize })
+        Ok(Progress::consumed(consumed).and_wants(self.header_left.min(2) as usize))
     }
 }

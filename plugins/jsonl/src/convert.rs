@@ -42,7 +42,8 @@ pub(crate) enum FieldError {
 
 impl WantedField {
     pub(crate) fn field(&self) -> Field {
-        Field::new(&*self.name, self.scalar).shaped(Vec::from_iter(self.array))
+        let field = Field::new(&*self.name, self.scalar).shaped(Vec::from_iter(self.array));
+        Field { nullable: self.optional, ..field }
     }
 
     /// Emits the value, or an absent field.

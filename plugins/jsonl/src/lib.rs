@@ -105,7 +105,7 @@ impl Decoder for Jsonl {
         let mut from = 0;
         if self.at_start {
             if !end && chunk.len() < BOM.len() && BOM.starts_with(chunk) {
-                return Ok(Progress { consumed: 0, need: 0 });
+                return Ok(Progress::consumed(0));
             }
             self.at_start = false;
             from = if chunk.starts_with(BOM) { BOM.len() } else { 0 };
@@ -128,7 +128,7 @@ impl Decoder for Jsonl {
             }),
         }?;
         // Nothing tells how long the next line will be, so there is no `need`.
-        Ok(Progress { consumed, need: 0 })
+        Ok(Progress::consumed(consumed))
     }
 
     fn resync(&mut self, chunk: &[u8], _end: bool) -> Resync {

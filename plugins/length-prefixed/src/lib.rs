@@ -99,7 +99,7 @@ impl Rules {
         loop {
             let (size, value) = match P::read(&chunk[at..]) {
                 Length::Whole { size, value } => (size, value),
-                Length::Cut { need } => return Ok(Progress { consumed: at, need }),
+                Length::Cut { need } => return Ok(Progress::consumed(at).and_wants(need)),
                 Length::TooLong => return Err(errors::varint(&chunk[at..], at)),
             };
             let length = if self.includes_prefix {
@@ -114,7 +114,7 @@ impl Rules {
             let data = at + size;
             if length > (chunk.len() - data) as u64 {
                 let need = usize::try_from(length.saturating_add(size as u64));
-                return Ok(Progress { consumed: at, need: need.unwrap_or(usize::MAX) });
+                return Ok(Progress::consumed(at).and_wants(need.unwrap_or(usize::MAX)));
             }
             // It fits: the chunk is not shorter.
             let end = data + length as usize;

@@ -57,14 +57,14 @@ impl Decoder for Lines {
         let rest = chunk.len() - start;
         if end && rest > 0 {
             self.rules.last_line(chunk, start, valid, out)?;
-            return Ok(Progress { consumed: chunk.len(), need: 0 });
+            return Ok(Progress::consumed(chunk.len()));
         }
         if rest > self.rules.max_record.saturating_add(1) {
             // It is too long even if its last byte is the CR of its line end.
             return Err(self.rules.too_long(start, Resume::Scan(chunk.len() as u64)));
         }
         // Nothing tells how long the line will be, so there is no `need`.
-        Ok(Progress { consumed: start, need: 0 })
+        Ok(Progress::consumed(start))
     }
 
     fn resync(&mut self, chunk: &[u8], _end: bool) -> Resync {

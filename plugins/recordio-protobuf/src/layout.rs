@@ -40,25 +40,26 @@ impl Layout {
     /// The fields of a record.
     pub(crate) fn fields(&self, settings: &Settings) -> Vec<Field> {
         let mut fields = Vec::new();
-        for (Column { name, .. }, form) in settings.columns.iter().zip(&self.forms) {
+        for (Column { name, optional, .. }, form) in settings.columns.iter().zip(&self.forms) {
+            let nullable = |field| Field { nullable: *optional, ..field };
             match form {
                 ColumnForm::Nothing => {}
-                ColumnForm::Bytes => fields.push(Field::bytes(name)),
+                ColumnForm::Bytes => fields.push(nullable(Field::bytes(name))),
                 ColumnForm::Dense(scalar, shape) => {
-                    fields.push(Field::new(name, *scalar).shaped(shape.clone()));
+                    fields.push(nullable(Field::new(name, *scalar).shaped(shape.clone())));
                 }
                 ColumnForm::Sparse(scalar) => {
                     let parts =
                         [("keys", Scalar::Int64), ("values", *scalar), ("shape", Scalar::Int64)];
                     fields.extend(parts.map(|(part, scalar)| {
-                        Field::new(format!("{name}.{part}"), scalar).shaped([0])
+                        nullable(Field::new(format!("{name}.{part}"), scalar).shaped([0]))
                     }));
                 }
             }
         }
         let texts = [("uid", settings.uid), ("metadata", settings.metadata)];
         let texts = texts.into_iter().filter(|(_, wanted)| *wanted);
-        fields.extend(texts.map(|(name, _)| Field::new(name, Scalar::Utf8)));
+        fields.extend(texts.map(|(name, _)| Field::utf8(name).nullable()));
         fields
     }
 }

@@ -87,7 +87,7 @@ impl Decoder for RecordIoProtobuf {
                     self.joined = joined;
                     (result, end)
                 }
-                NextRecord::Cut { need } => return Ok(Progress { consumed: at, need }),
+                NextRecord::Cut { need } => return Ok(Progress::consumed(at).and_wants(need)),
             };
             if let Err(refused) = result {
                 out.abandon_record();

@@ -50,7 +50,7 @@ impl Decoder for RecordIo {
                     out.end_record(at);
                     at = end;
                 }
-                NextRecord::Cut { need } => return Ok(Progress { consumed: at, need }),
+                NextRecord::Cut { need } => return Ok(Progress::consumed(at).and_wants(need)),
             }
         }
     }

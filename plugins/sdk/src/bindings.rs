@@ -54,59 +54,38 @@ pub mod pipemill {
                     }
                 }
             }
-            /// Type of one element of a field. Numbers are little-endian; a boolean is one byte, 0 or 1.
-            #[repr(u8)]
-            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-            pub enum Scalar {
-                Bytes,
-                Utf8,
-                Boolean,
-                Int32,
-                Int64,
-                Float32,
-                Float64,
-            }
-            impl ::core::fmt::Debug for Scalar {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    match self {
-                        Scalar::Bytes => f.debug_tuple("Scalar::Bytes").finish(),
-                        Scalar::Utf8 => f.debug_tuple("Scalar::Utf8").finish(),
-                        Scalar::Boolean => f.debug_tuple("Scalar::Boolean").finish(),
-                        Scalar::Int32 => f.debug_tuple("Scalar::Int32").finish(),
-                        Scalar::Int64 => f.debug_tuple("Scalar::Int64").finish(),
-                        Scalar::Float32 => f.debug_tuple("Scalar::Float32").finish(),
-                        Scalar::Float64 => f.debug_tuple("Scalar::Float64").finish(),
-                    }
-                }
-            }
-            impl Scalar {
-                #[doc(hidden)]
-                pub unsafe fn _lift(val: u8) -> Scalar {
-                    if !cfg!(debug_assertions) {
-                        return unsafe { ::core::mem::transmute(val) };
-                    }
-                    match val {
-                        0 => Scalar::Bytes,
-                        1 => Scalar::Utf8,
-                        2 => Scalar::Boolean,
-                        3 => Scalar::Int32,
-                        4 => Scalar::Int64,
-                        5 => Scalar::Float32,
-                        6 => Scalar::Float64,
-                        _ => panic!("invalid enum discriminant"),
-                    }
-                }
-            }
-            /// One field of a record. `shape` is empty for a single element: one number, or one string of
-            /// bytes or text. A dimension of 0 means any size: it follows from the length of each value.
+            /// One field of a record.
             #[derive(Clone)]
             pub struct Field {
+                /// Name by which consumers ask for the field; unique in its schema.
                 pub name: _rt::String,
-                pub scalar: Scalar,
+                /// Type of one element: "bytes", "utf8", "boolean", "int8", "int16", "int32", "int64", "uint8",
+                /// "uint16", "uint32", "uint64", "float16", "bfloat16", "float32" or "float64". Numbers are
+                /// little-endian; a boolean is one byte, 0 or 1. It is a word because later versions add types:
+                /// a host refuses a word that it does not know.
+                pub scalar: _rt::String,
+                /// Number of elements in each dimension; empty for a single element. A dimension of 0 means any
+                /// size: it follows from the length of each value.
+                ///
+                /// With one dimension, "bytes" and "utf8" are lists. The value of a list of n elements begins
+                /// with n + 1 offsets: 32-bit little-endian integers that count from the start of the value.
+                /// Element i lies between offset i and offset i + 1. So the first offset is 4 x (n + 1), and the
+                /// last one is the length of the value.
                 pub shape: _rt::Vec<u32>,
+                /// Whether a record may lack the field. A field that is not nullable is never absent.
+                pub nullable: bool,
+                /// What the values mean, or the empty string: "date" (int32, days since 1970-01-01),
+                /// "timestamp[s]", "[ms]", "[us]" or "[ns]" (int64, since 1970-01-01 in UTC), "time[s]", "[ms]",
+                /// "[us]" or "[ns]" (int64, since midnight), "decimal" and "json" (utf8), "uuid" (uint8, shape
+                /// 16), "image" (bytes), "tokens" (an integer type). The host checks the type that belongs to a
+                /// word that it knows, and passes other words on.
+                pub logical: _rt::String,
+                /// If not empty, the values are indices into this list, which consumers see as text. The type
+                /// is then an unsigned integer, and the shape is empty.
+                pub categories: _rt::Vec<_rt::String>,
+                /// More facts for the consumer, as keys and values. Keys that start with "pipemill." are kept
+                /// for later versions: a host refuses one that it does not know.
+                pub metadata: _rt::Vec<(_rt::String, _rt::String)>,
             }
             impl ::core::fmt::Debug for Field {
                 fn fmt(
@@ -117,6 +96,10 @@ pub mod pipemill {
                         .field("name", &self.name)
                         .field("scalar", &self.scalar)
                         .field("shape", &self.shape)
+                        .field("nullable", &self.nullable)
+                        .field("logical", &self.logical)
+                        .field("categories", &self.categories)
+                        .field("metadata", &self.metadata)
                         .finish()
                 }
             }
@@ -130,6 +113,26 @@ pub mod pipemill {
             use super::super::super::_rt;
             pub type Level = super::super::super::pipemill::decoder::types::Level;
             pub type Field = super::super::super::pipemill::decoder::types::Field;
+            /// The decompressed bytes of a part of a compressed block.
+            #[derive(Clone)]
+            pub struct Decompressed {
+                /// The bytes. The host has also added them to the payload of the call, so that spans can refer
+                /// to them.
+                pub bytes: _rt::Vec<u8>,
+                /// Whether they are the last bytes of the block.
+                pub last: bool,
+            }
+            impl ::core::fmt::Debug for Decompressed {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Decompressed")
+                        .field("bytes", &self.bytes)
+                        .field("last", &self.last)
+                        .finish()
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             /// Writes a line to the host's log, for the operator. At most 1,000 bytes of a line and 200 lines
             /// of a stream are kept.
@@ -158,22 +161,27 @@ pub mod pipemill {
             #[allow(async_fn_in_trait)]
             pub fn set_schema(fields: &[Field]) -> () {
                 unsafe {
-                    let vec3 = fields;
-                    let len3 = vec3.len();
-                    let layout3 = _rt::alloc::Layout::from_size_align(
-                            vec3.len() * (5 * ::core::mem::size_of::<*const u8>()),
+                    let mut cleanup_list = _rt::Vec::new();
+                    let vec11 = fields;
+                    let len11 = vec11.len();
+                    let layout11 = _rt::alloc::Layout::from_size_align(
+                            vec11.len() * (13 * ::core::mem::size_of::<*const u8>()),
                             ::core::mem::size_of::<*const u8>(),
                         )
                         .unwrap();
-                    let (result3, _cleanup3) = wit_bindgen::rt::Cleanup::new(layout3);
-                    for (i, e) in vec3.into_iter().enumerate() {
-                        let base = result3
-                            .add(i * (5 * ::core::mem::size_of::<*const u8>()));
+                    let (result11, _cleanup11) = wit_bindgen::rt::Cleanup::new(layout11);
+                    for (i, e) in vec11.into_iter().enumerate() {
+                        let base = result11
+                            .add(i * (13 * ::core::mem::size_of::<*const u8>()));
                         {
                             let super::super::super::pipemill::decoder::types::Field {
                                 name: name0,
                                 scalar: scalar0,
                                 shape: shape0,
+                                nullable: nullable0,
+                                logical: logical0,
+                                categories: categories0,
+                                metadata: metadata0,
                             } = e;
                             let vec1 = name0;
                             let ptr1 = vec1.as_ptr().cast::<u8>();
@@ -182,31 +190,153 @@ pub mod pipemill {
                                 .add(::core::mem::size_of::<*const u8>())
                                 .cast::<usize>() = len1;
                             *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
-                            *base
-                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (scalar0.clone() as i32) as u8;
-                            let vec2 = shape0;
+                            let vec2 = scalar0;
                             let ptr2 = vec2.as_ptr().cast::<u8>();
                             let len2 = vec2.len();
                             *base
-                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                .add(3 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>() = len2;
                             *base
-                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .add(2 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>() = ptr2.cast_mut();
+                            let vec3 = shape0;
+                            let ptr3 = vec3.as_ptr().cast::<u8>();
+                            let len3 = vec3.len();
+                            *base
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len3;
+                            *base
+                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr3.cast_mut();
+                            *base
+                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (match nullable0 {
+                                true => 1,
+                                false => 0,
+                            }) as u8;
+                            let vec4 = logical0;
+                            let ptr4 = vec4.as_ptr().cast::<u8>();
+                            let len4 = vec4.len();
+                            *base
+                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len4;
+                            *base
+                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr4.cast_mut();
+                            let vec6 = categories0;
+                            let len6 = vec6.len();
+                            let layout6 = _rt::alloc::Layout::from_size_align(
+                                    vec6.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                )
+                                .unwrap();
+                            let (result6, _cleanup6) = wit_bindgen::rt::Cleanup::new(
+                                layout6,
+                            );
+                            cleanup_list.extend(_cleanup6);
+                            for (i, e) in vec6.into_iter().enumerate() {
+                                let base = result6
+                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                {
+                                    let vec5 = e;
+                                    let ptr5 = vec5.as_ptr().cast::<u8>();
+                                    let len5 = vec5.len();
+                                    *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>() = len5;
+                                    *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+                                }
+                            }
+                            *base
+                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len6;
+                            *base
+                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = result6;
+                            let vec10 = metadata0;
+                            let len10 = vec10.len();
+                            let layout10 = _rt::alloc::Layout::from_size_align(
+                                    vec10.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                )
+                                .unwrap();
+                            let (result10, _cleanup10) = wit_bindgen::rt::Cleanup::new(
+                                layout10,
+                            );
+                            cleanup_list.extend(_cleanup10);
+                            for (i, e) in vec10.into_iter().enumerate() {
+                                let base = result10
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                {
+                                    let (t7_0, t7_1) = e;
+                                    let vec8 = t7_0;
+                                    let ptr8 = vec8.as_ptr().cast::<u8>();
+                                    let len8 = vec8.len();
+                                    *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>() = len8;
+                                    *base.add(0).cast::<*mut u8>() = ptr8.cast_mut();
+                                    let vec9 = t7_1;
+                                    let ptr9 = vec9.as_ptr().cast::<u8>();
+                                    let len9 = vec9.len();
+                                    *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>() = len9;
+                                    *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>() = ptr9.cast_mut();
+                                }
+                            }
+                            *base
+                                .add(12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len10;
+                            *base
+                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = result10;
                         }
                     }
                     #[cfg(target_arch = "wasm32")]
                     #[link(wasm_import_module = "pipemill:decoder/host@0.1.0")]
                     unsafe extern "C" {
                         #[link_name = "set-schema"]
-                        fn wit_import4(_: *mut u8, _: usize);
+                        fn wit_import12(_: *mut u8, _: usize);
                     }
                     #[cfg(not(target_arch = "wasm32"))]
-                    unsafe extern "C" fn wit_import4(_: *mut u8, _: usize) {
+                    unsafe extern "C" fn wit_import12(_: *mut u8, _: usize) {
                         unreachable!()
                     }
-                    wit_import4(result3, len3);
+                    wit_import12(result11, len11);
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Tells the consumers a fact about the object: the writer's schema, the link type. Each batch of
+            /// the object carries all facts. It is called before the first record. A key that was set before
+            /// gets the new value. Keys and values of a stream have at most 65,536 bytes together.
+            #[allow(async_fn_in_trait)]
+            pub fn set_metadata(key: &str, value: &str) -> () {
+                unsafe {
+                    let vec0 = key;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = value;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pipemill:decoder/host@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "set-metadata"]
+                        fn wit_import2(_: *mut u8, _: usize, _: *mut u8, _: usize);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import2(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1);
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
@@ -215,9 +345,14 @@ pub mod pipemill {
             ///
             /// A span is `offset << 32 | length`. If the top bit (63) is clear, it is a part of the chunk
             /// that `decode` was given, and the bytes are not copied. If it is set, the other bits of the
-            /// offset count in `payload`: bytes that the decoder made. A span with all bits set is an absent
-            /// field. `starts` has the offset in the chunk at which each record begins, its framing included.
-            /// It is empty unless `stream-info.offsets` is set.
+            /// offset count in the payload of the call: all bytes that `emit` and `decompress` added to it
+            /// since `decode` was called, in the order of these calls. This call adds `payload` before its
+            /// spans are looked up. Several spans may refer to the same bytes of the payload. A span with all
+            /// bits set is an absent field.
+            ///
+            /// `starts` has the offset in the chunk at which each record begins, its framing included. It is
+            /// empty unless `stream-info.offsets` is set. Records that share a compressed block begin where
+            /// the block does.
             #[allow(async_fn_in_trait)]
             pub fn emit(
                 records: u32,
@@ -273,8 +408,44 @@ pub mod pipemill {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Compares the CRC-32C of each span of the chunk with the expected one. Returns the index of the
-            /// first span that differs. The host computes fast; check many spans in one call.
+            /// Reports that the bytes of the chunk from `offset` up to `end` can't be decoded. All records
+            /// before `offset` must have been emitted. If the result is true, the host has noted it, and the
+            /// decoder goes on at `end`. If it is false, the decoder must emit nothing more, and return a
+            /// decode-error with this offset and message, and with `resume.at(end)`.
+            #[allow(async_fn_in_trait)]
+            pub fn bad(offset: u32, end: u32, message: &str) -> bool {
+                unsafe {
+                    let vec0 = message;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pipemill:decoder/host@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "bad"]
+                        fn wit_import1(_: i32, _: i32, _: *mut u8, _: usize) -> i32;
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import1(
+                        _: i32,
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                    ) -> i32 {
+                        unreachable!()
+                    }
+                    let ret = wit_import1(
+                        _rt::as_i32(&offset),
+                        _rt::as_i32(&end),
+                        ptr0.cast_mut(),
+                        len0,
+                    );
+                    _rt::bool_lift(ret as u8)
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Compares the CRC-32C of each span with the expected one. Returns the index of the first span
+            /// that differs. The spans are as for `emit`. The host computes fast; check many spans in one
+            /// call.
             #[allow(async_fn_in_trait)]
             pub fn check_crc32c(spans: &[u64], expected: &[u32]) -> Option<u32> {
                 unsafe {
@@ -326,6 +497,169 @@ pub mod pipemill {
                     result6
                 }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// As `check-crc32c`, with the CRC-32 of gzip and PNG.
+            #[allow(async_fn_in_trait)]
+            pub fn check_crc32(spans: &[u64], expected: &[u32]) -> Option<u32> {
+                unsafe {
+                    #[repr(align(4))]
+                    struct RetArea([::core::mem::MaybeUninit<u8>; 8]);
+                    let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8]);
+                    let vec0 = spans;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = expected;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pipemill:decoder/host@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "check-crc32"]
+                        fn wit_import3(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import3(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                    let result6 = match l4 {
+                        0 => None,
+                        1 => {
+                            let e = {
+                                let l5 = *ptr2.add(4).cast::<i32>();
+                                l5 as u32
+                            };
+                            Some(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result6
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Decompresses a block: a span of the chunk. Returns its decompressed bytes after the first
+            /// `skip`: at most `max`, at most 1 MiB, and no more than `limits.output` leaves for the payload of
+            /// the call. Going through a block from its start to its end costs as much as decompressing it
+            /// once, also if each part begins inside of the one before it. `codec`
+            /// is "deflate" (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block
+            /// without framing). The error is a text that says what is wrong with the block.
+            #[allow(async_fn_in_trait)]
+            pub fn decompress(
+                codec: &str,
+                span: u64,
+                skip: u64,
+                max: u32,
+            ) -> Result<Decompressed, _rt::String> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 4 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 4
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = codec;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pipemill:decoder/host@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "decompress"]
+                        fn wit_import2(
+                            _: *mut u8,
+                            _: usize,
+                            _: i64,
+                            _: i64,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(
+                        _: *mut u8,
+                        _: usize,
+                        _: i64,
+                        _: i64,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import2(
+                        ptr0.cast_mut(),
+                        len0,
+                        _rt::as_i64(&span),
+                        _rt::as_i64(&skip),
+                        _rt::as_i32(&max),
+                        ptr1,
+                    );
+                    let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                    let result11 = match l3 {
+                        0 => {
+                            let e = {
+                                let l4 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l5 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len6 = l5;
+                                let l7 = i32::from(
+                                    *ptr1
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                Decompressed {
+                                    bytes: <_ as From<
+                                        _rt::Vec<_>,
+                                    >>::from(_rt::Vec::from_raw_parts(l4.cast(), len6, len6)),
+                                    last: _rt::bool_lift(l7 as u8),
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l8 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len10 = l9;
+                                let bytes10 = _rt::Vec::from_raw_parts(
+                                    l8.cast(),
+                                    len10,
+                                    len10,
+                                );
+                                _rt::string_lift(bytes10)
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result11
+                }
+            }
         }
     }
 }
@@ -341,14 +675,15 @@ pub mod exports {
                 #[doc(hidden)]
                 static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
                 use super::super::super::super::_rt;
-                pub type Scalar = super::super::super::super::pipemill::decoder::types::Scalar;
-                pub type Field = super::super::super::super::pipemill::decoder::types::Field;
-                /// An option that the operator may set. `kind` is "string", "bool", "int" or "choice:a|b|c".
+                /// An option that the operator may set. `kind` is "string", "bool", "int", "choice:a|b|c" or
+                /// "list": words with commas between them. With `required`, the operator must set it, and it has
+                /// no default.
                 #[derive(Clone)]
                 pub struct OptionSpec {
                     pub name: _rt::String,
                     pub kind: _rt::String,
                     pub default: Option<_rt::String>,
+                    pub required: bool,
                     pub help: _rt::String,
                 }
                 impl ::core::fmt::Debug for OptionSpec {
@@ -360,6 +695,7 @@ pub mod exports {
                             .field("name", &self.name)
                             .field("kind", &self.kind)
                             .field("default", &self.default)
+                            .field("required", &self.required)
                             .field("help", &self.help)
                             .finish()
                     }
@@ -377,6 +713,15 @@ pub mod exports {
                     pub max_record: u64,
                     /// Whether `emit` must pass `starts`.
                     pub offsets: bool,
+                    /// Stored size of the object in bytes, if it is known. A compressed object has more bytes.
+                    pub size: Option<u64>,
+                    /// Content type of the object, if its store has told one.
+                    pub content_type: Option<_rt::String>,
+                    /// Entity tag of the object, if its store has told one.
+                    pub etag: Option<_rt::String>,
+                    /// More facts about the stream, as keys and values. A decoder ignores keys that it does not
+                    /// know.
+                    pub extensions: _rt::Vec<(_rt::String, _rt::String)>,
                 }
                 impl ::core::fmt::Debug for StreamInfo {
                     fn fmt(
@@ -389,17 +734,26 @@ pub mod exports {
                             .field("object", &self.object)
                             .field("max-record", &self.max_record)
                             .field("offsets", &self.offsets)
+                            .field("size", &self.size)
+                            .field("content-type", &self.content_type)
+                            .field("etag", &self.etag)
+                            .field("extensions", &self.extensions)
                             .finish()
                     }
                 }
-                /// `consumed` bytes of the chunk are done with and are not shown again. `need` is the least
-                /// number of bytes, counted from the first unconsumed one, with which the next call can get
-                /// further; 0 if that is not known.
+                /// How far a call of `decode` came.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Progress {
+                    /// Bytes of the chunk that are done with. They are not shown again.
                     pub consumed: u32,
+                    /// The least number of bytes, counted from the first unconsumed one, with which the next call
+                    /// can get further; 0 if that is not known.
                     pub need: u32,
+                    /// The bytes after the consumed ones have more records than were emitted. The host calls
+                    /// `decode` again with exactly these bytes, and with a new payload. The call must have emitted
+                    /// a record or consumed something.
+                    pub more: bool,
                 }
                 impl ::core::fmt::Debug for Progress {
                     fn fmt(
@@ -409,6 +763,7 @@ pub mod exports {
                         f.debug_struct("Progress")
                             .field("consumed", &self.consumed)
                             .field("need", &self.need)
+                            .field("more", &self.more)
                             .finish()
                     }
                 }
@@ -637,7 +992,7 @@ pub mod exports {
                         let vec7 = result0;
                         let len7 = vec7.len();
                         let layout7 = _rt::alloc::Layout::from_size_align(
-                                vec7.len() * (9 * ::core::mem::size_of::<*const u8>()),
+                                vec7.len() * (10 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             )
                             .unwrap();
@@ -649,12 +1004,13 @@ pub mod exports {
                         }
                         for (i, e) in vec7.into_iter().enumerate() {
                             let base = result7
-                                .add(i * (9 * ::core::mem::size_of::<*const u8>()));
+                                .add(i * (10 * ::core::mem::size_of::<*const u8>()));
                             {
                                 let OptionSpec {
                                     name: name2,
                                     kind: kind2,
                                     default: default2,
+                                    required: required2,
                                     help: help2,
                                 } = e;
                                 let vec3 = (name2.into_bytes()).into_boxed_slice();
@@ -697,15 +1053,21 @@ pub mod exports {
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                 };
+                                *base
+                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>() = (match required2 {
+                                    true => 1,
+                                    false => 0,
+                                }) as u8;
                                 let vec6 = (help2.into_bytes()).into_boxed_slice();
                                 let ptr6 = vec6.as_ptr().cast::<u8>();
                                 let len6 = vec6.len();
                                 ::core::mem::forget(vec6);
                                 *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                    .add(9 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>() = len6;
                                 *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                    .add(8 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>() = ptr6.cast_mut();
                             }
                         }
@@ -726,7 +1088,7 @@ pub mod exports {
                         let len11 = l1;
                         for i in 0..len11 {
                             let base = base11
-                                .add(i * (9 * ::core::mem::size_of::<*const u8>()));
+                                .add(i * (10 * ::core::mem::size_of::<*const u8>()));
                             {
                                 let l2 = *base.add(0).cast::<*mut u8>();
                                 let l3 = *base
@@ -758,17 +1120,17 @@ pub mod exports {
                                     }
                                 }
                                 let l9 = *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                    .add(8 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
                                 let l10 = *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                    .add(9 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
                                 _rt::cabi_dealloc(l9, l10, 1);
                             }
                         }
                         _rt::cabi_dealloc(
                             base11,
-                            len11 * (9 * ::core::mem::size_of::<*const u8>()),
+                            len11 * (10 * ::core::mem::size_of::<*const u8>()),
                             ::core::mem::size_of::<*const u8>(),
                         );
                     }
@@ -777,102 +1139,243 @@ pub mod exports {
                 #[allow(non_snake_case, unused_unsafe)]
                 pub unsafe fn _export_static_stream_open_cabi<T_: GuestStream>(
                     arg0: *mut u8,
-                    arg1: usize,
-                    arg2: *mut u8,
-                    arg3: usize,
-                    arg4: i32,
-                    arg5: *mut u8,
-                    arg6: usize,
-                    arg7: i64,
-                    arg8: i32,
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result9 = {
-                            let base6 = arg0;
-                            let len6 = arg1;
-                            let mut result6 = _rt::Vec::with_capacity(len6);
-                            for i in 0..len6 {
-                                let base = base6
+                        let result37 = {
+                            let l0 = *arg0.add(0).cast::<*mut u8>();
+                            let l1 = *arg0
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base8 = l0;
+                            let len8 = l1;
+                            let mut result8 = _rt::Vec::with_capacity(len8);
+                            for i in 0..len8 {
+                                let base = base8
                                     .add(i * (4 * ::core::mem::size_of::<*const u8>()));
-                                let e6 = {
-                                    let l0 = *base.add(0).cast::<*mut u8>();
-                                    let l1 = *base
+                                let e8 = {
+                                    let l2 = *base.add(0).cast::<*mut u8>();
+                                    let l3 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len2 = l1;
-                                    let bytes2 = _rt::Vec::from_raw_parts(
-                                        l0.cast(),
-                                        len2,
-                                        len2,
+                                    let len4 = l3;
+                                    let bytes4 = _rt::Vec::from_raw_parts(
+                                        l2.cast(),
+                                        len4,
+                                        len4,
                                     );
-                                    let l3 = *base
+                                    let l5 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l4 = *base
+                                    let l6 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len5 = l4;
-                                    let bytes5 = _rt::Vec::from_raw_parts(
-                                        l3.cast(),
-                                        len5,
-                                        len5,
+                                    let len7 = l6;
+                                    let bytes7 = _rt::Vec::from_raw_parts(
+                                        l5.cast(),
+                                        len7,
+                                        len7,
                                     );
-                                    (_rt::string_lift(bytes2), _rt::string_lift(bytes5))
+                                    (_rt::string_lift(bytes4), _rt::string_lift(bytes7))
                                 };
-                                result6.push(e6);
+                                result8.push(e8);
                             }
                             _rt::cabi_dealloc(
-                                base6,
-                                len6 * (4 * ::core::mem::size_of::<*const u8>()),
+                                base8,
+                                len8 * (4 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
-                            let len7 = arg3;
-                            let bytes7 = _rt::Vec::from_raw_parts(
-                                arg2.cast(),
-                                len7,
-                                len7,
+                            let l9 = *arg0
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l10 = *arg0
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len11 = l10;
+                            let bytes11 = _rt::Vec::from_raw_parts(
+                                l9.cast(),
+                                len11,
+                                len11,
                             );
-                            let len8 = arg6;
-                            let bytes8 = _rt::Vec::from_raw_parts(
-                                arg5.cast(),
-                                len8,
-                                len8,
+                            let l12 = *arg0
+                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>();
+                            let l13 = *arg0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l14 = *arg0
+                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len15 = l14;
+                            let bytes15 = _rt::Vec::from_raw_parts(
+                                l13.cast(),
+                                len15,
+                                len15,
+                            );
+                            let l16 = *arg0
+                                .add(8 + 6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i64>();
+                            let l17 = i32::from(
+                                *arg0
+                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l18 = i32::from(
+                                *arg0
+                                    .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l20 = i32::from(
+                                *arg0
+                                    .add(40 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l24 = i32::from(
+                                *arg0
+                                    .add(40 + 9 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l28 = *arg0
+                                .add(40 + 12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l29 = *arg0
+                                .add(40 + 13 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base36 = l28;
+                            let len36 = l29;
+                            let mut result36 = _rt::Vec::with_capacity(len36);
+                            for i in 0..len36 {
+                                let base = base36
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e36 = {
+                                    let l30 = *base.add(0).cast::<*mut u8>();
+                                    let l31 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len32 = l31;
+                                    let bytes32 = _rt::Vec::from_raw_parts(
+                                        l30.cast(),
+                                        len32,
+                                        len32,
+                                    );
+                                    let l33 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l34 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len35 = l34;
+                                    let bytes35 = _rt::Vec::from_raw_parts(
+                                        l33.cast(),
+                                        len35,
+                                        len35,
+                                    );
+                                    (_rt::string_lift(bytes32), _rt::string_lift(bytes35))
+                                };
+                                result36.push(e36);
+                            }
+                            _rt::cabi_dealloc(
+                                base36,
+                                len36 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
                             );
                             T_::open(
-                                result6,
+                                result8,
                                 StreamInfo {
-                                    channel: _rt::string_lift(bytes7),
-                                    epoch: arg4 as u32,
-                                    object: _rt::string_lift(bytes8),
-                                    max_record: arg7 as u64,
-                                    offsets: _rt::bool_lift(arg8 as u8),
+                                    channel: _rt::string_lift(bytes11),
+                                    epoch: l12 as u32,
+                                    object: _rt::string_lift(bytes15),
+                                    max_record: l16 as u64,
+                                    offsets: _rt::bool_lift(l17 as u8),
+                                    size: match l18 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l19 = *arg0
+                                                    .add(32 + 6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<i64>();
+                                                l19 as u64
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    content_type: match l20 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l21 = *arg0
+                                                    .add(40 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l22 = *arg0
+                                                    .add(40 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len23 = l22;
+                                                let bytes23 = _rt::Vec::from_raw_parts(
+                                                    l21.cast(),
+                                                    len23,
+                                                    len23,
+                                                );
+                                                _rt::string_lift(bytes23)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    etag: match l24 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l25 = *arg0
+                                                    .add(40 + 10 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l26 = *arg0
+                                                    .add(40 + 11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len27 = l26;
+                                                let bytes27 = _rt::Vec::from_raw_parts(
+                                                    l25.cast(),
+                                                    len27,
+                                                    len27,
+                                                );
+                                                _rt::string_lift(bytes27)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    extensions: result36,
                                 },
                             )
                         };
-                        let ptr10 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        match result9 {
+                        _rt::cabi_dealloc(
+                            arg0,
+                            40 + 14 * ::core::mem::size_of::<*const u8>(),
+                            8,
+                        );
+                        let ptr38 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result37 {
                             Ok(e) => {
-                                *ptr10.add(0).cast::<u8>() = (0i32) as u8;
-                                *ptr10
+                                *ptr38.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr38
                                     .add(::core::mem::size_of::<*const u8>())
                                     .cast::<i32>() = (e).take_handle() as i32;
                             }
                             Err(e) => {
-                                *ptr10.add(0).cast::<u8>() = (1i32) as u8;
-                                let vec11 = (e.into_bytes()).into_boxed_slice();
-                                let ptr11 = vec11.as_ptr().cast::<u8>();
-                                let len11 = vec11.len();
-                                ::core::mem::forget(vec11);
-                                *ptr10
+                                *ptr38.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec39 = (e.into_bytes()).into_boxed_slice();
+                                let ptr39 = vec39.as_ptr().cast::<u8>();
+                                let len39 = vec39.len();
+                                ::core::mem::forget(vec39);
+                                *ptr38
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len11;
-                                *ptr10
+                                    .cast::<usize>() = len39;
+                                *ptr38
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr11.cast_mut();
+                                    .cast::<*mut u8>() = ptr39.cast_mut();
                             }
                         };
-                        ptr10
+                        ptr38
                     }
                 }
                 #[doc(hidden)]
@@ -923,9 +1426,17 @@ pub mod exports {
                         match result1 {
                             Ok(e) => {
                                 *ptr2.add(0).cast::<u8>() = (0i32) as u8;
-                                let Progress { consumed: consumed3, need: need3 } = e;
+                                let Progress {
+                                    consumed: consumed3,
+                                    need: need3,
+                                    more: more3,
+                                } = e;
                                 *ptr2.add(8).cast::<i32>() = _rt::as_i32(consumed3);
                                 *ptr2.add(12).cast::<i32>() = _rt::as_i32(need3);
+                                *ptr2.add(16).cast::<u8>() = (match more3 {
+                                    true => 1,
+                                    false => 0,
+                                }) as u8;
                             }
                             Err(e) => {
                                 *ptr2.add(0).cast::<u8>() = (1i32) as u8;
@@ -1155,12 +1666,10 @@ pub mod exports {
                         $($path_to_types)*:: __post_return_options::<$ty > (arg0) } }
                         #[unsafe (export_name =
                         "pipemill:decoder/decoder@0.1.0#[static]stream.open")] unsafe
-                        extern "C" fn export_static_stream_open(arg0 : * mut u8, arg1 :
-                        usize, arg2 : * mut u8, arg3 : usize, arg4 : i32, arg5 : * mut
-                        u8, arg6 : usize, arg7 : i64, arg8 : i32,) -> * mut u8 { unsafe {
-                        $($path_to_types)*:: _export_static_stream_open_cabi::<<$ty as
-                        $($path_to_types)*:: Guest >::Stream > (arg0, arg1, arg2, arg3,
-                        arg4, arg5, arg6, arg7, arg8) } } #[unsafe (export_name =
+                        extern "C" fn export_static_stream_open(arg0 : * mut u8,) -> *
+                        mut u8 { unsafe { $($path_to_types)*::
+                        _export_static_stream_open_cabi::<<$ty as $($path_to_types)*::
+                        Guest >::Stream > (arg0) } } #[unsafe (export_name =
                         "cabi_post_pipemill:decoder/decoder@0.1.0#[static]stream.open")]
                         unsafe extern "C" fn _post_return_static_stream_open(arg0 : * mut
                         u8,) { unsafe { $($path_to_types)*::
@@ -1270,11 +1779,52 @@ mod _rt {
             self as i32
         }
     }
+    pub unsafe fn bool_lift(val: u8) -> bool {
+        if cfg!(debug_assertions) {
+            match val {
+                0 => false,
+                1 => true,
+                _ => panic!("invalid bool discriminant"),
+            }
+        } else {
+            val != 0
+        }
+    }
     pub unsafe fn invalid_enum_discriminant<T>() -> T {
         if cfg!(debug_assertions) {
             panic!("invalid enum discriminant")
         } else {
             unsafe { core::hint::unreachable_unchecked() }
+        }
+    }
+    pub fn as_i64<T: AsI64>(t: T) -> i64 {
+        t.as_i64()
+    }
+    pub trait AsI64 {
+        fn as_i64(self) -> i64;
+    }
+    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
+        fn as_i64(self) -> i64 {
+            (*self).as_i64()
+        }
+    }
+    impl AsI64 for i64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+            self as i64
+        }
+    }
+    impl AsI64 for u64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+            self as i64
+        }
+    }
+    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+        if cfg!(debug_assertions) {
+            String::from_utf8(bytes).unwrap()
+        } else {
+            unsafe { String::from_utf8_unchecked(bytes) }
         }
     }
     use core::fmt;
@@ -1364,47 +1914,6 @@ mod _rt {
             alloc::dealloc(ptr, layout);
         }
     }
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub fn as_i64<T: AsI64>(t: T) -> i64 {
-        t.as_i64()
-    }
-    pub trait AsI64 {
-        fn as_i64(self) -> i64;
-    }
-    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-        fn as_i64(self) -> i64 {
-            (*self).as_i64()
-        }
-    }
-    impl AsI64 for i64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
-    impl AsI64 for u64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
     pub use alloc_crate::boxed::Box;
     extern crate alloc as alloc_crate;
 }
@@ -1439,35 +1948,39 @@ macro_rules! __export_decoder_plugin_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.1.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1180] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1352] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x97\x08\x01A\x02\x01\
-A\x09\x01B\x07\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01m\x07\x05bytes\x04utf8\x07boolean\x05int32\x05int64\x07float32\x07f\
-loat64\x04\0\x06scalar\x03\0\x02\x01py\x01r\x03\x04names\x06scalar\x03\x05shape\x04\
-\x04\0\x05field\x03\0\x05\x03\0\x1cpipemill:decoder/types@0.1.0\x05\0\x02\x03\0\0\
-\x05level\x02\x03\0\0\x05field\x01B\x11\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\
-\0\x02\x03\x02\x01\x02\x04\0\x05field\x03\0\x02\x01@\x02\x05level\x01\x07message\
-s\x01\0\x04\0\x03log\x01\x04\x01p\x03\x01@\x01\x06fields\x05\x01\0\x04\0\x0aset-\
-schema\x01\x06\x01pw\x01p}\x01py\x01@\x04\x07recordsy\x05spans\x07\x07payload\x08\
-\x06starts\x09\x01\0\x04\0\x04emit\x01\x0a\x01ky\x01@\x02\x05spans\x07\x08expect\
-ed\x09\0\x0b\x04\0\x0ccheck-crc32c\x01\x0c\x03\0\x1bpipemill:decoder/host@0.1.0\x05\
-\x03\x02\x03\0\0\x06scalar\x01B\"\x02\x03\x02\x01\x04\x04\0\x06scalar\x03\0\0\x02\
-\x03\x02\x01\x02\x04\0\x05field\x03\0\x02\x01ks\x01r\x04\x04names\x04kinds\x07de\
-fault\x04\x04helps\x04\0\x0boption-spec\x03\0\x05\x01r\x05\x07channels\x05epochy\
-\x06objects\x0amax-recordw\x07offsets\x7f\x04\0\x0bstream-info\x03\0\x07\x01r\x02\
-\x08consumedy\x04needy\x04\0\x08progress\x03\0\x09\x01q\x04\x02at\x01w\0\x04scan\
-\x01w\0\x04none\0\0\x07refused\0\0\x04\0\x06resume\x03\0\x0b\x01r\x03\x06offsety\
-\x07messages\x06resume\x0c\x04\0\x0cdecode-error\x03\0\x0d\x01r\x02\x08consumedy\
-\x05found\x7f\x04\0\x08resynced\x03\0\x0f\x04\0\x06stream\x03\x01\x01o\x02ss\x01\
-p\x12\x01i\x11\x01j\x01\x14\x01s\x01@\x02\x07options\x13\x04info\x08\0\x15\x04\0\
-\x13[static]stream.open\x01\x16\x01h\x11\x01p}\x01j\x01\x0a\x01\x0e\x01@\x03\x04\
-self\x17\x05chunk\x18\x0cend-of-input\x7f\0\x19\x04\0\x15[method]stream.decode\x01\
-\x1a\x01@\x03\x04self\x17\x05chunk\x18\x0cend-of-input\x7f\0\x10\x04\0\x15[metho\
-d]stream.resync\x01\x1b\x01p\x06\x01@\0\0\x1c\x04\0\x07options\x01\x1d\x04\0\x1e\
-pipemill:decoder/decoder@0.1.0\x05\x05\x04\0%pipemill:decoder/decoder-plugin@0.1\
-.0\x04\0\x0b\x14\x01\0\x0edecoder-plugin\x03\0\0\0G\x09producers\x01\x0cprocesse\
-d-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc3\x09\x01A\x02\x01\
+A\x08\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+l\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\
+\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\
+\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\0\x02\x03\0\0\x05level\x02\x03\0\
+\0\x05field\x01B\x1b\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x02\
+\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\x04\0\x0cdecom\
+pressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x07\x01\
+p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01@\x02\x03keys\x05\
+values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\x07recordsy\x05s\
+pans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\x01@\x03\x06of\
+fsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\x05spans\x0b\
+\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck-crc32\x01\x10\
+\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\x04\0\x0ad\
+ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x03\x01B\x1f\x01ks\x01\
+r\x05\x04names\x04kinds\x07default\0\x08required\x7f\x04helps\x04\0\x0boption-sp\
+ec\x03\0\x01\x01kw\x01o\x02ss\x01p\x04\x01r\x09\x07channels\x05epochy\x06objects\
+\x0amax-recordw\x07offsets\x7f\x04size\x03\x0ccontent-type\0\x04etag\0\x0aextens\
+ions\x05\x04\0\x0bstream-info\x03\0\x06\x01r\x03\x08consumedy\x04needy\x04more\x7f\
+\x04\0\x08progress\x03\0\x08\x01q\x04\x02at\x01w\0\x04scan\x01w\0\x04none\0\0\x07\
+refused\0\0\x04\0\x06resume\x03\0\x0a\x01r\x03\x06offsety\x07messages\x06resume\x0b\
+\x04\0\x0cdecode-error\x03\0\x0c\x01r\x02\x08consumedy\x05found\x7f\x04\0\x08res\
+ynced\x03\0\x0e\x04\0\x06stream\x03\x01\x01i\x10\x01j\x01\x11\x01s\x01@\x02\x07o\
+ptions\x05\x04info\x07\0\x12\x04\0\x13[static]stream.open\x01\x13\x01h\x10\x01p}\
+\x01j\x01\x09\x01\x0d\x01@\x03\x04self\x14\x05chunk\x15\x0cend-of-input\x7f\0\x16\
+\x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\x05chunk\x15\x0cend\
+-of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01p\x02\x01@\0\0\x19\
+\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x04\x04\0%\
+pipemill:decoder/decoder-plugin@0.1.0\x04\0\x0b\x14\x01\0\x0edecoder-plugin\x03\0\
+\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bi\
+ndgen-rust\x060.60.0";
         };
     };
 }
@@ -1480,22 +1993,25 @@ pub use __export_decoder_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 668] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf7\x03\x01A\x02\x01\
-A\x06\x01B\x07\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01m\x07\x05bytes\x04utf8\x07boolean\x05int32\x05int64\x07float32\x07f\
-loat64\x04\0\x06scalar\x03\0\x02\x01py\x01r\x03\x04names\x06scalar\x03\x05shape\x04\
-\x04\0\x05field\x03\0\x05\x03\0\x1cpipemill:decoder/types@0.1.0\x05\0\x02\x03\0\0\
-\x05level\x02\x03\0\0\x05field\x01B\x11\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\
-\0\x02\x03\x02\x01\x02\x04\0\x05field\x03\0\x02\x01@\x02\x05level\x01\x07message\
-s\x01\0\x04\0\x03log\x01\x04\x01p\x03\x01@\x01\x06fields\x05\x01\0\x04\0\x0aset-\
-schema\x01\x06\x01pw\x01p}\x01py\x01@\x04\x07recordsy\x05spans\x07\x07payload\x08\
-\x06starts\x09\x01\0\x04\0\x04emit\x01\x0a\x01ky\x01@\x02\x05spans\x07\x08expect\
-ed\x09\0\x0b\x04\0\x0ccheck-crc32c\x01\x0c\x03\0\x1bpipemill:decoder/host@0.1.0\x05\
-\x03\x04\0Epipemill:decoder/decoder-plugin-with-all-of-its-exports-removed@0.1.0\
-\x04\0\x0b4\x01\0.decoder-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09p\
-roducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\
-\x060.60.0";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 827] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x96\x05\x01A\x02\x01\
+A\x06\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+l\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\
+\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\
+\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\0\x02\x03\0\0\x05level\x02\x03\0\
+\0\x05field\x01B\x1b\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x02\
+\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\x04\0\x0cdecom\
+pressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x07\x01\
+p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01@\x02\x03keys\x05\
+values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\x07recordsy\x05s\
+pans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\x01@\x03\x06of\
+fsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\x05spans\x0b\
+\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck-crc32\x01\x10\
+\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\x04\0\x0ad\
+ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x03\x04\0Epipemill:de\
+coder/decoder-plugin-with-all-of-its-exports-removed@0.1.0\x04\0\x0b4\x01\0.deco\
+der-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cproces\
+sed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -1,6 +1,6 @@
 //! The contract of a decoder: a resumable function of a chunk. Nothing here depends on WebAssembly.
 
-use crate::{OptionSpec, Options, Records};
+use crate::{Field, OptionSpec, Options, Records};
 
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
@@ -28,7 +28,7 @@ pub trait Decoder: Sized + 'static {
     /// with.
     ///
     /// With `end`, no byte follows `chunk`. The host then reports unconsumed bytes as an input that
-    /// ends inside a record.
+    /// ends inside a record. An empty object is shown once, as an empty chunk with `end`.
     ///
     /// # Errors
     /// The bytes at [`DecodeError::offset`] are not a valid record, or the decoder refuses the
@@ -58,6 +58,30 @@ pub struct Progress {
     /// can get further. 0 if that is not known; 1 asks for a call at once with the bytes that are
     /// left.
     pub need: usize,
+    /// The bytes after the consumed ones have more records than were emitted. `decode` is called
+    /// again with exactly these bytes, and with an empty payload. The call must have emitted a
+    /// record or consumed something.
+    pub more: bool,
+}
+
+impl Progress {
+    /// These bytes are done with. How many the next record needs is not known.
+    pub fn consumed(bytes: usize) -> Self {
+        Self { consumed: bytes, need: 0, more: false }
+    }
+    /// Nothing is done with, and the next call can get further with this many bytes.
+    pub fn wants(bytes: usize) -> Self {
+        Self { consumed: 0, need: bytes, more: false }
+    }
+    /// The same progress; after the consumed bytes, the next call needs this many.
+    pub fn and_wants(self, bytes: usize) -> Self {
+        Self { need: bytes, ..self }
+    }
+    /// These bytes are done with, and the rest of the chunk has more records: see
+    /// [`more`](Self::more).
+    pub fn more(consumed: usize) -> Self {
+        Self { consumed, need: 0, more: true }
+    }
 }
 
 /// A record that can't be decoded.
@@ -119,7 +143,7 @@ pub struct Resync {
 }
 
 /// The context of a stream, for [`Decoder::open`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamInfo {
     /// Name of the channel.
     pub channel: String,
@@ -129,51 +153,12 @@ pub struct StreamInfo {
     pub object: String,
     /// Largest record that the channel accepts, in bytes.
     pub max_record: u64,
-}
-
-/// Type of one element of a field. Numbers are little-endian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scalar {
-    /// Uninterpreted bytes.
-    Bytes,
-    /// UTF-8 text.
-    Utf8,
-    /// One byte, 0 or 1.
-    Boolean,
-    /// Signed, 4 bytes.
-    Int32,
-    /// Signed, 8 bytes.
-    Int64,
-    /// IEEE 754, 4 bytes.
-    Float32,
-    /// IEEE 754, 8 bytes.
-    Float64,
-}
-
-/// One field of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
-    /// Name by which consumers ask for it; unique in its schema.
-    pub name: String,
-    /// Type of an element.
-    pub scalar: Scalar,
-    /// Size of each dimension; empty for a single element. A size of 0 means any: it follows from
-    /// the length of each value.
-    pub shape: Vec<u32>,
-}
-
-impl Field {
-    /// A field of one element.
-    pub fn new(name: impl Into<String>, scalar: Scalar) -> Self {
-        Self { name: name.into(), scalar, shape: Vec::new() }
-    }
-    /// A field of uninterpreted bytes.
-    pub fn bytes(name: impl Into<String>) -> Self {
-        Self::new(name, Scalar::Bytes)
-    }
-    /// The same field with a shape.
-    pub fn shaped(mut self, shape: impl Into<Vec<u32>>) -> Self {
-        self.shape = shape.into();
-        self
-    }
+    /// Stored size of the object in bytes, if it is known. A compressed object has more bytes.
+    pub size: Option<u64>,
+    /// Content type of the object, if its store has told one.
+    pub content_type: Option<String>,
+    /// Entity tag of the object, if its store has told one.
+    pub etag: Option<String>,
+    /// More facts about the stream, as keys and values. Ignore keys that you do not know.
+    pub extensions: Vec<(String, String)>,
 }

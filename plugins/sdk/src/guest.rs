@@ -1,13 +1,14 @@
 //! Inside the sandbox: makes a [`Decoder`] the exports of a component. Used by [`crate::export!`].
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Once;
 
 use crate::bindings::exports::pipemill::decoder::decoder as wit;
 use crate::bindings::pipemill::decoder::{host, types};
 use crate::{
-    DecodeError, Decoder, Field, Host, Level, OptionKind, OptionSpec, Options, Records, Resume,
-    Scalar, StreamInfo,
+    Codec, DecodeError, Decoder, Field, Host, Level, OptionKind, OptionSpec, Options, Records,
+    Resume, StreamInfo,
 };
 
 /// The imports of the component, as the [`Host`] of [`Records`].
@@ -21,8 +22,27 @@ impl Host for Imports {
     fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]) {
         host::emit(records as u32, spans, payload, starts);
     }
+    fn set_metadata(&mut self, key: &str, value: &str) {
+        host::set_metadata(key, value);
+    }
+    fn bad(&mut self, bytes: Range<usize>, message: &str) -> bool {
+        host::bad(bytes.start as u32, bytes.end as u32, message)
+    }
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         host::check_crc32c(spans, expected).map(|index| index as usize)
+    }
+    fn check_crc32(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
+        host::check_crc32(spans, expected).map(|index| index as usize)
+    }
+    fn decompress(
+        &mut self,
+        codec: Codec,
+        span: u64,
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        let max = u32::try_from(max).unwrap_or(u32::MAX);
+        host::decompress(codec.word(), span, skip, max).map(|part| (part.bytes, part.last))
     }
     fn log(&mut self, level: Level, message: &str) {
         let level = match level {
@@ -46,26 +66,27 @@ fn option_spec(spec: OptionSpec) -> wit::OptionSpec {
         OptionKind::Bool => "bool".to_owned(),
         OptionKind::Int => "int".to_owned(),
         OptionKind::Choice(words) => format!("choice:{}", words.join("|")),
+        OptionKind::List => "list".to_owned(),
     };
     wit::OptionSpec {
         name: spec.name.to_owned(),
         kind,
         default: spec.default.map(str::to_owned),
+        required: spec.required,
         help: spec.help.to_owned(),
     }
 }
 
 fn field(field: &Field) -> types::Field {
-    let scalar = match field.scalar {
-        Scalar::Bytes => types::Scalar::Bytes,
-        Scalar::Utf8 => types::Scalar::Utf8,
-        Scalar::Boolean => types::Scalar::Boolean,
-        Scalar::Int32 => types::Scalar::Int32,
-        Scalar::Int64 => types::Scalar::Int64,
-        Scalar::Float32 => types::Scalar::Float32,
-        Scalar::Float64 => types::Scalar::Float64,
-    };
-    types::Field { name: field.name.clone(), scalar, shape: field.shape.clone() }
+    types::Field {
+        name: field.name.clone(),
+        scalar: field.scalar.word().to_owned(),
+        shape: field.shape.clone(),
+        nullable: field.nullable,
+        logical: field.logical.clone(),
+        categories: field.categories.clone(),
+        metadata: field.metadata.clone(),
+    }
 }
 
 /// Logs the text of a panic. Without this the host sees only a trap, which has no text.
@@ -96,6 +117,10 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
             epoch: info.epoch,
             object: info.object,
             max_record: info.max_record,
+            size: info.size,
+            content_type: info.content_type,
+            etag: info.etag,
+            extensions: info.extensions,
         };
         let decoder = D::open(&options, &info)?;
         if let Some(fields) = decoder.schema() {
@@ -106,12 +131,14 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
 
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<wit::Progress, wit::DecodeError> {
         let state = &mut *self.state.borrow_mut();
+        state.records.begin_call();
         let result = state.decoder.decode(&chunk, end, &mut state.records);
         state.records.flush();
         match result {
             Ok(progress) => Ok(wit::Progress {
                 consumed: progress.consumed as u32,
                 need: u32::try_from(progress.need).unwrap_or(u32::MAX),
+                more: progress.more,
             }),
             Err(error) => Err(decode_error(error)),
         }

@@ -19,7 +19,7 @@
 //!         for at in (0..whole).step_by(4) {
 //!             out.span(at, at..at + 4);
 //!         }
-//!         Ok(Progress { consumed: whole, need: 4 })
+//!         Ok(Progress::consumed(whole).and_wants(4))
 //!     }
 //! }
 //!
@@ -29,6 +29,8 @@
 //! The same type also runs natively, so a decoder is tested like any other code: see [`testing`].
 
 mod contract;
+mod field;
+mod host;
 mod options;
 mod records;
 pub mod testing;
@@ -36,9 +38,11 @@ pub mod testing;
 #[doc(hidden)]
 pub mod guest;
 
-pub use contract::{DecodeError, Decoder, Field, Progress, Resume, Resync, Scalar, StreamInfo};
+pub use contract::{DecodeError, Decoder, Progress, Resume, Resync, StreamInfo};
+pub use field::{Field, Scalar};
+pub use host::{Codec, Host, Level};
 pub use options::{OptionKind, OptionSpec, Options};
-pub use records::{Host, Level, Records, pack};
+pub use records::{Block, Records, pack, unpack};
 
 #[doc(hidden)]
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]

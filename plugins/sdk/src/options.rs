@@ -14,6 +14,8 @@ pub enum OptionKind {
     Int,
     /// One of these words.
     Choice(Vec<&'static str>),
+    /// Words with commas between them.
+    List,
 }
 
 /// The declaration of an option.
@@ -25,6 +27,8 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// The value if the operator sets none.
     pub default: Option<&'static str>,
+    /// Whether the operator must set it. Then it has no default.
+    pub required: bool,
     /// One line of help for the operator.
     pub help: &'static str,
 }
@@ -32,16 +36,16 @@ pub struct OptionSpec {
 impl OptionSpec {
     /// An option that accepts any text.
     pub fn string(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
-        Self { name, kind: OptionKind::String, default, help }
+        Self::new(name, OptionKind::String, default, help)
     }
     /// An option that is `true` or `false`.
     pub fn bool(name: &'static str, default: bool, help: &'static str) -> Self {
         let default = Some(if default { "true" } else { "false" });
-        Self { name, kind: OptionKind::Bool, default, help }
+        Self::new(name, OptionKind::Bool, default, help)
     }
     /// An option that accepts an integer from 0.
     pub fn int(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
-        Self { name, kind: OptionKind::Int, default, help }
+        Self::new(name, OptionKind::Int, default, help)
     }
     /// An option that accepts one of `words`.
     pub fn choice(
@@ -50,7 +54,25 @@ impl OptionSpec {
         default: &'static str,
         help: &'static str,
     ) -> Self {
-        Self { name, kind: OptionKind::Choice(words.to_vec()), default: Some(default), help }
+        Self::new(name, OptionKind::Choice(words.to_vec()), Some(default), help)
+    }
+    /// An option that accepts words with commas between them.
+    pub fn list(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
+        Self::new(name, OptionKind::List, default, help)
+    }
+    /// The same option, without a default: the operator must set it.
+    pub fn required(mut self) -> Self {
+        (self.default, self.required) = (None, true);
+        self
+    }
+
+    fn new(
+        name: &'static str,
+        kind: OptionKind,
+        default: Option<&'static str>,
+        help: &'static str,
+    ) -> Self {
+        Self { name, kind, default, required: false, help }
     }
 }
 
@@ -64,7 +86,7 @@ impl Options {
     /// Adds the defaults of `specs` to the values in `given`.
     ///
     /// # Errors
-    /// A text for the operator: an option is not declared, or does not accept its value.
+    /// A text for the operator: an option is not declared, does not accept its value, or is missing.
     pub fn new(specs: &[OptionSpec], given: &[(String, String)]) -> Result<Self, String> {
         let mut values = BTreeMap::new();
         for spec in specs {
@@ -80,7 +102,10 @@ impl Options {
             check(spec, value)?;
             values.insert(name.clone(), value.clone());
         }
-        Ok(Self { values })
+        match specs.iter().find(|spec| spec.required && !values.contains_key(spec.name)) {
+            Some(spec) => Err(format!("option `{}` must be set: {}", spec.name, spec.help)),
+            None => Ok(Self { values }),
+        }
     }
 
     /// The value of an option; `None` if it was not set and has no default.
@@ -90,6 +115,11 @@ impl Options {
     /// The value of an option; the empty string if it has none.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or("")
+    }
+    /// The words of an option; none if it has no value.
+    pub fn list(&self, name: &str) -> Vec<&str> {
+        let words = self.get(name).into_iter().flat_map(|value| value.split(','));
+        words.map(str::trim).filter(|word| !word.is_empty()).collect()
     }
     /// Whether an option is `true`.
     pub fn is_on(&self, name: &str) -> bool {
@@ -107,9 +137,11 @@ fn check(spec: &OptionSpec, value: &str) -> Result<(), String> {
         OptionKind::Bool if matches!(value, "true" | "false") => return Ok(()),
         OptionKind::Int if value.parse::<u64>().is_ok() => return Ok(()),
         OptionKind::Choice(words) if words.contains(&value) => return Ok(()),
+        OptionKind::List if value.split(',').all(|word| !word.trim().is_empty()) => return Ok(()),
         OptionKind::Bool => "true or false".to_owned(),
         OptionKind::Int => "a whole number".to_owned(),
         OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
+        OptionKind::List => "words with commas between them".to_owned(),
     };
     Err(format!("option `{}` takes {wants}, not {value:?}", spec.name))
 }

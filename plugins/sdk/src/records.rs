@@ -3,37 +3,8 @@
 
 use std::ops::Range;
 
-use crate::Field;
-
-/// The severity of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// For the author of the plugin.
-    Debug,
-    /// For the operator: nothing is wrong.
-    Info,
-    /// For the operator: something should be fixed.
-    Warn,
-    /// For the operator: something failed.
-    Error,
-}
-
-/// The functions of the host that a decoder may call. Inside the sandbox they are the component's
-/// imports; natively, a test implements them.
-pub trait Host {
-    /// Takes the fields of every record, once, before the first record. The default ignores them.
-    fn set_schema(&mut self, fields: &[Field]) {
-        let _ = fields;
-    }
-    /// Takes this number of records. `emit` in the interface (`decoder.wit`) explains spans, payload
-    /// and starts.
-    fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]);
-    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if
-    /// all are as expected.
-    fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize>;
-    /// Writes a line to the host's log, for the operator.
-    fn log(&mut self, level: Level, message: &str);
-}
+use crate::host::{Codec, Host, Level};
+use crate::{DecodeError, Field};
 
 /// The bit of a span that is set if the bytes are in the payload, not in the chunk.
 const IN_PAYLOAD: u64 = 1 << 63;
@@ -49,18 +20,44 @@ pub fn pack(range: Range<usize>) -> u64 {
     (range.start as u64) << 32 | (range.end - range.start) as u64
 }
 
+/// The bytes of a span, without the bit that says that they are in the payload.
+pub fn unpack(span: u64) -> Range<usize> {
+    let start = ((span & !IN_PAYLOAD) >> 32) as usize;
+    start..start + (span & 0xffff_ffff) as usize
+}
+
+/// The decompressed bytes of a part of a compressed block, from [`Records::decompress`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Whether they are the last bytes of the block.
+    pub last: bool,
+    /// Where they start in the payload of the call.
+    at: usize,
+}
+
+/// Bytes that are decompressed in one call of the host: what it does at most.
+const PART_BYTES: usize = 1 << 20;
+
 /// The records that a decoder emits.
 ///
 /// A record of one field is one call: [`span`](Self::span) if its bytes are a part of the chunk, or
-/// [`bytes`](Self::bytes) if the decoder made them. A record of several fields is one call of
-/// `field…` or [`absent`](Self::absent) for each field, in the order of the schema, then
-/// [`end_record`](Self::end_record).
+/// [`bytes`](Self::bytes) if the decoder made them. Any other record is one call for each field, in
+/// the order of the schema, then [`end_record`](Self::end_record). The calls for fields are
+/// [`field`](Self::field), [`field_bytes`](Self::field_bytes), [`field_made`](Self::field_made),
+/// [`field_in`](Self::field_in), [`text`](Self::text), [`list`](Self::list),
+/// [`absent`](Self::absent), and one for each type of number.
 pub struct Records {
     host: Box<dyn Host>,
     /// Number of fields of a record; 0 until the schema is known.
     fields: usize,
     /// Names of the fields, for messages.
     names: Vec<String>,
+    /// Whether each field is nullable.
+    nullable: Vec<bool>,
+    /// Bytes that the host has in the payload of the running call of `decode`.
+    base: usize,
     /// Whether the host asked for `starts`.
     offsets: bool,
     spans: Vec<u64>,
@@ -79,6 +76,8 @@ impl Records {
             host,
             fields: 0,
             names: Vec::new(),
+            nullable: Vec::new(),
+            base: 0,
             offsets,
             spans: Vec::with_capacity(FLUSH_SPANS + 64),
             payload: Vec::new(),
@@ -97,6 +96,7 @@ impl Records {
         assert!(self.names.is_empty(), "the schema was set twice");
         self.fields = fields.len();
         self.names = fields.iter().map(|field| field.name.clone()).collect();
+        self.nullable = fields.iter().map(|field| field.nullable).collect();
         self.host.set_schema(fields);
     }
 
@@ -150,13 +150,52 @@ impl Records {
     pub fn field_made<T>(&mut self, make: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let from = self.payload.len();
         let result = make(&mut self.payload);
-        self.spans.push(IN_PAYLOAD | pack(from..self.payload.len()));
+        self.spans.push(IN_PAYLOAD | pack(self.base + from..self.base + self.payload.len()));
         result
     }
 
+    /// Adds the next field of the record: a part of a decompressed block, without a copy. The block
+    /// must be of this call of [`decode`](crate::Decoder::decode).
+    ///
+    /// # Panics
+    /// If the range is not one of the block.
+    #[inline]
+    pub fn field_in(&mut self, block: &Block, field: Range<usize>) {
+        assert!(field.end <= block.bytes.len(), "{field:?} is outside of the block");
+        self.spans.push(IN_PAYLOAD | pack(block.at + field.start..block.at + field.end));
+    }
+
+    /// Adds the next field of the record: text.
+    #[inline]
+    pub fn text(&mut self, text: &str) {
+        self.field_bytes(text.as_bytes());
+    }
+
+    /// Adds the next field of the record: a list of bytes or text.
+    pub fn list<T: AsRef<[u8]>>(&mut self, elements: impl IntoIterator<Item = T>) {
+        let elements: Vec<T> = elements.into_iter().collect();
+        self.field_made(|payload| {
+            let mut at = 4 * (elements.len() + 1);
+            payload.extend_from_slice(&(at as u32).to_le_bytes());
+            for element in &elements {
+                at += element.as_ref().len();
+                payload.extend_from_slice(&(at as u32).to_le_bytes());
+            }
+            for element in &elements {
+                payload.extend_from_slice(element.as_ref());
+            }
+        });
+    }
+
     /// Adds the next field of the record, without a value.
+    ///
+    /// # Panics
+    /// If the field is not declared nullable.
     #[inline]
     pub fn absent(&mut self) {
+        if !self.nullable.get(self.fields_so_far()).is_none_or(|nullable| *nullable) {
+            self.wrong_absent();
+        }
         self.spans.push(ABSENT);
     }
 
@@ -192,6 +231,13 @@ impl Records {
         self.spans.len() - self.record_span
     }
 
+    #[cold]
+    #[inline(never)]
+    fn wrong_absent(&self) -> ! {
+        let name = &self.names[self.fields_so_far()];
+        panic!("the field `{name}` is absent, but it is not declared nullable: see Field::nullable")
+    }
+
     /// A record was ended that has not the fields of the schema.
     #[cold]
     #[inline(never)]
@@ -220,6 +266,7 @@ impl Records {
         }
         let records = self.spans.len() / self.fields;
         self.host.emit(records, &self.spans, &self.payload, &self.starts);
+        self.base += self.payload.len();
         self.spans.clear();
         self.payload.clear();
         self.starts.clear();
@@ -227,15 +274,152 @@ impl Records {
         self.record_payload = 0;
     }
 
-    /// Index of the first span of the chunk whose CRC-32C differs from the expected one; `None` if
-    /// all are as expected. Check many spans in one call: the host computes fast, but each call
-    /// costs time.
+    /// Index of the first span whose CRC-32C differs from the expected one; `None` if all are as
+    /// expected. Check many spans in one call: the host computes fast, but each call costs time.
     pub fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         self.host.check_crc32c(spans, expected)
+    }
+
+    /// As [`check_crc32c`](Self::check_crc32c), with the CRC-32 of gzip and PNG.
+    pub fn check_crc32(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
+        self.host.check_crc32(spans, expected)
+    }
+
+    /// The span of a part of a decompressed block, for [`check_crc32`](Self::check_crc32).
+    pub fn span_in(&self, block: &Block, range: Range<usize>) -> u64 {
+        IN_PAYLOAD | pack(block.at + range.start..block.at + range.end)
+    }
+
+    /// Tells the consumers a fact about the object: the writer's schema, the link type. Only before
+    /// the first record. A key that was set before gets the new value.
+    pub fn set_metadata(&mut self, key: &str, value: &str) {
+        self.host.set_metadata(key, value);
+    }
+
+    /// Reports bytes of the chunk that can't be decoded, and after which the next record starts.
+    /// Return the error, with `?`; if there is none, go on with the next record in the same call.
+    /// The fields of a record that was not ended are dropped.
+    ///
+    /// # Errors
+    /// The host wants to have the error as the result of this call of `decode`: the operator did not
+    /// choose to skip bad records, or there were too many.
+    pub fn bad(
+        &mut self,
+        bytes: Range<usize>,
+        message: impl Into<String>,
+    ) -> Result<(), DecodeError> {
+        self.flush();
+        let message = message.into();
+        if self.host.bad(bytes.clone(), &message) {
+            return Ok(());
+        }
+        Err(DecodeError::skippable(bytes.start, message, bytes.end as u64))
+    }
+
+    /// Decompresses a block: these bytes of the chunk. The host does it, at native speed. The
+    /// result is the whole block, unless it has more bytes than `limits.output` leaves for this
+    /// call: then [`Block::last`] is false, and [`decompress_part`](Self::decompress_part) with
+    /// [`Progress::more`](crate::Progress::more) goes on.
+    ///
+    /// # Errors
+    /// A text that says what is wrong with the block.
+    ///
+    /// # Panics
+    /// If it is called inside a record.
+    pub fn decompress(&mut self, codec: Codec, block: Range<usize>) -> Result<Block, String> {
+        self.decompress_part(codec, block, 0, usize::MAX)
+    }
+
+    /// As [`decompress`](Self::decompress), but at most `max` of the decompressed bytes, after the
+    /// first `skip`. For blocks of any size: decompress a part, emit the records that lie whole in
+    /// it, return [`Progress::more`](crate::Progress::more), and go on after the last of them in
+    /// the next call. Going through a block in this way costs as much as decompressing it once.
+    ///
+    /// # Errors
+    /// As [`decompress`](Self::decompress).
+    ///
+    /// # Panics
+    /// As [`decompress`](Self::decompress).
+    pub fn decompress_part(
+        &mut self,
+        codec: Codec,
+        block: Range<usize>,
+        skip: u64,
+        max: usize,
+    ) -> Result<Block, String> {
+        assert!(self.fields_so_far() == 0, "decompress was called inside a record");
+        self.flush();
+        let at = self.base;
+        let mut part = Block { bytes: Vec::new(), last: false, at };
+        while part.bytes.len() < max && !part.last {
+            let size = (max - part.bytes.len()).min(PART_BYTES);
+            let skip = skip + part.bytes.len() as u64;
+            let (bytes, last) = self.host.decompress(codec, pack(block.clone()), skip, size)?;
+            if bytes.is_empty() && !last {
+                break;
+            }
+            self.base += bytes.len();
+            part.last = last;
+            if part.bytes.is_empty() {
+                part.bytes = bytes;
+            } else {
+                part.bytes.extend_from_slice(&bytes);
+            }
+        }
+        Ok(part)
+    }
+
+    /// A call of `decode` begins: its payload is empty.
+    #[doc(hidden)]
+    pub fn begin_call(&mut self) {
+        self.base = 0;
     }
 
     /// Writes a line to the host's log, for the operator.
     pub fn log(&mut self, level: Level, message: &str) {
         self.host.log(level, message);
+    }
+}
+
+/// Defines the methods that add a field of one number, and of several.
+macro_rules! numbers {
+    ($($one:ident $several:ident $type:ty, $name:literal;)*) => {
+        impl Records {
+            $(
+                #[doc = concat!("Adds the next field of the record: one ", $name, ".")]
+                #[inline]
+                pub fn $one(&mut self, value: $type) {
+                    self.field_bytes(&value.to_le_bytes());
+                }
+                #[doc = concat!("Adds the next field of the record: any number of ", $name, "s.")]
+                #[inline]
+                pub fn $several(&mut self, values: &[$type]) {
+                    self.field_made(|payload| {
+                        payload.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+                    });
+                }
+            )*
+        }
+    };
+}
+
+numbers! {
+    i8 i8s i8, "int8";
+    i16 i16s i16, "int16";
+    i32 i32s i32, "int32";
+    i64 i64s i64, "int64";
+    u8 u8s u8, "uint8";
+    u16 u16s u16, "uint16";
+    u32 u32s u32, "uint32";
+    u64 u64s u64, "uint64";
+    f32 f32s f32, "float32";
+    f64 f64s f64, "float64";
+}
+
+impl Records {
+    /// Adds the next field of the record: one boolean.
+    #[inline]
+    pub fn bool(&mut self, value: bool) {
+        self.field_bytes(&[u8::from(value)]);
     }
 }

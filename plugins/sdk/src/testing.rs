@@ -4,12 +4,15 @@
 mod speed;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 pub use speed::{print_passes, print_speed, print_speed_with};
 
 use crate::{
-    DecodeError, Decoder, Field, Host, Level, Options, Progress, Records, Resume, StreamInfo,
+    Codec, DecodeError, Decoder, Field, Host, Level, Options, Progress, Records, Resume,
+    StreamInfo, unpack,
 };
 
 /// One record: its fields; `None` is an absent field.
@@ -30,6 +33,8 @@ pub struct Outcome {
     pub refused: bool,
     /// The schema, if the decoder set one.
     pub schema: Option<Vec<Field>>,
+    /// The facts about the object that the decoder told, sorted by key.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// The settings of a stream.
@@ -41,13 +46,27 @@ pub struct Setup {
     pub skip: bool,
     /// Largest record, in bytes.
     pub max_record: u64,
+    /// Decompresses a block, for a decoder that asks its host to. `None` if the decoder does not.
+    pub decompress: Option<Decompress>,
 }
+
+/// Decompresses a whole block. The error says what is wrong with it.
+pub type Decompress = fn(Codec, &[u8]) -> Result<Vec<u8>, String>;
+
+/// Bytes of a block that the test host gives at a time. It is small, so that tests meet blocks of
+/// several parts.
+const MAX_PART_BYTES: usize = 4 << 10;
 
 impl Setup {
     /// These options. Decoding ends at the first error; records have up to 64 MiB.
     pub fn new(options: &[(&str, &str)]) -> Self {
         let options = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        Self { options, skip: false, max_record: 64 << 20 }
+        Self { options, skip: false, max_record: 64 << 20, decompress: None }
+    }
+    /// The same setup, with this function to decompress blocks.
+    pub fn decompressing(mut self, decompress: Decompress) -> Self {
+        self.decompress = Some(decompress);
+        self
     }
     /// The same setup, but decoding goes on after errors.
     pub fn skipping(mut self) -> Self {
@@ -63,9 +82,9 @@ impl Setup {
 pub fn open<D: Decoder>(setup: &Setup) -> Result<D, String> {
     let info = StreamInfo {
         channel: "test".into(),
-        epoch: 0,
         object: "test".into(),
         max_record: setup.max_record,
+        ..StreamInfo::default()
     };
     D::open(&Options::new(&D::options(), &setup.options)?, &info)
 }
@@ -99,16 +118,17 @@ pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
 /// If the decoder breaks the contract, or refuses the setup.
 pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
     let mut run = Run::<D>::new(setup, input, sizes);
-    let errors = run.decode_all();
+    run.decode_all();
     let refused = run.refused;
     drop(run.records);
     let collected = run.collected.borrow();
     Outcome {
         records: collected.records.clone(),
         starts: collected.starts.clone(),
-        errors,
+        errors: collected.errors.clone(),
         refused,
         schema: collected.schema.clone(),
+        metadata: collected.metadata.clone(),
     }
 }
 
@@ -139,9 +159,18 @@ pub fn assert_all_splits<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
 
 /// The CRC-32C of `bytes`, computed bit by bit: a slow reference.
 pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc(bytes, 0x82f6_3b78)
+}
+
+/// The CRC-32 of `bytes`, as gzip has it, computed bit by bit: a slow reference.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    crc(bytes, 0xedb8_8320)
+}
+
+fn crc(bytes: &[u8], polynomial: u32) -> u32 {
     !bytes.iter().fold(!0u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 }
+            if crc & 1 == 1 { crc >> 1 ^ polynomial } else { crc >> 1 }
         })
     })
 }
@@ -153,43 +182,90 @@ struct Collected {
     chunk: Vec<u8>,
     /// Where the chunk starts in the input.
     base: u64,
+    /// The payload of the running call.
+    payload: Vec<u8>,
     schema: Option<Vec<Field>>,
+    metadata: BTreeMap<String, String>,
     records: Vec<Record>,
     starts: Vec<u64>,
+    errors: Vec<(u64, u64, String)>,
+    /// Whether errors are skipped.
+    skip: bool,
+    decompress: Option<Decompress>,
+    /// The block that was decompressed last, and its decompressed bytes.
+    block: (Vec<u8>, Vec<u8>),
+}
+
+impl Collected {
+    /// The bytes of a span.
+    fn slice(&self, span: u64) -> &[u8] {
+        &(if span >> 63 == 1 { &self.payload } else { &self.chunk })[unpack(span)]
+    }
 }
 
 struct Collector(Rc<RefCell<Collected>>);
-
-/// The bytes of a span, without its top bit.
-fn slice(bytes: &[u8], span: u64) -> &[u8] {
-    let (offset, length) = ((span << 1 >> 33) as usize, (span & 0xffff_ffff) as usize);
-    &bytes[offset..offset + length]
-}
 
 impl Host for Collector {
     fn set_schema(&mut self, fields: &[Field]) {
         self.0.borrow_mut().schema = Some(fields.to_vec());
     }
     fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]) {
-        let mut own = self.0.borrow_mut();
+        let own = &mut *self.0.borrow_mut();
+        own.payload.extend_from_slice(payload);
         let fields = own.schema.as_ref().expect("emit: set_schema was called before").len();
         assert_eq!(spans.len(), records * fields, "emit: a span for each field of each record");
         assert_eq!(starts.len(), records, "emit: a start for each record");
         for (record, start) in spans.chunks(fields).zip(starts) {
-            let field = |span: &u64| {
-                (*span != u64::MAX).then(|| {
-                    slice(if span >> 63 == 1 { payload } else { &own.chunk }, *span).to_vec()
-                })
-            };
+            let field = |span: &u64| (*span != u64::MAX).then(|| own.slice(*span).to_vec());
             let record = record.iter().map(field).collect();
             let start = own.base + u64::from(*start);
             own.records.push(record);
             own.starts.push(start);
         }
     }
+    fn set_metadata(&mut self, key: &str, value: &str) {
+        let own = &mut *self.0.borrow_mut();
+        assert!(own.records.is_empty(), "set_metadata: only before the first record");
+        own.metadata.insert(key.to_owned(), value.to_owned());
+    }
+    fn bad(&mut self, bytes: Range<usize>, message: &str) -> bool {
+        let own = &mut *self.0.borrow_mut();
+        assert!(!bytes.is_empty() && bytes.end <= own.chunk.len(), "bad: {bytes:?}");
+        if own.skip {
+            let (offset, length) = (own.base + bytes.start as u64, bytes.len() as u64);
+            own.errors.push((offset, length, message.to_owned()));
+        }
+        own.skip
+    }
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         let own = self.0.borrow();
-        spans.iter().zip(expected).position(|(span, crc)| crc32c(slice(&own.chunk, *span)) != *crc)
+        spans.iter().zip(expected).position(|(span, crc)| crc32c(own.slice(*span)) != *crc)
+    }
+    fn check_crc32(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
+        let own = self.0.borrow();
+        spans.iter().zip(expected).position(|(span, crc)| crc32(own.slice(*span)) != *crc)
+    }
+    fn decompress(
+        &mut self,
+        codec: Codec,
+        span: u64,
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        let own = &mut *self.0.borrow_mut();
+        let block = &own.chunk[unpack(span)];
+        if own.block.0 != block {
+            let decompress = own.decompress.expect("Setup::decompress is set");
+            own.block = (block.to_vec(), decompress(codec, block)?);
+        }
+        let bytes = &own.block.1;
+        let from = usize::try_from(skip).unwrap_or(usize::MAX);
+        let Some(rest) = bytes.get(from..) else {
+            return Err(format!("the block has {} bytes, not {skip}", bytes.len()));
+        };
+        let size = rest.len().min(max).min(MAX_PART_BYTES);
+        own.payload.extend_from_slice(&rest[..size]);
+        Ok((rest[..size].to_vec(), size == rest.len()))
     }
     fn log(&mut self, _: Level, _: &str) {}
 }
@@ -214,7 +290,9 @@ struct Run<'a, D> {
 impl<'a, D: Decoder> Run<'a, D> {
     fn new(setup: &Setup, input: &'a [u8], sizes: &[usize]) -> Self {
         let decoder = open::<D>(setup).expect("the decoder opens");
-        let collected = Rc::new(RefCell::new(Collected::default()));
+        let collected =
+            Collected { skip: setup.skip, decompress: setup.decompress, ..Collected::default() };
+        let collected = Rc::new(RefCell::new(collected));
         let mut records = Records::new(Box::new(Collector(collected.clone())), true);
         if let Some(fields) = decoder.schema() {
             records.set_schema(&fields);
@@ -243,19 +321,22 @@ impl<'a, D: Decoder> Run<'a, D> {
         self.shown = self.shown.saturating_add(step).min(self.input.len());
     }
 
-    /// Decodes to the end of the input, or to the error that ends it. Returns the errors.
-    fn decode_all(&mut self) -> Vec<(u64, u64, String)> {
-        let mut errors = Vec::new();
+    /// Adds an error of `length` bytes.
+    fn error(&mut self, offset: usize, length: usize, message: String) {
+        self.collected.borrow_mut().errors.push((offset as u64, length as u64, message));
+    }
+
+    /// Decodes to the end of the input, or to the error that ends it.
+    fn decode_all(&mut self) {
         let mut last_call = false;
         loop {
             let end = last_call;
             match self.decode_available(end) {
                 Ok(()) if end => {
                     if self.start < self.input.len() {
-                        let message = "the input ends inside a record".to_owned();
-                        errors.push((self.start as u64, 0, message));
+                        self.error(self.start, 0, "the input ends inside a record".to_owned());
                     }
-                    return errors;
+                    return;
                 }
                 Ok(()) if self.ended() => last_call = true,
                 Ok(()) => self.show_more(),
@@ -264,8 +345,7 @@ impl<'a, D: Decoder> Run<'a, D> {
                     let at = chunk + error.offset;
                     if !self.skip {
                         self.refused = error.resume == Resume::Refused;
-                        errors.push((at as u64, 0, error.message));
-                        return errors;
+                        return self.error(at, 0, error.message);
                     }
                     self.start = match error.resume {
                         Resume::At(to) => self.show_up_to(chunk.saturating_add(to as usize)),
@@ -276,12 +356,11 @@ impl<'a, D: Decoder> Run<'a, D> {
                         Resume::None => self.show_up_to(usize::MAX),
                         Resume::Refused => {
                             self.refused = true;
-                            errors.push((at as u64, 0, error.message));
-                            return errors;
+                            return self.error(at, 0, error.message);
                         }
                     };
                     assert!(self.start > at, "no progress after an error");
-                    errors.push((at as u64, (self.start - at) as u64, error.message));
+                    self.error(at, self.start - at, error.message);
                 }
             }
         }
@@ -291,7 +370,15 @@ impl<'a, D: Decoder> Run<'a, D> {
     fn decode_available(&mut self, end: bool) -> Result<(), DecodeError> {
         loop {
             let chunk = &self.input[self.start..self.shown];
+            let before = self.collected.borrow().records.len();
             let progress = self.decode_shown(end)?;
+            if progress.more {
+                // The rest of the chunk, with no byte after it, is shown at once.
+                let emitted = self.collected.borrow().records.len() > before;
+                assert!(emitted || progress.consumed > 0, "more, but nothing emitted or consumed");
+                self.start += progress.consumed;
+                continue;
+            }
             let left = chunk.len() - progress.consumed;
             self.start += progress.consumed;
             let can_go_on = (1..=left).contains(&progress.need);
@@ -312,8 +399,10 @@ impl<'a, D: Decoder> Run<'a, D> {
         {
             let mut collected = self.collected.borrow_mut();
             collected.chunk = chunk.to_vec();
+            collected.payload.clear();
             collected.base = self.start as u64;
         }
+        self.records.begin_call();
         let result = self.decoder.decode(chunk, end, &mut self.records);
         self.records.flush();
         match &result {

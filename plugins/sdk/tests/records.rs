@@ -1,7 +1,10 @@
 //! A record has one value for each field of the schema. A decoder that forgets one is stopped before
 //! its records mix.
 
-use pipemill_plugin::{Field, Host, Level, Records};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use pipemill_plugin::{Codec, Field, Host, Level, Records, unpack};
 
 /// A host that takes all.
 struct Anything;
@@ -18,7 +21,7 @@ impl Host for Anything {
 
 fn records() -> Records {
     let mut records = Records::new(Box::new(Anything), true);
-    records.set_schema(&[Field::bytes("key"), Field::bytes("value")]);
+    records.set_schema(&[Field::bytes("key"), Field::bytes("value").nullable()]);
     records
 }
 
@@ -61,4 +64,77 @@ fn a_record_of_one_field_where_there_are_two() {
 #[should_panic(expected = "a record was emitted before the schema was set")]
 fn a_record_without_a_schema() {
     Records::new(Box::new(Anything), true).span(0, 0..1);
+}
+
+#[test]
+#[should_panic(expected = "the field `key` is absent, but it is not declared nullable")]
+fn an_absent_field_that_is_not_nullable() {
+    records().absent();
+}
+
+/// A host that keeps what it was given, and that has a payload before the decoder's.
+#[derive(Clone, Default)]
+struct Kept(Rc<RefCell<Vec<(Vec<u64>, Vec<u8>)>>>);
+
+impl Host for Kept {
+    fn emit(&mut self, _: usize, spans: &[u64], payload: &[u8], _: &[u32]) {
+        self.0.borrow_mut().push((spans.to_vec(), payload.to_vec()));
+    }
+    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
+        None
+    }
+    fn decompress(
+        &mut self,
+        _: Codec,
+        span: u64,
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        assert_eq!(unpack(span), 3..8);
+        let left = 10 - skip as usize;
+        let size = left.min(max).min(4);
+        Ok((vec![b'd'; size], size == left))
+    }
+    fn log(&mut self, _: Level, _: &str) {}
+}
+
+#[test]
+fn spans_count_in_the_payload_of_the_call() {
+    let kept = Kept::default();
+    let mut out = Records::new(Box::new(kept.clone()), false);
+    out.set_schema(&[Field::bytes("a"), Field::bytes("b").list()]);
+    let payload = |span: u64| (span >> 63 == 1).then(|| unpack(span));
+    for _ in 0..2 {
+        out.begin_call();
+        out.field_bytes(b"one");
+        out.list(["x", "yz"]);
+        out.end_record(0);
+        let block = out.decompress(Codec::Zstd, 3..8).unwrap();
+        assert_eq!((block.bytes.len(), block.last), (10, true));
+        out.field_in(&block, 2..6);
+        out.list::<&str>([]);
+        out.end_record(0);
+        out.flush();
+    }
+    let list = b"\x0c\0\0\0\x0d\0\0\0\x0f\0\0\0xyz";
+    let calls = kept.0.borrow();
+    assert_eq!(calls.len(), 4);
+    for call in calls.chunks(2) {
+        assert_eq!(call[0].1, [b"one", &list[..]].concat());
+        let spans: Vec<_> = call[0].0.iter().map(|span| payload(*span)).collect();
+        assert_eq!(spans, [Some(0..3), Some(3..18)]);
+        let spans: Vec<_> = call[1].0.iter().map(|span| payload(*span)).collect();
+        // The block lies after the first record: at 18, with 10 bytes.
+        assert_eq!(spans, [Some(20..24), Some(28..32)]);
+    }
+}
+
+#[test]
+fn a_part_of_a_block() {
+    let mut out = Records::new(Box::new(Kept::default()), false);
+    out.set_schema(&[Field::bytes("a")]);
+    let part = out.decompress_part(Codec::Zstd, 3..8, 1, 6).unwrap();
+    assert_eq!((part.bytes.len(), part.last), (6, false));
+    let part = out.decompress_part(Codec::Zstd, 3..8, 7, 6).unwrap();
+    assert_eq!((part.bytes.len(), part.last), (3, true));
 }

@@ -53,7 +53,8 @@ impl Features {
     /// The fields of a record.
     pub(crate) fn fields(&self) -> Vec<Field> {
         let field = |feature: &Feature| {
-            Field::new(&feature.name, feature.scalar).shaped(feature.shape.clone())
+            let field = Field::new(&feature.name, feature.scalar).shaped(feature.shape.clone());
+            Field { nullable: feature.optional, ..field }
         };
         self.wanted.iter().map(field).collect()
     }

@@ -138,7 +138,7 @@ impl WebDataset {
         let step = (held.saturating_sub(1) / BLOCK * BLOCK).min(most);
         self.to_skip -= step as u64;
         let need = if self.to_skip == block { 2 * BLOCK } else { BLOCK + 1 };
-        Err(Progress { consumed: at + step, need })
+        Err(Progress::consumed(at + step).and_wants(need))
     }
 
     /// Emits the sample that starts at `start`, if it is whole. If the member there belongs to no
@@ -175,10 +175,10 @@ impl WebDataset {
                         self.emit(chunk, at, out)?;
                     }
                     self.check_end_mark(out);
-                    return Ok(NextStep::Return(Progress { consumed: at, need: 0 }));
+                    return Ok(NextStep::Return(Progress::consumed(at)));
                 }
                 NextMember::Cut { need } => {
-                    let progress = Progress { consumed: start, need: at - start + need };
+                    let progress = Progress::consumed(start).and_wants(at - start + need);
                     return Ok(NextStep::Return(progress));
                 }
             };
@@ -199,7 +199,7 @@ impl WebDataset {
             if size > (chunk.len() - start) as u64 {
                 // The block after the member is needed, too.
                 let need = usize::try_from(size.saturating_add(BLOCK as u64));
-                let progress = Progress { consumed: start, need: need.unwrap_or(usize::MAX) };
+                let progress = Progress::consumed(start).and_wants(need.unwrap_or(usize::MAX));
                 return Ok(NextStep::Return(progress));
             }
             // It fits: the chunk is not shorter, as checked above.

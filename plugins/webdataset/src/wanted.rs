@@ -60,7 +60,7 @@ impl Wanted {
         let key = self.key.then(|| Field::new(KEY, Scalar::Utf8));
         let members = self.members.iter().map(|member| {
             let scalar = if member.utf8 { Scalar::Utf8 } else { Scalar::Bytes };
-            Field::new(member.name.clone(), scalar)
+            Field { nullable: member.optional, ..Field::new(member.name.clone(), scalar) }
         });
         key.into_iter().chain(members).collect()
     }

@@ -172,6 +172,7 @@ mod tests {
             object: "",
             first_record: 0,
             object_offset: 0,
+            metadata: "",
             payload_bytes: 0,
             has_absent: false,
         };

@@ -26,6 +26,8 @@ pub struct BatchInfo<'a> {
     pub first_record: u64,
     /// A byte offset in the object (inflated) at or before the first record.
     pub object_offset: u64,
+    /// Facts about the object: a JSON object of strings, or the empty string.
+    pub metadata: &'a str,
     /// Length of the payload in bytes, from the start of the payload area.
     pub payload_bytes: usize,
     /// At least one field of one record is absent.
@@ -104,8 +106,8 @@ impl Writer {
         matches!(self.memory, Memory::Dedicated(_))
     }
 
-    /// The payload area: all of the batch's memory after the header. The object's name and the
-    /// index must fit in here too, see [`index_room`](crate::layout::index_room). It starts at a
+    /// The payload area: all of the batch's memory after the header. The object's name and
+    /// metadata and the index must fit in here too, see [`index_room`](crate::layout::index_room). It starts at a
     /// multiple of 64. It holds the bytes of older batches, not zeros.
     pub fn payload(&mut self) -> &mut [u8] {
         self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
@@ -139,7 +141,8 @@ impl Writer {
     /// kernel does not give the memory.
     pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, RingError> {
         let records = self.check(info, columns)?;
-        let plan = Plan::new(info.payload_bytes, info.object.len(), columns.len(), records);
+        let names = info.object.len() + info.metadata.len();
+        let plan = Plan::new(info.payload_bytes, names, columns.len(), records);
         let end = plan.map_or(usize::MAX, |plan| plan.end);
         if let Memory::Dedicated(memory) = &mut self.memory {
             memory.ensure(end)?;
@@ -194,6 +197,7 @@ impl Writer {
     }
 
     fn write(&mut self, info: &BatchInfo<'_>, columns: &[Column], plan: &Plan, batch: &Batch) {
+        let metadata_at = plan.object_at + info.object.len();
         let header = Header {
             batch: batch.number,
             epoch: info.epoch,
@@ -203,9 +207,11 @@ impl Writer {
             payload_at: HEADER_BYTES as u64,
             payload_bytes: info.payload_bytes as u64,
             index_at: plan.index_at as u64,
-            // Both fit a u32: `check_size` has checked the payload, and a name is never 4 GiB.
+            // These fit a u32: `check_size` has checked the payload, and a name is never 4 GiB.
             object_at: plan.object_at as u32,
             object_bytes: info.object.len() as u32,
+            metadata_at: if info.metadata.is_empty() { 0 } else { metadata_at as u32 },
+            metadata_bytes: info.metadata.len() as u32,
             first_record: info.first_record,
             object_offset: info.object_offset,
         };
@@ -214,6 +220,7 @@ impl Writer {
         memory[..HEADER_BYTES].copy_from_slice(&header.encode());
         let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
         put(plan.object_at, info.object.as_bytes());
+        put(metadata_at, info.metadata.as_bytes());
         let lists = columns.iter().flat_map(|column| [&column.offsets, &column.lengths]);
         for (number, list) in lists.enumerate() {
             put(plan.index_at + number * stride, column_bytes(list));

@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(ToHost::decode(&message), Ok(ToHost::Hello(hello)));
         assert_eq!(ack(0x0102)[..6], [2, 0, 0, 0, 2, 1]);
         assert_eq!(stream_end(), [21, 0, 0, 0]);
-        let fields = [Field { name: "x".into(), scalar: Scalar::Float32, shape: vec![2, 0] }];
+        let fields = [Field::new("x", Scalar::Float32, vec![2, 0])];
         let text = r#"{"fields":[{"name":"x","scalar":"float32","shape":[2,0]}]}"#;
         assert_eq!(schema(&fields), [&[18, 0, 0, 0], text.as_bytes()].concat());
         let text = r#"{"kind": "source", "message": "gone", "channel": "train", "epoch": null}"#;

@@ -143,6 +143,11 @@ impl Batch {
         self.header.object_offset
     }
 
+    /// Facts about the object that its decoder told: a JSON object of strings, or the empty string.
+    pub fn metadata(&self) -> &str {
+        self.header.metadata(self.part()).unwrap_or_default()
+    }
+
     /// The payload, in which the offsets count. The bytes between records are those of the input.
     pub fn payload(&self) -> &[u8] {
         self.header.payload(self.part()).unwrap_or_default()

@@ -42,7 +42,7 @@ pub fn config() -> RingConfig {
 }
 
 pub fn fields() -> Vec<Field> {
-    vec![Field { name: "data".into(), scalar: Scalar::Bytes, shape: vec![] }]
+    vec![Field::new("data", Scalar::Bytes, vec![])]
 }
 
 pub fn host(config: RingConfig) -> Host {
@@ -104,6 +104,7 @@ fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -
         object: "made-up",
         first_record: first,
         object_offset: first * 100,
+        metadata: "",
         payload_bytes: at,
         has_absent: false,
     };

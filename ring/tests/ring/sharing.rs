@@ -180,6 +180,7 @@ fn an_invalid_batch_is_an_error_and_frees_its_slot() {
         object: "made-up",
         first_record: 0,
         object_offset: 0,
+        metadata: "",
         payload_bytes: 0,
         has_absent: false,
     };

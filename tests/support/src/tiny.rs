@@ -37,9 +37,10 @@ fn text(at_start: &str, at_decode: &str) -> String {
             (memory (export "memory") 64)
             (table $table 1 funcref)
             (global $top (mut i32) (i32.const 4096))
-            ;; One field: its name at 32; bytes, no shape. The answers of calls go to 128, a span to 256.
-            (data (i32.const 0) "\20\00\00\00\05\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00")
-            (data (i32.const 32) "chunk")
+            ;; One field of 52 bytes: its name is at 64, its type at 72; the rest is empty. The answers of
+            ;; calls go to 128, a span to 256.
+            (data (i32.const 0) "\40\00\00\00\05\00\00\00\48\00\00\00\05\00\00\00")
+            (data (i32.const 64) "chunk\00\00\00bytes")
             (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                 (global.get $top)
                 (global.set $top (i32.and
@@ -49,7 +50,7 @@ fn text(at_start: &str, at_decode: &str) -> String {
                 (i64.store (i32.const 128) (i64.const 0))
                 (i32.const 128))
             (func (export "{EXPORT}#[static]stream.open")
-                (param i32 i32 i32 i32 i32 i32 i32 i64 i32) (result i32)
+                (param i32) (result i32)
                 (call $set_schema (i32.const 0) (i32.const 1))
                 (i32.store8 (i32.const 128) (i32.const 0))
                 (i32.store (i32.const 132) (call $new (i32.const 1)))

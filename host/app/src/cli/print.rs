@@ -132,7 +132,7 @@ impl Sink for Printer {
         Ok(vec![0; payload])
     }
 
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize) -> Option<usize> {
+    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
         Some(memory.len())
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pipemill_channel::Failure;
-use pipemill_types::{ErrorKind, Field, Scalar};
+use pipemill_types::{ErrorKind, Field, Scalar, category, list_elements};
 
 use super::decode_run::{DecodeRun, PluginUnderTest, Record};
 use crate::json;
@@ -181,10 +181,17 @@ fn check_at_once(
 /// Why the value does not have its field's type. A channel does not check this, because it would
 /// have to read every byte.
 fn problem_of_value(field: &Field, value: &[u8]) -> Option<String> {
+    let not_utf8 = |text: &[u8]| {
+        let error = std::str::from_utf8(text).err()?;
+        Some(format!("is declared utf8, but holds other bytes: {error}"))
+    };
     match field.scalar {
-        Scalar::Utf8 => std::str::from_utf8(value)
-            .err()
-            .map(|error| format!("is declared utf8, but holds other bytes: {error}")),
+        Scalar::Utf8 if field.is_list() => list_elements(value).find_map(not_utf8),
+        Scalar::Utf8 => not_utf8(value),
+        _ if !field.categories.is_empty() && category(field, value).is_none() => {
+            let count = field.categories.len();
+            Some(format!("has {count} categories, but holds {value:02x?}, an index beyond them"))
+        }
         Scalar::Boolean => value
             .iter()
             .find(|byte| **byte > 1)

@@ -9,7 +9,7 @@ use pipemill_channel::{
 };
 use pipemill_decode::{Bytes, DecodeOutcome, DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ABSENT, Fault, Field, StreamInfo};
+use pipemill_types::{ABSENT, Fault, Field, ObjectFacts, StreamInfo};
 
 /// A plugin with its options and limits.
 #[derive(Clone)]
@@ -95,15 +95,17 @@ impl PluginUnderTest {
             object: "input".to_owned(),
             max_record: self.max_record,
             offsets: true,
+            facts: ObjectFacts::default(),
         };
         let mut stream = Stream::open(&self.plugin, &self.options, &info, &self.limits)?;
         let bytes: Bytes = Arc::new(input.clone());
         let (mut at, mut records) = (0, Vec::new());
         let error = loop {
-            let outcome = stream.decode(&bytes, at..input.len(), true);
+            let outcome = stream.decode(&bytes, at..input.len(), true, 0);
             collect(stream.decoded(), input, at, &mut records);
             match outcome? {
                 DecodeOutcome::Bad { message, .. } => break Some(message),
+                DecodeOutcome::Progress { consumed, more: true, .. } => at += consumed,
                 DecodeOutcome::Progress { consumed: 0, .. } if at == input.len() => break None,
                 DecodeOutcome::Progress { consumed: 0, .. } => {
                     break Some("the input ends inside a record".to_owned());
@@ -156,7 +158,12 @@ impl Source for SingleObject {
         let Some(bytes) = self.input.take() else { return Ok(SourceEvent::End) };
         let pieces = std::mem::take(&mut self.pieces).into_iter();
         let input = Box::new(InputInPieces { bytes, at: 0, pieces });
-        Ok(SourceEvent::Object(Object { epoch: 0, name: "input".to_owned(), input }))
+        Ok(SourceEvent::Object(Object {
+            epoch: 0,
+            name: "input".to_owned(),
+            facts: ObjectFacts::default(),
+            input,
+        }))
     }
 
     fn end_epoch(&mut self) {}
@@ -204,7 +211,7 @@ impl Sink for RecordCollector {
         Ok(vec![0; payload])
     }
 
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize) -> Option<usize> {
+    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
         Some(memory.len())
     }
 

@@ -92,10 +92,9 @@ fn advice(text: impl Into<String>) -> Remark {
 fn schema(tested: &PluginUnderTest) -> Result<Option<Vec<Field>>, Fault> {
     let info = StreamInfo {
         channel: "test".to_owned(),
-        epoch: 0,
         object: "input".to_owned(),
         max_record: tested.max_record,
-        offsets: false,
+        ..StreamInfo::default()
     };
     let stream = Stream::open(&tested.plugin, &tested.options, &info, &tested.limits)?;
     Ok(stream.schema().map(|fields| fields.to_vec()))

@@ -85,10 +85,9 @@ fn pass(
 ) -> Result<u64, Fault> {
     let info = StreamInfo {
         channel: "bench".to_owned(),
-        epoch: 0,
         object: "input".to_owned(),
         max_record: tested.max_record,
-        offsets: false,
+        ..StreamInfo::default()
     };
     let mut stream = Stream::open(&tested.plugin, &tested.options, &info, &tested.limits)?;
     if let Some(profiler) = profiler {
@@ -99,14 +98,18 @@ fn pass(
     loop {
         let to = input.len().min(at + want);
         let end = to == input.len();
-        let outcome = stream.decode(&bytes, at..to, end)?;
+        let outcome = stream.decode(&bytes, at..to, end, 0)?;
         records += stream.decoded().records as u64;
         match outcome {
             DecodeOutcome::Bad { offset, message, .. } => {
                 let message = format!("at byte offset {}: {message}", at + offset);
                 return Err(Fault::new(ErrorKind::Decode, message, "measure with sound data"));
             }
-            DecodeOutcome::Progress { consumed, need } => {
+            DecodeOutcome::Progress { consumed, more: true, .. } => {
+                at += consumed;
+                want = to - at;
+            }
+            DecodeOutcome::Progress { consumed, need, .. } => {
                 at += consumed;
                 if end && (at == input.len() || consumed == 0) {
                     return Ok(records);

@@ -100,7 +100,10 @@ pub fn load(
     if faults.is_empty() {
         return Ok(plugin);
     }
-    let place = |index: usize| channel.option_places.get(index).copied().unwrap_or_default();
+    let place = |index: Option<usize>| match index {
+        Some(index) => channel.option_places.get(index).copied().unwrap_or_default(),
+        None => channel.decoder_place,
+    };
     Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
 }
 

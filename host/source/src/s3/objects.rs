@@ -114,10 +114,10 @@ impl Source for Objects {
             WaitOutcome::TimedOut | WaitOutcome::Stopped => return Ok(SourceEvent::End),
         };
         match event {
-            Some(PrefetchEvent::Object { epoch, name, pieces }) => {
+            Some(PrefetchEvent::Object { epoch, name, facts, pieces }) => {
                 self.epoch = epoch;
                 let inputs = pieces.into_iter().map(|piece| self.input(piece)).collect();
-                Ok(SourceEvent::Object(Object { epoch, name, input: Chain::of(inputs) }))
+                Ok(SourceEvent::Object(Object { epoch, name, facts, input: Chain::of(inputs) }))
             }
             Some(PrefetchEvent::EpochEnd(epoch)) => {
                 self.epoch = epoch + 1;

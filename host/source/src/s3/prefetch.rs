@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pipemill_types::ObjectFacts;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::RequestError;
@@ -22,7 +23,7 @@ pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 /// What the prefetch task sends to the channel's thread, in order.
 pub(super) enum PrefetchEvent {
     /// An object whose bytes are requested.
-    Object { epoch: u32, name: String, pieces: Vec<PrefetchedPiece> },
+    Object { epoch: u32, name: String, facts: ObjectFacts, pieces: Vec<PrefetchedPiece> },
     /// The epoch has ended.
     EpochEnd(u32),
     /// The prefetch ended with an error.
@@ -90,6 +91,10 @@ async fn start_object(
     epoch: u32,
     events: &mpsc::Sender<PrefetchEvent>,
 ) -> Result<(), ReceiverClosed> {
+    let facts = match &planned.pieces[..] {
+        [PlannedPiece::Object(target)] => target.facts(),
+        _ => ObjectFacts::default(),
+    };
     let mut targets = Vec::new();
     let mut pieces = Vec::with_capacity(planned.pieces.len());
     for piece in planned.pieces {
@@ -102,7 +107,7 @@ async fn start_object(
             }
         });
     }
-    let event = PrefetchEvent::Object { epoch, name: planned.name, pieces };
+    let event = PrefetchEvent::Object { epoch, name: planned.name, facts, pieces };
     events.send(event).await.map_err(|_| ReceiverClosed)?;
     for (target, parts) in targets {
         for range in part_ranges(target.size, planner.settings.part_size) {

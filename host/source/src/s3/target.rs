@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::ChecksumMode;
+use pipemill_types::ObjectFacts;
 use tokio::time::timeout;
 
 use super::address::Address;
@@ -20,6 +21,8 @@ pub(super) struct Target {
     pub(super) size: u64,
     /// From the list or the HEAD that found the object, else from the first response.
     etag: OnceLock<String>,
+    /// Its `Content-Type`, if a HEAD request has found the object.
+    content_type: OnceLock<String>,
     /// Its `Content-Encoding`, which is known with the first byte.
     pub(super) encoding: OnceLock<String>,
     /// Checksum of the whole object. If the server stores one, it is known with the first byte.
@@ -27,11 +30,21 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// What is known before the first byte. It is asked for before the first request.
+    pub(super) fn facts(&self) -> ObjectFacts {
+        ObjectFacts {
+            size: Some(self.size),
+            content_type: self.content_type.get().cloned(),
+            etag: self.etag.get().cloned(),
+        }
+    }
+
     pub(super) fn new(address: Address, size: u64, etag: Option<&str>) -> Self {
         let target = Self {
             address,
             size,
             etag: OnceLock::new(),
+            content_type: OnceLock::new(),
             encoding: OnceLock::new(),
             checksum: OnceLock::new(),
         };
@@ -44,6 +57,9 @@ impl Target {
     fn from_head(address: &Address, response: &HeadObjectOutput, verify: bool) -> Self {
         let size = response.content_length().unwrap_or_default().max(0) as u64;
         let target = Self::new(address.clone(), size, response.e_tag());
+        if let Some(content_type) = response.content_type() {
+            let _ = target.content_type.set(content_type.to_owned());
+        }
         if let Some(encoding) = response.content_encoding() {
             let _ = target.encoding.set(encoding.to_owned());
         }

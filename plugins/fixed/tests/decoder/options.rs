@@ -52,7 +52,8 @@ fn invalid_options_are_refused() {
     );
     assert_eq!(
         refused(&[("type", "bool")]),
-        "option `type` knows bytes, int32, int64, float32 and float64, not \"bool\""
+        "option `type` knows bytes, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32 and \
+         float64, not \"bool\""
     );
     assert_eq!(
         refused(&[("type", "float32"), ("size", "7")]),
@@ -82,12 +83,13 @@ fn invalid_options_are_refused() {
     assert_eq!(
         refused(&[("fields", "a")]),
         "option `fields`: `a` has no type; put one after it, as in \
-         \"label:int32,x:float32[28,28],image:bytes[784]\"; there are bytes, int32, int64, float32 \
-         and float64"
+         \"label:int32,x:float32[28,28],image:bytes[784]\"; there are bytes, int8, int16, \
+         int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32 and float64"
     );
     assert_eq!(
         refused(&[("fields", "a:bool")]),
-        "option `fields`, `a:bool`: expected bytes, int32, int64, float32 or float64, found \"bool\""
+        "option `fields`, `a:bool`: expected bytes, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32 or \
+         float64, found \"bool\""
     );
     assert_eq!(refused(&[("fields", "a:int32,a:int64")]), "option `fields` has `a` twice");
     assert!(refused(&[("shape", "28,0")]).starts_with("option `shape` takes sizes from 1"));

@@ -13,7 +13,7 @@ fn open(given: &[(&str, &str)]) -> Result<Vec<Field>, String> {
 fn fields_of_the_options() {
     let wanted = vec![
         Field::new("id", Scalar::Int64),
-        Field::new("text", Scalar::Utf8),
+        Field::utf8("text").nullable(),
         Field::new("vec", Scalar::Float32).shaped([128]),
         Field::new("any", Scalar::Float64).shaped([0]),
         Field::bytes("raw"),

@@ -3,12 +3,20 @@
 use pipemill_plugin::Scalar;
 
 /// Every type with its name, in the order in which messages list them.
-const SCALARS: [(&str, Scalar); 7] = [
+const SCALARS: [(&str, Scalar); 15] = [
     ("bytes", Scalar::Bytes),
     ("utf8", Scalar::Utf8),
     ("bool", Scalar::Boolean),
+    ("int8", Scalar::Int8),
+    ("int16", Scalar::Int16),
     ("int32", Scalar::Int32),
     ("int64", Scalar::Int64),
+    ("uint8", Scalar::Uint8),
+    ("uint16", Scalar::Uint16),
+    ("uint32", Scalar::Uint32),
+    ("uint64", Scalar::Uint64),
+    ("float16", Scalar::Float16),
+    ("bfloat16", Scalar::Bfloat16),
     ("float32", Scalar::Float32),
     ("float64", Scalar::Float64),
 ];
@@ -39,9 +47,7 @@ pub fn join_type_names(types: &[Scalar], last: &str) -> String {
 pub fn element_size(scalar: Scalar) -> Option<usize> {
     match scalar {
         Scalar::Bytes | Scalar::Utf8 => None,
-        Scalar::Boolean => Some(1),
-        Scalar::Int32 | Scalar::Float32 => Some(4),
-        Scalar::Int64 | Scalar::Float64 => Some(8),
+        number => Some(number.size()),
     }
 }
 

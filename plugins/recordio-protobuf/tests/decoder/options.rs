@@ -23,9 +23,9 @@ fn fields_of_the_options() {
     ];
     let fields = vec![
         Field::new("x", Scalar::Float64).shaped([0]),
-        Field::bytes("image"),
-        Field::new("uid", Scalar::Utf8),
-        Field::new("metadata", Scalar::Utf8),
+        Field::bytes("image").nullable(),
+        Field::utf8("uid").nullable(),
+        Field::utf8("metadata").nullable(),
     ];
     assert_eq!(open(&given), Ok(Some(fields)));
 }

@@ -137,10 +137,10 @@ fn all_parts_of_a_record() {
         Field::new("grid", Scalar::Float64).shaped([2, 3]),
         Field::new("ids", Scalar::Int32).shaped([0]),
         Field::bytes("image"),
-        Field::new("weight", Scalar::Float32),
+        Field::new("weight", Scalar::Float32).nullable(),
         Field::new("label", Scalar::Int32),
-        Field::new("uid", Scalar::Utf8),
-        Field::new("metadata", Scalar::Utf8),
+        Field::utf8("uid").nullable(),
+        Field::utf8("metadata").nullable(),
     ];
     assert_same(written, include_str!("../fixtures/parts.json"), &options, &fields, |record| {
         let (features, label) = (&record["features"], &record["label"]);

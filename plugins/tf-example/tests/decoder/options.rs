@@ -17,7 +17,7 @@ fn fields_of_the_option() {
     let fields = [
         Field::bytes("image/encoded"),
         Field::new("t", Scalar::Utf8),
-        Field::new("label", Scalar::Int64),
+        Field::new("label", Scalar::Int64).nullable(),
         Field::new("w", Scalar::Float32).shaped([28, 28]),
         Field::new("any", Scalar::Int64).shaped([0]),
         Field::new("a:b", Scalar::Float32).shaped([0, 3]),

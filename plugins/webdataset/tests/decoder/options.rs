@@ -16,7 +16,7 @@ fn fields_of_the_options() {
     let members = vec![
         Field::bytes("jpg"),
         Field::new("cls", Scalar::Utf8),
-        Field::bytes("meta.json"),
+        Field::bytes("meta.json").nullable(),
         Field::bytes("x"),
     ];
     assert_eq!(open(&[("fields", list), ("key", "false")]), Ok(members.clone()));

@@ -6,10 +6,10 @@ use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
     DecodeError, Progress, Resume, Resynced,
 };
 use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::{Level, Scalar};
+use pipemill_plugin::bindings::pipemill::decoder::types::Level;
 
 use crate::mix;
-use crate::plugin::{emit, every_byte, field, span, typed};
+use crate::plugin::{emit, every_byte, field, nullable, progress, span, typed};
 
 /// Bit of a span that says: in the payload.
 const IN_PAYLOAD: u64 = 1 << 63;
@@ -29,10 +29,10 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         }
         "wordy-schema" => host::set_schema(&[field("x".repeat(100_000))]),
         "pair-schema" => host::set_schema(&[field("a"), field("b")]),
-        "mix-schema" => host::set_schema(&[field("a"), field("b"), field("c")]),
-        "short-number-schema" => host::set_schema(&[typed("number", Scalar::Int32)]),
-        "no-text-schema" => host::set_schema(&[typed("text", Scalar::Utf8)]),
-        "no-boolean-schema" => host::set_schema(&[typed("flag", Scalar::Boolean)]),
+        "mix-schema" => host::set_schema(&["a", "b", "c"].map(nullable)),
+        "short-number-schema" => host::set_schema(&[typed("number", "int32")]),
+        "no-text-schema" => host::set_schema(&[typed("text", "utf8")]),
+        "no-boolean-schema" => host::set_schema(&[typed("flag", "boolean")]),
         _ => {}
     }
     Ok(())
@@ -41,7 +41,7 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
 /// Misdeeds with a chunk, which is not empty.
 pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progress, DecodeError>> {
     let size = chunk.len() as u32;
-    let all = Progress { consumed: size, need: 1 };
+    let all = progress(size, 1);
     match misdeed {
         "spin" => spin(),
         "alloc" => allocate(),
@@ -69,14 +69,14 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
                 emit(&[IN_PAYLOAD | span(0, 4), IN_PAYLOAD | span(0, 4)], b"....", &[whole, whole]);
                 return Some(Ok(all));
             }
-            return Some(Ok(Progress { consumed: whole, need: 4 }));
+            return Some(Ok(progress(whole, 4)));
         }
         // Right, but for bytes that are first seen together with the end.
         "forget-at-end" => {
             let whole = size / 4 * 4;
             let kept = if end { whole.saturating_sub(4) } else { whole };
             (0..kept).step_by(4).for_each(|at| emit(&[span(at, 4)], &[], &[at]));
-            return Some(Ok(Progress { consumed: whole, need: 4 }));
+            return Some(Ok(progress(whole, 4)));
         }
         "fall-over-percent" if chunk.contains(&b'%') => panic!("100 %"),
         "mix-schema" => return Some(Ok(mix::records(chunk))),
@@ -96,17 +96,17 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         }
         "span-overlap" => emit(&[span(0, 3), span(2, 2)], &[], &[0, 2]),
         "payload-outside" => emit(&[IN_PAYLOAD | span(1, 3)], b"abc", &[0]),
-        "stay" => return Some(Ok(Progress { consumed: 0, need: 0 })),
-        "bad-need" => return Some(Ok(Progress { consumed: 0, need: 1 })),
-        "endless-need" => return Some(Ok(Progress { consumed: 0, need: u32::MAX })),
-        "consume-too-much" => return Some(Ok(Progress { consumed: size + 1, need: 0 })),
+        "stay" => return Some(Ok(progress(0, 0))),
+        "bad-need" => return Some(Ok(progress(0, 1))),
+        "endless-need" => return Some(Ok(progress(0, u32::MAX))),
+        "consume-too-much" => return Some(Ok(progress(size + 1, 0))),
         "consume-too-little" => {
             every_byte(chunk);
-            return Some(Ok(Progress { consumed: size - 1, need: 0 }));
+            return Some(Ok(progress(size - 1, 0)));
         }
         "emit-and-stay" => {
             emit(&[IN_PAYLOAD | span(0, 1)], b"x", &[0]);
-            return Some(Ok(Progress { consumed: 0, need: 0 }));
+            return Some(Ok(progress(0, 0)));
         }
         "emit-forever" => loop {
             emit(&[IN_PAYLOAD | span(0, 60_000)], &[7; 60_000], &[0]);

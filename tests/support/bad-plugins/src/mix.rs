@@ -6,7 +6,7 @@
 use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::Progress;
 use pipemill_plugin::bindings::pipemill::decoder::host;
 
-use crate::plugin::span;
+use crate::plugin::{progress, span};
 
 /// Bit of a span that says: in the payload.
 const IN_PAYLOAD: u64 = 1 << 63;
@@ -20,13 +20,16 @@ struct Block {
     spans: Vec<u64>,
     payload: Vec<u8>,
     starts: Vec<u32>,
+    /// Bytes of payload that were handed over in this call of `decode`.
+    handed_over: usize,
 }
 
 impl Block {
     fn hand_over(&mut self) {
         let records = self.starts.len() as u32;
         host::emit(records, &self.spans, &self.payload, &self.starts);
-        *self = Self::default();
+        let handed_over = self.handed_over + self.payload.len();
+        *self = Self { handed_over, ..Self::default() };
     }
 }
 
@@ -47,7 +50,7 @@ pub fn records(chunk: &[u8]) -> Progress {
                 1 => span(from, size),
                 2 => span(from + size / 2, size / 3),
                 _ => {
-                    let made = block.payload.len() as u32;
+                    let made = (block.handed_over + block.payload.len()) as u32;
                     let bytes = chunk[payload.clone()].repeat(usize::from(how >> 2 & 7));
                     block.payload.extend_from_slice(&bytes);
                     IN_PAYLOAD | span(made, bytes.len() as u32)
@@ -63,5 +66,5 @@ pub fn records(chunk: &[u8]) -> Progress {
     if !block.starts.is_empty() {
         block.hand_over();
     }
-    Progress { consumed: at as u32, need: need as u32 }
+    progress(at as u32, need as u32)
 }

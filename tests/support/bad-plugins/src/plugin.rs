@@ -6,7 +6,7 @@ use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
     DecodeError, Guest, GuestStream, OptionSpec, Progress, Resynced, Stream, StreamInfo,
 };
 use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level, Scalar};
+use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
 
 use crate::misdeeds;
 
@@ -20,6 +20,7 @@ impl Guest for Plugin {
             name: "do".to_owned(),
             kind: "string".to_owned(),
             default: Some("nothing".to_owned()),
+            required: false,
             help: "the misdeed".to_owned(),
         }]
     }
@@ -46,7 +47,7 @@ impl GuestStream for Bad {
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<Progress, DecodeError> {
         assert!(!self.busy.replace(true), "called again after it died");
         let answer = match chunk.as_slice() {
-            [] => Ok(Progress { consumed: 0, need: 1 }),
+            [] => Ok(progress(0, 1)),
             chunk => misdeeds::at_decode(&self.misdeed, chunk, end)
                 .unwrap_or_else(|| Ok(every_byte(chunk))),
         };
@@ -65,7 +66,7 @@ pub fn every_byte(chunk: &[u8]) -> Progress {
     let spans: Vec<u64> = (0..size).map(|at| span(at, 1)).collect();
     let starts: Vec<u32> = (0..size).collect();
     emit(&spans, &[], &starts);
-    Progress { consumed: size, need: 1 }
+    progress(size, 1)
 }
 
 /// Emits records of one field.
@@ -78,14 +79,32 @@ pub fn span(offset: u32, length: u32) -> u64 {
     u64::from(offset) << 32 | u64::from(length)
 }
 
+/// What `decode` returns.
+pub fn progress(consumed: u32, need: u32) -> Progress {
+    Progress { consumed, need, more: false }
+}
+
 /// A field of bytes.
 pub fn field(name: impl Into<String>) -> Field {
-    typed(name, Scalar::Bytes)
+    typed(name, "bytes")
+}
+
+/// A field of bytes that a record may lack.
+pub fn nullable(name: &str) -> Field {
+    Field { nullable: true, ..field(name) }
 }
 
 /// A field of one element.
-pub fn typed(name: impl Into<String>, scalar: Scalar) -> Field {
-    Field { name: name.into(), scalar, shape: Vec::new() }
+pub fn typed(name: impl Into<String>, scalar: &str) -> Field {
+    Field {
+        name: name.into(),
+        scalar: scalar.to_owned(),
+        shape: Vec::new(),
+        nullable: false,
+        logical: String::new(),
+        categories: Vec::new(),
+        metadata: Vec::new(),
+    }
 }
 
 pipemill_plugin::bindings::export!(Plugin with_types_in pipemill_plugin::bindings);

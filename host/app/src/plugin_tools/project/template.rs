@@ -46,7 +46,9 @@ const PYTHON: Embedded = files!["examples/decoder-python/":
 const SDK: Embedded = files!["plugins/sdk/":
     "src/bindings.rs",
     "src/contract.rs",
+    "src/field.rs",
     "src/guest.rs",
+    "src/host.rs",
     "src/lib.rs",
     "src/options.rs",
     "src/records.rs",

@@ -88,7 +88,7 @@ impl Framing {
             };
             match stop {
                 StopReason::Batch { at: next } => at = next,
-                StopReason::Cut { at, need } => return Ok(Progress { consumed: at, need }),
+                StopReason::Cut { at, need } => return Ok(Progress::consumed(at).and_wants(need)),
                 StopReason::TooLarge { at, length } => {
                     return Err(errors::too_large(at, length, self.max_record, self.verify));
                 }

@@ -1,0 +1,430 @@
+//! Decompresses a block of a block-compressed format, in windows. The sandbox's host uses it, and
+//! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Cursor, Read};
+
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use lz4_flex::frame::FrameDecoder;
+
+/// How a block is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// DEFLATE without a header (RFC 1951).
+    Deflate,
+    /// DEFLATE in a zlib stream (RFC 1950).
+    Zlib,
+    /// One or more gzip members (RFC 1952).
+    Gzip,
+    /// One or more Zstandard frames (RFC 8878).
+    Zstd,
+    /// An LZ4 frame.
+    Lz4,
+    /// One Snappy block, without framing.
+    Snappy,
+}
+
+impl Codec {
+    /// All codecs.
+    pub const ALL: [Self; 6] =
+        [Self::Deflate, Self::Zlib, Self::Gzip, Self::Zstd, Self::Lz4, Self::Snappy];
+
+    /// The codec's name in the decoder interface.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Deflate => "deflate",
+            Self::Zlib => "zlib",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+            Self::Snappy => "snappy",
+        }
+    }
+
+    /// The codec with this name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|codec| codec.word() == word)
+    }
+}
+
+/// Largest window of a Zstandard frame, as a power of two: 128 MiB, the default of `zstd`.
+const ZSTD_WINDOW_LOG: u32 = 27;
+/// Bytes that are decompressed at a time while passing over some.
+const SKIP_BYTES: usize = 64 << 10;
+
+/// A block that is being decompressed, from its start to its end.
+pub struct BlockReader {
+    codec: Codec,
+    reader: Box<dyn Stream>,
+    /// The last window that was returned: its decompressed bytes.
+    window: Vec<u8>,
+    /// Offset of the window in the decompressed block.
+    window_start: u64,
+    /// The byte after the window. It was read to find out whether the block ends there.
+    next: Option<u8>,
+    /// Whether the window ends with the block.
+    is_last: bool,
+}
+
+impl BlockReader {
+    /// Begins a block. A Snappy block has no parts: it must have at most `max_whole` bytes after
+    /// decompression.
+    ///
+    /// # Errors
+    /// A text that says what is wrong with the start of the block.
+    pub fn new(codec: Codec, block: Vec<u8>, max_whole: u64) -> Result<Self, String> {
+        if block.is_empty() {
+            return Err(format!("the {} data is cut short: it has no bytes", codec.word()));
+        }
+        let block = Cursor::new(block);
+        let reader: Box<dyn Stream> = match codec {
+            Codec::Deflate => Box::new(DeflateDecoder::new(block)),
+            Codec::Zlib => Box::new(ZlibDecoder::new(block)),
+            Codec::Gzip => Box::new(MultiGzDecoder::new(block)),
+            Codec::Zstd => {
+                let mut decoder =
+                    zstd::Decoder::with_buffer(block).map_err(|why| describe(codec, &why))?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(|why| describe(codec, &why))?;
+                Box::new(decoder)
+            }
+            Codec::Lz4 => Box::new(FrameDecoder::new(Lz4Frame { block, ran_out: false })),
+            Codec::Snappy => Box::new(Cursor::new(unsnap(block.get_ref(), max_whole)?)),
+        };
+        Ok(Self { codec, reader, window: Vec::new(), window_start: 0, next: None, is_last: false })
+    }
+
+    /// Whether a window that starts at `skip` can be had without beginning the block again.
+    pub fn can_go_on_at(&self, skip: u64) -> bool {
+        skip >= self.window_start
+    }
+
+    /// Returns at most `max` bytes of the decompressed block, after its first `skip`, and whether
+    /// they are its last. `go_on` is asked now and then while bytes are passed over. When it returns
+    /// false, this ends with an error.
+    ///
+    /// # Errors
+    /// A text that says what is wrong with the block.
+    ///
+    /// # Panics
+    /// If [`can_go_on_at`](Self::can_go_on_at) says that `skip` lies before the last window.
+    pub fn window(
+        &mut self,
+        skip: u64,
+        max: usize,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<(&[u8], bool), String> {
+        assert!(self.can_go_on_at(skip), "the reader is already after this place");
+        while self.window_end() < skip {
+            if self.is_last {
+                return Err(format!("the block has {} bytes, not {skip}", self.window_end()));
+            }
+            if !go_on() {
+                return Err("passing over the start of the block took too long".to_owned());
+            }
+            self.window_start = self.window_end();
+            self.window.clear();
+            let left = skip - self.window_start;
+            self.fill(usize::try_from(left).unwrap_or(usize::MAX).min(SKIP_BYTES))?;
+        }
+        // What was returned before, but not used up, comes first.
+        self.window.drain(..(skip - self.window_start) as usize);
+        self.window_start = skip;
+        if self.window.len() > max {
+            return Ok((&self.window[..max], false));
+        }
+        self.fill(max)?;
+        Ok((&self.window, self.is_last))
+    }
+
+    /// Offset in the decompressed block at which the window ends.
+    fn window_end(&self) -> u64 {
+        self.window_start + self.window.len() as u64
+    }
+
+    /// Decompresses until the window has `size` bytes or the block ends. Then finds out whether the
+    /// block ends there.
+    fn fill(&mut self, size: usize) -> Result<(), String> {
+        let mut have = self.window.len();
+        if have < size
+            && let Some(next) = self.next.take()
+        {
+            self.window.push(next);
+            have += 1;
+        }
+        self.window.resize(size.max(have), 0);
+        while have < size && !self.is_last {
+            match read(self.codec, &mut *self.reader, &mut self.window[have..]) {
+                Ok(0) => self.is_last = true,
+                Ok(count) => have += count,
+                Err(why) => {
+                    self.window.truncate(have);
+                    return Err(why);
+                }
+            }
+        }
+        self.window.truncate(have);
+        let mut byte = [0];
+        if !self.is_last && self.next.is_none() {
+            match read(self.codec, &mut *self.reader, &mut byte)? {
+                0 => self.is_last = true,
+                _ => self.next = Some(byte[0]),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads once. At the end of the stream, no byte of the block may be left.
+fn read(codec: Codec, reader: &mut dyn Stream, buf: &mut [u8]) -> Result<usize, String> {
+    loop {
+        match reader.read(buf) {
+            Ok(0) if !buf.is_empty() && reader.ran_out() => {
+                return Err(format!("the {} data is cut short", codec.word()));
+            }
+            Ok(0) if !buf.is_empty() => {
+                return match reader.unread() {
+                    0 => Ok(0),
+                    left => {
+                        Err(format!("{left} bytes follow the end of the {} data", codec.word()))
+                    }
+                };
+            }
+            Ok(count) => return Ok(count),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(describe(codec, &why)),
+        }
+    }
+}
+
+/// A decompressor, from its compressed bytes to its end.
+trait Stream: Read + Send {
+    /// Compressed bytes that were not read; at the end of the stream, the bytes after it.
+    fn unread(&self) -> u64;
+
+    /// Whether the compressed bytes ended before the stream did, though no read was an error.
+    fn ran_out(&self) -> bool {
+        false
+    }
+}
+
+/// The bytes of a block after those that were read.
+fn left(block: &Cursor<Vec<u8>>) -> u64 {
+    block.get_ref().len() as u64 - block.position()
+}
+
+impl Stream for DeflateDecoder<Cursor<Vec<u8>>> {
+    fn unread(&self) -> u64 {
+        // The decoder reads ahead, so the position of the block does not count.
+        self.get_ref().get_ref().len() as u64 - self.total_in()
+    }
+}
+
+impl Stream for ZlibDecoder<Cursor<Vec<u8>>> {
+    fn unread(&self) -> u64 {
+        self.get_ref().get_ref().len() as u64 - self.total_in()
+    }
+}
+
+impl Stream for MultiGzDecoder<Cursor<Vec<u8>>> {
+    fn unread(&self) -> u64 {
+        0 // Bytes after a member are read as the next member.
+    }
+}
+
+impl Stream for zstd::Decoder<'static, Cursor<Vec<u8>>> {
+    fn unread(&self) -> u64 {
+        left(self.get_ref())
+    }
+}
+
+/// The bytes of an LZ4 frame. Its decoder takes a frame without its end mark for a whole one, but
+/// only then does it read beyond the bytes.
+struct Lz4Frame {
+    block: Cursor<Vec<u8>>,
+    ran_out: bool,
+}
+
+impl Read for Lz4Frame {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.block.read(buf)?;
+        self.ran_out |= count < buf.len();
+        Ok(count)
+    }
+}
+
+impl Stream for FrameDecoder<Lz4Frame> {
+    fn unread(&self) -> u64 {
+        left(&self.get_ref().block)
+    }
+
+    fn ran_out(&self) -> bool {
+        self.get_ref().ran_out
+    }
+}
+
+/// Bytes that are decompressed already.
+impl Stream for Cursor<Vec<u8>> {
+    fn unread(&self) -> u64 {
+        left(self)
+    }
+}
+
+/// Decompresses a Snappy block of at most `max` decompressed bytes.
+fn unsnap(block: &[u8], max: u64) -> Result<Vec<u8>, String> {
+    let size = snap::raw::decompress_len(block)
+        .map_err(|why| format!("the snappy data is damaged: {why}"))?;
+    if size as u64 > max {
+        return Err(format!(
+            "the snappy block says that it has {size} bytes, more than the {max} that can be \
+             decompressed at a time"
+        ));
+    }
+    snap::raw::Decoder::new()
+        .decompress_vec(block)
+        .map_err(|why| format!("the snappy data is damaged: {why}"))
+}
+
+fn describe(codec: Codec, why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::UnexpectedEof => format!("the {} data is cut short", codec.word()),
+        _ => format!("the {} data is damaged: {why}", codec.word()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn compress(codec: Codec, bytes: &[u8]) -> Vec<u8> {
+        let level = flate2::Compression::default();
+        match codec {
+            Codec::Deflate => {
+                let mut to = flate2::write::DeflateEncoder::new(Vec::new(), level);
+                to.write_all(bytes).unwrap();
+                to.finish().unwrap()
+            }
+            Codec::Zlib => {
+                let mut to = flate2::write::ZlibEncoder::new(Vec::new(), level);
+                to.write_all(bytes).unwrap();
+                to.finish().unwrap()
+            }
+            Codec::Gzip => {
+                let mut to = flate2::write::GzEncoder::new(Vec::new(), level);
+                to.write_all(bytes).unwrap();
+                to.finish().unwrap()
+            }
+            Codec::Zstd => zstd::encode_all(bytes, 3).unwrap(),
+            Codec::Lz4 => {
+                let mut to = lz4_flex::frame::FrameEncoder::new(Vec::new());
+                to.write_all(bytes).unwrap();
+                to.finish().unwrap()
+            }
+            Codec::Snappy => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
+        }
+    }
+
+    /// Decompresses a block in windows: after each, decoding goes on `used(window)` bytes later.
+    fn in_windows(
+        codec: Codec,
+        block: &[u8],
+        max: usize,
+        mut used: impl FnMut(usize) -> usize,
+    ) -> Result<Vec<u8>, String> {
+        let mut reader = BlockReader::new(codec, block.to_vec(), 1 << 20)?;
+        let mut bytes = Vec::new();
+        loop {
+            let (window, last) = reader.window(bytes.len() as u64, max, || true)?;
+            assert!(window.len() == max || last);
+            let take = if last { window.len() } else { used(window.len()).max(1) };
+            bytes.extend_from_slice(&window[..take]);
+            if last {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    fn sample(seed: u64, size: usize) -> Vec<u8> {
+        let mut state = seed;
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 60) as u8
+        };
+        std::iter::repeat_with(next).take(size).collect()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_windows_give_the_same_bytes(
+            seed: u64, size in 0usize..300_000, max in 1usize..100_000, part in 1usize..100_000
+        ) {
+            let bytes = sample(seed, size);
+            for codec in Codec::ALL {
+                let block = compress(codec, &bytes);
+                let max = max.max(size / 100);
+                let read = in_windows(codec, &block, max, |window| window.min(part.max(max / 2)));
+                proptest::prop_assert_eq!(read.as_deref(), Ok(&*bytes), "{:?}", codec);
+            }
+        }
+
+        #[test]
+        fn a_damaged_block_is_an_error_or_other_bytes_but_no_panic(
+            seed: u64, at: usize, bit in 0u8..8, max in 1usize..5000
+        ) {
+            for codec in Codec::ALL {
+                let mut block = compress(codec, &sample(seed, 3000));
+                let at = at % block.len();
+                block[at] ^= 1 << bit;
+                if let Ok(bytes) = in_windows(codec, &block, max, |window| window) {
+                    proptest::prop_assert!(bytes.len() <= 4 << 20);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_cut_short_is_an_error_at_every_length() {
+        let bytes = sample(1, 2000);
+        for codec in Codec::ALL {
+            let block = compress(codec, &bytes);
+            for size in 0..block.len() {
+                let read = in_windows(codec, &block[..size], 512, |window| window);
+                assert!(read.is_err(), "{codec:?}: {size} of {} bytes: {read:?}", block.len());
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_after_the_end_are_an_error() {
+        for codec in Codec::ALL {
+            for end in [&b"x"[..], &[0; 40]] {
+                let block = [&compress(codec, &sample(1, 2000)), end].concat();
+                let read = in_windows(codec, &block, 512, |window| window);
+                assert!(read.is_err(), "{codec:?}: {read:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn passing_over_bytes_ends_when_it_is_told_to() {
+        let block = compress(Codec::Deflate, &vec![0; 4 << 20]);
+        let mut reader = BlockReader::new(Codec::Deflate, block, 0).unwrap();
+        let mut asked = 0;
+        let passed = reader.window(3 << 20, 1, || {
+            asked += 1;
+            asked < 10
+        });
+        assert!(passed.unwrap_err().contains("too long"));
+        let mut reader = BlockReader::new(Codec::Deflate, compress(Codec::Deflate, b"abc"), 0);
+        let after = reader.as_mut().unwrap().window(4, 1, || true);
+        assert_eq!(after, Err("the block has 3 bytes, not 4".to_owned()));
+    }
+
+    #[test]
+    fn a_snappy_block_that_is_too_large_is_refused_before_memory_is_taken() {
+        let block = [0xff, 0xff, 0xff, 0xff, 0x0f, 0];
+        assert!(BlockReader::new(Codec::Snappy, block.to_vec(), 1000).is_err());
+    }
+}
