@@ -247,7 +247,7 @@ void pm_field_in(const pm_block *block, size_t begin, size_t end) {
     if (begin > end || end > block->length)
         pm_fail(pm_format("a field from %zu to %zu of a block of %zu bytes", begin, end,
                           block->length));
-    add_span(pm_pack_in(block, begin, end));
+    add_span(pm_span_in(block, begin, end));
 }
 
 // --- Results
@@ -342,14 +342,18 @@ uint64_t pm_int(const char *option) {
     return number;
 }
 
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 const pm_string *pm_get_list(const char *option, size_t *count) {
     pm_string words = pm_get(option);
     list out = {0};
     for (size_t at = 0, end; at < words.length; at = end + 1) {
         for (end = at; end < words.length && words.at[end] != ',';) end++;
         size_t from = at, to = end;
-        while (from < to && words.at[from] == ' ') from++;
-        while (from < to && words.at[to - 1] == ' ') to--;
+        while (from < to && is_space(words.at[from])) from++;
+        while (from < to && is_space(words.at[to - 1])) to--;
         if (from < to)
             *(pm_string *)add(&out, sizeof(pm_string)) = (pm_string){words.at + from, to - from};
     }
@@ -587,12 +591,20 @@ pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_
                             uint32_t max) {
     if (fields_so_far()) pm_fail("pm_decompress was called inside a record");
     pm_flush();
-    lowered_block result;
-    host_decompress(codec, strlen(codec), pm_pack(begin, end), skip, max, &result);
-    if (result.failed)
-        return (pm_block){.error = pm_format("%.*s", (int)result.why.length, result.why.at)};
-    pm_block block = {result.block.at, result.block.length, result.block.last, NULL, base};
-    base += block.length;
+    pm_block block = {.base = base};
+    lowered_block part;
+    // The host gives a part of the block at a time. The parts lie one after the other in memory,
+    // because nothing else is allocated between them.
+    do {
+        host_decompress(codec, strlen(codec), pm_pack(begin, end), skip + block.length,
+                        max - block.length, &part);
+        if (part.failed)
+            return (pm_block){.error = pm_format("%.*s", (int)part.why.length, part.why.at)};
+        if (!block.length) block.at = part.block.at;
+        block.length += part.block.length;
+        base += part.block.length;
+        block.last = part.block.last;
+    } while (!block.last && part.block.length && block.length < max);
     return block;
 }
 

@@ -236,13 +236,13 @@ void pm_field_in(const pm_block *block, size_t begin, size_t end);
 
 // Index of the first span whose CRC-32C (or CRC-32, which gzip and PNG have) differs from the
 // expected one, or -1. The host computes fast; check many spans in one call. A span is
-// pm_pack(begin, end) in the chunk, or pm_pack_in(&block, begin, end) in a block.
+// pm_pack(begin, end) in the chunk, or pm_span_in(&block, begin, end) in a block.
 int64_t pm_check_crc32c(const uint64_t *spans, const uint32_t *expected, size_t count);
 int64_t pm_check_crc32(const uint64_t *spans, const uint32_t *expected, size_t count);
 static inline uint64_t pm_pack(size_t begin, size_t end) {
     return (uint64_t)begin << 32 | (uint64_t)(end - begin);
 }
-static inline uint64_t pm_pack_in(const pm_block *block, size_t begin, size_t end) {
+static inline uint64_t pm_span_in(const pm_block *block, size_t begin, size_t end) {
     return 1ull << 63 | pm_pack(block->base + begin, block->base + end);
 }
 

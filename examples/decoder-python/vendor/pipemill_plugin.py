@@ -176,12 +176,6 @@ class Block:
     # Where they lie in the payload of the call.
     base: int
 
-    def pack(self, begin: int, end: int) -> int:
-        """The span of the bytes from `begin` up to `end`."""
-        if not 0 <= begin <= end <= len(self.bytes):
-            raise IndexError(f"from {begin} to {end} of a block of {len(self.bytes)} bytes")
-        return IN_PAYLOAD | self.base + begin << 32 | end - begin
-
 
 def pack(begin: int, end: int) -> int:
     """The span of the bytes of the chunk from `begin` up to `end`."""
@@ -267,7 +261,7 @@ class Records:
 
     def field_in(self, block: Block, begin: int, end: int) -> None:
         """Adds a part of a decompressed block. It is not copied again."""
-        self._spans.append(block.pack(begin, end))
+        self._spans.append(self.span_in(block, begin, end))
 
     def field_bytes(self, value: builtins.bytes) -> None:
         """Adds bytes that the decoder made."""
@@ -430,14 +424,21 @@ class Records:
         if self.fields_so_far():
             raise RuntimeError("decompress was called inside a record")
         self.flush()
-        data, last = self._host.decompress(codec, pack(begin, end), skip, max)
-        block = Block(data, last, self._base)
-        self._base += len(data)
-        return block
+        base, parts, size, last = self._base, [], 0, False
+        # The host gives a part of the block at a time.
+        while size < max and not last:
+            span = pack(begin, end)
+            data, last = self._host.decompress(codec, span, skip + size, max - size)
+            if not data and not last:
+                break
+            parts.append(data)
+            size += len(data)
+            self._base += len(data)
+        return Block(b"".join(parts), last, base)
 
     def check_crc32c(self, spans: Sequence[int], expected: Sequence[int]) -> int | None:
         """Index of the first span whose CRC-32C differs from the expected one; None if all are as
-        expected. A span is `pack(begin, end)` in the chunk, or `block.pack(begin, end)`."""
+        expected. A span is `pack(begin, end)` in the chunk, or one of `span_in`."""
         index: int | None = self._host.check_crc32c(list(spans), list(expected))
         return index
 
@@ -445,6 +446,13 @@ class Records:
         """As `check_crc32c`, with the CRC-32 of gzip and PNG."""
         index: int | None = self._host.check_crc32(list(spans), list(expected))
         return index
+
+    @staticmethod
+    def span_in(block: Block, begin: int, end: int) -> int:
+        """The span of the bytes of a block from `begin` up to `end`."""
+        if not 0 <= begin <= end <= len(block.bytes):
+            raise ValueError(f"from {begin} to {end} of a block of {len(block.bytes)} bytes")
+        return IN_PAYLOAD | block.base + begin << 32 | end - begin
 
     def log(self, level: int, message: str) -> None:
         """Writes a line to the host's log, for the operator."""
