@@ -223,11 +223,13 @@ typedef struct {
 
 // Decompresses a block: the bytes of the chunk from `begin` up to `end`. The codec is "deflate"
 // (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block without
-// framing). Not between the fields of a record. If `last` is false, limits.output was reached: emit
-// the records that lie whole in these bytes, return pm_more, and go on in the next call with
-// pm_decompress_part.
+// framing). Not between the fields of a record. If `last` is false, the block has more bytes than
+// limits.output leaves for this call.
 pm_block pm_decompress(const char *codec, size_t begin, size_t end);
-// At most `max` of its decompressed bytes, after the first `skip`.
+// At most `max` of its decompressed bytes, after the first `skip`: for blocks of any size. Emit the
+// records that lie whole in a part. The next part begins at the first record that did not. After
+// some parts return pm_more. Always ask for the same `max`, so that the parts do not depend on how
+// the input was split.
 pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_t skip,
                             uint32_t max);
 

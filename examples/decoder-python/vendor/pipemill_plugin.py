@@ -414,13 +414,15 @@ class Records:
         without framing). Raises a ValueError that says what is wrong with the block. Not between
         the fields of a record.
 
-        If `Block.last` is false, `limits.output` was reached: emit the records that lie whole in
-        the bytes, return a `Progress` with `more`, and go on in the next call with
-        `decompress_part`."""
+        If `Block.last` is false, the block has more bytes than `limits.output` leaves for this
+        call."""
         return self.decompress_part(codec, begin, end, 0, MAX_BYTES)
 
     def decompress_part(self, codec: str, begin: int, end: int, skip: int, max: int) -> Block:
-        """As `decompress`: at most `max` of the decompressed bytes, after the first `skip`."""
+        """As `decompress`: at most `max` of the decompressed bytes, after the first `skip`, for
+        blocks of any size. Emit the records that lie whole in a part. The next part begins at the
+        first record that did not. After some parts return a `Progress` with `more`. Always ask for
+        the same `max`, so that the parts do not depend on how the input was split."""
         if self.fields_so_far():
             raise RuntimeError("decompress was called inside a record")
         self.flush()
