@@ -1,19 +1,19 @@
 """A pipemill decoder for a small format, to copy and change. A file is the magic `PSTR`, then
 records: a length (16 bits, little-endian), then that many bytes."""
 
-from pipemill_plugin import BYTES, UTF8, DecodeError, Decoder, Field, Option, Progress
+from pipemill_plugin import BYTES, UTF8, DecodeError, Decoder, Field, OptionSpec, Progress
 
 MAGIC = b"PSTR"
 LENGTH = 2
 
 
 class Strings(Decoder):
-    OPTIONS = [Option("text", "bool", "false", "make the field text: strings must be UTF-8")]
+    OPTIONS = [OptionSpec("text", "bool", "false", "make the field text: strings must be UTF-8")]
 
     # State that is kept between calls. Never keep a part of a record: bytes that are not consumed
     # are shown again.
     def __init__(self, options, info):
-        self.text = options["text"] == "true"
+        self.text = options.is_on("text")
         self.max_record = info.max_record
         self.magic_seen = False
 
@@ -32,30 +32,27 @@ class Strings(Decoder):
             at = len(MAGIC)
         while at + LENGTH <= len(chunk):
             start = at + LENGTH
-            stop = start + (chunk[at] | chunk[at + 1] << 8)
+            length = int.from_bytes(chunk[at:start], "little")
+            stop = start + length
+            # A message says what was expected and what was found. pipemill adds file, offset and
+            # record number.
+            if length > self.max_record:
+                most = self.max_record
+                message = f"a string of {length} bytes is larger than max_record ({most})"
+                raise DecodeError(at, message, resume_at=stop)
             if stop > len(chunk):
                 # The chunk ends inside the record: leave it unconsumed, and say how long it is.
                 return Progress(at, stop - at)
-            if self.text or stop - start > self.max_record:
-                self.check(chunk, at, start, stop)
+            if self.text:
+                try:
+                    chunk[start:stop].decode()
+                except UnicodeDecodeError as error:
+                    message = f"expected UTF-8, which ends at byte {error.start} of the string"
+                    raise DecodeError(at, message, resume_at=stop) from None
             # A span: the bytes stay in the chunk, nothing is copied.
             out.span(at, start, stop)
             at = stop
         return Progress(at, LENGTH)
-
-    def check(self, chunk, at, start, stop):
-        """Raises an error if the string is not valid: what was expected and what was found.
-        pipemill adds file, offset and record number."""
-        length, most = stop - start, self.max_record
-        if length > most:
-            message = f"a string of {length} bytes is larger than max_record ({most})"
-            raise DecodeError(at, message, resume_at=stop)
-        if self.text:
-            try:
-                chunk[start:stop].decode()
-            except UnicodeDecodeError as error:
-                message = f"expected UTF-8, which ends at byte {error.start} of the string"
-                raise DecodeError(at, message, resume_at=stop) from None
 
 
 def hex(data):

@@ -4,7 +4,8 @@
 #include "pipemill.h"
 
 static const uint8_t MAGIC[4] = {'P', 'S', 'T', 'R'};
-enum { LENGTH = 2 };
+typedef uint16_t length_type;
+enum { LENGTH = sizeof(length_type) };
 
 // State that is kept between calls. Never keep a part of a record: bytes that are not consumed are
 // shown again.
@@ -13,26 +14,14 @@ static uint64_t max_record;
 static bool magic_seen;
 
 void pm_options(void) {
-    pm_option((pm_option_spec){"text", "bool", "false",
-                               "make the field text: strings must be UTF-8"});
+    pm_option((pm_option_spec){.name = "text", .kind = "bool", .standard = "false",
+                               .help = "make the field text: strings must be UTF-8"});
 }
 
 const char *pm_open(const pm_info *info) {
     text = pm_is_on("text");
     max_record = info->max_record;
-    pm_schema(&(pm_field_spec){.name = "string", .scalar = text ? PM_UTF8 : PM_BYTES}, 1);
-    return NULL;
-}
-
-// The error message for a string, or NULL: what was expected and what was found. pipemill adds
-// file, offset and record number.
-static const char *check(const uint8_t *string, size_t length) {
-    if (length > max_record)
-        return pm_format("a string of %zu bytes is larger than max_record (%llu)", length,
-                         max_record);
-    size_t good = text ? pm_utf8(string, length) : length;
-    if (good < length)
-        return pm_format("expected UTF-8, which ends at byte %zu of the string", good);
+    pm_set_schema(&(pm_field_spec){.name = "string", .scalar = text ? PM_UTF8 : PM_BYTES}, 1);
     return NULL;
 }
 
@@ -49,16 +38,30 @@ pm_answer pm_decode(pm_chunk chunk) {
         place = sizeof MAGIC;
     }
     while (chunk.length - place >= LENGTH) {
+        length_type length; // little-endian, as all numbers in WebAssembly are
+        memcpy(&length, at + place, LENGTH);
         size_t start = place + LENGTH;
-        size_t length = at[place] | (size_t)at[place + 1] << 8;
-        if (length > chunk.length - start)
+        // 64 bits, because a length from the input may be anything.
+        uint64_t end = (uint64_t)start + length;
+        // A message says what was expected and what was found. pipemill adds file, offset and
+        // record number.
+        if (length > max_record) {
+            const char *why = pm_format("a string of %zu bytes is larger than max_record (%llu)",
+                                        (size_t)length, max_record);
+            return pm_skippable(place, why, end);
+        }
+        if (end > chunk.length)
             // The chunk ends inside the record: leave it unconsumed, and say how many bytes it has.
-            return pm_progress(place, LENGTH + length);
-        const char *message = check(at + start, length);
-        if (message) return pm_skippable(place, message, start + length);
+            return pm_progress(place, end - place);
+        size_t valid = text ? pm_utf8(at + start, length) : length;
+        if (valid < length) {
+            const char *why =
+                pm_format("expected UTF-8, which ends at byte %zu of the string", valid);
+            return pm_skippable(place, why, end);
+        }
         // A span: the bytes stay in the chunk, nothing is copied.
-        pm_span(place, start, start + length);
-        place = start + length;
+        pm_span(place, start, end);
+        place = end;
     }
     return pm_progress(place, LENGTH);
 }

@@ -14,23 +14,46 @@
 
 IMPORT(HOST, "log") void host_log(uint32_t level, const char *at, size_t length);
 IMPORT(HOST, "set-schema") void host_set_schema(const void *fields, size_t count);
-IMPORT(HOST, "emit") void host_emit(uint32_t records, const void *spans, size_t n, const void *payload,
-                                    size_t bytes, const void *starts, size_t m);
+IMPORT(HOST, "set-metadata") void host_set_metadata(const char *key, size_t key_length,
+                                                    const char *value, size_t value_length);
+IMPORT(HOST, "emit") void host_emit(uint32_t records, const void *spans, size_t n,
+                                    const void *payload, size_t bytes, const void *starts,
+                                    size_t m);
+IMPORT(HOST, "bad") uint32_t host_bad(uint32_t offset, uint32_t end, const char *message,
+                                      size_t length);
 IMPORT(HOST, "check-crc32c") void host_check_crc32c(const void *spans, size_t n,
-                                                    const void *expected, size_t m,
-                                                    uint32_t result[2]);
+                                                    const void *expected, size_t m, void *result);
+IMPORT(HOST, "check-crc32") void host_check_crc32(const void *spans, size_t n, const void *expected,
+                                                  size_t m, void *result);
+IMPORT(HOST, "decompress") void host_decompress(const char *codec, size_t codec_length,
+                                                uint64_t span, uint64_t skip, uint32_t max,
+                                                void *result);
 IMPORT("[export]" DECODER, "[resource-new]stream") uint32_t stream_new(uint32_t number);
 
 // --- Memory: one stack that only grows during a call of the host. The first allocation of the next
-// call resets it to where it was when pm_open returned.
+// call resets it to where it was when pm_open returned. So what the host allocates for the guest,
+// like decompressed bytes, needs no call that frees it.
 
 extern uint8_t __heap_base;
 static uintptr_t kept = (uintptr_t)&__heap_base, top = (uintptr_t)&__heap_base;
 static bool returned; // whether the last call of the host returned
 
-static void *take(size_t length, size_t align) {
-    if (returned) top = kept;
+// The names of the schema's fields, for messages: each has a zero byte after it.
+static char *names;
+static size_t names_length;
+
+static void reset(void) {
+    // The names are kept, even if the schema was set in pm_decode.
+    if ((uintptr_t)names >= kept) {
+        names = memmove((void *)kept, names, names_length);
+        kept += names_length;
+    }
+    top = kept;
     returned = false;
+}
+
+static void *take(size_t length, size_t align) {
+    if (returned) reset();
     uintptr_t at = (top + align - 1) & ~(uintptr_t)(align - 1);
     if (at < top || at + length < at) __builtin_trap();
     size_t pages = __builtin_wasm_memory_size(0), wanted = (at + length + 65535ull) >> 16;
@@ -76,7 +99,7 @@ static inline void *add(list *list, size_t bytes) {
 // --- Records: gathered and passed to the host a few thousand at a time, because one call of the
 // host costs as much as framing ten records.
 
-enum { FLUSH_SPANS = 4096, FLUSH_PAYLOAD = 65536 };
+enum { FLUSH_SPANS = 4096, FLUSH_PAYLOAD = 65536, MAX_FIELDS = 65536 };
 static const uint64_t IN_PAYLOAD = 1ull << 63, ABSENT = ~0ull;
 
 static uint64_t first_spans[FLUSH_SPANS + 64];
@@ -85,20 +108,34 @@ static _Alignas(16) uint8_t first_payload[FLUSH_PAYLOAD + 1024];
 static list spans, starts, payload;
 static size_t whole_spans, whole_payload; // bytes of the records that were ended
 static uint32_t whole_records;
+static uint32_t base; // bytes that this call of pm_decode has given to the host, or got from it
 static bool want_starts;
+static size_t field_count; // 0 until the schema is set
+static uint8_t nullable[MAX_FIELDS / 8]; // one bit for each field
 
 static void begin_records(void) {
     spans = (list){(uint8_t *)first_spans, 0, sizeof first_spans};
     starts = (list){(uint8_t *)first_starts, 0, sizeof first_starts};
     payload = (list){first_payload, 0, sizeof first_payload};
-    whole_spans = whole_payload = whole_records = 0;
+    whole_spans = whole_payload = whole_records = base = 0;
 }
 
-// Passes all records to the host, except one that was not ended.
-static void flush(void) {
-    if (whole_spans)
-        host_emit(whole_records, spans.at, whole_spans / 8, payload.at, whole_payload, starts.at,
-                  starts.length / 4);
+// Number of fields of the record that was not ended.
+static inline size_t fields_so_far(void) {
+    return (spans.length - whole_spans) / 8;
+}
+
+void pm_abandon_record(void) {
+    spans.length = whole_spans;
+    payload.length = whole_payload;
+}
+
+void pm_flush(void) {
+    pm_abandon_record();
+    if (!whole_records) return;
+    host_emit(whole_records, spans.at, whole_spans / 8, payload.at, whole_payload, starts.at,
+              starts.length / 4);
+    base += whole_payload;
     spans.length = starts.length = payload.length = whole_spans = whole_payload = 0;
     whole_records = 0;
 }
@@ -107,16 +144,42 @@ static inline void add_span(uint64_t span) {
     *(uint64_t *)add(&spans, 8) = span;
 }
 
+static const char *field_name(size_t index) {
+    const char *name = names;
+    while (index--) name += strlen(name) + 1;
+    return name;
+}
+
+// A record was ended that has not the fields of the schema.
+__attribute__((cold, noinline)) static _Noreturn void fail_fields(void) {
+    size_t given = fields_so_far();
+    if (!field_count)
+        pm_fail("a record was emitted before the schema was set: see pm_set_schema");
+    if (given < field_count)
+        pm_fail(pm_format("a record was ended after %zu of its %zu fields: `%s` is missing; call "
+                          "pm_absent for a field without a value",
+                          given, field_count, field_name(given)));
+    pm_fail(pm_format("a record was ended after %zu values, but the schema has %zu fields; the "
+                      "last one is `%s`",
+                      given, field_count, field_name(field_count - 1)));
+}
+
 void pm_end_record(size_t start) {
+    if (fields_so_far() != field_count) fail_fields();
     if (want_starts) *(uint32_t *)add(&starts, 4) = start;
     whole_spans = spans.length;
     whole_payload = payload.length;
     whole_records++;
-    if (whole_spans >= FLUSH_SPANS * 8 || whole_payload >= FLUSH_PAYLOAD) flush();
+    if (whole_spans >= FLUSH_SPANS * 8 || whole_payload >= FLUSH_PAYLOAD) pm_flush();
 }
 
 void pm_span(size_t start, size_t begin, size_t end) {
     add_span(pm_pack(begin, end));
+    pm_end_record(start);
+}
+
+void pm_bytes(size_t start, const void *bytes, size_t length) {
+    pm_field_bytes(bytes, length);
     pm_end_record(start);
 }
 
@@ -125,16 +188,66 @@ void pm_field(size_t begin, size_t end) {
 }
 
 uint8_t *pm_field_made(size_t length) {
-    add_span(IN_PAYLOAD | (uint64_t)payload.length << 32 | length);
+    add_span(IN_PAYLOAD | (uint64_t)(base + payload.length) << 32 | length);
     return add(&payload, length);
 }
 
-void pm_field_copy(const void *bytes, size_t length) {
+void pm_field_bytes(const void *bytes, size_t length) {
     memcpy(pm_field_made(length), bytes, length);
 }
 
+void pm_text(const char *text) {
+    pm_field_bytes(text, strlen(text));
+}
+
+void pm_bool(bool value) {
+    *pm_field_made(1) = value;
+}
+
+#define NUMBERS(name, type)                                                                        \
+    void pm_##name(type value) { pm_field_bytes(&value, sizeof value); }                           \
+    void pm_##name##s(const type *values, size_t count) {                                          \
+        pm_field_bytes(values, count * sizeof *values);                                            \
+    }
+NUMBERS(i8, int8_t)
+NUMBERS(i16, int16_t)
+NUMBERS(i32, int32_t)
+NUMBERS(i64, int64_t)
+NUMBERS(u8, uint8_t)
+NUMBERS(u16, uint16_t)
+NUMBERS(u32, uint32_t)
+NUMBERS(u64, uint64_t)
+NUMBERS(f32, float)
+NUMBERS(f64, double)
+
+// n + 1 offsets from the start of the value, then the elements.
+void pm_list(const pm_string *elements, size_t count) {
+    uint64_t length = 4 * ((uint64_t)count + 1);
+    for (size_t i = 0; i < count; i++) length += elements[i].length;
+    if (length > UINT32_MAX) pm_fail("a list of 4 GiB or more");
+    uint8_t *value = pm_field_made(length);
+    uint32_t offset = 4 * (count + 1);
+    memcpy(value, &offset, 4);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(value + offset, elements[i].at, elements[i].length);
+        offset += elements[i].length;
+        memcpy(value + 4 * (i + 1), &offset, 4);
+    }
+}
+
 void pm_absent(void) {
+    size_t index = fields_so_far();
+    if (index < field_count && !(nullable[index / 8] >> index % 8 & 1))
+        pm_fail(pm_format("field `%s` is absent, but it is not declared nullable",
+                          field_name(index)));
     add_span(ABSENT);
+}
+
+void pm_field_in(const pm_block *block, size_t begin, size_t end) {
+    if (begin > end || end > block->length)
+        pm_fail(pm_format("a field from %zu to %zu of a block of %zu bytes", begin, end,
+                          block->length));
+    add_span(pm_span_in(block, begin, end));
 }
 
 // --- Results
@@ -142,12 +255,17 @@ void pm_absent(void) {
 // The cases of `resume` in the interface; an answer without an error has the kind after them.
 enum { AT, SCAN, NONE, REFUSED, PROGRESS };
 
-pm_answer pm_progress(size_t consumed, size_t need) {
-    return (pm_answer){.kind = PROGRESS, .offset = consumed, .need = need};
+pm_answer pm_progress(size_t consumed, uint64_t need) {
+    uint32_t most = need > UINT32_MAX ? UINT32_MAX : need;
+    return (pm_answer){.kind = PROGRESS, .offset = consumed, .need = most};
+}
+
+pm_answer pm_more(size_t consumed) {
+    return (pm_answer){.kind = PROGRESS, .offset = consumed, .more = true};
 }
 
 static pm_answer error(uint32_t kind, size_t offset, const char *message, uint64_t resume) {
-    return (pm_answer){kind, offset, 0, resume, {message, strlen(message)}};
+    return (pm_answer){kind, offset, 0, false, resume, {message, strlen(message)}};
 }
 
 pm_answer pm_skippable(size_t offset, const char *message, uint64_t resume) {
@@ -166,33 +284,43 @@ pm_answer pm_refused(size_t offset, const char *message) {
     return error(REFUSED, offset, message, 0);
 }
 
+bool pm_bad(size_t begin, size_t end, const char *message) {
+    pm_flush();
+    return host_bad(begin, end, message, strlen(message));
+}
+
 // --- Options
 
 typedef struct {
-    pm_text name, kind;
-    uint32_t has_standard;
-    pm_text standard, help;
+    pm_string name, kind;
+    uint8_t has_standard;
+    pm_string standard;
+    bool required;
+    pm_string help;
 } lowered_option;
+_Static_assert(sizeof(lowered_option) == 40 && offsetof(lowered_option, standard) == 20 &&
+                   offsetof(lowered_option, required) == 28 && offsetof(lowered_option, help) == 32,
+               "option-spec");
 
 typedef struct {
-    pm_text name, value;
+    pm_string name, value;
 } given_option;
 
 static list specs;
 static const given_option *given;
 static size_t given_count;
 
-static pm_text text(const char *at) {
-    return at ? (pm_text){at, strlen(at)} : (pm_text){"", 0};
+static pm_string string(const char *at) {
+    return at ? (pm_string){at, strlen(at)} : (pm_string){"", 0};
 }
 
 void pm_option(pm_option_spec spec) {
     *(lowered_option *)add(&specs, sizeof(lowered_option)) = (lowered_option){
-        text(spec.name), text(spec.kind), spec.standard != NULL, text(spec.standard),
-        text(spec.help)};
+        string(spec.name), string(spec.kind), spec.standard != NULL, string(spec.standard),
+        spec.required, string(spec.help)};
 }
 
-pm_text pm_get(const char *option) {
+pm_string pm_get(const char *option) {
     for (size_t i = given_count; i-- > 0;)
         if (pm_equal(given[i].name, option)) return given[i].value;
     const lowered_option *spec = (const lowered_option *)specs.at;
@@ -207,11 +335,30 @@ bool pm_is_on(const char *option) {
 
 // The host has checked that the value is a number of 64 bits.
 uint64_t pm_int(const char *option) {
-    pm_text digits = pm_get(option);
+    pm_string digits = pm_get(option);
     uint64_t number = 0;
     for (size_t i = digits.length && digits.at[0] == '+'; i < digits.length; i++)
         number = number * 10 + (uint64_t)(digits.at[i] - '0');
     return number;
+}
+
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+const pm_string *pm_get_list(const char *option, size_t *count) {
+    pm_string words = pm_get(option);
+    list out = {0};
+    for (size_t at = 0, end; at < words.length; at = end + 1) {
+        for (end = at; end < words.length && words.at[end] != ',';) end++;
+        size_t from = at, to = end;
+        while (from < to && is_space(words.at[from])) from++;
+        while (from < to && is_space(words.at[to - 1])) to--;
+        if (from < to)
+            *(pm_string *)add(&out, sizeof(pm_string)) = (pm_string){words.at + from, to - from};
+    }
+    *count = out.length / sizeof(pm_string);
+    return (const pm_string *)out.at;
 }
 
 // --- Exports
@@ -230,44 +377,98 @@ EXPORT(DECODER "#options") const lowered_list *export_options(void) {
     return &result;
 }
 
-EXPORT(DECODER "#[static]stream.open")
-const void *export_open(const given_option *options, size_t count, const char *channel,
-                        size_t channel_length, uint32_t epoch, const char *object,
-                        size_t object_length, uint64_t max_record, uint32_t offsets) {
-    static struct { uint32_t failed; union { uint32_t stream; pm_text why; }; } result;
+typedef struct {
+    uint8_t given;
+    pm_string value;
+} lowered_text;
+
+// The arguments of `open`. They are more than the 16 values that are passed as such, so that they
+// are in memory.
+typedef struct {
+    const given_option *options;
+    size_t count;
+    struct {
+        pm_string channel;
+        uint32_t epoch;
+        pm_string object;
+        uint64_t max_record;
+        bool offsets;
+        struct { uint8_t given; uint64_t value; } size;
+        lowered_text content_type, etag;
+        const pm_extension *extensions;
+        size_t extension_count;
+    } info;
+} open_arguments;
+_Static_assert(sizeof(open_arguments) == 96 && offsetof(open_arguments, info.max_record) == 32 &&
+                   offsetof(open_arguments, info.offsets) == 40 &&
+                   offsetof(open_arguments, info.size.value) == 56 &&
+                   offsetof(open_arguments, info.content_type) == 64 &&
+                   offsetof(open_arguments, info.etag) == 76 &&
+                   offsetof(open_arguments, info.extensions) == 88,
+               "stream-info");
+
+static pm_string given_text(const lowered_text *text) {
+    return text->given ? text->value : (pm_string){NULL, 0};
+}
+
+EXPORT(DECODER "#[static]stream.open") const void *export_open(const open_arguments *arguments) {
+    static struct { uint8_t failed; union { uint32_t stream; pm_string why; }; } result;
     static pm_info info;
     begin_records();
-    given = options, given_count = count, want_starts = offsets;
+    given = arguments->options, given_count = arguments->count;
+    want_starts = arguments->info.offsets;
+    info = (pm_info){.channel = arguments->info.channel,
+                     .epoch = arguments->info.epoch,
+                     .object = arguments->info.object,
+                     .max_record = arguments->info.max_record,
+                     .has_size = arguments->info.size.given,
+                     .size = arguments->info.size.given ? arguments->info.size.value : 0,
+                     .content_type = given_text(&arguments->info.content_type),
+                     .etag = given_text(&arguments->info.etag),
+                     .extensions = arguments->info.extensions,
+                     .extension_count = arguments->info.extension_count};
     pm_options();
-    info = (pm_info){{channel, channel_length}, epoch, {object, object_length}, max_record};
     const char *why = pm_open(&info);
     result.failed = why != NULL;
-    if (why) result.why = text(why);
+    if (why) result.why = string(why);
     else result.stream = stream_new(1);
     kept = top;
     returned = true;
     return &result;
 }
 
+typedef struct {
+    uint8_t failed;
+    union {
+        struct { uint32_t consumed, need; bool more; } progress;
+        struct {
+            uint32_t offset;
+            pm_string message;
+            struct { uint8_t kind; uint64_t place; } resume;
+        } error;
+    };
+} lowered_answer;
+_Static_assert(sizeof(lowered_answer) == 40 && offsetof(lowered_answer, progress) == 8 &&
+                   offsetof(lowered_answer, progress.more) == 16 &&
+                   offsetof(lowered_answer, error.message) == 12 &&
+                   offsetof(lowered_answer, error.resume) == 24 &&
+                   offsetof(lowered_answer, error.resume.place) == 32,
+               "result<progress, decode-error>");
+
 EXPORT(DECODER "#[method]stream.decode")
 const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
-    static struct {
-        uint32_t failed, align;
-        union {
-            struct { uint32_t consumed, need; };
-            struct { uint32_t offset; pm_text message; uint32_t gap, kind; uint64_t resume; };
-        };
-    } result;
+    static lowered_answer result;
     (void)stream;
     begin_records();
     pm_answer answer = pm_decode((pm_chunk){at, length, end});
-    flush();
+    pm_flush();
     result.failed = answer.kind != PROGRESS;
-    result.offset = answer.offset; // or `consumed`, which has the same offset in the union
     if (result.failed) {
-        result.message = answer.message, result.kind = answer.kind, result.resume = answer.resume;
+        result.error.offset = answer.offset, result.error.message = answer.message;
+        result.error.resume.kind = answer.kind, result.error.resume.place = answer.resume;
     } else {
-        result.need = answer.need;
+        result.progress.consumed = answer.offset, result.progress.need = answer.need;
+        result.progress.more = answer.more;
     }
     returned = true;
     return &result;
@@ -275,7 +476,7 @@ const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uin
 
 EXPORT(DECODER "#[method]stream.resync")
 const void *export_resync(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
-    static struct { uint32_t consumed, found; } result;
+    static struct { uint32_t consumed; bool found; } result;
     (void)stream;
     pm_resynced resynced = pm_resync((pm_chunk){at, length, end});
     result.consumed = resynced.consumed, result.found = resynced.found;
@@ -283,24 +484,70 @@ const void *export_resync(uint32_t stream, const uint8_t *at, size_t length, uin
     return &result;
 }
 
-_Static_assert(sizeof(lowered_option) == 36 && sizeof(pm_text) == 8, "sizes of the canonical ABI");
-
 // --- Calls of the host
 
 typedef struct {
-    pm_text name;
-    uint32_t scalar;
+    pm_string name, scalar;
     const uint32_t *shape;
     size_t dimensions;
+    bool nullable;
+    pm_string logical;
+    const pm_string *categories;
+    size_t category_count;
+    const pm_extension *metadata;
+    size_t metadata_count;
 } lowered_field;
+_Static_assert(sizeof(lowered_field) == 52 && offsetof(lowered_field, shape) == 16 &&
+                   offsetof(lowered_field, nullable) == 24 &&
+                   offsetof(lowered_field, logical) == 28 &&
+                   offsetof(lowered_field, categories) == 36 &&
+                   offsetof(lowered_field, metadata) == 44,
+               "field");
 
-void pm_schema(const pm_field_spec *fields, size_t count) {
+// In the order of pm_scalar.
+static const char *const SCALARS[] = {
+    "bytes",  "utf8",   "boolean", "int8",    "int16",    "int32",   "int64",  "uint8",
+    "uint16", "uint32", "uint64",  "float16", "bfloat16", "float32", "float64"};
+
+static lowered_field lower_field(const pm_field_spec *field) {
+    size_t categories = 0, facts = 0;
+    while (field->categories && field->categories[categories]) categories++;
+    while (field->metadata && field->metadata[facts].key) facts++;
+    pm_string *words = pm_take(categories * sizeof *words);
+    for (size_t i = 0; i < categories; i++) words[i] = string(field->categories[i]);
+    pm_extension *pairs = pm_take(facts * sizeof *pairs);
+    for (size_t i = 0; i < facts; i++)
+        pairs[i] = (pm_extension){string(field->metadata[i].key), string(field->metadata[i].value)};
+    const uint32_t *shape = field->dimensions ? field->shape : (const uint32_t *)4;
+    return (lowered_field){.name = string(field->name),
+                           .scalar = string(SCALARS[field->scalar]),
+                           .shape = shape,
+                           .dimensions = field->dimensions,
+                           .nullable = field->nullable,
+                           .logical = string(field->logical),
+                           .categories = words,
+                           .category_count = categories,
+                           .metadata = pairs,
+                           .metadata_count = facts};
+}
+
+void pm_set_schema(const pm_field_spec *fields, size_t count) {
+    if (field_count) pm_fail("the schema was set twice");
     lowered_field *lowered = pm_take(count * sizeof *lowered);
-    for (size_t i = 0; i < count; i++)
-        lowered[i] = (lowered_field){text(fields[i].name), fields[i].scalar,
-                                     fields[i].dimensions ? fields[i].shape : (const uint32_t *)4,
-                                     fields[i].dimensions};
+    list all = {0};
+    for (size_t i = 0; i < count; i++) {
+        lowered[i] = lower_field(&fields[i]);
+        pm_string name = lowered[i].name;
+        memcpy(add(&all, name.length + 1), name.at, name.length + 1);
+        if (fields[i].nullable && i < MAX_FIELDS) nullable[i / 8] |= 1 << i % 8;
+    }
+    names = (char *)all.at, names_length = all.length;
+    field_count = count;
     host_set_schema(lowered, count);
+}
+
+void pm_set_metadata(const char *key, const char *value) {
+    host_set_metadata(key, strlen(key), value, strlen(value));
 }
 
 void pm_log(pm_level level, const char *message) {
@@ -312,10 +559,57 @@ _Noreturn void pm_fail(const char *why) {
     __builtin_trap();
 }
 
+typedef struct {
+    uint8_t differs;
+    uint32_t index;
+} lowered_index;
+
 int64_t pm_check_crc32c(const uint64_t *spans, const uint32_t *expected, size_t count) {
-    uint32_t result[2];
-    host_check_crc32c(spans, count, expected, count, result);
-    return (uint8_t)result[0] ? (int64_t)result[1] : -1;
+    lowered_index result;
+    host_check_crc32c(spans, count, expected, count, &result);
+    return result.differs ? (int64_t)result.index : -1;
+}
+
+int64_t pm_check_crc32(const uint64_t *spans, const uint32_t *expected, size_t count) {
+    lowered_index result;
+    host_check_crc32(spans, count, expected, count, &result);
+    return result.differs ? (int64_t)result.index : -1;
+}
+
+typedef struct {
+    uint8_t failed;
+    union {
+        struct { const uint8_t *at; size_t length; bool last; } block;
+        pm_string why;
+    };
+} lowered_block;
+_Static_assert(sizeof(lowered_block) == 16 && offsetof(lowered_block, block) == 4 &&
+                   offsetof(lowered_block, block.last) == 12,
+               "result<decompressed, string>");
+
+pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_t skip,
+                            uint32_t max) {
+    if (fields_so_far()) pm_fail("pm_decompress was called inside a record");
+    pm_flush();
+    pm_block block = {.base = base};
+    lowered_block part;
+    // The host gives a part of the block at a time. The parts lie one after the other in memory,
+    // because nothing else is allocated between them.
+    do {
+        host_decompress(codec, strlen(codec), pm_pack(begin, end), skip + block.length,
+                        max - block.length, &part);
+        if (part.failed)
+            return (pm_block){.error = pm_format("%.*s", (int)part.why.length, part.why.at)};
+        if (!block.length) block.at = part.block.at;
+        block.length += part.block.length;
+        base += part.block.length;
+        block.last = part.block.last;
+    } while (!block.last && part.block.length && block.length < max);
+    return block;
+}
+
+pm_block pm_decompress(const char *codec, size_t begin, size_t end) {
+    return pm_decompress_part(codec, begin, end, 0, UINT32_MAX);
 }
 
 // --- Text and bytes
@@ -402,7 +696,7 @@ size_t pm_utf8(const uint8_t *at, size_t length) {
     return i;
 }
 
-bool pm_equal(pm_text text, const char *other) {
+bool pm_equal(pm_string text, const char *other) {
     return text.length == strlen(other) && memcmp(text.at, other, text.length) == 0;
 }
 

@@ -21,27 +21,40 @@
 
 // --- What you write
 
-// Text. There is no zero byte after it.
+// Text, or bytes. There is no zero byte after it.
 typedef struct {
     const char *at;
     size_t length;
-} pm_text;
+} pm_string;
 
-// An option that the operator may set. The kind is "string", "bool", "int" or "choice:a|b|c". The
-// host refuses other values, and options that are not declared.
+// An option that the operator may set. The kind is "string", "bool", "int", "choice:a|b|c" or
+// "list": words with commas between them. The host refuses other values, and options that are not
+// declared.
 typedef struct {
     const char *name;
     const char *kind;
     const char *standard; // the default; NULL for none
     const char *help;     // one line
+    bool required;        // the operator must set it, and it has no default
 } pm_option_spec;
+
+// A fact about a stream.
+typedef struct {
+    pm_string key, value;
+} pm_extension;
 
 // The context of a stream. The pointer and the texts stay valid until the stream ends.
 typedef struct {
-    pm_text channel;
+    pm_string channel;
     uint32_t epoch;
-    pm_text object;      // a path or a URL; for a FIFO, its path
-    uint64_t max_record; // the largest record that the channel accepts, in bytes
+    pm_string object;       // a path or a URL; for a FIFO, its path
+    uint64_t max_record;    // the largest record that the channel accepts, in bytes
+    bool has_size;          // whether the next member is known
+    uint64_t size;          // the bytes of the object, as the decoder gets them
+    pm_string content_type; // as the object's store has it; `at` is NULL if it has none
+    pm_string etag;         // the same
+    const pm_extension *extensions; // more facts; ignore the keys that you don't know
+    size_t extension_count;
 } pm_info;
 
 // A part of the input. It is valid until the call returns.
@@ -51,11 +64,12 @@ typedef struct {
     bool end; // no byte follows
 } pm_chunk;
 
-// The result of pm_decode: made by pm_progress or one of the errors.
+// The result of pm_decode: made by pm_progress, pm_more or one of the errors.
 typedef struct {
     uint32_t kind, offset, need;
+    bool more;
     uint64_t resume;
-    pm_text message;
+    pm_string message;
 } pm_answer;
 
 // The result of pm_resync: no record starts in the consumed bytes; `found` says whether a record
@@ -68,13 +82,14 @@ typedef struct {
 // Declares the options: calls pm_option for each. There may be none.
 void pm_options(void);
 
-// Starts a stream: reads the options, then calls pm_schema. If only the input tells the fields,
-// call pm_schema later, before the first record. Returns NULL, or a text for the operator that says
-// what is wrong and what would be right.
+// Starts a stream: reads the options, then calls pm_set_schema. If only the input tells the fields,
+// call pm_set_schema later, before the first record. Returns NULL, or a text for the operator that
+// says what is wrong and what would be right.
 const char *pm_open(const pm_info *info);
 
 // Emits the records that lie whole in the chunk, and returns how many bytes are done with. At the
-// end of the input, the host reports unconsumed bytes as an input that ends inside a record.
+// end of the input, the host reports unconsumed bytes as an input that ends inside a record. For an
+// empty object it is called once, with an empty chunk that has `end`.
 pm_answer pm_decode(pm_chunk chunk);
 
 // Looks for the next record after an error of pm_searchable. The chunk starts at the place that the
@@ -84,29 +99,44 @@ pm_resynced pm_resync(pm_chunk chunk);
 
 // --- Options
 
-void pm_option(pm_option_spec spec); // in pm_options only
-pm_text pm_get(const char *option);  // the operator's value, else the default, else nothing
-bool pm_is_on(const char *option);   // whether the value is `true`
-uint64_t pm_int(const char *option); // the value as a number, or 0
+void pm_option(pm_option_spec spec);  // in pm_options only
+pm_string pm_get(const char *option); // the operator's value, else the default, else nothing
+bool pm_is_on(const char *option);    // whether the value is `true`
+uint64_t pm_int(const char *option);  // the value as a number, or 0
+// The words of a "list", without the spaces around them; empty words are left out.
+const pm_string *pm_get_list(const char *option, size_t *count);
 
 // --- Fields
 
 // The type of one element of a field. Numbers are little-endian, a boolean is one byte, 0 or 1.
 typedef enum {
-    PM_BYTES, PM_UTF8, PM_BOOLEAN, PM_INT32, PM_INT64, PM_FLOAT32, PM_FLOAT64
+    PM_BYTES, PM_UTF8, PM_BOOLEAN, PM_INT8, PM_INT16, PM_INT32, PM_INT64, PM_UINT8, PM_UINT16,
+    PM_UINT32, PM_UINT64, PM_FLOAT16, PM_BFLOAT16, PM_FLOAT32, PM_FLOAT64
 } pm_scalar;
 
+typedef struct {
+    const char *key, *value;
+} pm_pair;
+
 // One field of every record. Without a shape it is a single element. A dimension of 0 means any
-// size: it follows from the length of each value.
+// size: it follows from the length of each value. PM_BYTES and PM_UTF8 with one dimension are
+// lists: see pm_list.
 typedef struct {
     const char *name;
     pm_scalar scalar;
     size_t dimensions;
     const uint32_t *shape;
+    bool nullable;                 // whether a record may lack it: see pm_absent
+    const char *logical;           // what the values mean, like "timestamp[us]"; NULL for nothing
+    const char *const *categories; // the values are indices into this list; the last entry is NULL
+    const pm_pair *metadata;       // facts for the consumer; the last entry is {NULL, NULL}
 } pm_field_spec;
 
 // Sets the fields of every record: once, before the first record.
-void pm_schema(const pm_field_spec *fields, size_t count);
+void pm_set_schema(const pm_field_spec *fields, size_t count);
+
+// Tells the consumers a fact about the object, before the first record.
+void pm_set_metadata(const char *key, const char *value);
 
 // --- Records, in the order of the input
 //
@@ -115,21 +145,54 @@ void pm_schema(const pm_field_spec *fields, size_t count);
 
 // Emits a record of one field: the bytes of the chunk from `begin` up to `end`, without `end`.
 void pm_span(size_t start, size_t begin, size_t end);
+// The same, of bytes that you made.
+void pm_bytes(size_t start, const void *bytes, size_t length);
 
 // A record of several fields: one of these for each field, in the order of the schema, then
 // pm_end_record.
-void pm_field(size_t begin, size_t end);             // bytes of the chunk
-void pm_field_copy(const void *bytes, size_t length); // bytes that you made
-uint8_t *pm_field_made(size_t length);               // the same: fill it before the next call
-void pm_absent(void);                                // a field without a value
+void pm_field(size_t begin, size_t end);               // bytes of the chunk
+void pm_field_bytes(const void *bytes, size_t length); // bytes that you made
+uint8_t *pm_field_made(size_t length);                 // the same: fill it before the next call
+void pm_text(const char *text);                        // text that you made
+void pm_list(const pm_string *elements, size_t count); // a list of bytes or text
+void pm_absent(void);                                  // nothing, in a field that is nullable
+void pm_bool(bool value);                              // one number …
+void pm_i8(int8_t value);
+void pm_i16(int16_t value);
+void pm_i32(int32_t value);
+void pm_i64(int64_t value);
+void pm_u8(uint8_t value);
+void pm_u16(uint16_t value);
+void pm_u32(uint32_t value);
+void pm_u64(uint64_t value);
+void pm_f32(float value);
+void pm_f64(double value);
+void pm_i8s(const int8_t *values, size_t count); // … or several
+void pm_i16s(const int16_t *values, size_t count);
+void pm_i32s(const int32_t *values, size_t count);
+void pm_i64s(const int64_t *values, size_t count);
+void pm_u8s(const uint8_t *values, size_t count);
+void pm_u16s(const uint16_t *values, size_t count);
+void pm_u32s(const uint32_t *values, size_t count);
+void pm_u64s(const uint64_t *values, size_t count);
+void pm_f32s(const float *values, size_t count);
+void pm_f64s(const double *values, size_t count);
 void pm_end_record(size_t start);
+
+void pm_abandon_record(void); // removes the fields of the record that was not ended
+void pm_flush(void); // the same, and passes the records to the host; you need not call it
 
 // --- Results
 
 // `consumed` bytes are done with. `need` is the least number of bytes, counted from the first
 // unconsumed one, with which the next call can get further; 0 if that is not known. Give it if the
 // format tells it.
-pm_answer pm_progress(size_t consumed, size_t need);
+pm_answer pm_progress(size_t consumed, uint64_t need);
+
+// The bytes after the consumed ones have more records than were emitted: pm_decode is called again
+// with exactly these bytes. This call has emitted a record or consumed something. For compressed
+// blocks.
+pm_answer pm_more(size_t consumed);
 
 // Errors: `offset` is where the bad record starts. The message says what was expected and what was
 // found; the host adds channel, object, place and record. Decoding can go on …
@@ -141,6 +204,49 @@ pm_answer pm_searchable(size_t offset, const char *message, uint64_t from);  // 
 // column that the header does not have. The channel fails, whatever the operator chose for bad
 // records.
 pm_answer pm_refused(size_t offset, const char *message);
+
+// Reports that the bytes from `begin` up to `end` can't be decoded, without leaving pm_decode. A
+// record that was not ended is abandoned. If the result is true, go on at `end`. If it is false,
+// return pm_skippable(begin, message, end).
+bool pm_bad(size_t begin, size_t end, const char *message);
+
+// --- Compressed blocks, and checksums
+
+// Decompressed bytes, or an error. They are valid until this call of pm_decode ends.
+typedef struct {
+    const uint8_t *at;
+    size_t length;
+    bool last;         // whether the block ends with them
+    const char *error; // what is wrong with the block; NULL if nothing is
+    uint32_t base;     // where they lie in the payload of the call
+} pm_block;
+
+// Decompresses a block: the bytes of the chunk from `begin` up to `end`. The codec is "deflate"
+// (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block without
+// framing). Not between the fields of a record. If `last` is false, the block has more bytes than
+// limits.output leaves for this call.
+pm_block pm_decompress(const char *codec, size_t begin, size_t end);
+// At most `max` of its decompressed bytes, after the first `skip`: for blocks of any size. Emit the
+// records that lie whole in a part. The next part begins at the first record that did not. After
+// some parts return pm_more. Always ask for the same `max`, so that the parts do not depend on how
+// the input was split.
+pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_t skip,
+                            uint32_t max);
+
+// Adds the next field: the bytes of the block from `begin` up to `end`. They are not copied again.
+void pm_field_in(const pm_block *block, size_t begin, size_t end);
+
+// Index of the first span whose CRC-32C (or CRC-32, which gzip and PNG have) differs from the
+// expected one, or -1. The host computes fast; check many spans in one call. A span is
+// pm_pack(begin, end) in the chunk, or pm_span_in(&block, begin, end) in a block.
+int64_t pm_check_crc32c(const uint64_t *spans, const uint32_t *expected, size_t count);
+int64_t pm_check_crc32(const uint64_t *spans, const uint32_t *expected, size_t count);
+static inline uint64_t pm_pack(size_t begin, size_t end) {
+    return (uint64_t)begin << 32 | (uint64_t)(end - begin);
+}
+static inline uint64_t pm_span_in(const pm_block *block, size_t begin, size_t end) {
+    return 1ull << 63 | pm_pack(block->base + begin, block->base + end);
+}
 
 // --- Memory
 
@@ -165,17 +271,10 @@ _Noreturn void pm_fail(const char *why);
 
 // --- Other help
 
-// Index of the first span of the chunk whose CRC-32C differs from the expected one, or -1. The host
-// computes fast; check many spans in one call. A span is pm_pack(begin, end).
-int64_t pm_check_crc32c(const uint64_t *spans, const uint32_t *expected, size_t count);
-static inline uint64_t pm_pack(size_t begin, size_t end) {
-    return (uint64_t)begin << 32 | (uint64_t)(end - begin);
-}
-
 // Index of the first byte that is not valid UTF-8; `length` if all bytes are valid.
 size_t pm_utf8(const uint8_t *at, size_t length);
 
-bool pm_equal(pm_text text, const char *other);
+bool pm_equal(pm_string text, const char *other);
 void *memcpy(void *to, const void *from, size_t length);
 void *memmove(void *to, const void *from, size_t length);
 void *memset(void *at, int byte, size_t length);

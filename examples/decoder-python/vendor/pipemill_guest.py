@@ -27,15 +27,37 @@ class Host:
 
     @staticmethod
     def set_schema(fields):
-        scalar = types.Scalar
-        host.set_schema([types.Field(f.name, scalar(f.scalar), list(f.shape)) for f in fields])
+        host.set_schema([lower(field) for field in fields])
+
+    @staticmethod
+    def decompress(codec, span, skip, most):
+        try:
+            part = host.decompress(codec, span, skip, most)
+        except Err as error:
+            raise ValueError(error.value) from None
+        return part.bytes, part.last
 
     @staticmethod
     def log(level, message):
         host.log(types.Level(level), message)
 
+    set_metadata = staticmethod(host.set_metadata)
     emit = staticmethod(host.emit)
+    bad = staticmethod(host.bad)
     check_crc32c = staticmethod(host.check_crc32c)
+    check_crc32 = staticmethod(host.check_crc32)
+
+
+def lower(field):
+    return types.Field(
+        field.name,
+        field.scalar,
+        list(field.shape),
+        field.nullable,
+        field.logical,
+        list(field.categories),
+        list(field.metadata.items()),
+    )
 
 
 def log_exceptions(function):
@@ -49,11 +71,14 @@ def log_exceptions(function):
             raise
         except Exception as error:
             place = error.__traceback__
-            # The module `traceback` would read the source file, but there are no files.
-            while place.tb_next:
+            # The module `traceback` would read the source file, but there are no files. The frames
+            # of pipemill_plugin.py are left out, because the caller of its functions is wrong.
+            while place:
+                code = place.tb_frame.f_code
+                if not code.co_filename.endswith("pipemill_plugin.py"):
+                    where = (code.co_filename.split("/")[-1], place.tb_lineno, code.co_name)
                 place = place.tb_next
-            code = place.tb_frame.f_code
-            where = f"{code.co_filename.split('/')[-1]}:{place.tb_lineno}, in {code.co_name}"
+            where = "{}:{}, in {}".format(*where)
             host.log(types.Level.ERROR, f"{type(error).__name__}: {error} ({where})")
             raise
 
@@ -63,18 +88,29 @@ def log_exceptions(function):
 class PipemillGuest(exports.PipemillGuest):
     @log_exceptions
     def options(self):
-        return [wit.OptionSpec(o.name, o.kind, o.default, o.help) for o in CLASS.OPTIONS]
+        return [
+            wit.OptionSpec(o.name, o.kind, o.default, o.required, o.help) for o in CLASS.OPTIONS
+        ]
 
 
 class Stream(wit.Stream):
     @classmethod
     @log_exceptions
     def open(cls, given, info):
-        values = {o.name: o.default for o in CLASS.OPTIONS if o.default is not None}
+        values = api.Options((o.name, o.default) for o in CLASS.OPTIONS if o.default is not None)
         values.update(given)
         stream = cls()
         stream.out = api.Records(Host, info.offsets)
-        about = api.StreamInfo(info.channel, info.epoch, info.object, info.max_record)
+        about = api.StreamInfo(
+            info.channel,
+            info.epoch,
+            info.object,
+            info.max_record,
+            info.size,
+            info.content_type,
+            info.etag,
+            dict(info.extensions),
+        )
         try:
             stream.decoder = CLASS(values, about)
         except ValueError as error:
@@ -86,6 +122,7 @@ class Stream(wit.Stream):
 
     @log_exceptions
     def decode(self, chunk, end_of_input):
+        self.out.begin_call()
         try:
             progress = self.decoder.decode(chunk, end_of_input, self.out)
         except api.DecodeError as error:
@@ -100,7 +137,7 @@ class Stream(wit.Stream):
                 resume = wit.Resume_None_()
             raise Err(wit.DecodeError(error.offset, error.message, resume)) from None
         self.out.flush()
-        return wit.Progress(progress.consumed, min(progress.need, 0xFFFFFFFF))
+        return wit.Progress(progress.consumed, min(progress.need, 0xFFFFFFFF), progress.more)
 
     @log_exceptions
     def resync(self, chunk, end_of_input):

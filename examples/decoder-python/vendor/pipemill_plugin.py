@@ -3,10 +3,16 @@ natively."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Sequence
+import builtins
+import struct
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Mapping, NoReturn, Sequence
 
-BYTES, UTF8, BOOLEAN, INT32, INT64, FLOAT32, FLOAT64 = range(7)
+BYTES, UTF8, BOOLEAN = "bytes", "utf8", "boolean"
+INT8, INT16, INT32, INT64 = "int8", "int16", "int32", "int64"
+UINT8, UINT16, UINT32, UINT64 = "uint8", "uint16", "uint32", "uint64"
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = "float16", "bfloat16", "float32", "float64"
 """Types of one element of a field. Numbers are little-endian, a boolean is one byte, 0 or 1."""
 
 DEBUG, INFO, WARN, ERROR = range(1, 5)
@@ -14,44 +20,86 @@ DEBUG, INFO, WARN, ERROR = range(1, 5)
 
 
 @dataclass(frozen=True)
-class Option:
-    """An option that the operator may set. `kind` is "string", "bool", "int" or "choice:a|b|c"."""
+class OptionSpec:
+    """An option that the operator may set. `kind` is "string", "bool", "int", "choice:a|b|c" or
+    "list": words with commas between them. With `required`, the operator must set it, and it has no
+    default."""
 
     name: str
     kind: str
     default: str | None
     help: str
+    required: bool = False
+
+
+class Options(dict[str, str]):
+    """The operator's values, and the defaults of the other options."""
+
+    def text(self, name: str) -> str:
+        """The value of an option; the empty string if it has none."""
+        return self.get(name, "")
+
+    def is_on(self, name: str) -> bool:
+        """Whether an option is `true`."""
+        return self.get(name) == "true"
+
+    def int(self, name: str) -> builtins.int | None:
+        """The value of an option as a number; None if it has no value."""
+        return int(self[name]) if name in self else None
+
+    def list(self, name: str) -> builtins.list[str]:
+        """The words of a "list", without the spaces around them; empty words are left out."""
+        words = [word.strip() for word in self.text(name).split(",")]
+        return [word for word in words if word]
 
 
 @dataclass(frozen=True)
 class Field:
     """One field of every record. `shape` is empty for a single element. A dimension of 0 means any
-    size: it follows from the length of each value."""
+    size: it follows from the length of each value. BYTES and UTF8 with one dimension are lists: see
+    `Records.list`.
+
+    A record may lack a field only if it is `nullable`. `logical` says what the values mean, like
+    "timestamp[us]". If `categories` is not empty, the values are indices into this list.
+    `metadata` has more facts for the consumer."""
 
     name: str
-    scalar: int = BYTES
+    scalar: str = BYTES
     shape: Sequence[int] = ()
+    nullable: bool = False
+    logical: str = ""
+    categories: Sequence[str] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class StreamInfo:
     """The context of a stream. `max_record` is the largest record that the channel accepts, in
-    bytes."""
+    bytes. `size` is the number of bytes of the object, as the decoder gets them, if it is known.
+    `content_type` and `etag` are there if the object's store has them. `extensions` has more facts;
+    ignore the keys that you don't know."""
 
     channel: str
     epoch: int
     object: str
     max_record: int
+    size: int | None = None
+    content_type: str | None = None
+    etag: str | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Progress:
     """The result of `decode`: `consumed` bytes of the chunk are done with. `need` is the least
     number of bytes, counted from the first unconsumed one, with which the next call can get
-    further; 0 if that is not known."""
+    further; 0 if that is not known. With `more`, the bytes after the consumed ones have more
+    records than were emitted: `decode` is called again with exactly these bytes. Such a call has
+    emitted a record or consumed something. It is for compressed blocks."""
 
     consumed: int
     need: int = 0
+    more: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,10 +144,10 @@ class Decoder:
     more bytes.
     """
 
-    OPTIONS: Sequence[Option] = ()
+    OPTIONS: Sequence[OptionSpec] = ()
     """The options that the operator may set."""
 
-    def __init__(self, options: dict[str, str], info: StreamInfo) -> None:
+    def __init__(self, options: Options, info: StreamInfo) -> None:
         """Starts a stream. `options` has the operator's values and the defaults. Raise a ValueError
         with a text for the operator: what is wrong and what would be right."""
 
@@ -111,12 +159,27 @@ class Decoder:
     def decode(self, chunk: bytes, end: bool, out: Records) -> Progress:
         """Emits the records that lie whole in the chunk, and returns how many bytes are done with.
         With `end`, no byte follows the chunk; unconsumed bytes are then reported as an input that
-        ends inside a record."""
+        ends inside a record. For an empty object it is called once, with no bytes and `end`."""
         raise NotImplementedError
 
     def resync(self, chunk: bytes, end: bool) -> Resync:
         """Looks for the next record after an error with `search_from`. `chunk` starts there."""
         return Resync(len(chunk), False)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Decompressed bytes. `last` says whether the block ends with them."""
+
+    bytes: builtins.bytes
+    last: bool
+    # Where they lie in the payload of the call.
+    base: int
+
+
+def pack(begin: int, end: int) -> int:
+    """The span of the bytes of the chunk from `begin` up to `end`."""
+    return begin << 32 | end - begin
 
 
 # The bit of a span that is set if the bytes are in the payload, and the span of an absent field.
@@ -125,84 +188,273 @@ ABSENT = (1 << 64) - 1
 # Number of spans, and bytes of payload, at which they are passed to the host.
 FLUSH_SPANS = 4096
 FLUSH_PAYLOAD = 64 << 10
+# The most bytes that `decompress` can ask for.
+MAX_BYTES = (1 << 32) - 1
 
 
 class Records:
     """The records that a decoder emits. They are passed to the host a few thousand at a time.
 
-    A record of one field is one call, of `span` or `made`. A record of several fields is one call
-    of `field`, `field_made` or `absent` for each field, in the order of the schema, then
-    `end_record`. Offsets count from the start of the chunk; `start` is where the record begins, its
-    framing included.
+    A record of one field is one call, of `span` or `bytes`. A record of several fields is one call
+    for each field, in the order of the schema, then `end_record`. Offsets count from the start of
+    the chunk; `start` is where the record begins, its framing included.
     """
 
     def __init__(self, host: Any, offsets: bool) -> None:
         self._host = host
         self._offsets = offsets
+        self._schema: Sequence[Field] = ()
+        self._fields = 0
+        self.begin_call()
+
+    def begin_call(self) -> None:
+        """For pipemill_guest.py: begins a call of `decode`."""
+        # The bytes that this call has given to the host, or got from it.
+        self._base = 0
         self._clear()
 
     def _clear(self) -> None:
-        self._spans: list[int] = []
+        self._spans: builtins.list[int] = []
         self._payload = bytearray()
-        self._starts: list[int] = []
+        self._starts: builtins.list[int] = []
         self._whole_spans = self._whole_payload = self._whole_records = 0
 
     def set_schema(self, fields: Sequence[Field]) -> None:
         """Sets the fields of every record: once, before the first record. See `Decoder.schema`."""
+        if self._schema:
+            raise RuntimeError("the schema was set twice")
+        self._schema = fields
+        self._fields = len(fields)
         self._host.set_schema(fields)
+
+    def set_metadata(self, key: str, value: str) -> None:
+        """Tells the consumers a fact about the object, before the first record."""
+        self._host.set_metadata(key, value)
+
+    # --- Records of one field
 
     def span(self, start: int, begin: int, end: int) -> None:
         """Emits a record of one field: the bytes of the chunk from `begin` up to `end`, without
         `end`."""
         # The same as `field` and `end_record`, without the cost of two calls.
         self._spans.append(begin << 32 | end - begin)
+        spans = len(self._spans)
+        if spans - self._whole_spans != self._fields:
+            self._wrong_fields()
         if self._offsets:
             self._starts.append(start)
         self._whole_records += 1
-        self._whole_spans = spans = len(self._spans)
+        self._whole_spans = spans
         if spans >= FLUSH_SPANS:
             self.flush()
 
-    def made(self, start: int, value: bytes) -> None:
+    def bytes(self, start: int, value: builtins.bytes) -> None:
         """Emits a record of one field whose bytes the decoder made."""
-        self.field_made(value)
+        self.field_bytes(value)
         self.end_record(start)
 
+    # --- The next field of a record of several
+
     def field(self, begin: int, end: int) -> None:
-        """Adds the next field of the record: a part of the chunk."""
+        """Adds a part of the chunk."""
         self._spans.append(begin << 32 | end - begin)
 
-    def field_made(self, value: bytes) -> None:
-        """Adds the next field of the record: bytes that the decoder made."""
-        self._spans.append(IN_PAYLOAD | len(self._payload) << 32 | len(value))
+    def field_in(self, block: Block, begin: int, end: int) -> None:
+        """Adds a part of a decompressed block. It is not copied again."""
+        self._spans.append(self.span_in(block, begin, end))
+
+    def field_bytes(self, value: builtins.bytes) -> None:
+        """Adds bytes that the decoder made."""
+        self._spans.append(IN_PAYLOAD | self._base + len(self._payload) << 32 | len(value))
         self._payload += value
 
+    def text(self, value: str) -> None:
+        """Adds text."""
+        self.field_bytes(value.encode())
+
+    def list(self, elements: Sequence[builtins.bytes | str]) -> None:
+        """Adds a list of bytes or text."""
+        parts = [part.encode() if isinstance(part, str) else part for part in elements]
+        first = 4 * (len(parts) + 1)
+        offsets = accumulate(map(len, parts), initial=first)
+        self.field_bytes(struct.pack(f"<{len(parts) + 1}I", *offsets) + b"".join(parts))
+
     def absent(self) -> None:
-        """Adds the next field of the record, without a value."""
+        """Adds nothing: the field, which must be nullable, has no value."""
+        index = self.fields_so_far()
+        if index < self._fields and not self._schema[index].nullable:
+            name = self._schema[index].name
+            raise RuntimeError(f"field `{name}` is absent, but it is not declared nullable")
         self._spans.append(ABSENT)
+
+    def bool(self, value: builtins.bool) -> None:
+        """Adds a boolean. The methods below add one number each."""
+        self.field_bytes(b"\1" if value else b"\0")
+
+    def i8(self, value: int) -> None:
+        self.field_bytes(struct.pack("<b", value))
+
+    def i16(self, value: int) -> None:
+        self.field_bytes(struct.pack("<h", value))
+
+    def i32(self, value: int) -> None:
+        self.field_bytes(struct.pack("<i", value))
+
+    def i64(self, value: int) -> None:
+        self.field_bytes(struct.pack("<q", value))
+
+    def u8(self, value: int) -> None:
+        self.field_bytes(struct.pack("<B", value))
+
+    def u16(self, value: int) -> None:
+        self.field_bytes(struct.pack("<H", value))
+
+    def u32(self, value: int) -> None:
+        self.field_bytes(struct.pack("<I", value))
+
+    def u64(self, value: int) -> None:
+        self.field_bytes(struct.pack("<Q", value))
+
+    def f32(self, value: float) -> None:
+        self.field_bytes(struct.pack("<f", value))
+
+    def f64(self, value: float) -> None:
+        self.field_bytes(struct.pack("<d", value))
+
+    def i8s(self, values: Sequence[int]) -> None:
+        """Adds several numbers, as the methods below."""
+        self.field_bytes(struct.pack(f"<{len(values)}b", *values))
+
+    def i16s(self, values: Sequence[int]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}h", *values))
+
+    def i32s(self, values: Sequence[int]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}i", *values))
+
+    def i64s(self, values: Sequence[int]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}q", *values))
+
+    def u8s(self, values: Sequence[int]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}B", *values))
+
+    def u16s(self, values: Sequence[int]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}H", *values))
+
+    def u32s(self, values: Sequence[int]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}I", *values))
+
+    def u64s(self, values: Sequence[int]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}Q", *values))
+
+    def f32s(self, values: Sequence[float]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}f", *values))
+
+    def f64s(self, values: Sequence[float]) -> None:
+        self.field_bytes(struct.pack(f"<{len(values)}d", *values))
 
     def end_record(self, start: int) -> None:
         """Ends the record, after its last field."""
+        spans = len(self._spans)
+        if spans - self._whole_spans != self._fields:
+            self._wrong_fields()
         if self._offsets:
             self._starts.append(start)
         self._whole_records += 1
-        self._whole_spans = spans = len(self._spans)
+        self._whole_spans = spans
         self._whole_payload = payload = len(self._payload)
         if spans >= FLUSH_SPANS or payload >= FLUSH_PAYLOAD:
             self.flush()
 
+    def fields_so_far(self) -> int:
+        """Number of fields of the record that was not ended."""
+        return len(self._spans) - self._whole_spans
+
+    def abandon_record(self) -> None:
+        """Removes the fields of the record that was not ended."""
+        del self._spans[self._whole_spans :], self._payload[self._whole_payload :]
+
     def flush(self) -> None:
-        """Passes the records to the host, except one that was not ended. You need not call this."""
-        spans, payload = self._whole_spans, self._whole_payload
-        if spans:
-            made = bytes(self._payload[:payload])
-            self._host.emit(self._whole_records, self._spans[:spans], made, self._starts)
+        """Passes the records to the host, and abandons one that was not ended. You need not call
+        this."""
+        self.abandon_record()
+        if self._whole_records:
+            payload = builtins.bytes(self._payload)
+            self._host.emit(self._whole_records, self._spans, payload, self._starts)
+            self._base += len(payload)
         self._clear()
 
-    def check_crc32c(self, spans: Sequence[tuple[int, int]], expected: Sequence[int]) -> int | None:
-        """Index of the first span (begin, end) of the chunk whose CRC-32C differs from the expected
-        one; None if all are as expected."""
-        return self._host.check_crc32c([b << 32 | e - b for b, e in spans], list(expected))
+    def _wrong_fields(self) -> NoReturn:
+        given, fields = self.fields_so_far(), self._fields
+        if not fields:
+            raise RuntimeError("a record was emitted before the schema was set: see set_schema")
+        if given < fields:
+            name = self._schema[given].name
+            raise RuntimeError(
+                f"a record was ended after {given} of its {fields} fields: `{name}` is missing; "
+                "call absent for a field without a value"
+            )
+        raise RuntimeError(
+            f"a record was ended after {given} values, but the schema has {fields} fields; the "
+            f"last one is `{self._schema[-1].name}`"
+        )
+
+    # --- Bad places, compressed blocks, checksums, log
+
+    def bad(self, begin: int, end: int, message: str) -> None:
+        """Reports that the bytes of the chunk from `begin` up to `end` can't be decoded. A record
+        that was not ended is abandoned. After this, go on at `end`. If the host says that the
+        stream ends here, this raises the DecodeError."""
+        self.flush()
+        if not self._host.bad(begin, end, message):
+            raise DecodeError(begin, message, resume_at=end)
+
+    def decompress(self, codec: str, begin: int, end: int) -> Block:
+        """Decompresses a block: the bytes of the chunk from `begin` up to `end`. The codec is
+        "deflate" (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block
+        without framing). Raises a ValueError that says what is wrong with the block. Not between
+        the fields of a record.
+
+        If `Block.last` is false, the block has more bytes than `limits.output` leaves for this
+        call."""
+        return self.decompress_part(codec, begin, end, 0, MAX_BYTES)
+
+    def decompress_part(self, codec: str, begin: int, end: int, skip: int, max: int) -> Block:
+        """As `decompress`: at most `max` of the decompressed bytes, after the first `skip`, for
+        blocks of any size. Emit the records that lie whole in a part. The next part begins at the
+        first record that did not. After some parts return a `Progress` with `more`. Always ask for
+        the same `max`, so that the parts do not depend on how the input was split."""
+        if self.fields_so_far():
+            raise RuntimeError("decompress was called inside a record")
+        self.flush()
+        base, parts, size, last = self._base, [], 0, False
+        # The host gives a part of the block at a time.
+        while size < max and not last:
+            span = pack(begin, end)
+            data, last = self._host.decompress(codec, span, skip + size, max - size)
+            if not data and not last:
+                break
+            parts.append(data)
+            size += len(data)
+            self._base += len(data)
+        return Block(b"".join(parts), last, base)
+
+    def check_crc32c(self, spans: Sequence[int], expected: Sequence[int]) -> int | None:
+        """Index of the first span whose CRC-32C differs from the expected one; None if all are as
+        expected. A span is `pack(begin, end)` in the chunk, or one of `span_in`."""
+        index: int | None = self._host.check_crc32c(list(spans), list(expected))
+        return index
+
+    def check_crc32(self, spans: Sequence[int], expected: Sequence[int]) -> int | None:
+        """As `check_crc32c`, with the CRC-32 of gzip and PNG."""
+        index: int | None = self._host.check_crc32(list(spans), list(expected))
+        return index
+
+    @staticmethod
+    def span_in(block: Block, begin: int, end: int) -> int:
+        """The span of the bytes of a block from `begin` up to `end`."""
+        if not 0 <= begin <= end <= len(block.bytes):
+            raise ValueError(f"from {begin} to {end} of a block of {len(block.bytes)} bytes")
+        return IN_PAYLOAD | block.base + begin << 32 | end - begin
 
     def log(self, level: int, message: str) -> None:
         """Writes a line to the host's log, for the operator."""
