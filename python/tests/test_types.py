@@ -372,6 +372,65 @@ def test_a_list_that_is_not_sound_is_refused(
                 assert len(batch.records()[0].tags) == shape, "the other rows can be read"
 
 
+# --- text
+
+
+def texts_of(count: int) -> list[str]:
+    """Texts of many lengths. One in 300 is not ASCII."""
+    return [("é" if i % 300 == 299 else "e") * (i * 7919 % 23) for i in range(count)]
+
+
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("gap", [b"", b"\xff\0", b"." * 1500])
+def test_texts_are_the_same_in_lists_and_records(path: str, gap: bytes, absent: bool) -> None:
+    texts: list[str | None] = [*texts_of(1000), "", "🌾", "x" * 100_000, ""]
+    if absent:
+        texts[::11] = [None] * len(texts[::11])
+        texts[:600] = [None] * 600
+    rows = [(None if text is None else text.encode(),) for text in texts]
+    with serve(path, [("t", "utf8", [])], Rows(rows, gap=gap, dedicated=True)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                assert list(batch) == texts
+                assert batch["t"] == texts, "read for the first time"
+                assert batch["t"] == list(batch) == texts, "read again"
+                assert batch._column(0).value(700) == texts[700]
+                wanted = ["?" if text is None else text for text in texts]
+                assert batch.column("t", absent="?") == wanted
+                assert batch["t"] == texts
+
+
+def test_a_changed_list_of_texts_does_not_change_the_next(path: str) -> None:
+    with serve(path, [("t", "utf8", [])], Rows([(b"a",), (None,)])):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                for _ in range(3):
+                    listed = batch["t"]
+                    assert listed == list(batch) == ["a", None]
+                    listed[0] = "changed"
+                    listed.clear()
+
+
+@pytest.mark.parametrize("valid", [[], [b"a"] * 300, ["é".encode()] * 300, [b"a" * 2000] * 3])
+@pytest.mark.parametrize("raw", [b"ok \xff", b"\xc3", b"\xed\xa0\x80"])
+def test_text_that_is_not_utf8_raises_the_same_error_each_time(
+    path: str, valid: list[bytes], raw: bytes
+) -> None:
+    """A text that ends within a character does not go on in the next."""
+    rows = [(one,) for one in [*valid, raw, b"\xa9", b"last"]]
+    with serve(path, [("t", "utf8", [])], Rows(rows, dedicated=True)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                with pytest.raises(UnicodeDecodeError) as wanted:
+                    raw.decode()
+                for use in (lambda batch: batch["t"], lambda batch: batch["t"], list):
+                    with pytest.raises(UnicodeDecodeError) as caught:
+                        use(batch)
+                    assert caught.value.args == wanted.value.args
+                    assert caught.value.object == raw
+                    del caught
+
+
 def test_an_element_that_is_not_utf8(path: str) -> None:
     rows = [(list_value([b"a", b"\xc3", b"\xa9"]),)]
     with serve(path, [("t", "utf8", [0])], Rows(rows)), pipemill.connect("train", path) as stream:

@@ -6,6 +6,7 @@ two it got.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -82,6 +83,22 @@ def absent_rows(offsets: Any) -> Any:
 def uneven_rows(lengths: Any) -> Any:
     """Rows whose field is not as long as that of the first row."""
     return np.flatnonzero(lengths != lengths[:1]) if len(lengths) else lengths
+
+
+def near_rows(
+    offsets: Any, lengths: Any, count: int, some_absent: bool
+) -> Iterator[tuple[int, int, list[int], list[int]]]:
+    """Groups of `count` rows that follow each other. For each: the first byte of their spans in the
+    payload, the byte after their last one, and where each span starts and ends, counted from the
+    first byte. An absent row has an empty span there."""
+    for at in range(0, len(offsets), count):
+        starts = offsets[at : at + count].astype(np.int64)
+        first = starts.min()  # ABSENT is larger than any other offset
+        if some_absent:
+            starts = np.where(starts == ABSENT, first, starts)
+        starts -= first
+        ends = starts + lengths[at : at + count]
+        yield int(first), int(first + ends.max()), starts.tolist(), ends.tolist()
 
 
 def rows_from(raw: Any, offsets: Any, size: int, scalar: str, limit: int) -> Any:

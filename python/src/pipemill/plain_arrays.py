@@ -9,7 +9,7 @@ bfloat16 stays as its 16 bits.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Any
 
@@ -54,6 +54,18 @@ def absent_rows(offsets: Any) -> Sequence[int]:
 def uneven_rows(lengths: Any) -> Sequence[int]:
     """Rows whose field is not as long as that of the first row."""
     return [row for row, length in enumerate(lengths) if length != lengths[0]]
+
+
+def near_rows(
+    offsets: Any, lengths: Any, count: int, some_absent: bool
+) -> Iterator[tuple[int, int, list[int], list[int]]]:
+    """As in `numpy_arrays`."""
+    for at in range(0, len(offsets), count):
+        part = offsets[at : at + count]
+        first = min(part)
+        starts = [0 if some_absent and one == ABSENT else one - first for one in part]
+        ends = list(map(add, starts, lengths[at : at + count]))
+        yield first, first + max(ends), starts, ends
 
 
 def rows_from(raw: Any, offsets: Any, size: int, scalar: str, limit: int) -> Sequence[int]:
