@@ -20,6 +20,7 @@ pub struct AugmentedManifest {
     groups: Groups,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(AugmentedManifest);
 
 impl Decoder for AugmentedManifest {

@@ -8,7 +8,8 @@ use std::{env, fs};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The modules of the crates `packages`, in their order. `root` is the workspace.
+/// The modules of the crates `packages`, in their order. Each has the feature `export`. `root` is the
+/// workspace.
 ///
 /// If `CARGO_TARGET_DIR` is set, all build scripts and profiles share one folder for plugins in it.
 /// Else the folder is in `OUT_DIR`.
@@ -21,7 +22,7 @@ pub fn compile(root: &Path, packages: &[&str]) -> Result<Vec<Vec<u8>>, String> {
     cargo.current_dir(root).args(["build", "--profile", "plugin", "--target", TARGET]);
     cargo.arg("--target-dir").arg(&target);
     for package in packages {
-        cargo.args(["-p", package]);
+        cargo.args(["-p", package, "--features", &format!("{package}/export")]);
     }
     // The settings of the outer build are for the host's machine, not for the plugins.
     for (name, _) in env::vars_os() {

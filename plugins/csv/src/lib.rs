@@ -79,6 +79,7 @@ pub struct Csv {
     cells: Vec<Cell>,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(Csv);
 
 impl Decoder for Csv {

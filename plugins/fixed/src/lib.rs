@@ -23,6 +23,7 @@ pub struct Fixed {
     header_left: u64,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(Fixed);
 
 impl Decoder for Fixed {

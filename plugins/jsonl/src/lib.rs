@@ -51,6 +51,7 @@ enum Emit {
     Fields(Fields),
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(Jsonl);
 
 impl Decoder for Jsonl {

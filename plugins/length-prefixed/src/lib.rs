@@ -46,6 +46,7 @@ const KINDS: [(&str, EmitRecords); 7] = [
     ("varint", Rules::emit_records::<Varint>),
 ];
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(LengthPrefixed);
 
 impl Decoder for LengthPrefixed {

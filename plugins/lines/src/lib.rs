@@ -20,6 +20,7 @@ pub struct Lines {
     newlines: Newlines,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(Lines);
 
 impl Decoder for Lines {

@@ -42,6 +42,7 @@ pub struct RecordIoProtobuf {
     max_record: u64,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(RecordIoProtobuf);
 
 impl Decoder for RecordIoProtobuf {

@@ -12,6 +12,7 @@ pub struct RecordIo {
     framing: Framing,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(RecordIo);
 
 impl Decoder for RecordIo {

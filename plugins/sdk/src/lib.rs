@@ -31,6 +31,7 @@
 mod contract;
 mod field;
 mod host;
+mod map;
 mod options;
 mod records;
 pub mod testing;
@@ -41,6 +42,7 @@ pub mod guest;
 pub use contract::{DecodeError, Decoder, Progress, Resume, Resync, StreamInfo};
 pub use field::{Field, Scalar};
 pub use host::{Codec, Host, Level};
+pub use map::{InnerRecord, Map, MapRecords, Tap, TapAll, TapRecords};
 pub use options::{OptionKind, OptionSpec, Options};
 pub use records::{Block, Records, pack, unpack};
 

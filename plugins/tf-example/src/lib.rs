@@ -22,6 +22,7 @@ pub struct TfExample {
     features: Features,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(TfExample);
 
 impl Decoder for TfExample {

@@ -15,6 +15,7 @@ pub struct TfRecord {
     framing: Framing,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(TfRecord);
 
 impl Decoder for TfRecord {

@@ -53,6 +53,7 @@ pub struct WebDataset {
     joined: Vec<u8>,
 }
 
+#[cfg(feature = "export")]
 pipemill_plugin::export!(WebDataset);
 
 impl Decoder for WebDataset {
