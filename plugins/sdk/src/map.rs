@@ -165,6 +165,8 @@ pub struct Map<M: MapRecords> {
     captured: Rc<RefCell<Captured>>,
     /// Whether `out` has its schema.
     has_schema: bool,
+    /// In a chunk that the inner decoder has not done with: the end of the last bad place.
+    bad_end: Option<usize>,
 }
 
 impl<M: MapRecords> Decoder for Map<M> {
@@ -184,7 +186,7 @@ impl<M: MapRecords> Decoder for Map<M> {
             map.schema(&fields)?;
             captured.borrow_mut().fields = fields;
         }
-        Ok(Self { inner, map, records: None, captured, has_schema: false })
+        Ok(Self { inner, map, records: None, captured, has_schema: false, bad_end: None })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -204,10 +206,16 @@ impl<M: MapRecords> Decoder for Map<M> {
                 Ok(progress) => progress.consumed,
                 Err(error) => error.offset,
             };
-            let emitted = self.map_all(chunk, at..at + decoded, out)?;
+            let more = result.as_ref().is_ok_and(|progress| progress.more);
+            let emitted = self.map_all(chunk, at..at + decoded, more, out)?;
             match result {
                 // Nothing was emitted: the host would take it for a standstill.
                 Ok(Progress { consumed, more: true, .. }) if !emitted => at += consumed,
+                Ok(Progress { consumed, more: true, .. }) => {
+                    let consumed = at + consumed;
+                    self.bad_end = self.bad_end.map(|end| end.saturating_sub(consumed));
+                    return Ok(Progress::more(consumed));
+                }
                 Ok(progress) => {
                     return Ok(Progress { consumed: at + progress.consumed, ..progress });
                 }
@@ -247,12 +255,13 @@ impl<M: MapRecords> Map<M> {
         })
     }
 
-    /// Maps the captured records: those of the bytes `decoded` of the chunk. Returns whether that
-    /// made any records.
+    /// Maps the captured records: those of the bytes `decoded` of the chunk. `more` says that the
+    /// inner decoder has not done with it. Returns whether that made any records.
     fn map_all(
         &mut self,
         chunk: &[u8],
         decoded: Range<usize>,
+        more: bool,
         out: &mut Records,
     ) -> Result<bool, DecodeError> {
         let captured = &*self.captured.borrow();
@@ -262,26 +271,29 @@ impl<M: MapRecords> Map<M> {
             out.set_schema(&fields.map_err(|why| DecodeError::refused(base, why))?);
             self.has_schema = true;
         }
-        let (before, mut bad_end) = (out.count(), 0);
+        let (before, starts) = (out.count(), &captured.starts);
+        // Records of a block begin where the block does, also those of other calls.
+        let in_block = more || self.bad_end.is_some();
+        let mut bad_end = self.bad_end.take().unwrap_or(0);
         let rows = captured.spans.chunks_exact(captured.fields.len().max(1));
         for (index, (spans, start)) in rows.zip(&captured.starts).enumerate() {
             let start = base + *start as usize;
             let record = InnerRecord { spans, start, base, chunk: &chunk[base..], captured };
             let Err(why) = self.map.map(&record, out) else { continue };
-            let mut later = captured.starts[index..].iter().map(|later| base + *later as usize);
-            let next = later.find(|later| *later > start).unwrap_or(decoded.end);
-            if next > start && start >= bad_end {
+            let next = starts.get(index + 1).map_or(decoded.end, |next| base + *next as usize);
+            let is_shared = next == start || index > 0 && starts[index - 1] == starts[index];
+            if !in_block && !is_shared && next > start {
                 out.bad(start..next, why)?;
-                bad_end = next;
                 continue;
             }
-            // Records of a block begin where the block does. Each bad one gets a byte of its own.
+            // Each bad record of a block gets a byte of its own.
             let place = start.max(bad_end);
             bad_end = place + 1;
             if bad_end > chunk.len() || !out.takes_bad(place..bad_end, &why) {
                 return Err(DecodeError::fatal(place.min(chunk.len()), why));
             }
         }
+        self.bad_end = more.then_some(bad_end);
         Ok(out.count() > before)
     }
 }
