@@ -192,11 +192,11 @@ fn a_decoder_in_c_gives_its_memory_back() {
     // Errors are made on the way, and fields that are copied.
     let source = fs::read_to_string(place.path("mine/src/decoder.c")).expect("it is there");
     let source = source.replace(
-        "pm_span(place, start, start + length);",
-        "pm_field_copy(pm_format(\"%.*s\", (int)length, (const char *)at + start), length);\n\
+        "pm_span(place, start, end);",
+        "pm_field_bytes(pm_format(\"%.*s\", (int)length, (const char *)at + start), length);\n\
          pm_end_record(place);",
     );
-    assert!(source.contains("pm_field_copy"));
+    assert!(source.contains("pm_field_bytes"));
     place.write("mine/src/decoder.c", source);
     plugin(&place, &["build", "mine"]).with_code(0);
     let record = [&[0, 4][..], &[b'x'; 1024]].concat();
