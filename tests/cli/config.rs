@@ -154,7 +154,8 @@ fn sources_are_tried() {
              options = {{ types = \"int64\" }}\n"
         )
     };
-    let good = csv("files", "{ folder = \"data\", epochs = 3 }") + &csv("train", "{ fifo = \".\" }");
+    let good =
+        csv("files", "{ folder = \"data\", epochs = 3 }") + &csv("train", "{ fifo = \".\" }");
     place.write("good.toml", &good);
     let ended = run(&place, &["config", "check", "good.toml", "--try"]);
     assert_eq!(
