@@ -125,7 +125,8 @@ fn records_that_are_no_message() {
         )
     };
     let cases = [
-        (b"\x0b".to_vec(), invalid(12, "a group (wire type 3)")),
+        (b"\x0b".to_vec(), invalid(13, "the end of its message inside group 1")),
+        (b"\x0c".to_vec(), invalid(12, "the end of group 1, which is not the last one that began")),
         (b"\x0f".to_vec(), invalid(12, "wire type 7, which protobuf does not have")),
         (b"\x02\x00".to_vec(), invalid(12, "field number 0, which protobuf does not have")),
         (
