@@ -63,7 +63,7 @@ pub fn wants_python(test: &str, least: Python) -> bool {
 }
 
 /// What was compiled in a run before need not be compiled again.
-fn keep_cache(place: &TestDir) {
+pub fn keep_cache(place: &TestDir) {
     if let Some(kept) = std::env::var_os("PIPEMILL_TEST_KEPT") {
         let cache = Path::new(&kept).join("plugin-cache");
         fs::create_dir_all(&cache).expect("it may be written to");
