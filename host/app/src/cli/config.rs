@@ -94,7 +94,7 @@ fn try_channels(config: &Config, plugins: Vec<Plugin>) -> Result<(), ExitCode> {
                 let more = if shown.len() < fields.len() { "…" } else { "" };
                 println!("{name}: the first record of {object}: {shown}{more}");
             }
-            Ok(Tried::NotTried(why)) => println!("{name}: not tried: {why}"),
+            Ok(Tried::ReadOnce(why)) => println!("{name}: not tried: {why}"),
             Ok(Tried::Empty) => {
                 let why = format!("channel `{name}`: its source has no record");
                 failed = Some(exit::because(exit::DATA, why));

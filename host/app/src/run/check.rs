@@ -57,7 +57,7 @@ pub enum Tried {
     /// The source was read to its end, and has no record.
     Empty,
     /// The source can be read only once.
-    NotTried(&'static str),
+    ReadOnce(&'static str),
 }
 
 /// Why a channel can't be tried.
@@ -79,9 +79,9 @@ pub fn try_channel(
     sources: &mut Sources,
 ) -> Result<Tried, TryError> {
     match channel.source {
-        Source::Fifo { .. } => return Ok(Tried::NotTried("a FIFO can be read only once")),
+        Source::Fifo { .. } => return Ok(Tried::ReadOnce("a FIFO can be read only once")),
         Source::Stdin { .. } => {
-            return Ok(Tried::NotTried("standard input can be read only once"));
+            return Ok(Tried::ReadOnce("standard input can be read only once"));
         }
         Source::Files { .. } | Source::S3(_) => {}
     }

@@ -237,7 +237,9 @@ impl<'a> MessageReader<'a> {
                     depth += 1;
                 }
                 (number, 4) if number == last => depth -= 1,
-                (number, wire_type) => drop(self.next_number(number, wire_type, at)?),
+                (number, wire_type) => {
+                    self.next_number(number, wire_type, at)?;
+                }
             }
         }
         Ok(())
