@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use pipemill_parsing::field_spec::{FieldSpec, FieldType, SpecOption};
+use pipemill_parsing::pointers::{PointerTree, array_size, field_name, pointer_keys};
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::convert::WantedField;
 use crate::errors;
 use crate::parser::{JsonValue, parse};
-use crate::tree::{PointerTree, pointer_keys};
 
 const FIELDS: SpecOption = SpecOption {
     name: "fields",
@@ -22,7 +22,9 @@ const FIELDS: SpecOption = SpecOption {
         Scalar::Float32,
         Scalar::Float64,
     ],
+    logical_types: &[],
     sized_bytes: false,
+    lists: false,
 };
 
 /// The wanted fields, and their values in one line.
@@ -45,14 +47,14 @@ impl Fields {
         for (wanted, path) in wanted.iter_mut().zip(&paths) {
             wanted.node = tree.at(path);
         }
-        let found = vec![None; tree.len()];
+        let found = vec![None; tree.count()];
         Ok(Self { wanted, tree, found })
     }
 
     /// No fields, for lines that are only checked.
     pub(crate) fn none() -> Self {
         let tree = PointerTree::new(&[]);
-        Self { wanted: Vec::new(), found: vec![None; tree.len()], tree }
+        Self { wanted: Vec::new(), found: vec![None; tree.count()], tree }
     }
 
     pub(crate) fn schema(&self) -> Vec<Field> {
@@ -94,28 +96,16 @@ impl Fields {
 
 /// The wanted field of a spec, and the keys of its pointer. Its node is set later.
 fn wanted(spec: FieldSpec) -> Result<(Vec<String>, WantedField), String> {
-    let field_type = FIELDS.required_type(&spec);
-    let FieldSpec { name, selector: pointer, optional, .. } = spec;
-    let path = pointer_keys(&pointer).ok_or_else(|| {
+    let pointer = &spec.selector;
+    let path = pointer_keys(pointer).ok_or_else(|| {
         format!(
             "option `fields` takes JSON pointers, as \"/text\" or \"/meta/id\" (in keys, ~0 stands for \
              a tilde and ~1 for a slash), not {pointer:?}"
         )
     })?;
-    let name = name.or_else(|| path.last().cloned()).filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| {
-        format!("option `fields`: `{pointer}` gives no name; put one before it, as in \"name={pointer}\"")
-    })?;
-    let FieldType { scalar, shape } = field_type?;
-    let array = match shape[..] {
-        [] => None,
-        [size] => Some(size),
-        _ => {
-            return Err(format!(
-                "option `fields`: `{pointer}` can't be an array in rows; arrays have one size, as in \
-                 \"{pointer}:float32[128]\", or any, as in \"{pointer}:int64[]\""
-            ));
-        }
-    };
+    let name = field_name(&FIELDS, &spec, &path)?;
+    let FieldType { scalar, shape, .. } = FIELDS.required_type(&spec)?;
+    let array = array_size(&FIELDS, &spec, &shape)?;
+    let FieldSpec { selector: pointer, optional, .. } = spec;
     Ok((path, WantedField { name, pointer, scalar, array, optional, node: 0 }))
 }

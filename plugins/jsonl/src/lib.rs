@@ -15,7 +15,6 @@ mod fields;
 mod parser;
 mod syntax_error;
 mod text;
-mod tree;
 
 use std::ops::Range;
 

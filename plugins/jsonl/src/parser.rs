@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
+use pipemill_parsing::pointers::{NO_NODE, PointerTree};
+
 use crate::syntax_error::SyntaxError;
 use crate::text;
-use crate::tree::{NO_NODE, PointerTree};
 
 /// How deep arrays and objects may be nested.
 pub(crate) const MAX_DEPTH: u32 = 128;
@@ -134,7 +135,7 @@ impl Parser<'_> {
             }
             let start = self.at + 1;
             let escaped = self.string()?;
-            let child = self.tree.key(node, &self.text[start..self.at - 1], escaped);
+            let child = self.child(node, &self.text[start..self.at - 1], escaped);
             self.remove(child);
             if self.next() != Some(b':') {
                 return self.error("`:` after the key");
@@ -169,6 +170,22 @@ impl Parser<'_> {
         }
         self.at += 1;
         Ok(ValueKind::Array)
+    }
+
+    /// The child of `node` with this key: the bytes between the quotes, with escapes if `escaped`.
+    #[inline(always)]
+    fn child(&self, node: usize, key: &[u8], escaped: bool) -> usize {
+        if escaped && self.tree.has_children(node) {
+            return self.escaped_child(node, key);
+        }
+        self.tree.key(node, key)
+    }
+
+    #[cold]
+    fn escaped_child(&self, node: usize, key: &[u8]) -> usize {
+        let mut plain = Vec::new();
+        text::unescape(key, &mut plain);
+        self.tree.key(node, &plain)
     }
 
     /// Removes the values of a node and of all nodes below it, because its key came again.
