@@ -1,5 +1,5 @@
-//! Parsing that several of the built-in decoders share: field specs, framings, newlines, numbers
-//! and protobuf, one module each. It is no decoder and no public API: other plugins use
+//! Parsing that several of the built-in decoders share: field specs, framings, JSON, newlines,
+//! numbers and protobuf, one module each. It is no decoder and no public API: other plugins use
 //! `pipemill-plugin`.
 //!
 //! It is a crate of its own because a decoder cannot be the library of another one: both would
@@ -9,6 +9,7 @@
 
 pub mod field_spec;
 pub mod framing;
+pub mod json;
 pub mod newlines;
 pub mod numbers;
 pub mod protobuf;

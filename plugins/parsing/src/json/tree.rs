@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use crate::text;
+use super::text;
 
 /// The node of a value that is not in the tree, because nobody wants it.
-pub(crate) const NO_NODE: usize = usize::MAX;
+pub(super) const NO_NODE: usize = usize::MAX;
 
 /// A tree of keys. All nodes below a node have the numbers that follow it.
 #[derive(Debug)]
-pub(crate) struct PointerTree {
+pub(super) struct PointerTree {
     nodes: Vec<Node>,
 }
 
@@ -30,10 +30,10 @@ struct Child {
 
 impl PointerTree {
     /// The node of the whole JSON text.
-    pub(crate) const ROOT: usize = 0;
+    pub(super) const ROOT: usize = 0;
 
     /// The tree of these pointers, each given by its keys.
-    pub(crate) fn new(paths: &[Vec<String>]) -> Self {
+    pub(super) fn new(paths: &[Vec<String>]) -> Self {
         let mut tree = Self { nodes: Vec::new() };
         tree.add_node(paths.iter().map(Vec::as_slice).collect());
         tree
@@ -60,19 +60,19 @@ impl PointerTree {
     }
 
     /// Number of nodes.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// The node at the end of one of the paths that the tree was made from.
-    pub(crate) fn at(&self, path: &[String]) -> usize {
+    pub(super) fn at(&self, path: &[String]) -> usize {
         path.iter().fold(Self::ROOT, |node, key| self.key(node, key.as_bytes(), false))
     }
 
     /// The child of `node` with this key. `key` is the bytes between the quotes, with escapes if
     /// `escaped`.
     #[inline(always)]
-    pub(crate) fn key(&self, node: usize, key: &[u8], escaped: bool) -> usize {
+    pub(super) fn key(&self, node: usize, key: &[u8], escaped: bool) -> usize {
         let Some(node) = self.nodes.get(node) else { return NO_NODE };
         if escaped && !node.children.is_empty() {
             return node.escaped_key(key);
@@ -82,14 +82,14 @@ impl PointerTree {
 
     /// The child of `node` for this index of an array.
     #[inline(always)]
-    pub(crate) fn index(&self, node: usize, index: u64) -> usize {
+    pub(super) fn index(&self, node: usize, index: u64) -> usize {
         let Some(node) = self.nodes.get(node) else { return NO_NODE };
         let child = node.children.iter().find(|child| child.index == Some(index));
         child.map_or(NO_NODE, |child| child.node)
     }
 
     /// The numbers of a node and of all nodes below it.
-    pub(crate) fn below(&self, node: usize) -> Range<usize> {
+    pub(super) fn below(&self, node: usize) -> Range<usize> {
         node..self.nodes[node].end
     }
 }
@@ -117,7 +117,7 @@ fn array_index(key: &str) -> Option<u64> {
 
 /// The keys of a pointer: `/a/b` has two, the empty pointer has none. `~1` is a slash, `~0` a
 /// tilde. `None` if the pointer is not valid.
-pub(crate) fn pointer_keys(pointer: &str) -> Option<Vec<String>> {
+pub fn pointer_keys(pointer: &str) -> Option<Vec<String>> {
     if pointer.is_empty() {
         return Some(Vec::new());
     }
