@@ -3,32 +3,46 @@
 
 use std::ops::Range;
 
-use pipemill_parsing::numbers::Number;
 use pipemill_plugin::{Field, Records, Scalar};
 
-use crate::parser::{JsonValue, ValueKind};
-use crate::text::unescape;
+use super::parser::{JsonValue, ValueKind};
+use super::text::unescape;
+use super::values::shown;
+use crate::field_spec::{FieldType, display_type, type_name};
+use crate::numbers::Number;
+
+/// The types that a field can have.
+pub const SCALARS: &[Scalar] = &[
+    Scalar::Bytes,
+    Scalar::Utf8,
+    Scalar::Boolean,
+    Scalar::Int32,
+    Scalar::Int64,
+    Scalar::Float32,
+    Scalar::Float64,
+];
 
 /// A field that the operator wants.
 #[derive(Debug)]
-pub(crate) struct WantedField {
-    pub(crate) name: String,
-    /// The JSON pointer to its value.
-    pub(crate) pointer: String,
+pub struct JsonField {
+    /// Name of the field.
+    pub name: String,
+    /// How the operator selects its value.
+    pub selector: String,
+    /// Whether a text may lack the value.
+    pub optional: bool,
     /// Type of an element.
-    pub(crate) scalar: Scalar,
+    scalar: Scalar,
     /// For an array, the number of its elements; 0 means any number.
-    pub(crate) array: Option<u32>,
-    /// Whether a line may lack the value.
-    pub(crate) optional: bool,
+    array: Option<u32>,
     /// The node of the pointer tree for its value.
-    pub(crate) node: usize,
+    node: usize,
 }
 
-/// Why a line has no value for a field. Ranges are in the chunk.
+/// Why a text has no value for a field. Ranges are in the chunk.
 #[derive(Debug)]
-pub(crate) enum FieldError {
-    /// The line lacks the value.
+pub enum FieldError {
+    /// The text lacks the value.
     Missing,
     /// The value is null.
     Null(Range<usize>),
@@ -40,15 +54,74 @@ pub(crate) enum FieldError {
     Count(usize),
 }
 
-impl WantedField {
-    pub(crate) fn field(&self) -> Field {
+impl JsonField {
+    /// A field of this type, one of [`SCALARS`]. `node` is that of its pointer.
+    ///
+    /// # Errors
+    /// A text for the operator, if the type is an array of several dimensions.
+    pub fn new(
+        name: String,
+        selector: String,
+        field_type: &FieldType,
+        optional: bool,
+        node: usize,
+    ) -> Result<Self, String> {
+        let array = match field_type.shape[..] {
+            [] => None,
+            [size] => Some(size),
+            _ => {
+                return Err(format!(
+                    "option `fields`: `{selector}` can't be an array in rows; arrays have one size, as \
+                     in \"{selector}:float32[128]\", or any, as in \"{selector}:int64[]\""
+                ));
+            }
+        };
+        Ok(Self { name, selector, optional, scalar: field_type.scalar, array, node })
+    }
+
+    /// The node of the pointer tree for the value.
+    #[inline]
+    pub fn node(&self) -> usize {
+        self.node
+    }
+
+    /// The field in the schema.
+    pub fn field(&self) -> Field {
         let field = Field::new(&*self.name, self.scalar).shaped(Vec::from_iter(self.array));
         Field { nullable: self.optional, ..field }
     }
 
+    /// What was expected of a value, and what was found. `texts` is what the texts are to the
+    /// operator, as "lines"; the first byte of the text is at `start` in the chunk.
+    #[cold]
+    pub fn describe(&self, error: &FieldError, chunk: &[u8], start: usize, texts: &str) -> String {
+        let expected = display_type(self.scalar, self.array.as_slice());
+        let at = |range: &Range<usize>| range.start - start;
+        let found = |range: &Range<usize>| shown(&chunk[range.clone()], "nothing");
+        let mark = format!("mark it with `?` if {texts} may lack it");
+        let why = match error {
+            FieldError::Missing => format!("found no such value; {mark}"),
+            FieldError::Null(range) => format!("found null at +{}; {mark}", at(range)),
+            FieldError::Type(range) => format!("found {} at +{}", found(range), at(range)),
+            FieldError::OutOfRange(range) => {
+                format!("found {} at +{}, which is out of its range", found(range), at(range))
+            }
+            FieldError::Count(count) => format!(
+                "found {count} numbers; set fields to \"{}:{}[]\" if they may be any number",
+                self.selector,
+                type_name(self.scalar)
+            ),
+        };
+        format!("expected {expected}, {why}")
+    }
+
     /// Emits the value, or an absent field.
+    ///
+    /// # Errors
+    /// The text has no value for the field. Then nothing is emitted, or a field that must be
+    /// abandoned.
     #[inline]
-    pub(crate) fn emit(
+    pub fn emit(
         &self,
         chunk: &[u8],
         value: Option<JsonValue>,
@@ -129,7 +202,7 @@ impl WantedField {
         let (mut at, mut count) = (array.start + 1, 0);
         // The last byte is the closing bracket.
         while at + 1 < array.end {
-            if matches!(chunk[at], b' ' | b'\t' | b'\r' | b',') {
+            if matches!(chunk[at], b' ' | b'\t' | b'\r' | b'\n' | b',') {
                 at += 1;
                 continue;
             }
