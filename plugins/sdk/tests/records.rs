@@ -115,7 +115,7 @@ fn spans_count_in_the_payload_of_the_call() {
         let block = out.decompress(Codec::Zstd, 3..8).unwrap();
         assert_eq!((block.bytes.len(), block.last), (10, true));
         out.field_in(&block, 2..6);
-        out.list::<&str>([]);
+        out.list([""; 0]);
         out.end_record(0);
         out.flush();
     }
