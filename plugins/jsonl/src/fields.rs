@@ -15,7 +15,7 @@ const FIELDS: SpecOption = SpecOption {
     types: SCALARS,
     logical_types: &[],
     sized_bytes: false,
-    lists: false,
+    lists: true,
 };
 
 /// The wanted fields, and their values in one line.
