@@ -1,6 +1,6 @@
 //! Blocks: their heads, the state of the current one, and what a call of the decoder may produce.
 
-use pipemill_plugin::{Codec, DecodeError, Progress};
+use pipemill_plugin::{DecodeError, Progress};
 
 use crate::Avro;
 use crate::errors;
@@ -44,16 +44,6 @@ impl BlockCodec {
             Self::Deflate => "deflate",
             Self::Snappy => "snappy",
             Self::Zstd => "zstandard",
-        }
-    }
-
-    /// The codec by which the host decompresses; `None` if there is nothing to decompress.
-    pub(crate) fn of_host(self) -> Option<Codec> {
-        match self {
-            Self::Null => None,
-            Self::Deflate => Some(Codec::Deflate),
-            Self::Snappy => Some(Codec::Snappy),
-            Self::Zstd => Some(Codec::Zstd),
         }
     }
 }
@@ -186,8 +176,7 @@ impl Avro {
         };
         let head = reader.at();
         if file.codec == BlockCodec::Null {
-            self.state = State::Plain(PlainBlock::new(records, size));
-            call.at += head;
+            self.state = State::Plain(PlainBlock::new(head, records, size));
             return Ok(Next::GoOn);
         }
         if size > self.max_record {

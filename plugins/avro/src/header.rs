@@ -13,10 +13,18 @@ pub(crate) type Sync = [u8; 16];
 /// Size of a [`Sync`] in bytes.
 pub(crate) const SYNC: usize = 16;
 
-/// Whether these bytes were written as a marker, though some of them may be damaged: half of them are
-/// equal, which other bytes are not by chance. Then a block's size is right.
-pub(crate) fn was_sync(sync: &Sync, found: &[u8]) -> bool {
-    sync.iter().zip(found).filter(|(one, other)| one == other).count() >= SYNC / 2
+/// Whether these bytes were written as the marker, though some of them may be damaged: half of them
+/// are equal. Markers are random, so other bytes are not that similar.
+#[inline(always)]
+pub(crate) fn was_sync(sync: &Sync, found: &Sync) -> bool {
+    let same = |at: usize| u8::from(sync[at] == found[at]);
+    (0..SYNC).map(same).sum::<u8>() as usize >= SYNC / 2
+}
+
+/// Where the first marker in these bytes starts, damaged or not.
+pub(crate) fn find_sync(sync: &Sync, bytes: &[u8]) -> Option<usize> {
+    let is_marker = |found: &[u8]| found.first_chunk().is_some_and(|found| was_sync(sync, found));
+    bytes.windows(SYNC).position(is_marker)
 }
 
 /// A header. Places count from the start of its bytes.

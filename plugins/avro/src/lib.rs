@@ -9,7 +9,7 @@
 //!
 //! **State between calls.** The file's header, and how far the current block was read: in records,
 //! and in bytes of its records. A compressed block is consumed after its last record. A block
-//! without compression is consumed record by record.
+//! without compression is consumed record by record, its head with the first one.
 //!
 //! **The last byte.** After each record and each block's head there are more bytes, at least those
 //! of the sync marker. So neither is read before the byte after it is in the chunk. An input that
@@ -62,6 +62,8 @@ pub struct Avro {
     /// What the header said, once it was read.
     file: Option<File>,
     state: State,
+    /// Whether the file's deflate blocks have bytes after their data: see `packed`.
+    has_tail: bool,
     /// A field only so that its memory is reused.
     reader: RecordReader,
 }
@@ -85,6 +87,7 @@ impl Decoder for Avro {
             budget: Budget::new(info.max_record),
             file: None,
             state: State::Between,
+            has_tail: false,
             reader: RecordReader::default(),
         })
     }
@@ -118,8 +121,7 @@ impl Decoder for Avro {
     }
 
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
-        let sync = self.file.as_ref().map(|file| file.sync);
-        let marker = chunk.windows(SYNC).position(|bytes| sync.is_some_and(|sync| bytes == sync));
+        let marker = self.file.as_ref().and_then(|file| header::find_sync(&file.sync, chunk));
         match marker {
             Some(at) => Resync { consumed: at + SYNC, found: true },
             None if end => Resync { consumed: chunk.len(), found: false },
@@ -166,6 +168,7 @@ impl Avro {
             }
             Some(_) => {}
         }
+        self.has_tail = false;
         self.file = Some(File { codec, sync: header.sync, layout });
         call.at += header.end;
         Ok(Next::GoOn)

@@ -17,6 +17,9 @@ use crate::record::{RecordReader, RecordStop};
 const CHECKED_BYTES: usize = 1 << 20;
 /// Size of the checksum after a snappy block.
 const CRC: usize = 4;
+/// Bytes after the data of a deflate block, by some writers: fastavro and Apache's Python package cut
+/// one byte too few of zlib's checksum, and leave three.
+const DEFLATE_TAIL: usize = 3;
 
 /// A block that is being read.
 #[derive(Debug)]
@@ -82,8 +85,8 @@ impl Avro {
         // It fits: the chunk is not shorter.
         let end = at + size as usize;
         let body = at + block.head..end - SYNC;
-        let sync = &call.chunk[body.end..end];
-        if sync != file.sync {
+        let sync = call.chunk[body.end..].first_chunk::<SYNC>().unwrap_or(&file.sync);
+        if *sync != file.sync {
             let message = errors::no_sync(&file.sync, sync);
             self.state = State::Between;
             return Err(match was_sync(&file.sync, sync) {
@@ -97,6 +100,7 @@ impl Avro {
             max_record: self.max_record,
             budget: self.budget,
             reader: &mut self.reader,
+            has_tail: &mut self.has_tail,
         };
         match parts.read(block, call, out) {
             Ok(Reached::Budget) => Ok(Next::Return(Progress::more(at))),
@@ -122,6 +126,8 @@ struct Parts<'a> {
     max_record: u64,
     budget: Budget,
     reader: &'a mut RecordReader,
+    /// Whether deflate blocks have a tail, as far as is known.
+    has_tail: &'a mut bool,
 }
 
 impl Parts<'_> {
@@ -138,25 +144,18 @@ impl Parts<'_> {
         let failed = |why: &str, block: &PackedBlock| {
             format!("{} and those after it can't be decompressed: {why}", block.place())
         };
-        let codec = self.file.codec.of_host().ok_or("a codec without compression")?;
-        let data = match self.file.codec {
-            BlockCodec::Snappy => self.body.start..self.body.end.saturating_sub(CRC),
-            _ => self.body.clone(),
-        };
-        if data.start > data.end {
+        if self.file.codec == BlockCodec::Snappy && self.body.len() < CRC {
             return Err(errors::no_checksum(self.body.len()));
         }
         loop {
             if call.spent >= self.budget.call && call.has_progress() {
                 return Ok(Reached::Budget);
             }
-            let part = out
-                .decompress_part(codec, data.clone(), block.done, block.part)
-                .map_err(|why| failed(&why, block))?;
+            let part = self.decompress(block, out).map_err(|why| failed(&why, block))?;
             call.spent += part.bytes.len();
             let mut has_room = part.last || part.bytes.len() == block.part;
             if has_room && self.file.codec == BlockCodec::Snappy && !block.checked {
-                has_room = self.check(&data, &part, call, out).map_err(|why| failed(&why, block))?;
+                has_room = self.check(&part, call, out).map_err(|why| failed(&why, block))?;
                 block.checked = has_room;
             }
             match has_room {
@@ -167,6 +166,35 @@ impl Parts<'_> {
                 false => return Err(failed(NO_ROOM, block)),
             }
         }
+    }
+
+    /// The compressed bytes of a block, and their codec.
+    fn data(&self) -> (Codec, Range<usize>) {
+        let Range { start, end } = self.body;
+        match self.file.codec {
+            BlockCodec::Snappy => (Codec::Snappy, start..end - CRC),
+            BlockCodec::Deflate if *self.has_tail => {
+                (Codec::Deflate, start..start.max(end.saturating_sub(DEFLATE_TAIL)))
+            }
+            BlockCodec::Null | BlockCodec::Deflate => (Codec::Deflate, start..end),
+            BlockCodec::Zstd => (Codec::Zstd, start..end),
+        }
+    }
+
+    /// Decompresses the next part. All blocks of a file have a tail, or none has: what was right for
+    /// the block before is tried first.
+    fn decompress(&mut self, block: &PackedBlock, out: &mut Records) -> Result<Block, String> {
+        let (codec, data) = self.data();
+        let first = out.decompress_part(codec, data, block.done, block.part);
+        if first.is_ok() || codec != Codec::Deflate {
+            return first;
+        }
+        *self.has_tail = !*self.has_tail;
+        let second = out.decompress_part(codec, self.data().1, block.done, block.part);
+        if second.is_err() {
+            *self.has_tail = !*self.has_tail;
+        }
+        second.or(first)
     }
 
     /// Reads the records that lie whole in a part. Returns whether the block is at its end.
@@ -230,21 +258,17 @@ impl Parts<'_> {
     /// `limits.output` had room for it.
     fn check(
         &self,
-        data: &Range<usize>,
         first: &Block,
         call: &mut Call,
         out: &mut Records,
     ) -> Result<bool, String> {
+        let (codec, data) = self.data();
         let mut span = out.span_in(first, 0..first.bytes.len());
         let mut last = first.last;
         while !last {
             let done = unpack(span);
-            let part = out.decompress_part(
-                Codec::Snappy,
-                data.clone(),
-                done.len() as u64,
-                CHECKED_BYTES,
-            )?;
+            let (skip, data) = (done.len() as u64, data.clone());
+            let part = out.decompress_part(codec, data, skip, CHECKED_BYTES)?;
             call.spent += part.bytes.len();
             if !part.last && part.bytes.len() < CHECKED_BYTES {
                 return Ok(false);

@@ -11,6 +11,9 @@ use crate::record::RecordStop;
 /// A block that is being read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlainBlock {
+    /// Size of its head, which is consumed with the first record: if the head is damaged, the search
+    /// for the marker must begin in it.
+    head: usize,
     /// Its records.
     records: u64,
     /// Records that were not read yet.
@@ -20,8 +23,8 @@ pub(crate) struct PlainBlock {
 }
 
 impl PlainBlock {
-    pub(crate) fn new(records: u64, size: u64) -> Self {
-        Self { records, records_left: records, bytes_left: size }
+    pub(crate) fn new(head: usize, records: u64, size: u64) -> Self {
+        Self { head, records, records_left: records, bytes_left: size }
     }
     /// The next record.
     fn place(&self) -> Place {
@@ -35,39 +38,40 @@ impl Avro {
         let (State::Plain(block), Some(file)) = (&self.state, &self.file) else {
             return Ok(Next::GoOn);
         };
-        let mut block = *block;
-        let layout = &file.layout;
+        let (mut block, layout) = (*block, &file.layout);
+        let mut at = call.at + block.head;
         // The last byte of the chunk belongs to no record: see the crate.
-        let Some((_, shown)) = call.chunk.split_last().filter(|_| call.at < call.chunk.len()) else {
-            return Ok(call.wants(2));
+        let Some((_, shown)) = call.chunk.split_last().filter(|_| at < call.chunk.len()) else {
+            return Ok(call.wants(block.head + 2));
         };
-        let mut at = call.at;
         let stop = loop {
             if block.records_left == 0 || block.bytes_left == 0 {
                 break None;
             }
             if call.spent >= self.budget.call {
                 self.state = State::Plain(block);
-                return Ok(Next::Return(Progress::more(at)));
+                return Ok(Next::Return(Progress::more(call.at)));
             }
             let limit = at as u64 + block.bytes_left.min(self.max_record);
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             match self.reader.read(layout, &shown, at, limit, out) {
                 Ok(next) => {
                     out.end_record(at);
+                    block.head = 0;
                     block.records_left -= 1;
                     block.bytes_left -= (next - at) as u64;
                     call.spent += layout.cost + self.reader.array_bytes;
                     at = next;
+                    call.at = next;
                 }
                 Err(stop) => break Some(stop),
             }
         };
-        (self.state, call.at) = (State::Plain(block), at);
+        self.state = State::Plain(block);
         let Some(stop) = stop else { return self.end_plain(block, call) };
         out.abandon_record();
         let message = match stop {
-            RecordStop::Cut(need) if !call.end => return Ok(call.wants(need + 1)),
+            RecordStop::Cut(need) if !call.end => return Ok(call.wants(block.head + need + 1)),
             RecordStop::Cut(_) => errors::cut_short(block.place()),
             RecordStop::Bad { step, at, problem } => {
                 let limit = match self.max_record {
@@ -78,25 +82,26 @@ impl Avro {
             }
         };
         self.state = State::Between;
-        Err(DecodeError::searchable(at, message, at as u64 + 1))
+        Err(DecodeError::searchable(call.at, message, call.at as u64 + 1))
     }
 
     /// Checks that a block's records end with its bytes, and that the sync marker follows.
     fn end_plain(&mut self, block: PlainBlock, call: &mut Call) -> Result<Next, DecodeError> {
         let Some(sync) = self.file.as_ref().map(|file| file.sync) else { return Ok(Next::GoOn) };
-        let at = call.at;
-        let Some(found) = call.rest().first_chunk::<SYNC>() else {
+        let (start, at) = (call.at, call.at + block.head);
+        let end = (at + SYNC) as u64;
+        let Some(found) = call.chunk[at..].first_chunk::<SYNC>() else {
             if !call.end {
-                return Ok(call.wants(SYNC));
+                return Ok(call.wants(block.head + SYNC));
             }
             self.state = State::Between;
-            let message = errors::ends_before_sync(call.rest().len());
-            return Err(DecodeError::searchable(at, message, at as u64 + 1));
+            let message = errors::ends_before_sync(call.chunk.len() - at);
+            return Err(DecodeError::searchable(start, message, start as u64 + 1));
         };
         self.state = State::Between;
         let message = match (block.records_left, block.bytes_left) {
             (0, 0) if *found == sync => {
-                call.at += SYNC;
+                call.at = at + SYNC;
                 return Ok(Next::GoOn);
             }
             (0, 0) => errors::no_sync(&sync, found),
@@ -105,8 +110,8 @@ impl Avro {
         };
         // With the marker there, the next block follows it, whatever is wrong with this one.
         match was_sync(&sync, found) {
-            true => Err(DecodeError::skippable(at, message, (at + SYNC) as u64)),
-            false => Err(DecodeError::searchable(at, message, at as u64 + 1)),
+            true => Err(DecodeError::skippable(start, message, end)),
+            false => Err(DecodeError::searchable(start, message, start as u64 + 1)),
         }
     }
 }
