@@ -34,6 +34,11 @@ const fn tables() -> [[u32; 256]; 16] {
     tables
 }
 
+/// Four bytes of a block.
+fn word(block: &[u8; 16], at: usize) -> u32 {
+    u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]])
+}
+
 /// A checksum that is being computed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Crc32(u32);
@@ -49,14 +54,15 @@ impl Crc32 {
         let (blocks, rest) = bytes.as_chunks::<16>();
         let mut crc = self.0;
         for block in blocks {
-            let first = crc ^ u32::from_le_bytes([block[0], block[1], block[2], block[3]]);
-            crc = TABLES[15][(first & 0xff) as usize]
-                ^ TABLES[14][(first >> 8 & 0xff) as usize]
-                ^ TABLES[13][(first >> 16 & 0xff) as usize]
-                ^ TABLES[12][(first >> 24) as usize];
-            for (at, byte) in block.iter().enumerate().skip(4) {
-                crc ^= TABLES[15 - at][usize::from(*byte)];
-            }
+            let [a, b, c, d] = (crc ^ word(block, 0)).to_le_bytes();
+            let [e, f, g, h] = word(block, 4).to_le_bytes();
+            let [i, j, k, l] = word(block, 8).to_le_bytes();
+            let [m, n, o, p] = word(block, 12).to_le_bytes();
+            let bytes = [p, o, n, m, l, k, j, i, h, g, f, e, d, c, b, a];
+            crc = TABLES
+                .iter()
+                .zip(bytes)
+                .fold(0, |crc, (table, byte)| crc ^ table[usize::from(byte)]);
         }
         for byte in rest {
             crc = crc >> 8 ^ TABLES[0][((crc ^ u32::from(*byte)) & 0xff) as usize];
