@@ -193,7 +193,8 @@ impl Walk<'_> {
         }
         if is_record && (all || inside) {
             if name.is_some() {
-                let why = format!("`{path}` is a record, which gets no other name: name its fields");
+                let why =
+                    format!("`{path}` is a record, which gets no other name: name its fields");
                 return Err(format!("option `fields`: {why}"));
             }
             if self.open.contains(&id) || self.open.len() >= MAX_DEPTH {
@@ -339,9 +340,7 @@ impl Walk<'_> {
         let names: Vec<&str> = names;
         let more = if names.len() > MAX_LISTED { ", …" } else { "" };
         let listed = names[..names.len().min(MAX_LISTED)].join(", ");
-        Err(format!(
-            "option `fields`: {place} have no field `{path}`; they have {listed}{more}"
-        ))
+        Err(format!("option `fields`: {place} have no field `{path}`; they have {listed}{more}"))
     }
 }
 

@@ -141,7 +141,8 @@ impl Avro {
         let header = match Header::read(rest, max) {
             Ok(header) => header,
             Err(HeaderError::Cut(_)) if call.end => {
-                let message = "the file ends inside its header; it was cut short, or is no Avro file";
+                let message =
+                    "the file ends inside its header; it was cut short, or is no Avro file";
                 return Err(DecodeError::fatal(at, message));
             }
             Err(HeaderError::Cut(need)) => {
@@ -152,7 +153,8 @@ impl Avro {
         let codec = header.codec.clone().map_or(&b"null"[..], |codec| &rest[codec]);
         let codec = block::codec(codec).map_err(|message| DecodeError::refused(at, message))?;
         let text = &rest[header.schema.clone()];
-        let invalid = |why| DecodeError::fatal(at, format!("the file's schema is not valid: {why}"));
+        let invalid =
+            |why| DecodeError::fatal(at, format!("the file's schema is not valid: {why}"));
         let schema = Schema::parse(text).map_err(invalid)?;
         let layout = Layout::new(schema, self.wanted.as_deref())
             .map_err(|message| DecodeError::refused(at, message))?;

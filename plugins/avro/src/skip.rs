@@ -13,12 +13,7 @@ pub(crate) fn skip(schema: &Schema, id: TypeId, reader: &mut Reader) -> Result<(
     skip_nested(schema, id, reader, 0)
 }
 
-fn skip_nested(
-    schema: &Schema,
-    id: TypeId,
-    reader: &mut Reader,
-    depth: u32,
-) -> Result<(), Stop> {
+fn skip_nested(schema: &Schema, id: TypeId, reader: &mut Reader, depth: u32) -> Result<(), Stop> {
     let one = schema.get(id);
     if let Some(size) = one.size {
         return reader.take(size).map(drop);

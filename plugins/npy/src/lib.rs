@@ -47,7 +47,9 @@ pipemill_plugin::export!(Npy);
 
 impl Decoder for Npy {
     fn open(_: &Options, info: &StreamInfo) -> Result<Self, String> {
-        Ok(Self { max_record: info.max_record, may_end: false, fields: None, array: None })
+        // Offsets in the sandbox have 32 bits.
+        let max_record = info.max_record.min(u32::MAX.into());
+        Ok(Self { max_record, may_end: false, fields: None, array: None })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {

@@ -225,7 +225,9 @@ impl ArrayLayout {
                 Form::Numbers => bytes.field(range, out),
                 Form::Booleans => {
                     let all = bytes.bytes(range.clone());
-                    if let Some(wrong) = all.iter().position(|byte| *byte > 1) {
+                    // The compiler does this with vectors, unlike a search.
+                    if all.iter().fold(0, |any, byte| any | byte) > 1 {
+                        let wrong = all.iter().position(|byte| *byte > 1).unwrap_or(0);
                         let at = start - at + wrong;
                         return Err(ValueError { field: index, at, found: all[wrong] });
                     }
