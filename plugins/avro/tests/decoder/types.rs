@@ -438,6 +438,26 @@ fn schemas_that_grow_when_they_are_resolved() {
     }
 }
 
+/// A large enum that many fields use.
+#[test]
+fn symbols_that_are_used_often() {
+    let symbols: Vec<_> = (0..20_000).map(|number| format!("\"symbol{number}\"")).collect();
+    let of = format!(r#"{{"type": "enum", "name": "e", "symbols": [{}]}}"#, symbols.join(","));
+    let mut all = vec![field("f", &of)];
+    all.extend((0..200).map(|number| field(&format!("f{number}"), "\"e\"")));
+    let file = one_block(&record(&all.join(",")), "null", &[]);
+    let outcome =
+        pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(&crate::setup(&[]), &file);
+    let message = "the names and symbols of the file's fields have more than 16 MiB";
+    assert_eq!((outcome.errors[0].2.as_str(), outcome.refused), (message, true));
+    let doc = format!(r#"{{"type": "long", "doc": "{}"}}"#, "x".repeat(1 << 20));
+    let outcome = pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(
+        &crate::setup(&[]),
+        &one_block(&doc, "null", &[]),
+    );
+    assert!(outcome.refused && outcome.errors[0].2.ends_with("; 1048576 are supported"));
+}
+
 /// A schema may use names to nest types deeper than its JSON is nested.
 #[test]
 fn types_that_are_nested_deep() {
