@@ -100,7 +100,9 @@ impl RecordReader {
     ) -> Result<(), Stop> {
         match step.union {
             Union::No => {}
-            Union::Single => drop(branch(reader, 1)?),
+            Union::Single => {
+                branch(reader, 1)?;
+            }
             Union::Null(null) => {
                 if branch(reader, 2)? == null {
                     if !step.is_skipped() {
@@ -127,10 +129,18 @@ impl RecordReader {
             }
             Value::IntAsLong => out.i64(reader.int()?.into()),
             Value::Null => out.absent(),
-            Value::SkipBytes(size) => drop(reader.take(size)?),
-            Value::SkipInt => drop(reader.int()?),
-            Value::SkipLong => drop(reader.long()?),
-            Value::SkipString => drop(reader.string()?),
+            Value::SkipBytes(size) => {
+                reader.take(size)?;
+            }
+            Value::SkipInt => {
+                reader.int()?;
+            }
+            Value::SkipLong => {
+                reader.long()?;
+            }
+            Value::SkipString => {
+                reader.string()?;
+            }
             Value::Skip(id) => skip(&layout.schema, id, reader)?,
             array => self.array(source, array, reader, out)?,
         }
