@@ -50,12 +50,16 @@ impl Codec {
 
 /// Largest window of a Zstandard frame, as a power of two: 128 MiB, the default of `zstd`.
 const ZSTD_WINDOW_LOG: u32 = 27;
+/// Largest block of an LZ4 frame.
+const LZ4_BLOCK_BYTES: u64 = 4 << 20;
 /// Bytes that are decompressed at a time while passing over some.
 const SKIP_BYTES: usize = 64 << 10;
 
 /// A block that is being decompressed, from its start to its end.
 pub struct BlockReader {
     codec: Codec,
+    /// Size of the compressed block in bytes.
+    compressed: u64,
     reader: Box<dyn Stream>,
     /// The last window that was returned: its decompressed bytes.
     window: Vec<u8>,
@@ -69,7 +73,7 @@ pub struct BlockReader {
 
 impl BlockReader {
     /// Begins a block. A Snappy block has no parts: it must have at most `max_whole` bytes after
-    /// decompression.
+    /// decompression. [`held`](Self::held) says what it needs in memory.
     ///
     /// # Errors
     /// A text that says what is wrong with the start of the block.
@@ -77,6 +81,7 @@ impl BlockReader {
         if block.is_empty() {
             return Err(format!("the {} data is cut short: it has no bytes", codec.word()));
         }
+        let compressed = block.len() as u64;
         let block = Cursor::new(block);
         let reader: Box<dyn Stream> = match codec {
             Codec::Deflate => Box::new(DeflateDecoder::new(block)),
@@ -91,7 +96,27 @@ impl BlockReader {
             Codec::Lz4 => Box::new(FrameDecoder::new(Lz4Frame { block, ran_out: false })),
             Codec::Snappy => Box::new(Cursor::new(unsnap(block.get_ref(), max_whole)?)),
         };
-        Ok(Self { codec, reader, window: Vec::new(), window_start: 0, next: None, is_last: false })
+        Ok(Self {
+            codec,
+            compressed,
+            reader,
+            window: Vec::new(),
+            window_start: 0,
+            next: None,
+            is_last: false,
+        })
+    }
+
+    /// Bytes of memory that the reader holds at most: the compressed block, and what the codec keeps
+    /// of the decompressed bytes so far.
+    pub fn held(&self) -> u64 {
+        let kept = match self.codec {
+            Codec::Deflate | Codec::Zlib | Codec::Gzip => 0,
+            Codec::Lz4 => self.window_end().min(2 * LZ4_BLOCK_BYTES),
+            Codec::Zstd => self.window_end().min(1 << ZSTD_WINDOW_LOG),
+            Codec::Snappy => self.window_end() + self.reader.unread(),
+        };
+        self.compressed + kept
     }
 
     /// Whether a window that starts at `skip` can be had without beginning the block again.
