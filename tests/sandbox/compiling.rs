@@ -64,7 +64,9 @@ const ADD: &[u8] = &[0x20, 0, 0x41, 0xcd, 0, 0x6a, 0x21, 0];
 fn nested(levels: usize) -> String {
     (0..levels).fold("(component)".to_owned(), |inner, _| {
         let inner = inner.replacen("(component", "(component $inner", 1);
-        format!("(component {inner} (instance (instantiate $inner)) (instance (instantiate $inner)))")
+        format!(
+            "(component {inner} (instance (instantiate $inner)) (instance (instantiate $inner)))"
+        )
     })
 }
 
@@ -93,7 +95,11 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]);
     vec![
         ("deep components", text(&nested(16)), "it has 17 components in each other"),
-        ("chained components", text(&chained(22)), "parts of components, those of all instances included"),
+        (
+            "chained components",
+            text(&chained(22)),
+            "parts of components, those of all instances included",
+        ),
         (
             "many instances of a module",
             text(&format!(
@@ -114,7 +120,11 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             "instantiates a component that it imports",
         ),
         ("a huge function", functions(&body(0, NOP, 1 << 20), 1), "bytes in one function"),
-        ("much code", functions(&body(0, NOP, 1 << 19), 25), "bytes of code; 12582912 are possible"),
+        (
+            "much code",
+            functions(&body(0, NOP, 1 << 19), 25),
+            "bytes of code; 12582912 are possible",
+        ),
         ("many functions", functions(&body(0, NOP, 0), 100_001), "it has 100001 functions"),
         (
             "many variables",

@@ -82,13 +82,15 @@ impl Cache {
     pub(super) fn get(&self, engine: &wasmtime::Engine, digest: &Digest) -> Option<Component> {
         let name = file_name(engine, digest);
         let mut folders = std::iter::once(&self.write).chain(&self.read);
-        folders.find_map(|folder| match Folder::open(folder).and_then(|it| it.load(engine, &name)) {
-            Ok(component) => Some(component),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => {
-                let file = folder.join(&name);
-                log::warn!("compiled plugin {} is not used: {error}", file.display());
-                None
+        folders.find_map(|folder| {
+            match Folder::open(folder).and_then(|it| it.load(engine, &name)) {
+                Ok(component) => Some(component),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => {
+                    let file = folder.join(&name);
+                    log::warn!("compiled plugin {} is not used: {error}", file.display());
+                    None
+                }
             }
         })
     }
@@ -173,7 +175,9 @@ impl Folder {
     /// Removes files that nobody has used for [`MAX_UNUSED`]: plugins of former versions, and
     /// drafts of processes that were killed. The folder may hold files of others: they stay.
     fn sweep(&self) {
-        let Ok(mut files) = Dir::openat(&self.0, ".", OFlag::O_RDONLY, Mode::empty()) else { return };
+        let Ok(mut files) = Dir::openat(&self.0, ".", OFlag::O_RDONLY, Mode::empty()) else {
+            return;
+        };
         let names = files.iter().flatten().map(|file| file.file_name().to_owned());
         let names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
         for name in names.iter().filter(|name| is_own_name(name)) {

@@ -6,8 +6,7 @@
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
-    CompositeInnerType, Encoding, FunctionBody, KnownCustom, Parser, Payload,
-    SectionLimited,
+    CompositeInnerType, Encoding, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
 };
 
 /// Bytes of all functions. Compiling them takes about 1.7 s of CPU time for each MiB.
@@ -129,8 +128,10 @@ impl Count {
                 }
             }
             Payload::CustomSection(section) => {
-                if matches!(section.as_known(), KnownCustom::Name(_) | KnownCustom::ComponentName(_))
-                {
+                if matches!(
+                    section.as_known(),
+                    KnownCustom::Name(_) | KnownCustom::ComponentName(_)
+                ) {
                     self.names += section.data().len() as u64;
                     at_most(self.names, MAX_NAME_BYTES, "bytes of names", STRIP)?;
                 }
@@ -240,13 +241,17 @@ impl Count {
         Ok(())
     }
 
-    fn add_aliases(&mut self, section: SectionLimited<'_, ComponentAlias<'_>>) -> Result<(), String> {
+    fn add_aliases(
+        &mut self,
+        section: SectionLimited<'_, ComponentAlias<'_>>,
+    ) -> Result<(), String> {
         self.add_parts(section.count())?;
         for alias in section {
             match alias.map_err(unreadable)? {
                 ComponentAlias::Outer { kind, count, index } => {
                     let outer = self.open.iter().rev().nth(count as usize);
-                    let found = |defined: &[Option<Size>]| defined.get(index as usize).copied().flatten();
+                    let found =
+                        |defined: &[Option<Size>]| defined.get(index as usize).copied().flatten();
                     let (component, module) = outer
                         .map_or((None, None), |it| (found(&it.components), found(&it.modules)));
                     let Some(part) = self.open.last_mut() else { return Ok(()) };

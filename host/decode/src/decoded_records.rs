@@ -182,7 +182,9 @@ impl DecodedRecords {
         } else {
             self.append_rows(sizes, spans)
         };
-        let checked = appended.map_err(wasmtime::Error::from).and_then(|()| self.check_fields(bytes, account));
+        let checked = appended
+            .map_err(wasmtime::Error::from)
+            .and_then(|()| self.check_fields(bytes, account));
         if let Err(error) = checked {
             self.truncate(base);
             self.end = end_before;

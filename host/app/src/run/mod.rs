@@ -60,6 +60,8 @@ pub const SOCKET: &str = "PIPEMILL_SOCKET";
 /// a long read or a decoder's call then ends with the process.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The same after a signal: whoever sent it waits for the process to end.
+const SIGNAL_SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often a signal is looked for while the channels are prepared.
 const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -166,7 +168,8 @@ pub fn run(
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut channels));
     let mut threads = ChannelThreads::start(channels, stop)?;
     let (code, settle) = if command.is_empty() {
-        (serve_only::serve(signals, &mut threads, config.fail_grace), SETTLE_TIMEOUT)
+        let code = serve_only::serve(signals, &mut threads, config.fail_grace);
+        (code, if code.is_some() { SIGNAL_SETTLE_TIMEOUT } else { SETTLE_TIMEOUT })
     } else {
         // Before the command, so that no orphan is missed.
         let reaper = Reaper::new();

@@ -1,7 +1,9 @@
 //! Misdeeds against the host's memory and time: what the decoder passes is small or shared, what the
 //! host would have to make of it is large.
 
-use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{DecodeError, Progress, Resume};
+use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+    DecodeError, Progress, Resume,
+};
 use pipemill_plugin::bindings::pipemill::decoder::host;
 use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
 
@@ -11,7 +13,7 @@ const IN_PAYLOAD: u64 = 1 << 63;
 /// Bytes of the input of those that begin only when they see all of it.
 const WHOLE: usize = 16 << 20;
 /// A text that is far too large.
-const LARGE: usize = 40 << 20;
+const LARGE: usize = 20 << 20;
 /// Fields of which each is the whole chunk.
 const COPIES: usize = 200;
 
@@ -33,7 +35,9 @@ pub fn at_open(misdeed: &str) {
             let fields: Vec<_> = (0..COPIES).map(|number| field(format!("f{number}"))).collect();
             host::set_schema(&fields);
         }
-        "list-spin-schema" => host::set_schema(&[Field { shape: vec![0], ..typed("words", "utf8") }]),
+        "list-spin-schema" => {
+            host::set_schema(&[Field { shape: vec![0], ..typed("words", "utf8") }])
+        }
         _ => {}
     }
 }
@@ -52,10 +56,12 @@ pub fn at_decode(misdeed: &str, chunk: &[u8]) -> Option<Result<Progress, DecodeE
             (0..size).for_each(|at| assert!(host::bad(at, at + 1, &message), "enough"));
         }
         "hoard-log" => host::log(Level::Warn, &"x".repeat(LARGE)),
-        "hoard-message" => return Some(Err(error(&"x".repeat(LARGE)))),
+        "hoard-message" => return Some(Err(error("x".repeat(LARGE)))),
         "hoard-block" if chunk.len() < 2 << 20 => return Some(Ok(progress(0, 2 << 20))),
         "hoard-block" => {
-            return host::decompress("snappy", span(0, size), 0, 1).err().map(|why| Err(error(&why)));
+            return host::decompress("snappy", span(0, size), 0, 1)
+                .err()
+                .map(|why| Err(error(why)));
         }
         // A payload that is larger than its chunk: from now on, what is emitted is copied.
         "hoard-copies-schema" if chunk[0] == b'0' => {
@@ -74,8 +80,8 @@ pub fn at_decode(misdeed: &str, chunk: &[u8]) -> Option<Result<Progress, DecodeE
     Some(Ok(progress(size, 1)))
 }
 
-fn error(message: &str) -> DecodeError {
-    DecodeError { offset: 0, message: message.to_owned(), resume: Resume::None }
+fn error(message: String) -> DecodeError {
+    DecodeError { offset: 0, message, resume: Resume::None }
 }
 
 /// Bytes of the payload that the spans of these misdeeds share.
@@ -92,7 +98,7 @@ fn check_for_ever(check: impl Fn(&[u64], &[u32]) -> Option<u32>, polynomial: u32
 
 /// Emits the same long list thousands of times: the host looks at each of its offsets each time.
 fn lists_for_ever() {
-    let offsets = [(SHARED as u32).to_le_bytes(); SHARED / 4].concat();
+    let offsets = vec![(SHARED as u32).to_le_bytes(); SHARED / 4].concat();
     emit(&[IN_PAYLOAD | span(0, SHARED as u32)], &offsets, &[0]);
     emit(&vec![IN_PAYLOAD | span(0, SHARED as u32); 10_000], &[], &[0; 10_000]);
 }
