@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
-const BUILTINS: [&str; 11] = [
+const BUILTINS: [&str; 12] = [
     // In the order of `docs/decoders.md`.
     "augmented-manifest",
+    "avro",
     "csv",
     "fixed",
     "jsonl",

@@ -18,8 +18,9 @@ macro_rules! builtin {
 }
 
 /// The built-in decoders, in the order of `docs/decoders.md`.
-pub static BUILTINS: [Builtin; 11] = [
+pub static BUILTINS: [Builtin; 12] = [
     builtin!("augmented-manifest", "SageMaker's augmented manifests: RecordIO records in groups"),
+    builtin!("avro", "Avro object container files: the fields of the writer's schema"),
     builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
     builtin!("fixed", "records of a fixed size after a header, as bytes or numbers"),
     builtin!("jsonl", "JSON Lines, whole or by JSON pointer"),

@@ -75,7 +75,9 @@ pub(crate) fn bad_record(
     let field = &layout.names[step];
     match (problem, limit) {
         (Problem::Limit, Limit::Block) => {
-            format!("{place}, at +{at}, field `{field}`: its value goes on after the end of the block")
+            format!(
+                "{place}, at +{at}, field `{field}`: its value goes on after the end of the block"
+            )
         }
         (Problem::Limit, Limit::MaxRecord(max)) => format!(
             "{place} is larger than max_record ({max} bytes), which its field `{field}` exceeds; raise \

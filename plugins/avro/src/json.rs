@@ -261,16 +261,30 @@ mod tests {
         let json = br#""\"\\\/\b\f\n\r\t\u00e4\ud83d\ude00 \u0041""#;
         let wanted = "\"\\/\u{8}\u{c}\n\r\t\u{e4}\u{1f600} A";
         assert_eq!(Json::parse(json), Ok(text(wanted)));
-        for bad in ["\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\u12\"", "\"\\u00g0\"", "\"\\x\"", "\"a"] {
+        for bad in
+            ["\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\u12\"", "\"\\u00g0\"", "\"\\x\"", "\"a"]
+        {
             assert!(Json::parse(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn what_is_not_json_is_refused() {
-        for bad in
-            ["", " ", "{", "[1", "[1,]", "{\"a\"}", "{\"a\":1,}", "{a:1}", "1 2", "nul", "-", "1e", "]"]
-        {
+        for bad in [
+            "",
+            " ",
+            "{",
+            "[1",
+            "[1,]",
+            "{\"a\"}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "1 2",
+            "nul",
+            "-",
+            "1e",
+            "]",
+        ] {
             assert!(Json::parse(bad.as_bytes()).is_err(), "{bad}");
         }
         assert_eq!(

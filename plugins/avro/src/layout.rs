@@ -11,6 +11,9 @@ use crate::wanted::Wanted;
 const MAX_DEPTH: usize = 64;
 /// Fields that a schema may have at most: what the host takes.
 const MAX_FIELDS: usize = 65_536;
+/// Bytes of names and symbols that all fields together may have. A named type can be used often, so a
+/// small schema can have many.
+const MAX_TEXT: usize = 16 << 20;
 /// Fields that a message lists at most.
 const MAX_LISTED: usize = 20;
 
@@ -100,6 +103,7 @@ impl Layout {
             used: vec![false; wanted.map_or(0, <[_]>::len)],
             open: Vec::new(),
             visited: 0,
+            text: 0,
             fields: Vec::new(),
             steps: Vec::new(),
             names: Vec::new(),
@@ -154,6 +158,8 @@ struct Walk<'a> {
     /// The records around the current field.
     open: Vec<TypeId>,
     visited: usize,
+    /// Bytes of names and symbols so far.
+    text: usize,
     fields: Vec<Field>,
     steps: Vec<Step>,
     names: Vec<String>,
@@ -176,9 +182,9 @@ impl Walk<'_> {
     fn field(&mut self, path: String, id: TypeId, all: bool) -> Result<(), String> {
         self.visited += 1;
         if self.visited > MAX_FIELDS {
-            let why = format!("the file's records have more than {MAX_FIELDS} fields");
-            return Err(why);
+            return Err(format!("the file's records have more than {MAX_FIELDS} fields"));
         }
+        self.count_text(path.len())?;
         let is_record = matches!(self.schema.get(id).kind, Kind::Record { .. });
         let mut name = None;
         let mut all = all;
@@ -193,7 +199,8 @@ impl Walk<'_> {
         }
         if is_record && (all || inside) {
             if name.is_some() {
-                let why = format!("`{path}` is a record, which gets no other name: name its fields");
+                let why =
+                    format!("`{path}` is a record, which gets no other name: name its fields");
                 return Err(format!("option `fields`: {why}"));
             }
             if self.open.contains(&id) || self.open.len() >= MAX_DEPTH {
@@ -213,11 +220,22 @@ impl Walk<'_> {
         let Some((union, (value, field))) = union.zip(self.form(inner)) else {
             return Err(self.unsupported(&path, id));
         };
+        self.count_text(field.categories.iter().map(String::len).sum())?;
         let nullable = matches!(union, Union::Null(_)) || value == Value::Null;
         let field = Field { name: name.unwrap_or_else(|| path.clone()), nullable, ..field };
         self.fields.push(field);
         self.steps.push(Step { union, value });
         self.names.push(path);
+        Ok(())
+    }
+
+    /// Adds names or symbols of this number of bytes.
+    fn count_text(&mut self, bytes: usize) -> Result<(), String> {
+        self.text += bytes;
+        if self.text > MAX_TEXT {
+            let why = "the names and symbols of the file's fields have more than 16 MiB";
+            return Err(why.to_owned());
+        }
         Ok(())
     }
 
@@ -339,9 +357,7 @@ impl Walk<'_> {
         let names: Vec<&str> = names;
         let more = if names.len() > MAX_LISTED { ", …" } else { "" };
         let listed = names[..names.len().min(MAX_LISTED)].join(", ");
-        Err(format!(
-            "option `fields`: {place} have no field `{path}`; they have {listed}{more}"
-        ))
+        Err(format!("option `fields`: {place} have no field `{path}`; they have {listed}{more}"))
     }
 }
 

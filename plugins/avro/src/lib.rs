@@ -49,6 +49,8 @@ use wanted::Wanted;
 
 /// Bytes that a header may have, if `max_record` is not more.
 const MAX_HEADER: u64 = 1 << 20;
+/// Bytes that a schema may have. What it says takes more memory than its text.
+const MAX_SCHEMA: usize = 1 << 20;
 /// Bytes of metadata that a stream may have.
 const MAX_METADATA: usize = 65_536;
 
@@ -64,7 +66,6 @@ pub struct Avro {
     state: State,
     /// Whether the file's deflate blocks have bytes after their data: see `packed`.
     has_tail: bool,
-    /// A field only so that its memory is reused.
     reader: RecordReader,
 }
 
@@ -141,7 +142,8 @@ impl Avro {
         let header = match Header::read(rest, max) {
             Ok(header) => header,
             Err(HeaderError::Cut(_)) if call.end => {
-                let message = "the file ends inside its header; it was cut short, or is no Avro file";
+                let message =
+                    "the file ends inside its header; it was cut short, or is no Avro file";
                 return Err(DecodeError::fatal(at, message));
             }
             Err(HeaderError::Cut(need)) => {
@@ -152,7 +154,13 @@ impl Avro {
         let codec = header.codec.clone().map_or(&b"null"[..], |codec| &rest[codec]);
         let codec = block::codec(codec).map_err(|message| DecodeError::refused(at, message))?;
         let text = &rest[header.schema.clone()];
-        let invalid = |why| DecodeError::fatal(at, format!("the file's schema is not valid: {why}"));
+        if text.len() > MAX_SCHEMA {
+            let size = text.len();
+            let message = format!("the file's schema has {size} bytes; {MAX_SCHEMA} are supported");
+            return Err(DecodeError::refused(at, message));
+        }
+        let invalid =
+            |why| DecodeError::fatal(at, format!("the file's schema is not valid: {why}"));
         let schema = Schema::parse(text).map_err(invalid)?;
         let layout = Layout::new(schema, self.wanted.as_deref())
             .map_err(|message| DecodeError::refused(at, message))?;

@@ -232,7 +232,14 @@ impl Parts<'_> {
                     } else {
                         Limit::Block
                     };
-                    return Err(errors::bad_record(block.place(), layout, step, at, problem, limit));
+                    return Err(errors::bad_record(
+                        block.place(),
+                        layout,
+                        step,
+                        at,
+                        problem,
+                        limit,
+                    ));
                 }
             }
         }
@@ -256,12 +263,7 @@ impl Parts<'_> {
     /// Compares the checksum of a snappy block, whose first part is `first`. The host then has all
     /// of the block in the payload; of that, this keeps only the first part. Returns whether
     /// `limits.output` had room for it.
-    fn check(
-        &self,
-        first: &Block,
-        call: &mut Call,
-        out: &mut Records,
-    ) -> Result<bool, String> {
+    fn check(&self, first: &Block, call: &mut Call, out: &mut Records) -> Result<bool, String> {
         let (codec, data) = self.data();
         let mut span = out.span_in(first, 0..first.bytes.len());
         let mut last = first.last;

@@ -34,7 +34,11 @@ impl PlainBlock {
 
 impl Avro {
     /// Reads records of a block, and its end.
-    pub(crate) fn plain(&mut self, call: &mut Call, out: &mut Records) -> Result<Next, DecodeError> {
+    pub(crate) fn plain(
+        &mut self,
+        call: &mut Call,
+        out: &mut Records,
+    ) -> Result<Next, DecodeError> {
         let (State::Plain(block), Some(file)) = (&self.state, &self.file) else {
             return Ok(Next::GoOn);
         };

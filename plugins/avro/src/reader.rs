@@ -43,7 +43,7 @@ pub(crate) enum Problem {
 }
 
 /// A reader of the values in `bytes`, from `at` on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

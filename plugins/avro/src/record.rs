@@ -54,11 +54,9 @@ pub(crate) enum RecordStop {
     },
 }
 
-/// Reads records. One value serves all, so that its memory is reused.
+/// Reads records.
 #[derive(Debug, Default)]
 pub(crate) struct RecordReader {
-    /// The elements of a list.
-    elements: Vec<Range<usize>>,
     /// Bytes of output that the arrays of the last record took.
     pub(crate) array_bytes: usize,
 }
@@ -102,7 +100,7 @@ impl RecordReader {
     ) -> Result<(), Stop> {
         match step.union {
             Union::No => {}
-            Union::Single => drop(branch(reader, 1)?),
+            Union::Single => branch(reader, 1).map(|_| ())?,
             Union::Null(null) => {
                 if branch(reader, 2)? == null {
                     if !step.is_skipped() {
@@ -129,10 +127,10 @@ impl RecordReader {
             }
             Value::IntAsLong => out.i64(reader.int()?.into()),
             Value::Null => out.absent(),
-            Value::SkipBytes(size) => drop(reader.take(size)?),
-            Value::SkipInt => drop(reader.int()?),
-            Value::SkipLong => drop(reader.long()?),
-            Value::SkipString => drop(reader.string()?),
+            Value::SkipBytes(size) => reader.take(size).map(|_| ())?,
+            Value::SkipInt => reader.int().map(|_| ())?,
+            Value::SkipLong => reader.long().map(|_| ())?,
+            Value::SkipString => reader.string().map(|_| ())?,
             Value::Skip(id) => skip(&layout.schema, id, reader)?,
             array => self.array(source, array, reader, out)?,
         }
@@ -225,7 +223,8 @@ impl RecordReader {
         })
     }
 
-    /// A list of bytes or text: offsets from the start of the value, then the elements.
+    /// A list of bytes or text: offsets from the start of the value, then the elements. It is read
+    /// twice: first to check and count the elements.
     fn list<S: Source>(
         &mut self,
         source: &S,
@@ -233,29 +232,25 @@ impl RecordReader {
         out: &mut Records,
         element: impl Fn(&mut Reader) -> Result<Range<usize>, Stop>,
     ) -> Result<(), Stop> {
-        let mut elements = std::mem::take(&mut self.elements);
-        elements.clear();
-        let read = each(reader, |reader| {
-            elements.push(element(reader)?);
-            Ok(())
-        });
-        if read.is_ok() {
-            let offset = |at: usize| (at as u32).to_le_bytes();
-            let _ = self.made(out, |payload| {
-                let mut at = 4 * (elements.len() + 1);
-                payload.extend_from_slice(&offset(at));
-                for element in &elements {
-                    at += element.len();
-                    payload.extend_from_slice(&offset(at));
-                }
-                for element in &elements {
-                    payload.extend_from_slice(&source.bytes()[element.clone()]);
-                }
+        let (mut again, mut count) = (reader.clone(), 0);
+        each(reader, |reader| {
+            count += 1;
+            element(reader).map(|_| ())
+        })?;
+        let offset = |at: usize| (at as u32).to_le_bytes();
+        self.made(out, |payload| {
+            let (start, mut slot) = (payload.len(), payload.len());
+            let first = 4 * (count + 1);
+            payload.resize(start + first, 0);
+            payload[slot..slot + 4].copy_from_slice(&offset(first));
+            each(&mut again, |reader| {
+                payload.extend_from_slice(&source.bytes()[reader.string()?]);
+                slot += 4;
+                let end = offset(payload.len() - start);
+                payload[slot..slot + 4].copy_from_slice(&end);
                 Ok(())
-            });
-        }
-        self.elements = elements;
-        read
+            })
+        })
     }
 }
 

@@ -199,11 +199,13 @@ impl Parser {
                 self.define(object, namespace, id).map(|_| id)
             }
             "array" => {
-                let items = self.any(object.get("items").ok_or("an array has no `items`")?, namespace)?;
+                let items =
+                    self.any(object.get("items").ok_or("an array has no `items`")?, namespace)?;
                 Ok(self.add(Kind::Array(items), None, None))
             }
             "map" => {
-                let values = self.any(object.get("values").ok_or("a map has no `values`")?, namespace)?;
+                let values =
+                    self.any(object.get("values").ok_or("a map has no `values`")?, namespace)?;
                 Ok(self.add(Kind::Map(values), None, None))
             }
             word => match Kind::primitive(word) {
@@ -240,12 +242,7 @@ impl Parser {
     }
 
     /// Gives a type its name. Returns the full name.
-    fn define(
-        &mut self,
-        object: &Json,
-        namespace: &str,
-        id: TypeId,
-    ) -> Result<String, String> {
+    fn define(&mut self, object: &Json, namespace: &str, id: TypeId) -> Result<String, String> {
         let name = object.get("name").and_then(Json::as_text).ok_or("a named type has no name")?;
         let own = object.get("namespace").and_then(Json::as_text).unwrap_or(namespace);
         let name = full_name(name, own);

@@ -13,26 +13,21 @@ pub(crate) fn skip(schema: &Schema, id: TypeId, reader: &mut Reader) -> Result<(
     skip_nested(schema, id, reader, 0)
 }
 
-fn skip_nested(
-    schema: &Schema,
-    id: TypeId,
-    reader: &mut Reader,
-    depth: u32,
-) -> Result<(), Stop> {
+fn skip_nested(schema: &Schema, id: TypeId, reader: &mut Reader, depth: u32) -> Result<(), Stop> {
     let one = schema.get(id);
     if let Some(size) = one.size {
-        return reader.take(size).map(drop);
+        return reader.take(size).map(|_| ());
     }
     if depth == MAX_DEPTH {
         return reader.bad(reader.at(), Problem::Depth);
     }
     let deeper = depth + 1;
     match &one.kind {
-        Kind::Int => reader.int().map(drop),
-        Kind::Long => reader.long().map(drop),
-        Kind::Bytes | Kind::String => reader.string().map(drop),
+        Kind::Int => reader.int().map(|_| ()),
+        Kind::Long => reader.long().map(|_| ()),
+        Kind::Bytes | Kind::String => reader.string().map(|_| ()),
         // A schema has at most as many symbols as bytes.
-        Kind::Enum(symbols) => symbol(reader, symbols.len() as u32).map(drop),
+        Kind::Enum(symbols) => symbol(reader, symbols.len() as u32).map(|_| ()),
         Kind::Array(items) => skip_blocks(reader, schema.get(*items).size, |reader| {
             skip_nested(schema, *items, reader, deeper)
         }),

@@ -31,7 +31,12 @@ fn values_that_are_not_valid() {
     let int_max = [0xff, 0xff, 0xff, 0xff, 0x1f];
     for (of, data, at, problem) in [
         ("\"boolean\"", vec![2], 0, "expected a boolean, 00 or 01, found byte 02"),
-        ("\"int\"", int_max.to_vec(), 0, "expected a varint of at most 32 bits, found a longer one"),
+        (
+            "\"int\"",
+            int_max.to_vec(),
+            0,
+            "expected a varint of at most 32 bits, found a longer one",
+        ),
         ("\"long\"", vec![0xff; 11], 0, "expected a varint of at most 64 bits, found a longer one"),
         ("\"bytes\"", long(-1), 0, "expected a size from 0 on, found -1"),
         ("\"string\"", string(b"ab\xc3"), 3, "expected UTF-8, found byte c3"),
@@ -46,7 +51,12 @@ fn values_that_are_not_valid() {
             2,
             "expected items of 5 bytes, as their block says, found 3 bytes",
         ),
-        (list, [long(i64::MIN), vec![0; 9]].concat(), 0, "expected a size from 0 on, found -9223372036854775808"),
+        (
+            list,
+            [long(i64::MIN), vec![0; 9]].concat(),
+            0,
+            "expected a size from 0 on, found -9223372036854775808",
+        ),
         (
             r#"{"type": "array", "items": "boolean"}"#,
             items(&[vec![1], vec![0], vec![7]], 9, false),
@@ -92,7 +102,10 @@ fn other_numbers_of_records() {
         assert_eq!(errors[0].2, "expected record 4 of the block's 4, found the end of the block");
         let (records, errors) = skipping(&file(2));
         assert_eq!((records, errors.len()), (3, 1), "{errors:?}");
-        assert_eq!(errors[0].2, "expected the end of a block after its 2 records, found more bytes");
+        assert_eq!(
+            errors[0].2,
+            "expected the end of a block after its 2 records, found more bytes"
+        );
     }
 }
 
@@ -156,11 +169,13 @@ fn blocks_that_can_not_be_decompressed() {
     ] {
         let head = header(&schema, codec);
         let bad = [&long(2)[..], &string([0xff; 9]), &SYNC].concat();
-        let file = [head.clone(), block(codec, 1, &long(1)), bad.clone(), block(codec, 1, &long(3))];
+        let file =
+            [head.clone(), block(codec, 1, &long(1)), bad.clone(), block(codec, 1, &long(3))];
         let (records, errors) = skipping(&file.concat());
         assert_eq!((records, errors.len()), (2, 1), "{errors:?}");
         assert_eq!(errors[0].1, bad.len() as u64);
-        let start = format!("record 1 of the block's 2 and those after it can't be decompressed: {why}");
+        let start =
+            format!("record 1 of the block's 2 and those after it can't be decompressed: {why}");
         assert!(errors[0].2.starts_with(&start), "{:?}", errors[0].2);
     }
     let file = [&header(&schema, "snappy")[..], &long(1), &string("abc"), &SYNC].concat();
@@ -222,7 +237,8 @@ fn files_that_end_too_early() {
         if codec == "null" {
             let wanted = "the file ends inside a block, in record 1 of the block's 2 or after it; it \
                           was cut short";
-            let cut = [head.clone(), block(codec, 2, &[string("abc"), string("x".repeat(99))].concat())];
+            let cut =
+                [head.clone(), block(codec, 2, &[string("abc"), string("x".repeat(99))].concat())];
             let (records, errors) = skipping(&cut.concat()[..head.len() + 20]);
             assert_eq!((records, &*errors[0].2), (1, &*wanted.replace("record 1", "record 2")));
             let wanted = "expected a sync marker of 16 bytes after a block, found the end of the file \

@@ -3,9 +3,10 @@
 use pipemill_plugin::testing::Outcome;
 
 use crate::write::{SYNC, block, file, header, header_of, items, long, one_block, string};
-use crate::{error, field, fields, good, record};
+use crate::{at_once, error, field, fields, good, record};
 
-const SCHEMA: &str = r#"{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}"#;
+const SCHEMA: &str =
+    r#"{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}"#;
 
 fn ids(outcome: &Outcome) -> Vec<i64> {
     let id = |record: &Vec<Option<Vec<u8>>>| {
@@ -42,13 +43,15 @@ fn metadata_for_the_consumers() {
         let outcome = good(&[], &header(SCHEMA, codec));
         let metadata: Vec<_> = outcome.metadata.iter().collect();
         let wanted = [("avro.codec", codec), ("avro.schema", SCHEMA)];
-        assert_eq!(metadata, wanted.map(|(k, v)| (k.to_owned(), v.to_owned())).each_ref().map(|(k, v)| (k, v)));
+        assert_eq!(
+            metadata,
+            wanted.map(|(k, v)| (k.to_owned(), v.to_owned())).each_ref().map(|(k, v)| (k, v))
+        );
     }
     // A schema that is too large for metadata is left out.
     let doc = format!(r#"{{"type": "long", "doc": "{}"}}"#, "x".repeat(65_536));
     let file = one_block(&doc, "null", &[long(1)]);
-    let outcome =
-        pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(&crate::setup(&[]), &file);
+    let outcome = at_once(&[], &file);
     assert_eq!((outcome.records.len(), outcome.errors.len()), (1, 0));
     assert_eq!(outcome.metadata.keys().collect::<Vec<_>>(), ["avro.codec"]);
 }
@@ -69,7 +72,8 @@ fn forms_of_a_header() {
         assert_eq!(ids(&good(&[], &file)), [7]);
     }
     // Without a codec, blocks are not compressed.
-    let file = [header_of(&[("avro.schema", SCHEMA.as_bytes())]), block("null", 1, &long(8))].concat();
+    let file =
+        [header_of(&[("avro.schema", SCHEMA.as_bytes())]), block("null", 1, &long(8))].concat();
     let outcome = good(&[], &file);
     assert_eq!((ids(&outcome), &*outcome.metadata["avro.codec"]), (vec![8], "null"));
 }
@@ -84,10 +88,7 @@ fn what_is_no_header() {
         (b"Obj\x02", "expected an Avro file, which starts with \"Obj\\x01\", found \"Obj\\x02\""),
         (b"Obj", "the file ends inside its header; it was cut short, or is no Avro file"),
         (b"Obj\x01\x02", "the file ends inside its header; it was cut short, or is no Avro file"),
-        (
-            b"Obj\x01\x02\x01",
-            "the file's header, at +5: expected a size from 0 on, found -1",
-        ),
+        (b"Obj\x01\x02\x01", "the file's header, at +5: expected a size from 0 on, found -1"),
         (
             b"Obj\x01\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02",
             "the file's header, at +4: expected a varint of at most 64 bits, found a longer one",
@@ -107,7 +108,8 @@ fn what_is_no_header() {
 fn codecs_that_are_not_supported() {
     for codec in ["bzip2", "xz", "Deflate", "\u{1}"] {
         let (message, refused) = error(&[], &header(SCHEMA, codec));
-        let wanted = format!("the file's codec is \"{}\", which is not supported", codec.escape_debug());
+        let wanted =
+            format!("the file's codec is \"{}\", which is not supported", codec.escape_debug());
         let wanted = wanted.replace("\\u{1}", "\\x01");
         assert!(refused && message.starts_with(&wanted), "{message}");
     }
@@ -121,9 +123,15 @@ fn schemas_that_are_not_valid() {
         ("\"number\"", "there is no type `number`"),
         ("[]", "a union has no branches"),
         ("{\"name\": \"x\"}", "a type has no `type`"),
-        (r#"{"type": "enum", "name": "e", "symbols": []}"#, "an enum has no symbols, or one that is no text"),
+        (
+            r#"{"type": "enum", "name": "e", "symbols": []}"#,
+            "an enum has no symbols, or one that is no text",
+        ),
         (r#"{"type": "enum", "name": "e", "symbols": "a"}"#, "expected a list `symbols` in a type"),
-        (r#"{"type": "fixed", "name": "f", "size": -1}"#, "a fixed has no `size`, or one that is no number"),
+        (
+            r#"{"type": "fixed", "name": "f", "size": -1}"#,
+            "a fixed has no `size`, or one that is no number",
+        ),
         (r#"{"type": "fixed", "size": 1}"#, "a named type has no name"),
         (r#"{"type": "array"}"#, "an array has no `items`"),
         (r#"{"type": "map"}"#, "a map has no `values`"),
@@ -156,7 +164,8 @@ fn files_after_each_other() {
         }
         file
     };
-    let files = [one("null", 1), other_sync(one("deflate", 3)), one("snappy", 5), header(SCHEMA, "null")];
+    let files =
+        [one("null", 1), other_sync(one("deflate", 3)), one("snappy", 5), header(SCHEMA, "null")];
     let outcome = good(&[], &files.concat());
     assert_eq!(ids(&outcome), [1, 2, 3, 4, 5, 6]);
     assert_eq!(outcome.metadata["avro.codec"], "null");
@@ -168,5 +177,7 @@ fn files_after_each_other() {
     let next = one_block(&record(&field("id", "\"int\"")), "null", &[long(9)]);
     let outcome = crate::outcome(&crate::setup(&[]).skipping(), &[one("null", 1), next].concat());
     assert_eq!((ids(&outcome), outcome.refused), (vec![1, 2], true));
-    assert!(outcome.errors[0].2.starts_with("another file follows, whose records have other fields"));
+    assert!(
+        outcome.errors[0].2.starts_with("another file follows, whose records have other fields")
+    );
 }

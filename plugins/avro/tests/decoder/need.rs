@@ -90,7 +90,9 @@ fn decode(file: &[u8], max_record: u64) -> (Given, usize) {
 }
 
 fn schema() -> String {
-    record(&[field("id", "\"long\""), field("text", "\"string\""), field("x", "\"double\"")].join(","))
+    record(
+        &[field("id", "\"long\""), field("text", "\"string\""), field("x", "\"double\"")].join(","),
+    )
 }
 
 #[test]
@@ -107,7 +109,8 @@ fn need_is_exact() {
     let file = file(&schema(), "null", &[(2, one.repeat(2))]);
     let head = header(&schema(), "null").len();
     let progress = |size: usize| {
-        let Progress { consumed, need, .. } = decode_once::<Avro>(&setup(&[]), &file[..size]).unwrap();
+        let Progress { consumed, need, .. } =
+            decode_once::<Avro>(&setup(&[]), &file[..size]).unwrap();
         (consumed, need)
     };
     assert_eq!(progress(0), (0, 4));

@@ -13,7 +13,14 @@ fn refused(text: &str) -> String {
 
 fn file() -> Vec<u8> {
     let user = r#"{"type": "record", "name": "u", "fields": [{"name": "name", "type": "string"}]}"#;
-    let schema = record(&[field("id", "\"int\""), field("user", user), field("m", r#"["null", {"type": "map", "values": "int"}]"#)].join(","));
+    let schema = record(
+        &[
+            field("id", "\"int\""),
+            field("user", user),
+            field("m", r#"["null", {"type": "map", "values": "int"}]"#),
+        ]
+        .join(","),
+    );
     let one = [&long(7)[..], &string("Eve"), &[0]].concat();
     one_block(&schema, "null", &[one])
 }
@@ -46,18 +53,25 @@ fn lists_that_are_not_valid() {
 fn fields_that_the_file_does_not_have() {
     for name in ["name", "user.id", "id.x", "user.name.x", "."] {
         let (message, refused) = error(&[("fields", name)], &file());
-        let wanted =
-            format!("option `fields`: the file's records have no field `{name}`; they have id, user, m");
+        let wanted = format!(
+            "option `fields`: the file's records have no field `{name}`; they have id, user, m"
+        );
         assert_eq!((message, refused), (wanted, true));
     }
     let (message, _) = error(&[("fields", "m.key")], &file());
     assert!(message.starts_with("the field `m` is a union of null, map"), "{message}");
     let (message, _) = error(&[("fields", "u=user")], &file());
-    assert_eq!(message, "option `fields`: `user` is a record, which gets no other name: name its fields");
+    assert_eq!(
+        message,
+        "option `fields`: `user` is a record, which gets no other name: name its fields"
+    );
     let (message, _) = error(&[("fields", "x=id,x.y=user")], &file());
     assert!(message.contains("gets no other name"), "{message}");
     let (message, _) = error(&[("fields", "user.name=id,user")], &file());
     assert!(message.contains("two fields are called `user.name`"), "{message}");
     let (message, _) = error(&[("fields", "id")], &one_block("\"int\"", "null", &[]));
-    assert_eq!(message, "option `fields`: a file without records have no field `id`; they have value");
+    assert_eq!(
+        message,
+        "option `fields`: a file without records have no field `id`; they have value"
+    );
 }

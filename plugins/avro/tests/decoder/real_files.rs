@@ -61,7 +61,8 @@ fn plain(field: &Field, value: &Option<Vec<u8>>) -> Value {
     if !is_text {
         return bytes.chunks(field.scalar.size()).map(|bytes| element(field, bytes)).collect();
     }
-    let offset = |at: usize| u32::from_le_bytes(bytes[4 * at..][..4].try_into().expect("4")) as usize;
+    let offset =
+        |at: usize| u32::from_le_bytes(bytes[4 * at..][..4].try_into().expect("4")) as usize;
     let count = offset(0) / 4 - 1;
     (0..count).map(|at| element(field, &bytes[offset(at)..offset(at + 1)])).collect()
 }
@@ -150,7 +151,8 @@ fn large_texts() {
         include_bytes!("../fixtures/large-texts-zstandard.avro"),
     ] {
         let outcome = assert_any_split::<Avro>(&setup(&[]), file, &[100, 20]);
-        let wanted = [1, 50_000, 10, 100_000, 2].map(|size| (size, "large ä ".repeat(size as usize)));
+        let wanted =
+            [1, 50_000, 10, 100_000, 2].map(|size| (size, "large ä ".repeat(size as usize)));
         assert!(small(&outcome).into_iter().eq(wanted));
     }
 }

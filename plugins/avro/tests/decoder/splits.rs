@@ -36,7 +36,8 @@ pub struct Written {
 }
 
 pub fn written() -> impl Strategy<Value = Written> {
-    let number = prop_oneof![3 => -100i64..100, 1 => any::<i64>(), 1 => any::<i32>().prop_map(i64::from)];
+    let number =
+        prop_oneof![3 => -100i64..100, 1 => any::<i64>(), 1 => any::<i32>().prop_map(i64::from)];
     let text = prop_oneof![5 => "[a-zä]{0,12}", 1 => "[a-zä€]{100,400}"];
     let data = prop_oneof![
         5 => prop::collection::vec(any::<u8>(), 0..20),
@@ -93,7 +94,8 @@ pub fn written() -> impl Strategy<Value = Written> {
                 Some(vec![kind]),
                 Some(tags),
                 Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
-                vector.map(|vector| vector.iter().flat_map(|number| number.to_le_bytes()).collect()),
+                vector
+                    .map(|vector| vector.iter().flat_map(|number| number.to_le_bytes()).collect()),
                 Some(code.to_vec()),
                 Some(data),
             ];

@@ -4,7 +4,7 @@ use pipemill_plugin::testing::Record;
 use pipemill_plugin::{Field, Scalar};
 
 use crate::write::{items, long, one_block, string};
-use crate::{error, field, fields, good, record};
+use crate::{at_once, error, field, fields, good, record};
 
 /// Asserts the field that a type becomes, and the values that it has. The value is the second field
 /// of three, so that those around it show where it ends.
@@ -46,9 +46,11 @@ fn primitive_types() {
     let longs = [0, -1, 1 << 40, i64::MAX, i64::MIN];
     let longs = longs.map(|number| value(long(number), number.to_le_bytes()));
     assert_type("\"long\"", of(Scalar::Int64), &longs);
-    let floats = [0.5f32, f32::NAN, -0.0].map(|number| value(number.to_le_bytes(), number.to_le_bytes()));
+    let floats =
+        [0.5f32, f32::NAN, -0.0].map(|number| value(number.to_le_bytes(), number.to_le_bytes()));
     assert_type("\"float\"", of(Scalar::Float32), &floats);
-    let doubles = [0.5, f64::INFINITY].map(|number| value(number.to_le_bytes(), number.to_le_bytes()));
+    let doubles =
+        [0.5, f64::INFINITY].map(|number| value(number.to_le_bytes(), number.to_le_bytes()));
     assert_type("\"double\"", of(Scalar::Float64), &doubles);
     assert_type("\"boolean\"", of(Scalar::Boolean), &[value([0], [0]), value([1], [1])]);
     let bytes = [&b""[..], b"\0\xff", &[7; 300]].map(|bytes| value(string(bytes), bytes));
@@ -82,10 +84,7 @@ fn named_types() {
         } else {
             let schema = record(&field("x", &of_enum));
             let file = one_block(&schema, "null", &[values[1].0.clone()]);
-            let outcome = pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(
-                &crate::setup(&[]),
-                &file,
-            );
+            let outcome = at_once(&[], &file);
             assert_eq!(fields(&outcome)[0].scalar, scalar);
             assert_eq!(outcome.records, [[values[1].1.clone()]]);
         }
@@ -108,7 +107,11 @@ fn unions_with_null() {
     let list = r#"["null", {"type": "array", "items": "float"}]"#;
     let floats = value([2, 2, 0, 0, 0x80, 0x3f, 0], 1f32.to_le_bytes());
     assert_type(list, of(Scalar::Float32).list().nullable(), &[(vec![0], None), floats]);
-    assert_type(r#"["int"]"#, of(Scalar::Int32), &[value([&[0][..], &int(5).0].concat(), int(5).1.unwrap())]);
+    assert_type(
+        r#"["int"]"#,
+        of(Scalar::Int32),
+        &[value([&[0][..], &int(5).0].concat(), int(5).1.unwrap())],
+    );
     assert_type(r#"["null"]"#, Field::bytes("").nullable(), &[(vec![0], None)]);
 }
 
@@ -116,15 +119,18 @@ fn unions_with_null() {
 fn arrays_of_numbers() {
     let numbers = [1i64, -2, 1 << 20, 0, -(1 << 30)];
     for (per_block, sized) in [(9, false), (2, false), (1, true), (9, true)] {
-        let case = |scalar: Scalar, name: &str, write: fn(i64) -> Vec<u8>, read: fn(i64) -> Vec<u8>| {
-            let of_array = format!(r#"{{"type": "array", "items": {name}}}"#);
-            let values = [0, 1, 5].map(|count| {
-                let written: Vec<_> = numbers[..count].iter().map(|number| write(*number)).collect();
-                let read: Vec<_> = numbers[..count].iter().flat_map(|number| read(*number)).collect();
-                value(items(&written, per_block, sized), read)
-            });
-            assert_type(&of_array, of(scalar).list(), &values);
-        };
+        let case =
+            |scalar: Scalar, name: &str, write: fn(i64) -> Vec<u8>, read: fn(i64) -> Vec<u8>| {
+                let of_array = format!(r#"{{"type": "array", "items": {name}}}"#);
+                let values = [0, 1, 5].map(|count| {
+                    let written: Vec<_> =
+                        numbers[..count].iter().map(|number| write(*number)).collect();
+                    let read: Vec<_> =
+                        numbers[..count].iter().flat_map(|number| read(*number)).collect();
+                    value(items(&written, per_block, sized), read)
+                });
+                assert_type(&of_array, of(scalar).list(), &values);
+            };
         case(Scalar::Int32, "\"int\"", long, |n| (n as i32).to_le_bytes().to_vec());
         case(Scalar::Int64, "\"long\"", long, |n| n.to_le_bytes().to_vec());
         let float = |n| (n as f32).to_le_bytes().to_vec();
@@ -171,8 +177,14 @@ fn logical_types() {
         (r#""int", "logicalType": "date""#, of(Scalar::Int32).logical("date")),
         (r#""int", "logicalType": "time-millis""#, of(Scalar::Int64).logical("time[ms]")),
         (r#""long", "logicalType": "time-micros""#, of(Scalar::Int64).logical("time[us]")),
-        (r#""long", "logicalType": "timestamp-millis""#, of(Scalar::Int64).logical("timestamp[ms]")),
-        (r#""long", "logicalType": "timestamp-micros""#, of(Scalar::Int64).logical("timestamp[us]")),
+        (
+            r#""long", "logicalType": "timestamp-millis""#,
+            of(Scalar::Int64).logical("timestamp[ms]"),
+        ),
+        (
+            r#""long", "logicalType": "timestamp-micros""#,
+            of(Scalar::Int64).logical("timestamp[us]"),
+        ),
         (r#""long", "logicalType": "timestamp-nanos""#, of(Scalar::Int64).logical("timestamp[ns]")),
         (
             r#""long", "logicalType": "local-timestamp-millis""#,
@@ -211,10 +223,7 @@ fn logical_types() {
             r#""long", "logicalType": "date""#,
             of(Scalar::Int64).metadata("avro.logicalType", "date"),
         ),
-        (
-            r#""int", "logicalType": "mine""#,
-            of(Scalar::Int32).metadata("avro.logicalType", "mine"),
-        ),
+        (r#""int", "logicalType": "mine""#, of(Scalar::Int32).metadata("avro.logicalType", "mine")),
     ] {
         let schema = record(&field("x", &format!("{{\"type\": {of_type}}}")));
         let outcome = good(&[], &one_block(&schema, "null", &[]));
@@ -230,7 +239,11 @@ fn nested_records() {
     let inner = r#"{"type": "record", "name": "p", "fields": [
         {"name": "x", "type": "int"}, {"name": "deep", "type": {"type": "record", "name": "q", "fields": [
             {"name": "y", "type": ["null", "string"]}]}}]}"#;
-    let all = [field("a", inner), field("empty", r#"{"type": "record", "name": "e", "fields": []}"#), field("b", "\"p\"")];
+    let all = [
+        field("a", inner),
+        field("empty", r#"{"type": "record", "name": "e", "fields": []}"#),
+        field("b", "\"p\""),
+    ];
     let schema = record(&all.join(","));
     let one = |number: i64, text: &str| [&long(number)[..], &[2], &string(text)].concat();
     let file = one_block(&schema, "null", &[[one(1, "one"), one(2, "two")].concat()]);
@@ -254,7 +267,8 @@ fn values_that_are_no_records() {
     assert_eq!(fields(&outcome), [Field::new("value", Scalar::Int64)]);
     let number = |number: i64| vec![Some(number.to_le_bytes().to_vec())];
     assert_eq!(outcome.records, [number(1), number(-2)]);
-    let file = one_block(r#"["null", "string"]"#, "null", &[vec![0], [&[2][..], &string("x")].concat()]);
+    let file =
+        one_block(r#"["null", "string"]"#, "null", &[vec![0], [&[2][..], &string("x")].concat()]);
     let outcome = good(&[("fields", "text=value")], &file);
     assert_eq!(fields(&outcome), [Field::utf8("text").nullable()]);
     assert_eq!(outcome.records, [[None], [Some(b"x".to_vec())]]);
@@ -267,7 +281,8 @@ fn values_that_are_no_records() {
 fn skipped_types() {
     let node = r#"{"type": "record", "name": "node", "fields": [
         {"name": "value", "type": "int"}, {"name": "next", "type": ["null", "node"]}]}"#;
-    let of_map = r#"{"type": "map", "values": ["null", "int", {"type": "array", "items": "string"}]}"#;
+    let of_map =
+        r#"{"type": "map", "values": ["null", "int", {"type": "array", "items": "string"}]}"#;
     let of_records = r#"{"type": "array", "items": {"type": "record", "name": "i", "fields": [
         {"name": "a", "type": "double"}, {"name": "b", "type": {"type": "map", "values": "bytes"}},
         {"name": "c", "type": {"type": "enum", "name": "e", "symbols": ["A", "B"]}}]}}"#;
@@ -297,7 +312,10 @@ fn skipped_types() {
             &[
                 entry("a", vec![0]),
                 entry("b", [&[2][..], &long(1 << 30)].concat()),
-                entry("c", [&[4][..], &items(&[string("x"), string("yy")], per_block, sized)].concat()),
+                entry(
+                    "c",
+                    [&[4][..], &items(&[string("x"), string("yy")], per_block, sized)].concat(),
+                ),
             ],
             per_block,
             sized,
@@ -368,12 +386,16 @@ fn types_that_can_not_be_fields() {
     let inside = r#"{"type": "record", "name": "p", "fields": [{"name": "m", "type": {"type": "map", "values": "int"}}]}"#;
     let (message, _) = error(&[], &one_block(&record(&field("a", inside)), "null", &[]));
     assert!(message.starts_with("the field `a.m` is a map of int"), "{message}");
-    let (message, refused) = error(&[], &one_block(r#"{"type": "map", "values": "int"}"#, "null", &[]));
+    let (message, refused) =
+        error(&[], &one_block(r#"{"type": "map", "values": "int"}"#, "null", &[]));
     assert!(refused && message.starts_with("the file's values are a map of int"), "{message}");
 
     let own = record(r#"{"name": "id", "type": "int"}, {"name": "next", "type": "r"}"#);
     let (message, refused) = error(&[], &one_block(&own, "null", &[]));
-    assert!(refused && message.contains("the field `next` is a record `r` inside itself"), "{message}");
+    assert!(
+        refused && message.contains("the field `next` is a record `r` inside itself"),
+        "{message}"
+    );
     assert!(message.ends_with("fields = \"id\""), "{message}");
 }
 
@@ -390,27 +412,53 @@ fn records_without_fields_or_bytes_are_refused() {
 #[test]
 fn schemas_that_grow_when_they_are_resolved() {
     for leaf in ["", r#"{"name": "x", "type": "int"}"#] {
-        let mut all = vec![field("t0", &format!(r#"{{"type": "record", "name": "t0", "fields": [{leaf}]}}"#))];
+        let mut all = vec![field(
+            "t0",
+            &format!(r#"{{"type": "record", "name": "t0", "fields": [{leaf}]}}"#),
+        )];
         for number in 1..40 {
             let before = number - 1;
-            let two = [field("a", &format!("\"t{before}\"")), field("b", &format!("\"t{before}\""))];
-            let of = format!(r#"{{"type": "record", "name": "t{number}", "fields": [{}]}}"#, two.join(","));
+            let two =
+                [field("a", &format!("\"t{before}\"")), field("b", &format!("\"t{before}\""))];
+            let of = format!(
+                r#"{{"type": "record", "name": "t{number}", "fields": [{}]}}"#,
+                two.join(",")
+            );
             all.push(field(&format!("t{number}"), &of));
         }
         let file = one_block(&record(&all.join(",")), "null", &[]);
-        let (message, refused) = error(&[], &file);
-        assert!(refused && message.contains("more than 65536 fields"), "{message}");
+        let outcome = at_once(&[], &file);
+        assert!(outcome.refused && outcome.errors[0].2.contains("more than 65536 fields"));
         if !leaf.is_empty() {
             assert_eq!(good(&[("fields", "t1.a.x")], &file).records.len(), 0);
         }
     }
 }
 
+/// A large enum that many fields use.
+#[test]
+fn symbols_that_are_used_often() {
+    let symbols: Vec<_> = (0..20_000).map(|number| format!("\"symbol{number}\"")).collect();
+    let of = format!(r#"{{"type": "enum", "name": "e", "symbols": [{}]}}"#, symbols.join(","));
+    let mut all = vec![field("f", &of)];
+    all.extend((0..200).map(|number| field(&format!("f{number}"), "\"e\"")));
+    let file = one_block(&record(&all.join(",")), "null", &[]);
+    let outcome = at_once(&[], &file);
+    let message = "the names and symbols of the file's fields have more than 16 MiB";
+    assert_eq!((outcome.errors[0].2.as_str(), outcome.refused), (message, true));
+    let doc = format!(r#"{{"type": "long", "doc": "{}"}}"#, "x".repeat(1 << 20));
+    let outcome = at_once(&[], &one_block(&doc, "null", &[]));
+    assert!(outcome.refused && outcome.errors[0].2.ends_with("; 1048576 are supported"));
+}
+
 /// A schema may use names to nest types deeper than its JSON is nested.
 #[test]
 fn types_that_are_nested_deep() {
     let chain = |count: usize| {
-        let mut all = vec![field("t0", r#"{"type": "record", "name": "t0", "fields": [{"name": "x", "type": "int"}]}"#)];
+        let mut all = vec![field(
+            "t0",
+            r#"{"type": "record", "name": "t0", "fields": [{"name": "x", "type": "int"}]}"#,
+        )];
         for number in 1..count {
             let of = format!(
                 r#"{{"type": "record", "name": "t{number}", "fields": [{}]}}"#,
@@ -424,14 +472,14 @@ fn types_that_are_nested_deep() {
         let one = (0..count).flat_map(|_| long(1)).collect();
         one_block(&chain(count), "null", &[one])
     };
-    let one = crate::setup(&[]);
-    let decode = |options: &[(&str, &str)], count| {
-        let setup = pipemill_plugin::testing::Setup { options: crate::setup(options).options, ..one.clone() };
-        pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(&setup, &one_file(count))
-    };
+    let decode = |options: &[(&str, &str)], count| at_once(options, &one_file(count));
     assert_eq!(decode(&[], 60).records[0].len(), 60);
     let outcome = decode(&[], 70);
-    assert!(outcome.refused && outcome.errors[0].2.contains("inside 64 others"), "{:?}", outcome.errors);
+    assert!(
+        outcome.refused && outcome.errors[0].2.contains("inside 64 others"),
+        "{:?}",
+        outcome.errors
+    );
     assert_eq!(decode(&[("fields", "t0.x")], 200).records.len(), 1);
     let outcome = decode(&[("fields", "t0.x")], 300);
     assert!(outcome.errors[0].2.contains("nested too deep"), "{:?}", outcome.errors);
