@@ -85,9 +85,10 @@ pub(crate) enum Value {
     TextList,
     /// Skips this number of bytes.
     SkipBytes(u64),
-    /// Skips an `int`, a `long`, or bytes or text: what is skipped most often.
+    /// Skips an `int` or the number of a symbol.
     SkipInt,
     SkipLong,
+    /// Skips bytes or text.
     SkipString,
     /// Skips a value of this type.
     Skip(TypeId),
@@ -255,7 +256,7 @@ impl Walk<'_> {
             }
             (Some(union), Some(size), _) => (union, Value::SkipBytes(size)),
             (Some(union), None, _) => match inner.kind {
-                Kind::Int => (union, Value::SkipInt),
+                Kind::Int | Kind::Enum(_) => (union, Value::SkipInt),
                 Kind::Long => (union, Value::SkipLong),
                 Kind::Bytes | Kind::String => (union, Value::SkipString),
                 _ => (Union::No, Value::Skip(id)),

@@ -176,6 +176,7 @@ impl Parts<'_> {
             BlockCodec::Deflate if *self.has_tail => {
                 (Codec::Deflate, start..start.max(end.saturating_sub(DEFLATE_TAIL)))
             }
+            // A block without compression does not come here.
             BlockCodec::Null | BlockCodec::Deflate => (Codec::Deflate, start..end),
             BlockCodec::Zstd => (Codec::Zstd, start..end),
         }
@@ -213,7 +214,8 @@ impl Parts<'_> {
             }
             let largest = from as u64 + self.max_record;
             let largest = usize::try_from(largest).unwrap_or(usize::MAX);
-            let limit = if part.last { largest.min(size) } else { largest };
+            let is_near_end = part.last && size <= largest;
+            let limit = if is_near_end { size } else { largest };
             match self.reader.read(layout, part, from, limit, out) {
                 Ok(next) => {
                     out.end_record(call.at);
@@ -227,10 +229,9 @@ impl Parts<'_> {
                     break;
                 }
                 Err(RecordStop::Bad { step, at, problem }) => {
-                    let limit = if limit == largest {
-                        Limit::MaxRecord(self.max_record)
-                    } else {
-                        Limit::Block
+                    let limit = match is_near_end {
+                        true => Limit::Block,
+                        false => Limit::MaxRecord(self.max_record),
                     };
                     return Err(errors::bad_record(
                         block.place(),

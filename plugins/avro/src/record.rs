@@ -267,7 +267,7 @@ fn branch(reader: &mut Reader, branches: u8) -> Result<u8, Stop> {
 
 /// The number of an enum's symbol.
 #[inline(always)]
-pub(crate) fn symbol(reader: &mut Reader, symbols: u32) -> Result<u32, Stop> {
+fn symbol(reader: &mut Reader, symbols: u32) -> Result<u32, Stop> {
     let at = reader.at();
     let found = i64::from(reader.int()?);
     if found < 0 || found >= symbols.into() {
