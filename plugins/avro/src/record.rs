@@ -100,7 +100,9 @@ impl RecordReader {
     ) -> Result<(), Stop> {
         match step.union {
             Union::No => {}
-            Union::Single => branch(reader, 1).map(|_| ())?,
+            Union::Single => {
+                branch(reader, 1)?;
+            }
             Union::Null(null) => {
                 if branch(reader, 2)? == null {
                     if !step.is_skipped() {
@@ -127,10 +129,18 @@ impl RecordReader {
             }
             Value::IntAsLong => out.i64(reader.int()?.into()),
             Value::Null => out.absent(),
-            Value::SkipBytes(size) => reader.take(size).map(|_| ())?,
-            Value::SkipInt => reader.int().map(|_| ())?,
-            Value::SkipLong => reader.long().map(|_| ())?,
-            Value::SkipString => reader.string().map(|_| ())?,
+            Value::SkipBytes(size) => {
+                reader.take(size)?;
+            }
+            Value::SkipInt => {
+                reader.int()?;
+            }
+            Value::SkipLong => {
+                reader.long()?;
+            }
+            Value::SkipString => {
+                reader.string()?;
+            }
             Value::Skip(id) => skip(&layout.schema, id, reader)?,
             array => self.array(source, array, reader, out)?,
         }
@@ -235,7 +245,7 @@ impl RecordReader {
         let (mut again, mut count) = (reader.clone(), 0);
         each(reader, |reader| {
             count += 1;
-            element(reader).map(|_| ())
+            element(reader).map(drop)
         })?;
         let offset = |at: usize| (at as u32).to_le_bytes();
         self.made(out, |payload| {

@@ -15,16 +15,16 @@ pub(crate) fn skip(schema: &Schema, id: TypeId, reader: &mut Reader) -> Result<(
 fn skip_nested(schema: &Schema, id: TypeId, reader: &mut Reader, depth: u32) -> Result<(), Stop> {
     let one = schema.get(id);
     if let Some(size) = one.size {
-        return reader.take(size).map(|_| ());
+        return reader.take(size).map(drop);
     }
     if depth == MAX_DEPTH {
         return reader.bad(reader.at(), Problem::Depth);
     }
     let deeper = depth + 1;
     match &one.kind {
-        Kind::Int | Kind::Enum(_) => reader.int().map(|_| ()),
-        Kind::Long => reader.long().map(|_| ()),
-        Kind::Bytes | Kind::String => reader.string().map(|_| ()),
+        Kind::Int | Kind::Enum(_) => reader.int().map(drop),
+        Kind::Long => reader.long().map(drop),
+        Kind::Bytes | Kind::String => reader.string().map(drop),
         Kind::Array(items) => skip_blocks(reader, schema.get(*items).size, |reader| {
             skip_nested(schema, *items, reader, deeper)
         }),

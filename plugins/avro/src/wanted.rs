@@ -3,8 +3,14 @@
 use pipemill_parsing::field_spec::SpecOption;
 use pipemill_plugin::Options;
 
-const FIELDS: SpecOption =
-    SpecOption { name: "fields", example: "id,name=user.name", types: &[], sized_bytes: false };
+const FIELDS: SpecOption = SpecOption {
+    name: "fields",
+    example: "id,name=user.name",
+    types: &[],
+    logical_types: &[],
+    sized_bytes: false,
+    lists: false,
+};
 
 /// A field that the operator names.
 #[derive(Debug)]
