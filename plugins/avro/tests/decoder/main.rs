@@ -24,7 +24,7 @@ fn setup(options: &[(&str, &str)]) -> Setup {
 fn decompress(codec: Codec, block: &[u8]) -> Result<Vec<u8>, String> {
     const WINDOW: usize = 64 << 10;
     let codec = pipemill_codecs::Codec::from_word(codec.word()).expect("the host has the codec");
-    let mut reader = pipemill_codecs::BlockReader::new(codec, block.to_vec(), 64 << 20)?;
+    let mut reader = pipemill_codecs::BlockReader::new(codec, block, 64 << 20)?;
     let mut bytes = Vec::new();
     loop {
         let (window, last) = reader.window(bytes.len() as u64, WINDOW, || true)?;
