@@ -11,7 +11,7 @@ use crate::Avro;
 use crate::block::{BlockCodec, Budget, Call, File, Next, State};
 use crate::errors::{self, Limit, Place};
 use crate::header::{SYNC, was_sync};
-use crate::record::{RecordReader, RecordStop};
+use crate::record::{RecordReader, RecordStop, Source};
 
 /// Bytes that are decompressed at a time only for a checksum.
 const CHECKED_BYTES: usize = 1 << 20;
@@ -216,7 +216,7 @@ impl Parts<'_> {
             let largest = usize::try_from(largest).unwrap_or(usize::MAX);
             let is_near_end = part.last && size <= largest;
             let limit = if is_near_end { size } else { largest };
-            match self.reader.read(layout, part, from, limit, out) {
+            match self.reader.read(layout, Source::Part(part), from, limit, out) {
                 Ok(next) => {
                     out.end_record(call.at);
                     block.left -= 1;

@@ -10,7 +10,7 @@ use crate::Avro;
 use crate::block::{Call, Next, State};
 use crate::errors::{self, Limit, Place};
 use crate::header::{SYNC, was_sync};
-use crate::record::RecordStop;
+use crate::record::{RecordStop, Source};
 
 /// Bytes of the records of a small block: more than most writers put into a block. A block that is
 /// larger than `max_record` is not small, either.
@@ -95,7 +95,7 @@ impl Avro {
             }
             let limit = at as u64 + block.bytes_left.min(self.max_record);
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            match self.reader.read(layout, &shown, at, limit, out) {
+            match self.reader.read(layout, Source::Chunk(shown), at, limit, out) {
                 Ok(next) => {
                     out.end_record(at);
                     block.head = 0;

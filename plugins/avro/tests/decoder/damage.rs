@@ -14,6 +14,16 @@ fn records(blocks: &[Vec<Written>]) -> Vec<Record> {
     blocks.concat().into_iter().map(|written| written.record).collect()
 }
 
+/// Size that the head of a block says; `None` if the head is not valid.
+fn said_size(block: &[u8]) -> Option<u64> {
+    let is_last = |byte: &u8| *byte < 0x80;
+    let records = block.iter().position(is_last)? + 1;
+    let size = &block[records..];
+    let size = &size[..size.iter().take(9).position(is_last)? + 1];
+    let number = size.iter().rev().fold(0, |all, byte| all << 7 | u64::from(byte & 0x7f));
+    (number % 2 == 0).then_some(number / 2)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
@@ -42,7 +52,12 @@ proptest! {
             file[place] = byte;
         }
         let outcome = assert_any_split::<Avro>(&setup_with(64 << 20, true), &file, &pieces);
-        let (before, after) = (records(&blocks[..number]), records(&blocks[number + 1..]));
+        // The records of a block that seems large are read before its marker is there. If they go on
+        // in the block after it, that one is lost, too.
+        let seems_large = codec == "null" && said_size(&file[start..]) > Some(128 << 10);
+        let next = if seems_large { number + 2 } else { number + 1 };
+        let after = records(&blocks[next.min(blocks.len())..]);
+        let before = records(&blocks[..number]);
         prop_assert!(outcome.records.len() >= before.len() + after.len(), "{:?}", outcome.errors);
         prop_assert!(outcome.records.starts_with(&before), "{:?}", outcome.errors);
         prop_assert!(outcome.records.ends_with(&after), "{:?}", outcome.errors);
