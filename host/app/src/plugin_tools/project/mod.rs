@@ -2,8 +2,8 @@
 //! built.
 //!
 //! `language` recognises a project. `template` has the files of a new one, `wrap` those of one that
-//! wraps a built-in decoder, and `name` says how it may be called. `build` builds the plugin: `rust`, `c` and `python` each run one compiler by
-//! `compiler`.
+//! wraps a built-in decoder, and `name` says how it may be called. `build` builds the plugin: `rust`,
+//! `c` and `python` each run one compiler by `compiler`.
 
 mod build;
 mod build_error;
