@@ -122,7 +122,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("a huge function", functions(&body(0, NOP, 1 << 20), 1), "bytes in one function"),
         (
             "much code",
-            functions(&body(0, NOP, 1 << 19), 25),
+            functions(&body(0, NOP, 500_000), 26),
             "bytes of code; 12582912 are possible",
         ),
         ("many functions", functions(&body(0, NOP, 0), 100_001), "it has 100001 functions"),
@@ -180,7 +180,7 @@ fn children(parent: Pid) -> Vec<Pid> {
 
 /// A plugin that takes the compiler many seconds, and a host that has begun to compile it.
 fn compiling(place: &TestDir) -> (Process, Pid) {
-    let slow = place.write("slow.wasm", functions(&body(1, ADD, 1 << 19), 23));
+    let slow = place.write("slow.wasm", functions(&body(1, ADD, 500_000), 23));
     let input = place.write("input", "");
     let config = format!(
         "[[channel]]\nname = 'slow'\ndecoder = {slow:?}\nsource = {{ file = {input:?} }}\n"

@@ -57,9 +57,12 @@ pub(super) fn decompress(
     let account = &mut state.account;
     if !is_open {
         state.block = None;
-        let reader = match account.max_block().checked_sub(length as u64) {
-            Some(max) => BlockReader::new(codec, block.to_vec(), max),
-            None => Err(too_large(length as u64)),
+        // A Snappy block is not copied. It is decompressed at once, to at most this many bytes.
+        let max = account.max_block();
+        let reader = if codec != Codec::Snappy && length as u64 > max {
+            Err(too_large(length as u64))
+        } else {
+            BlockReader::new(codec, block, max)
         };
         match reader {
             Ok(reader) => state.block = Some(OpenBlock { codec, range, reader }),

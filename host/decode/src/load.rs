@@ -76,7 +76,7 @@ fn read_decoder(
     name: &str,
 ) -> Result<(Cow<'static, [u8]>, Option<&'static Builtin>), PluginError> {
     if let Some(builtin) = engine.builtins.iter().find(|builtin| builtin.name == name) {
-        return Ok((Cow::Borrowed(builtin.wasm), Some(builtin)));
+        return Ok((builtin.module(), Some(builtin)));
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };
     let path = find_file(engine, name).map_err(error)?;

@@ -55,11 +55,18 @@ impl Precompiler {
     /// # Errors
     /// The bytes are no plugin, or can't be compiled.
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
-        let code = machine_code(&self.0, wasm)?;
-        zstd::encode_all(&*code, COMPRESSION_LEVEL).map_err(|why| why.to_string())
+        Self::compress(&machine_code(&self.0, wasm)?)
+    }
+
+    /// Compresses a module as [`Builtin::wasm`](super::Builtin::wasm) has it.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn compress(wasm: &[u8]) -> Result<Vec<u8>, String> {
+        zstd::encode_all(wasm, COMPRESSION_LEVEL).map_err(|why| why.to_string())
     }
 }
 
-/// The highest level of zstd that needs no more memory to decompress. Machine code shrinks to a
-/// third; decompressing the largest takes about a millisecond.
+/// The highest level of zstd that needs no more memory to decompress. Modules and machine code shrink
+/// to a third; decompressing the largest takes about a millisecond.
 const COMPRESSION_LEVEL: i32 = 19;
