@@ -125,7 +125,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             functions(&body(0, NOP, 500_000), 26),
             "bytes of code; 12582912 are possible",
         ),
-        ("many functions", functions(&body(0, NOP, 0), 100_001), "it has 100001 functions"),
+        ("many functions", functions(&body(0, NOP, 0), 50_001), "it has 50001 functions"),
         (
             "many variables",
             functions(&body(50_000, BLOCK, 3_000), 1),
@@ -135,7 +135,12 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("many tables", component(&[section(4, &list(&[0x70, 0, 1], 65))]), "it has 65 tables"),
         (
             "many types",
-            component(&[section(1, &list(&[0x60, 0, 0], 1_400_000))]),
+            component(&[section(1, &list(&[0x60, 0, 0], 20_001))]),
+            "it has 20001 types; 20000 are possible",
+        ),
+        (
+            "many globals",
+            component(&[section(6, &list(&[0x7f, 0, 0x41, 0, 0x0b], 900_000))]),
             "bytes of types, imports, exports and elements; 4194304 are possible",
         ),
         (

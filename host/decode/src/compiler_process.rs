@@ -25,7 +25,7 @@ use super::settings::settings;
 pub const COMPILE_STDIN: &str = "compile-stdin";
 
 /// Private memory of the process, in bytes. A decoder with a Python interpreter takes 370 MiB.
-const MAX_MEMORY: u64 = 768 << 20;
+const MAX_MEMORY: u64 = 512 << 20;
 /// CPU time of the process, in seconds: far more than the largest plugin takes on a slow machine, in
 /// a build without optimization.
 const MAX_CPU_SECONDS: u64 = 600;
