@@ -65,6 +65,10 @@ static: wasm ## target/static/pipemill, which runs on any Linux
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
+mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes
+	@$(call build,debug,--workspace --bin pipemill --bin mutants)
+	PIPEMILL=$(TARGET)/debug/pipemill $(TARGET)/debug/mutants $(ONLY)
+
 bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
 	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench

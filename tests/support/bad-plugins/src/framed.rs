@@ -47,6 +47,8 @@ enum Mistake {
     SearchFar,
     /// A record begins after its header.
     StartLate,
+    /// A record is made, and begins where it ends.
+    StartAtEnd,
     /// A record begins at the last byte of the one before it.
     StartEarly,
     /// The record after a wrong sum is emitted before the error is returned.
@@ -61,7 +63,7 @@ enum Mistake {
     SkipGarbage,
     /// A record is compared with `max_record` when it is whole.
     TooLargeLate,
-    /// It is compared with the bytes that are in the chunk.
+    /// All bytes of the chunk are compared with it.
     TooLargeBySplit,
     /// It is not compared.
     NoMaxRecord,
@@ -69,7 +71,7 @@ enum Mistake {
     MetadataOfChunk,
 }
 
-const MISTAKES: [(&str, Mistake); 22] = [
+const MISTAKES: [(&str, Mistake); 23] = [
     ("framed", Mistake::None),
     ("framed-swallow-tail", Mistake::SwallowTail),
     ("framed-swallow-header", Mistake::SwallowHeader),
@@ -82,6 +84,7 @@ const MISTAKES: [(&str, Mistake); 22] = [
     ("framed-finds-nothing", Mistake::FindsNothing),
     ("framed-search-far", Mistake::SearchFar),
     ("framed-start-late", Mistake::StartLate),
+    ("framed-start-at-end", Mistake::StartAtEnd),
     ("framed-start-early", Mistake::StartEarly),
     ("framed-emit-beyond", Mistake::EmitBeyond),
     ("framed-emit-bad", Mistake::EmitBad),
@@ -117,7 +120,7 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
         let first = if is(Mistake::MetadataOfChunk) { chunk.len().min(5) } else { 0 };
         host::set_metadata("first chunk", &first.to_string());
     }
-    let mut at = 0;
+    let (mut at, mut made) = (0, 0);
     loop {
         let rest = &chunk[at..];
         let wants = |size: usize| match stream.mistake {
@@ -147,7 +150,7 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
         let compared = match stream.mistake {
             Mistake::NoMaxRecord => 0,
             Mistake::TooLargeLate if rest.len() < size => 0,
-            Mistake::TooLargeBySplit => length.min(rest.len() - HEADER),
+            Mistake::TooLargeBySplit => rest.len() - HEADER,
             _ => length,
         };
         if compared as u64 > stream.max_record {
@@ -178,9 +181,20 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
             Mistake::StartEarly => at.saturating_sub(1),
             _ => at,
         };
-        emit(&[span((at + HEADER) as u32, length as u32)], &[], &[start as u32]);
+        if is(Mistake::StartAtEnd) {
+            made += emit_made(made, payload, at + size);
+        } else {
+            emit(&[span((at + HEADER) as u32, length as u32)], &[], &[start as u32]);
+        }
         at += size;
     }
+}
+
+/// Emits a record that is made, after `made` bytes of payload. Returns its length.
+fn emit_made(made: usize, payload: &[u8], start: usize) -> usize {
+    let value = IN_PAYLOAD | span(made as u32, payload.len() as u32);
+    emit(&[value], payload, &[start as u32]);
+    payload.len()
 }
 
 /// The record of `size` bytes at `at` has a wrong sum.
@@ -191,14 +205,13 @@ fn wrong_sum(
     size: usize,
 ) -> Result<Progress, DecodeError> {
     let next = at + size;
-    let made = |at: usize| emit(&[IN_PAYLOAD | span(0, 3)], b"bad", &[at as u32]);
     let off = match stream.mistake {
         Mistake::EmitBeyond if next < chunk.len() => {
-            made(next);
+            emit_made(0, b"bad", next);
             0
         }
         Mistake::EmitBad => {
-            made(at);
+            emit_made(0, b"bad", at);
             0
         }
         Mistake::ResumeOff(off) => off,

@@ -15,7 +15,7 @@ use super::starts::StartVerdict;
 use super::structure::Structure;
 use super::{ConformanceTest, Expectations, Finding, Report};
 use super::{gaps, max_record, needs, starts};
-use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest};
+use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest, Record};
 use crate::plugin_tools::trace::Shown;
 
 /// The checks of one input.
@@ -62,7 +62,7 @@ impl<'a> Checks<'a> {
                 self.starts(&structure)?;
                 self.gaps(&structure)?;
                 self.needs(&structure)?;
-                self.max_record()?;
+                self.max_record(&whole)?;
                 self.damaged(whole.records.len())?;
                 self.resume(&structure)?;
             }
@@ -88,8 +88,10 @@ impl<'a> Checks<'a> {
             return Err(finding(format!("{error} [bytes there: {}]", bytes.join(" "))));
         }
         let shown = Shown { skip, ..Shown::default() };
-        self.tested.has_blocks =
-            whole.has_blocks() || self.tested.trace(&self.input, shown).has_blocks;
+        let decompresses = |import: &String| import.ends_with("#decompress");
+        self.tested.has_blocks = whole.has_blocks()
+            || self.tested.plugin.imports().iter().any(decompresses)
+            || self.tested.trace(&self.input, shown).has_blocks;
         let case = self.case(Property::Pieces(Vec::new()));
         self.check("same in every instance", &case)?;
         let mut details = format!("{} records", whole.records.len());
@@ -207,22 +209,24 @@ impl<'a> Checks<'a> {
                 Ok(StartVerdict::Wrong(broken)) => wrong.push((broken, case())),
             }
         }
-        // Nothing can be said of the first record. The first record of a block may begin after the
-        // block's header, which then is not a part of it.
+        // Nothing is known of the first record. The first record of a block may begin after the
+        // block's header, so a few wrong ones are no fault.
         let tried = budget.done();
-        let is_most = wrong.len() as u64 * 2 > tried.saturating_sub(1);
+        let count_wrong = wrong.len();
+        let is_most = count_wrong >= 2 && count_wrong as u64 * 2 > tried.saturating_sub(1);
         let mut details = format!("{tried} of {count} records");
         match wrong.into_iter().next() {
             Some((broken, case)) if is_most => {
                 return Err(finding(STARTS, broken, case));
             }
             Some((broken, _)) => self.note(format!(
-                "{broken} (other records begin where they are said to, or come of a block)"
+                "{broken} (so it is with {count_wrong} of {tried} records; it is right for the first \
+                 record of a block)"
             )),
             None if right == 0 && tried > 1 => details.push_str(
                 ", but none of them can be decoded without what is before it, so little is known",
             ),
-            None => {}
+            None => details.push_str(&format!("; decoding can begin at {right} of them")),
         }
         self.passed(STARTS, details);
         Ok(())
@@ -270,7 +274,7 @@ impl<'a> Checks<'a> {
             looks.piece, looks.calls, looks.per_byte
         );
         self.passed(NEEDS, details);
-        if looks.per_byte > MAX_LOOKS {
+        if looks.per_byte > MAX_LOOKS && !structure.units.is_empty() {
             self.note(format!(
                 "each byte is shown {:.1} times if a record arrives in 64 pieces. If the format tells \
                  the length of a record, say how many bytes you need",
@@ -281,7 +285,7 @@ impl<'a> Checks<'a> {
     }
 
     /// With a lower `max_record`, larger records are refused, and no others.
-    fn max_record(&mut self) -> Checked {
+    fn max_record(&mut self, run: &DecodeRun) -> Checked {
         let Some(least) = max_record::least(&self.tested, &self.input) else {
             self.note("max_record is not tested: the input needs the one that is set".to_owned());
             return Ok(());
@@ -293,7 +297,8 @@ impl<'a> Checks<'a> {
             self.check(MAX_RECORD, &self.case(Property::MaxRecord(*max)))?;
         }
         self.passed(MAX_RECORD, format!("the largest has {least}; tried {tried:?}"));
-        if least <= 1 && self.input.len() > 1 && !self.starts.is_empty() {
+        let bytes = |record: &Record| record.fields.iter().flatten().map(Vec::len).sum::<usize>();
+        if least <= 1 && run.records.iter().any(|record| bytes(record) > SURELY_LARGE) {
             self.note(
                 "records of any size are accepted: compare the length with info.max_record before \
                  the whole record is in the chunk"
@@ -332,7 +337,7 @@ impl<'a> Checks<'a> {
     fn resume(&mut self, structure: &Structure) -> Checked {
         let mut damages = Damages::new(&self.tested, structure);
         let mut evidence = Evidence::default();
-        let mut budget = self.test.random_budget(4);
+        let mut budget = self.test.random_budget(5);
         for (at, byte) in single_damages(structure).take_while(|_| budget.take()) {
             if let Some(effect) = damages.effect(at, byte) {
                 evidence.add(at, byte, effect);
@@ -387,6 +392,8 @@ const MAX_SINGLE_BYTES: usize = 64 << 10;
 const MAX_STARTS: u64 = 64;
 /// Insertions between records.
 const MAX_GAPS: u64 = 64;
+/// A record with values of more bytes is larger than one byte, whatever a decoder compares.
+const SURELY_LARGE: usize = 16;
 /// Cases that the search for a smaller one tries.
 const MAX_SHRINKING: u64 = 20_000;
 /// A byte that is shown more often than this, on average, is worth a note.
@@ -421,7 +428,8 @@ fn single_damages(structure: &Structure) -> impl Iterator<Item = (usize, u8)> {
             let at = *at as usize;
             let byte = structure.input[at];
             let other = if byte == 0xff { 0 } else { 0xff };
-            all.extend([byte ^ 1, byte ^ 0x80, other, byte.wrapping_add(3)].map(|byte| (at, byte)));
+            let bytes = [byte ^ 1, byte ^ 0x80, byte ^ 0x40, other, byte.wrapping_add(3)];
+            all.extend(bytes.map(|byte| (at, byte)));
         }
     }
     all.into_iter()

@@ -94,3 +94,9 @@ pub(super) fn fields_as_json(fields: &[Field], record: &Record) -> String {
     });
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }
+
+/// The first words of a message, without numbers: they are the same for all errors of a kind.
+pub(super) fn words(message: &str, count: usize) -> String {
+    let words = message.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2);
+    words.take(count).collect::<Vec<_>>().join(" ")
+}

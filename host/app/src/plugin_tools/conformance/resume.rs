@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::compare::words;
 use super::structure::Structure;
 use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest, Record, Resumed, RunError};
 use crate::plugin_tools::trace::Shown;
@@ -23,8 +24,11 @@ pub(super) struct Effect {
     pub(super) went_on: bool,
     /// Units after the damaged one that were lost.
     pub(super) lost: usize,
-    /// Whether the decoder searched for the next record after each error.
-    searched: bool,
+    /// Number of searches, and the most units that one passed over.
+    searches: u64,
+    passed: usize,
+    /// Whether there was an error where decoding went on after the first error in the damaged record.
+    again: bool,
     /// Where decoding went on after the first error in the damaged record.
     first: Option<(RunError, Place)>,
 }
@@ -40,10 +44,19 @@ enum Place {
     Far,
 }
 
-/// Units that a search, or a wrong resume, may lose after the damaged one.
+/// Units after the damaged one that an error may lose. For example, a search in a WebDataset
+/// archive passes over the first sample that it finds, because nobody knows whether it is whole.
 pub(super) const MAX_LOST: usize = 2;
+/// Units that a search may pass over.
+const MAX_PASSED: usize = 1;
+/// Of searches that pass over more, this share is too much: one in so many.
+const PASSING_SHARE: u64 = 10;
+/// More units are not counted.
+const MAX_COUNTED: usize = 64;
 /// Positions that must agree before something counts as a fault of the decoder.
 const MIN_POSITIONS: usize = 3;
+/// Words of a message that tell of which kind an error is. Later ones may be of the input.
+const KIND_WORDS: usize = 3;
 /// Bytes from the start of a record that still count as close to it.
 const NEAR: u64 = 8;
 
@@ -87,24 +100,43 @@ impl<'a> Damages<'a> {
         let noticed = !run.errors.is_empty();
         let lost = self.count_lost(unit, &run);
         let first = self.first_in(unit, &run);
+        let to = first.as_ref().and_then(|(error, _)| error.resumed.place());
+        let (searches, passed) = self.searches(unit, &run);
         Some(Effect {
             noticed,
             changed: !noticed && run.records != self.structure.run.records,
             went_on: run.errors.iter().all(|error| error.resumed != Resumed::No),
             lost,
-            searched: run.errors.iter().all(|error| matches!(error.resumed, Resumed::Found { .. })),
+            searches,
+            passed,
+            again: run.errors.iter().any(|error| Some(error.offset) == to),
             first,
         })
     }
 
-    /// Number of units after this one that are lost, and are units of their own. Not more are
-    /// counted than are too many.
+    /// Number of units after this one that are lost, and are units of their own.
     fn count_lost(&mut self, unit: usize, run: &DecodeRun) -> usize {
         let structure = self.structure;
         let from = structure.records_before(unit + 1);
         let lost = missing(&structure.run.records[from..], &run.records);
         let lost: Vec<_> = lost.into_iter().map(|start| structure.units.binary_search(&start)).collect();
-        lost.into_iter().flatten().filter(|unit| self.is_own(*unit)).count()
+        let own = lost.into_iter().flatten().filter(|unit| self.is_own(*unit));
+        own.take(MAX_COUNTED).count()
+    }
+
+    /// Number of searches, and the most units after this one that one of them passed over. Only units
+    /// of their own count.
+    fn searches(&mut self, unit: usize, run: &DecodeRun) -> (u64, usize) {
+        let units = &self.structure.units;
+        let (mut searches, mut most) = (0, 0);
+        for error in &run.errors {
+            let Resumed::Found { from, at } = error.resumed else { continue };
+            let first = units.partition_point(|start| *start < from).max(unit + 1);
+            let passed = first..units.partition_point(|start| *start < at).max(first);
+            searches += 1;
+            most = most.max(passed.filter(|unit| self.is_own(*unit)).take(MAX_COUNTED).count());
+        }
+        (searches, most)
     }
 
     /// The first error in this unit after which decoding went on, and where it went on.
@@ -173,13 +205,24 @@ pub(super) fn check(
         return Ok(());
     };
     let damage = describe(&structure, unit, at, byte);
-    if let Some((error, Place::Near(distance))) = &effect.first {
-        return Err(wrong_place(&damage, error, *distance));
+    effect.broken(&damage).map_or(Ok(()), Err)
+}
+
+impl Effect {
+    /// What is wrong with the effect of a damage, if it is a fault of the decoder.
+    fn broken(&self, damage: &str) -> Option<String> {
+        match &self.first {
+            Some((error, Place::Near(distance))) => Some(wrong_place(damage, error, *distance)),
+            _ if self.went_on && self.lost > MAX_LOST || self.passed > MAX_PASSED => {
+                Some(too_much_lost(damage, self.lost.max(self.passed)))
+            }
+            Some((error, Place::Far)) if self.lost > 0 || self.again => {
+                Some(no_record_there(damage, error))
+            }
+            Some((error, _)) if self.lost > 0 => Some(record_lost(damage, error)),
+            _ => None,
+        }
     }
-    if effect.went_on && effect.lost > MAX_LOST {
-        return Err(too_much_lost(&damage, effect.lost));
-    }
-    Ok(())
 }
 
 /// A damage for a message.
@@ -200,10 +243,26 @@ fn wrong_place(damage: &str, error: &RunError, distance: i64) -> String {
     )
 }
 
+fn no_record_there(damage: &str, error: &RunError) -> String {
+    format!(
+        "the place to go on at is wrong: {damage}: the error {error} goes on at {}, where no record \
+         begins",
+        error.resumed.place().unwrap_or_default()
+    )
+}
+
+fn record_lost(damage: &str, error: &RunError) -> String {
+    format!(
+        "too much is lost after an error: {damage}: the error {error} goes on at {}, where a record \
+         begins, but a sound record is lost or changed",
+        error.resumed.place().unwrap_or_default()
+    )
+}
+
 fn too_much_lost(damage: &str, lost: usize) -> String {
     format!(
-        "too much is lost after an error: {damage}: {lost} sound records after it are lost, at most \
-         {MAX_LOST} may be"
+        "too much is lost after an error: {damage}: {lost} sound records after it are lost or passed \
+         over by a search; at most {MAX_LOST} may be lost, and {MAX_PASSED} passed over"
     )
 }
 
@@ -223,12 +282,15 @@ pub(super) struct Evidence {
     /// The damage that lost most.
     worst: Option<(usize, u8, usize)>,
     /// Those after which the decoder searched.
-    searches: u64,
-    /// The first damages after whose search too much was lost, and their number.
+    searched: u64,
+    /// Those after whose search more was lost than may be: their number, and the first one.
     lossy: (u64, Option<(usize, u8)>),
+    /// Those with a search that passed over more than it may.
+    passing: (u64, Option<(usize, u8)>),
     /// By the words of the error: what is known of each position.
     places: BTreeMap<String, BTreeMap<usize, Vec<(u8, Place)>>>,
-    /// By position: where decoding went on, and whether too much was lost.
+    /// By position: where decoding went on as the decoder said, and whether that is no record or
+    /// too much was lost.
     resumed: BTreeMap<usize, Vec<(u8, u64, bool)>>,
 }
 
@@ -241,27 +303,28 @@ impl Evidence {
         self.tried += 1;
         self.noticed += u64::from(effect.noticed);
         self.changed += u64::from(effect.changed);
-        if !effect.noticed || !effect.went_on {
-            return;
-        }
-        self.went_on += 1;
-        self.lost += effect.lost as u64;
-        if self.worst.is_none_or(|(_, _, lost)| lost < effect.lost) {
-            self.worst = Some((at, byte, effect.lost));
-        }
-        let lossy = effect.lost > MAX_LOST;
-        if effect.searched {
-            self.searches += 1;
-            if lossy {
-                self.lossy.0 += 1;
-                self.lossy.1.get_or_insert((at, byte));
+        if effect.noticed && effect.went_on {
+            self.went_on += 1;
+            self.lost += effect.lost as u64;
+            if self.worst.is_none_or(|(_, _, lost)| lost < effect.lost) {
+                self.worst = Some((at, byte, effect.lost));
             }
         }
+        if effect.searches > 0 {
+            self.searched += 1;
+            let count = |is_so: bool, (count, first): &mut (u64, Option<(usize, u8)>)| {
+                *count += u64::from(is_so);
+                *first = first.or(is_so.then_some((at, byte)));
+            };
+            count(effect.went_on && effect.lost > MAX_LOST, &mut self.lossy);
+            count(effect.passed > MAX_PASSED, &mut self.passing);
+        }
         let Some((error, place)) = effect.first else { return };
-        let of_words = self.places.entry(words(&error.message)).or_default();
+        let of_words = self.places.entry(words(&error.message, KIND_WORDS)).or_default();
         of_words.entry(at).or_default().push((byte, place));
         if let Resumed::At(to) = error.resumed {
-            self.resumed.entry(at).or_default().push((byte, to, lossy));
+            let is_bad = effect.lost > 0 || effect.again && place != Place::Right;
+            self.resumed.entry(at).or_default().push((byte, to, is_bad));
         }
     }
 
@@ -303,23 +366,31 @@ impl Evidence {
         None
     }
 
-    /// More than half of the searches lose too much, or more than half of the places that the
-    /// decoder names and that don't depend on the damaged byte.
+    /// Too much is lost after searches, or after places that the decoder names and that don't depend
+    /// on the value of the damaged byte.
     fn too_much_lost(&self, damages: &mut Damages<'_>) -> Option<Shows> {
-        let (lossy, first) = self.lossy;
-        let by_search = (lossy >= MIN_POSITIONS as u64 && lossy * 2 > self.searches).then_some(first);
+        let enough = |count: u64| count >= MIN_POSITIONS as u64;
+        let (lossy, first_lossy) = self.lossy;
+        let (passing, first_passing) = self.passing;
+        let by_search = match () {
+            () if enough(lossy) && lossy * 2 > self.searched => first_lossy,
+            () if enough(passing) && passing * PASSING_SHARE > self.searched => first_passing,
+            () => None,
+        };
         let fixed = self.resumed.iter().filter(|(_, places)| {
             places.len() >= 2 && places.iter().all(|(_, to, _)| *to == places[0].1)
         });
         let fixed: Vec<_> = fixed.collect();
-        let bad = fixed.iter().filter(|(_, places)| places.iter().all(|(_, _, lossy)| *lossy));
-        let by_place = (bad.clone().count() >= MIN_POSITIONS && bad.clone().count() * 2 > fixed.len())
-            .then(|| bad.clone().next().map(|(at, places)| (**at, places[0].0)));
-        let (at, byte) = by_search.or(by_place)??;
+        let is_bad = |(_, places): &&(&usize, &Vec<_>)| places.iter().all(|(_, _, bad)| *bad);
+        let bad = fixed.iter().copied().filter(is_bad).collect::<Vec<_>>();
+        let by_place = (enough(bad.len() as u64) && bad.len() * 2 > fixed.len())
+            .then(|| bad.first().map(|(at, places)| (**at, places[0].0)))
+            .flatten();
+        let (at, byte) = by_search.or(by_place)?;
         let unit = damages.unit_at(at)?;
         let damage = describe(damages.structure, unit, at, byte);
-        let lost = damages.effect(at, byte)?.lost;
-        Some((at, byte, too_much_lost(&damage, lost)))
+        let broken = damages.effect(at, byte)?.broken(&damage)?;
+        Some((at, byte, broken))
     }
 
     /// What a report says.
@@ -345,10 +416,4 @@ impl Evidence {
         }
         text
     }
-}
-
-/// The first words of a message, which are the same for all errors of a kind.
-fn words(message: &str) -> String {
-    let words = message.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2);
-    words.take(3).collect::<Vec<_>>().join(" ")
 }

@@ -3,7 +3,7 @@
 
 use pipemill_types::{ErrorKind, Field, Scalar, category, list_elements};
 
-use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest, RunError};
+use crate::plugin_tools::decode_run::{DecodeRun, INPUT_ENDS, PluginUnderTest, RunError};
 
 /// Checks a run of an input of `size` bytes.
 ///
@@ -48,7 +48,17 @@ pub(super) fn check_run(
 fn check_errors(run: &DecodeRun) -> Result<(), String> {
     for error in &run.errors {
         let last = error.records.checked_sub(1).and_then(|last| run.records.get(last));
-        if let Some(last) = last.filter(|last| last.start >= error.offset) {
+        let last = last.filter(|last| last.start >= error.offset);
+        if let Some(last) = last.filter(|_| error.message.starts_with(INPUT_ENDS)) {
+            return Err(format!(
+                "a start is late: record {} is said to begin at byte {}, but the bytes from {} on \
+                 were not consumed",
+                error.records - 1,
+                last.start,
+                error.offset
+            ));
+        }
+        if let Some(last) = last {
             return Err(format!(
                 "emission beyond an error: record {} was emitted, which begins at {}, before the \
                  error at byte offset {} ({:?}) was reported; what an error says is bad must not be \

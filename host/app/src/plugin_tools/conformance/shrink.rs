@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::case::{Case, Property};
+use super::compare::words;
+
+/// Words of a failure that stay the same.
+const KIND_WORDS: usize = 6;
 
 /// The smallest case that fails in the same way and is found within the budget, and its failure.
 /// `fails` returns the failure of a case that fails.
@@ -42,6 +46,9 @@ impl Search<'_> {
             return false;
         }
         let Some(broken) = (self.fails)(&candidate) else { return false };
+        if words(&broken, KIND_WORDS) != words(&self.broken, KIND_WORDS) {
+            return false;
+        }
         (self.case, self.broken) = (candidate, broken);
         true
     }

@@ -65,6 +65,10 @@ pub(super) fn judge(
              ends there already gives it"
         ));
     }
+    // What is before the first record may belong to the file, as the names of columns do.
+    if record == 0 {
+        return Ok(StartVerdict::Unknown);
+    }
     // An error at such an input says where the record begins. This comes first: if all records have
     // the same length, decoding from late starts gives the right records, too.
     let said = cut.errors.first().map(|error| error.offset);
@@ -81,7 +85,6 @@ pub(super) fn judge(
             )));
         }
     }
-    // What comes before the first record belongs to the file, as the names of columns do.
     let header = records[0].start;
     if fits(tested, structure, record, start, header) {
         return Ok(StartVerdict::Right);
