@@ -64,6 +64,24 @@ fn the_guides_npy_decoder_in_rust_works() {
     assert!(native.contains("2 passed"), "{native}");
 }
 
+/// The README shows the template, and its three commands work.
+#[test]
+fn the_readmes_decoder_is_the_template() {
+    let read = |file: &str| fs::read_to_string(Path::new(ROOT).join(file)).expect(file);
+    let readme = read("README.md");
+    let section = readme.split("## Writing a decoder").nth(1).expect("its section");
+    let shown = section.split("```").nth(1).and_then(|block| block.strip_prefix("rust\n"));
+    let template = read("examples/decoder-rust/src/lib.rs");
+    assert!(template.contains(shown.expect("a block of Rust")), "the README shows other code");
+    let place = TestDir::new();
+    let lines = section.lines().filter_map(|line| line.strip_prefix("    pipemill plugin "));
+    let commands: Vec<Vec<&str>> = lines.map(|line| line.split(' ').collect()).collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    for command in commands {
+        plugin(&place, &command).with_code(0);
+    }
+}
+
 /// Strings in compressed blocks: the first block has more parts than a call decompresses.
 #[test]
 fn the_guides_blocks_in_rust_work() {

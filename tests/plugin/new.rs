@@ -63,7 +63,7 @@ pub fn wants_python(test: &str, least: Python) -> bool {
 }
 
 /// What was compiled in a run before need not be compiled again.
-fn keep_cache(place: &TestDir) {
+pub fn keep_cache(place: &TestDir) {
     if let Some(kept) = std::env::var_os("PIPEMILL_TEST_KEPT") {
         let cache = Path::new(&kept).join("plugin-cache");
         fs::create_dir_all(&cache).expect("it may be written to");
@@ -327,6 +327,41 @@ fn build_changed(place: &TestDir, file: &str, from: &str, to: &str) -> Ended {
     let made = place.path(&format!("{folder}/{folder}.wasm")).exists();
     assert_eq!(made, built.code == Some(0), "{built:#?}");
     built
+}
+
+/// A template must not lean on lengths being short: with lengths of 32 bits it passes, too.
+#[test]
+fn templates_pass_with_longer_lengths() {
+    let place = TestDir::new();
+    let mut input = b"PSTR".to_vec();
+    for size in [5, 0, 70_000, 3] {
+        input.extend((size as u32).to_le_bytes());
+        input.extend(vec![b'x'; size]);
+    }
+    place.write("data", &input);
+    let mut languages =
+        vec![("rust", "src/lib.rs", vec![("usize = 2", "usize = 4"), ("u16::from", "u32::from")])];
+    if has_clang("templates_pass_with_longer_lengths") {
+        languages.push(("c", "src/decoder.c", vec![("uint16_t length", "uint32_t length")]));
+    }
+    for (language, source, changes) in languages {
+        plugin(&place, &["new", language, "--lang", language]).with_code(0);
+        let source = format!("{language}/{source}");
+        let mut text = fs::read_to_string(place.path(&source)).expect("its source");
+        for (from, to) in changes {
+            assert!(text.contains(from), "{source}: {from}");
+            text = text.replace(from, to);
+        }
+        place.write(&source, text);
+        plugin(&place, &["build", language]).with_code(0);
+        let file = format!("{language}/{language}.wasm");
+        let args = ["test", &file, "--data", "data", "--cases", "100"];
+        plugin(&place, &args).with_code(0);
+        // A length of 4 GiB is an error at once.
+        place.write("long", b"PSTR\xff\xff\xff\xff");
+        let ended = run(&place, &["cat", "-d", &file, "--max-record", "1MiB", "long"]);
+        ended.with_code(65).says(&["a string of 4294967295 bytes", "max_record (1048576)"]);
+    }
 }
 
 #[test]

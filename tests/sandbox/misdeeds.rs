@@ -276,7 +276,9 @@ fn every_misdeed_ends_its_own_stream() {
     drop(writer);
     let records = consumer::read(&mut good).well();
     assert_eq!(records, [b"before", b"behind"]);
-    let ended = host.wait().with_code(65);
+    // The exit code is that of the channel that failed first: of a refusal, or of another failure.
+    let ended = host.wait();
+    assert!(matches!(ended.code, Some(64 | 65)), "{:?}", ended.code);
     assert!(!ended.stderr.chars().any(|c| c.is_control() && c != '\n'), "{:?}", ended.stderr);
 }
 

@@ -47,7 +47,12 @@ pub use options::{OptionKind, OptionSpec, Options};
 pub use records::{Block, Records, pack, unpack};
 
 #[doc(hidden)]
-#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    rustdoc::broken_intra_doc_links
+)]
 pub mod bindings;
 
 /// Makes a [`Decoder`] the decoder of this plugin. It has an effect only for WebAssembly, so that

@@ -200,17 +200,21 @@ impl Records {
         self.field_bytes(text.as_bytes());
     }
 
-    /// Adds the next field of the record: a list of bytes or text.
-    pub fn list<T: AsRef<[u8]>>(&mut self, elements: impl IntoIterator<Item = T>) {
-        let elements: Vec<T> = elements.into_iter().collect();
+    /// Adds the next field of the record: a list of bytes or text. The elements are iterated over
+    /// twice.
+    pub fn list<I>(&mut self, elements: I)
+    where
+        I: IntoIterator<Item: AsRef<[u8]>, IntoIter: ExactSizeIterator + Clone>,
+    {
+        let elements = elements.into_iter();
         self.field_made(|payload| {
             let mut at = 4 * (elements.len() + 1);
             payload.extend_from_slice(&(at as u32).to_le_bytes());
-            for element in &elements {
+            for element in elements.clone() {
                 at += element.as_ref().len();
                 payload.extend_from_slice(&(at as u32).to_le_bytes());
             }
-            for element in &elements {
+            for element in elements {
                 payload.extend_from_slice(element.as_ref());
             }
         });

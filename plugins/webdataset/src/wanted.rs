@@ -10,7 +10,9 @@ const FIELDS: SpecOption = SpecOption {
     name: "fields",
     example: "jpg;png,cls:utf8,meta.json?",
     types: &[Scalar::Bytes, Scalar::Utf8],
+    logical_types: &[],
     sized_bytes: false,
+    lists: false,
 };
 
 /// The fields of a sample.

@@ -1,0 +1,250 @@
+//! Parses a JSON text in one pass, as strictly as RFC 8259, and notes where the wanted values are.
+//! It converts no value: [`super::convert`] does that.
+//!
+//! If an object has a key twice, the last one counts, as in Python's `json`: the values that were
+//! found under the earlier one are removed.
+
+use std::ops::Range;
+
+use super::syntax_error::SyntaxError;
+use super::text;
+use crate::pointers::{NO_NODE, PointerTree};
+
+/// How deep arrays and objects may be nested.
+pub(super) const MAX_DEPTH: u32 = 128;
+
+/// The kind of a JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueKind {
+    /// A string. `escaped`: it has escapes.
+    String {
+        escaped: bool,
+    },
+    /// A number. `integer`: it is written without a fraction and without an exponent.
+    Number {
+        integer: bool,
+    },
+    True,
+    False,
+    Null,
+    Array,
+    Object,
+}
+
+/// A value, and where it is in the chunk.
+#[derive(Debug, Clone, Copy)]
+pub struct JsonValue {
+    pub(super) kind: ValueKind,
+    start: u32,
+    end: u32,
+}
+
+impl JsonValue {
+    /// The bytes of the value.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+type ParseResult<T> = Result<T, SyntaxError>;
+
+struct Parser<'a> {
+    /// The chunk, up to the end of the JSON text.
+    text: &'a [u8],
+    /// The next byte to parse.
+    at: usize,
+    tree: &'a PointerTree,
+    /// The value of each node of the tree.
+    found: &'a mut [Option<JsonValue>],
+}
+
+/// Parses the JSON text in this range of the chunk, and sets `found` for each node of the tree.
+pub(super) fn parse(
+    chunk: &[u8],
+    range: Range<usize>,
+    tree: &PointerTree,
+    found: &mut [Option<JsonValue>],
+) -> ParseResult<()> {
+    found.fill(None);
+    let mut parser = Parser { text: &chunk[..range.end], at: range.start, tree, found };
+    parser.skip_blanks();
+    parser.value(PointerTree::ROOT, 0)?;
+    match parser.next() {
+        None => Ok(()),
+        Some(_) => parser.error("nothing after the value"),
+    }
+}
+
+impl Parser<'_> {
+    #[inline(always)]
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    /// Skips blanks, and returns the byte after them.
+    #[inline(always)]
+    fn next(&mut self) -> Option<u8> {
+        self.skip_blanks();
+        self.peek()
+    }
+
+    #[inline(always)]
+    fn skip_blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    #[cold]
+    fn error<T>(&self, expected: &'static str) -> ParseResult<T> {
+        Err(SyntaxError { at: self.at, expected })
+    }
+
+    /// Parses the value that starts here. `node` is its node of the tree, or [`NO_NODE`].
+    fn value(&mut self, node: usize, depth: u32) -> ParseResult<()> {
+        let start = self.at;
+        let kind = match self.peek() {
+            Some(b'"') => ValueKind::String { escaped: self.string()? },
+            Some(b'-' | b'0'..=b'9') => ValueKind::Number { integer: self.number()? },
+            Some(b'{' | b'[') if depth == MAX_DEPTH => {
+                return self.error("no more than 128 arrays and objects inside of each other");
+            }
+            Some(b'{') => self.object(node, depth + 1)?,
+            Some(b'[') => self.array(node, depth + 1)?,
+            Some(b't') => self.word(b"true", ValueKind::True)?,
+            Some(b'f') => self.word(b"false", ValueKind::False)?,
+            Some(b'n') => self.word(b"null", ValueKind::Null)?,
+            _ => return self.error("a value"),
+        };
+        if let Some(place) = self.found.get_mut(node) {
+            *place = Some(JsonValue { kind, start: start as u32, end: self.at as u32 });
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, node: usize, depth: u32) -> ParseResult<ValueKind> {
+        self.at += 1;
+        if self.next() == Some(b'}') {
+            self.at += 1;
+            return Ok(ValueKind::Object);
+        }
+        loop {
+            if self.next() != Some(b'"') {
+                return self.error("a key in quotes");
+            }
+            let start = self.at + 1;
+            let escaped = self.string()?;
+            let child = self.child(node, &self.text[start..self.at - 1], escaped);
+            self.remove(child);
+            if self.next() != Some(b':') {
+                return self.error("`:` after the key");
+            }
+            self.at += 1;
+            self.skip_blanks();
+            self.value(child, depth)?;
+            match self.next() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => break,
+                _ => return self.error("`,` or `}` after the value"),
+            }
+        }
+        self.at += 1;
+        Ok(ValueKind::Object)
+    }
+
+    fn array(&mut self, node: usize, depth: u32) -> ParseResult<ValueKind> {
+        self.at += 1;
+        if self.next() == Some(b']') {
+            self.at += 1;
+            return Ok(ValueKind::Array);
+        }
+        for index in 0.. {
+            self.skip_blanks();
+            self.value(self.tree.index(node, index), depth)?;
+            match self.next() {
+                Some(b',') => self.at += 1,
+                Some(b']') => break,
+                _ => return self.error("`,` or `]` after the value"),
+            }
+        }
+        self.at += 1;
+        Ok(ValueKind::Array)
+    }
+
+    /// The child of `node` with this key: the bytes between the quotes, with escapes if `escaped`.
+    #[inline(always)]
+    fn child(&self, node: usize, key: &[u8], escaped: bool) -> usize {
+        if escaped && self.tree.has_children(node) {
+            return self.escaped_child(node, key);
+        }
+        self.tree.key(node, key)
+    }
+
+    #[cold]
+    fn escaped_child(&self, node: usize, key: &[u8]) -> usize {
+        let mut plain = Vec::new();
+        text::unescape(key, &mut plain);
+        self.tree.key(node, &plain)
+    }
+
+    /// Removes the values of a node and of all nodes below it, because its key came again.
+    #[inline(always)]
+    fn remove(&mut self, node: usize) {
+        if node != NO_NODE {
+            self.found[self.tree.below(node)].fill(None);
+        }
+    }
+
+    fn word(&mut self, word: &'static [u8], kind: ValueKind) -> ParseResult<ValueKind> {
+        if !self.text[self.at..].starts_with(word) {
+            return self.error("a value");
+        }
+        self.at += word.len();
+        Ok(kind)
+    }
+
+    /// Parses a string. Returns whether it has escapes.
+    #[inline(always)]
+    fn string(&mut self) -> ParseResult<bool> {
+        let (end, escaped) = text::check_string(self.text, self.at)?;
+        self.at = end;
+        Ok(escaped)
+    }
+
+    /// Parses a number. Returns whether it is written as an integer.
+    #[inline(always)]
+    fn number(&mut self) -> ParseResult<bool> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits("a digit")?;
+        }
+        let mut integer = true;
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits("a digit after the dot")?;
+            integer = false;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits("a digit in the exponent")?;
+            integer = false;
+        }
+        Ok(integer)
+    }
+
+    #[inline(always)]
+    fn digits(&mut self, expected: &'static str) -> ParseResult<()> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        if self.at == start { self.error(expected) } else { Ok(()) }
+    }
+}
