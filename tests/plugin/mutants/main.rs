@@ -25,15 +25,12 @@ const MIN_FOUND: usize = 90;
 /// The mistakes of one decoder, and its inputs.
 struct Subject {
     decoder: String,
-    inputs: Vec<Input>,
+    inputs: Vec<Value>,
     mutants: Vec<Mutant>,
 }
 
-/// An input with the options of the decoder.
-struct Input {
-    /// The arguments of `plugin test`, besides the plugin.
-    test: Vec<String>,
-}
+/// The arguments of `plugin test` for one input, besides the plugin.
+type TestArgs = Vec<String>;
 
 /// A mistake.
 struct Mutant {
@@ -64,7 +61,7 @@ fn run() -> Result<bool> {
     let (mut found, mut all) = (0, 0);
     println!("{:<20} {:<11} {:<62} found by", "decoder", "class", "mistake");
     for path in tables()? {
-        let subject = Subject::read(&path, &work)?;
+        let subject = Subject::read(&path)?;
         let is_wanted = |mutant: &&Mutant| {
             let text = format!("{} {} {}", subject.decoder, mutant.class, mutant.what);
             wanted.iter().all(|word| text.contains(word.as_str()))
@@ -73,11 +70,12 @@ fn run() -> Result<bool> {
         if mutants.is_empty() {
             continue;
         }
-        if let Some(failure) = subject.test(&subject.build(&work)?, &work)? {
+        let inputs = subject.prepare(&work)?;
+        if let Some(failure) = test(&subject.build(&work)?, &inputs, &work)? {
             return Err(format!("{} fails without a mistake: {failure}", subject.decoder).into());
         }
         for mutant in mutants {
-            let finding = subject.try_mutant(mutant, &work)?;
+            let finding = subject.try_mutant(mutant, &inputs, &work)?;
             let shown = finding.as_deref().unwrap_or("-- not found --");
             println!("{:<20} {:<11} {:<62} {shown}", subject.decoder, mutant.class, mutant.what);
             all += 1;
@@ -102,19 +100,21 @@ fn tables() -> Result<Vec<PathBuf>> {
     Ok(tables)
 }
 
+/// The folders that plugins are built of.
+const PARTS: [&str; 3] = ["plugins", "wit", "host/codecs"];
+
 /// Copies what plugins are built of. The other members of the workspace are left out.
 fn copy_workspace(work: &Path) -> Result<()> {
     let copy = work.join("workspace");
     fs::create_dir_all(&copy)?;
-    for part in ["plugins", "wit"] {
-        let _ = fs::remove_dir_all(copy.join(part));
+    for part in PARTS {
         copy_folder(&Path::new(ROOT).join(part), &copy.join(part))?;
     }
     fs::copy(Path::new(ROOT).join("Cargo.lock"), copy.join("Cargo.lock"))?;
     let manifest = fs::read_to_string(Path::new(ROOT).join("Cargo.toml"))?;
     let is_kept = |line: &&str| {
         let member = line.trim().strip_prefix('"').filter(|_| line.ends_with("\","));
-        member.is_none_or(|member| member.starts_with("plugins/"))
+        member.is_none_or(|member| PARTS.iter().any(|part| member.starts_with(part)))
     };
     let manifest: Vec<_> = manifest.lines().filter(is_kept).collect();
     Ok(fs::write(copy.join("Cargo.toml"), manifest.join("\n"))?)
@@ -142,7 +142,7 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 impl Subject {
-    fn read(path: &Path, work: &Path) -> Result<Self> {
+    fn read(path: &Path) -> Result<Self> {
         let in_table = |error: String| format!("{}: {error}", path.display());
         let table: Value = toml::from_str(&fs::read_to_string(path)?)?;
         let text = |value: &Value, key: &str| -> Result<String> {
@@ -152,10 +152,6 @@ impl Subject {
         let decoder = text(&table, "decoder")?;
         let empty = Vec::new();
         let list = |key: &str| table[key].as_array().unwrap_or(&empty);
-        let mut inputs = Vec::new();
-        for (number, input) in list("input").iter().enumerate() {
-            inputs.push(Input::prepare(&decoder, number, input, work)?);
-        }
         let mut mutants = Vec::new();
         for mutant in list("mutant") {
             mutants.push(Mutant {
@@ -166,6 +162,7 @@ impl Subject {
                 new: text(mutant, "new")?,
             });
         }
+        let inputs = list("input").clone();
         Ok(Self { decoder, inputs, mutants })
     }
 
@@ -190,34 +187,25 @@ impl Subject {
         Ok(target.join("wasm32-unknown-unknown/plugin").join(file))
     }
 
-    /// Tests the plugin with all inputs. Returns what fails.
-    fn test(&self, plugin: &Path, work: &Path) -> Result<Option<String>> {
-        for input in &self.inputs {
-            let plugin = plugin.display().to_string();
-            let args = [&["plugin", "test", &plugin, "--cases", CASES].map(str::to_owned), &input.test[..]];
-            let output = pipemill(&args.concat(), work)?;
-            let report = text(&output);
-            if output.status.code() == Some(0) {
-                continue;
-            }
-            let failure = report.lines().find(|line| line.starts_with("FAIL"));
-            return Ok(Some(failure.unwrap_or(report.trim()).to_owned()));
-        }
-        Ok(None)
+    /// Writes the inputs. Returns how each is tested.
+    fn prepare(&self, work: &Path) -> Result<Vec<TestArgs>> {
+        let inputs = self.inputs.iter().enumerate();
+        inputs.map(|(number, input)| prepare(&self.decoder, number, input, work)).collect()
     }
 
     /// Builds and tests the decoder with a mistake. Returns by which check it is found, and the
     /// message.
-    fn try_mutant(&self, mutant: &Mutant, work: &Path) -> Result<Option<String>> {
-        let path = work.join("workspace").join(&mutant.file);
-        let original = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", mutant.file))?;
-        let count = original.matches(&mutant.old).count();
-        if count != 1 {
-            let what = &mutant.what;
-            return Err(format!("{what}: {} has the text {count} times", mutant.file).into());
-        }
-        fs::write(&path, original.replace(&mutant.old, &mutant.new))?;
-        let tested = self.build(work).and_then(|plugin| self.test(&plugin, work));
+    fn try_mutant(
+        &self,
+        mutant: &Mutant,
+        inputs: &[TestArgs],
+        work: &Path,
+    ) -> Result<Option<String>> {
+        let root = work.join("workspace");
+        let path = root.join(&mutant.file);
+        let original = fs::read_to_string(&path)?;
+        fs::write(&path, mutant.applied(&root)?)?;
+        let tested = self.build(work).and_then(|plugin| test(&plugin, inputs, work));
         fs::write(&path, original)?;
         let failure = tested.map_err(|error| format!("{}: {error}", mutant.what))?;
         Ok(failure.map(|failure| {
@@ -228,50 +216,77 @@ impl Subject {
     }
 }
 
-impl Input {
-    /// Writes the input and what is expected of it, which comes from the built-in decoder.
-    fn prepare(decoder: &str, number: usize, input: &Value, work: &Path) -> Result<Self> {
-        let strings = |key: &str| -> Vec<String> {
-            let list = input[key].as_array().into_iter().flatten();
-            list.filter_map(|value| value.as_str().map(str::to_owned)).collect()
-        };
-        let mut bytes = input["text"].as_str().unwrap_or_default().as_bytes().to_vec();
-        if let Some(file) = input["file"].as_str() {
-            let path = Path::new(ROOT).join(file);
-            bytes = fs::read(path).map_err(|error| format!("{file}: {error}"))?;
+impl Mutant {
+    /// The text of the file with the mistake.
+    fn applied(&self, root: &Path) -> Result<String> {
+        let Self { what, file, old, new, .. } = self;
+        let original = fs::read_to_string(root.join(file));
+        let original = original.map_err(|error| format!("{what}: {file}: {error}"))?;
+        match original.matches(old.as_str()).count() {
+            1 => Ok(original.replace(old, new)),
+            count => Err(format!("{what}: {file} has the text {count} times").into()),
         }
-        let bytes_once = bytes.clone();
-        for _ in 1..input["times"].as_u64().unwrap_or(1) {
-            bytes.extend_from_slice(&bytes_once);
-        }
-        let damages: BTreeMap<String, Value> =
-            serde_json::from_value(input["damage"].clone()).unwrap_or_default();
-        for (at, byte) in &damages {
-            let at: usize = at.parse()?;
-            bytes[at] ^= byte.as_u64().unwrap_or(1) as u8;
-        }
-        let path = |name: &str| work.join(format!("{decoder}-{number}.{name}")).display().to_string();
-        fs::write(path("data"), bytes)?;
-        let options: Vec<_> =
-            strings("options").into_iter().flat_map(|option| ["-o".to_owned(), option]).collect();
-        let mut test = [&options[..], &strings("args")].concat();
-        test.extend(["--data".to_owned(), path("data"), "--expect".to_owned(), path("expect")]);
-        let mut cat = ["cat".to_owned(), "-d".to_owned(), decoder.to_owned(), path("data")].to_vec();
-        cat.extend(options);
-        if !damages.is_empty() {
-            let _ = fs::remove_file(path("errors"));
-            let quarantine = ["--on-error", "quarantine", "--quarantine"].map(str::to_owned);
-            cat.extend([&quarantine[..], &[path("errors")]].concat());
-            test.extend(["--on-error", "skip", "--expect-errors"].map(str::to_owned));
-            test.push(path("errors"));
-        }
-        let output = pipemill(&cat, work)?;
-        if !output.status.success() {
-            return Err(format!("{decoder}: {}", text(&output)).into());
-        }
-        fs::write(path("expect"), without_offsets(&output.stdout)?)?;
-        Ok(Self { test })
     }
+}
+
+/// Tests the plugin with all inputs. Returns what fails.
+fn test(plugin: &Path, inputs: &[TestArgs], work: &Path) -> Result<Option<String>> {
+    let plugin = plugin.display().to_string();
+    for input in inputs {
+        let args = [&["plugin", "test", &plugin, "--cases", CASES].map(str::to_owned), &input[..]];
+        let output = pipemill(&args.concat(), work)?;
+        let report = text(&output);
+        if output.status.code() == Some(0) {
+            continue;
+        }
+        let failure = report.lines().find(|line| line.starts_with("FAIL"));
+        return Ok(Some(failure.unwrap_or(report.trim()).to_owned()));
+    }
+    Ok(None)
+}
+
+/// Writes an input, and what is expected of it, which comes from the built-in decoder.
+fn prepare(decoder: &str, number: usize, input: &Value, work: &Path) -> Result<TestArgs> {
+    let strings = |key: &str| -> Vec<String> {
+        let list = input[key].as_array().into_iter().flatten();
+        list.filter_map(|value| value.as_str().map(str::to_owned)).collect()
+    };
+    let mut bytes = input["text"].as_str().unwrap_or_default().as_bytes().to_vec();
+    if let Some(file) = input["file"].as_str() {
+        let path = Path::new(ROOT).join(file);
+        bytes = fs::read(path).map_err(|error| format!("{file}: {error}"))?;
+    }
+    let bytes_once = bytes.clone();
+    for _ in 1..input["times"].as_u64().unwrap_or(1) {
+        bytes.extend_from_slice(&bytes_once);
+    }
+    let damages: BTreeMap<String, Value> =
+        serde_json::from_value(input["damage"].clone()).unwrap_or_default();
+    for (at, byte) in &damages {
+        let at: usize = at.parse()?;
+        bytes[at] ^= byte.as_u64().unwrap_or(1) as u8;
+    }
+    let path = |name: &str| work.join(format!("{decoder}-{number}.{name}")).display().to_string();
+    fs::write(path("data"), bytes)?;
+    let options: Vec<_> =
+        strings("options").into_iter().flat_map(|option| ["-o".to_owned(), option]).collect();
+    let mut test = [&options[..], &strings("args")].concat();
+    test.extend(["--data".to_owned(), path("data"), "--expect".to_owned(), path("expect")]);
+    let mut cat = ["cat".to_owned(), "-d".to_owned(), decoder.to_owned(), path("data")].to_vec();
+    cat.extend(options);
+    if !damages.is_empty() {
+        let _ = fs::remove_file(path("errors"));
+        let quarantine = ["--on-error", "quarantine", "--quarantine"].map(str::to_owned);
+        cat.extend([&quarantine[..], &[path("errors")]].concat());
+        test.extend(["--on-error", "skip", "--expect-errors"].map(str::to_owned));
+        test.push(path("errors"));
+    }
+    let output = pipemill(&cat, work)?;
+    if !output.status.success() {
+        return Err(format!("{decoder}: {}", text(&output)).into());
+    }
+    fs::write(path("expect"), without_offsets(&output.stdout)?)?;
+    Ok(test)
 }
 
 /// Records as `pipemill cat` prints them, of which only the fields are compared: whether they begin
@@ -296,4 +311,29 @@ fn pipemill(args: &[String], work: &Path) -> Result<Output> {
 fn text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{ROOT, Subject, tables};
+
+    #[test]
+    fn each_mistake_can_be_made_and_each_input_is_there() {
+        let mut mistakes = 0;
+        for path in tables().expect("a folder") {
+            let subject = Subject::read(&path).expect("a table");
+            for mutant in &subject.mutants {
+                mutant.applied(Path::new(ROOT)).expect("a text that the file has");
+                mistakes += 1;
+            }
+            for input in &subject.inputs {
+                let file = input["file"].as_str().unwrap_or("Cargo.toml");
+                assert!(Path::new(ROOT).join(file).exists(), "{}: {file}", path.display());
+            }
+            assert!(!subject.inputs.is_empty(), "{}", path.display());
+        }
+        assert!(mistakes >= 40, "{mistakes}");
+    }
 }

@@ -13,6 +13,8 @@ use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, StreamInfo};
 
+use super::work::Work;
+
 /// A plugin with its options and limits.
 #[derive(Clone)]
 pub struct PluginUnderTest {
@@ -27,6 +29,8 @@ pub struct PluginUnderTest {
     /// Whether its records are known to come of blocks: several records have one start, and errors
     /// may follow inside of the block.
     pub(super) has_blocks: bool,
+    /// What its runs cost so far, those of all clones together.
+    pub(super) work: Work,
     /// Runs of inputs in one piece.
     whole_runs: WholeRuns,
 }
@@ -122,6 +126,12 @@ impl DecodeRun {
         self.records.windows(2).any(|pair| pair[0].start == pair[1].start)
     }
 
+    /// The size of each value of each record, in bytes.
+    pub(super) fn value_sizes(&self) -> impl Iterator<Item = usize> {
+        let values = self.records.iter().flat_map(|record| &record.fields);
+        values.map(|value| value.as_ref().map_or(0, Vec::len))
+    }
+
     /// The fields of the records; none if they are not known.
     pub fn fields(&self) -> &[Field] {
         self.schema.as_deref().unwrap_or_default()
@@ -139,8 +149,8 @@ impl PluginUnderTest {
     /// A plugin with options, and with the limits that records of up to `max_record` bytes need.
     pub fn new(plugin: Plugin, options: Vec<(String, String)>, max_record: u64) -> Self {
         let limits = Limits::for_records(max_record);
-        let whole_runs = WholeRuns::default();
-        Self { plugin, options, limits, max_record, has_blocks: false, whole_runs }
+        let (work, whole_runs) = (Work::default(), WholeRuns::default());
+        Self { plugin, options, limits, max_record, has_blocks: false, work, whole_runs }
     }
 
     /// The same plugin, with another largest record. Its limits stay.
@@ -180,7 +190,8 @@ impl PluginUnderTest {
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
         let mut sink = RecordCollector::default();
-        let outcome = channel.run(&mut sink, &ChannelStats::default());
+        let stats = ChannelStats::default();
+        let outcome = channel.run(&mut sink, &stats);
         let mut errors =
             errors.lock().map(|mut errors| std::mem::take(&mut *errors)).unwrap_or_default();
         if let Outcome::Failed(failure) = outcome
@@ -189,7 +200,9 @@ impl PluginUnderTest {
             errors.push(run_error(&failure, Resumed::No));
         }
         let metadata = serde_json::from_str(&sink.metadata).unwrap_or_default();
-        DecodeRun { schema: sink.schema, metadata, records: sink.records, errors }
+        let run = DecodeRun { schema: sink.schema, metadata, records: sink.records, errors };
+        self.work.add(stats.calls().iter().sum(), input.len() as u64, run.value_sizes());
+        run
     }
 
     /// Opens a stream.

@@ -2,7 +2,7 @@
 //! the plugin in the same sandbox as a channel does.
 //!
 //! `inspect` describes a plugin. `decode_run` decodes an input in memory as a channel does, `trace`
-//! by single calls. `conformance` tests a plugin with both. `timing` measures a plugin's speed.
+//! by single calls, and `work` counts what both cost. `conformance` tests a plugin with both. `timing` measures a plugin's speed.
 //! `project` makes and builds projects.
 
 mod conformance;
@@ -11,6 +11,7 @@ mod inspect;
 pub mod project;
 mod timing;
 mod trace;
+mod work;
 
 pub use conformance::{
     Case, ConformanceTest, Expectations, Expected, ExpectedErrors, Finding, Property, Report,

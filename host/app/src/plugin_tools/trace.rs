@@ -63,7 +63,9 @@ impl PluginUnderTest {
         tracer.trace.run.schema = tracer.stream.schema().cloned();
         tracer.trace.run.metadata = tracer.stream.metadata().clone();
         tracer.trace.consumed = tracer.at as u64;
-        tracer.trace
+        let trace = tracer.trace;
+        self.work.add(trace.calls, trace.bytes_shown, trace.run.value_sizes());
+        trace
     }
 
     /// Decodes the first `size` bytes of `input` as an input of its own, up to the first error.

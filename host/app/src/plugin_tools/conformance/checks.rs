@@ -13,7 +13,7 @@ use super::resume::{Damages, Evidence};
 use super::shrink::shrink;
 use super::starts::StartVerdict;
 use super::structure::Structure;
-use super::{ConformanceTest, Expectations, Finding, Report};
+use super::{ConformanceTest, DEFAULT_CASES, Expectations, Finding, Report};
 use super::{gaps, max_record, needs, starts};
 use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest, Record};
 use crate::plugin_tools::trace::Shown;
@@ -62,7 +62,7 @@ impl<'a> Checks<'a> {
                 self.starts(&structure)?;
                 self.gaps(&structure)?;
                 self.needs(&structure)?;
-                self.max_record(&whole)?;
+                self.max_record(&structure)?;
                 self.damaged(whole.records.len())?;
                 self.resume(&structure)?;
             }
@@ -123,12 +123,12 @@ impl<'a> Checks<'a> {
         if size <= MAX_SINGLE_BYTES {
             self.check(PIECES, &self.case(Property::Pieces(vec![1; size])))?;
         }
-        let mut budget = self.test.full_budget();
+        let mut budget = self.full_budget(size as u64);
         let places = positions(size, &self.starts).filter(|at| (1..size).contains(at));
         for at in places.take_while(|_| budget.take()) {
             self.check(PIECES, &self.case(Property::Pieces(vec![at])))?;
         }
-        let mut random = self.test.random_budget(1);
+        let mut random = self.random_budget(1);
         let mut rng = Rng::with_seed(self.test.seed);
         while random.take() {
             let pieces = random_pieces(&mut rng, size);
@@ -146,17 +146,25 @@ impl<'a> Checks<'a> {
         let size = self.input.len();
         let (mut shortened, mut without) = (0u64, 0u64);
         let mut swallowed: Option<(Case, String)> = None;
-        let mut budget = self.test.full_budget();
+        let mut budget = self.full_budget(size as u64);
         let places = positions(size, &self.starts).filter(|at| *at < size);
         for at in places.take_while(|_| budget.take()) {
             let case = self.case(Property::Cut(at));
             match self.check(CUT, &case)? {
                 CaseOutcome::Holds => {}
                 CaseOutcome::LastRecordShortened if self.test.strict_end => {
-                    return Err(finding(CUT, format!("cut off after {at} bytes: {CUT_SHORT}"), case));
+                    return Err(finding(
+                        CUT,
+                        format!("cut off after {at} bytes: {CUT_SHORT}"),
+                        case,
+                    ));
                 }
                 CaseOutcome::NoRecord if self.test.strict_end => {
-                    return Err(finding(CUT, format!("cut off after {at} bytes: {NO_RECORD}"), case));
+                    return Err(finding(
+                        CUT,
+                        format!("cut off after {at} bytes: {NO_RECORD}"),
+                        case,
+                    ));
                 }
                 CaseOutcome::LastRecordShortened => shortened += 1,
                 CaseOutcome::NoRecord => without += 1,
@@ -176,7 +184,9 @@ impl<'a> Checks<'a> {
                 let (case, broken) = shrink(found, &fails, self.shrink_budget());
                 return Err(finding(CUT, broken, case));
             }
-            Some((_, broken)) => self.note(format!("{broken} (with --strict-end, this is a fault)")),
+            Some((_, broken)) => {
+                self.note(format!("{broken} (with --strict-end, this is a fault)"))
+            }
             None => {}
         }
         if shortened > 0 {
@@ -199,9 +209,10 @@ impl<'a> Checks<'a> {
     fn starts(&mut self, structure: &Structure) -> Checked {
         let count = structure.run.records.len();
         let (mut right, mut wrong) = (0u64, Vec::new());
-        let mut budget = self.sampling_budget(MAX_STARTS);
+        let mut budget = self.full_budget(MAX_STARTS);
         for record in spread(count).take_while(|_| budget.take()) {
-            let case = || Case { input: structure.input.clone(), property: Property::Start(record) };
+            let case =
+                || Case { input: structure.input.clone(), property: Property::Start(record) };
             match starts::judge(&self.tested, structure, record) {
                 Err(broken) => return Err(finding(STARTS, broken, case())),
                 Ok(StartVerdict::Right) => right += 1,
@@ -237,7 +248,7 @@ impl<'a> Checks<'a> {
         let places = || structure.units.iter().copied().chain([structure.input.len() as u64]);
         let count = places().count();
         let (mut vanished, mut first) = (0, None);
-        let mut budget = self.sampling_budget(MAX_GAPS);
+        let mut budget = self.full_budget(MAX_GAPS);
         'all: for index in spread(count) {
             let at = places().nth(index).unwrap_or_default() as usize;
             for bytes in gaps::GARBAGE {
@@ -247,7 +258,8 @@ impl<'a> Checks<'a> {
                 if let Err(broken) = gaps::judge(&self.tested, structure, at, bytes) {
                     vanished += 1;
                     let property = Property::Gap(at, bytes.to_vec());
-                    first.get_or_insert((broken, Case { input: structure.input.clone(), property }));
+                    first
+                        .get_or_insert((broken, Case { input: structure.input.clone(), property }));
                 }
             }
         }
@@ -285,20 +297,23 @@ impl<'a> Checks<'a> {
     }
 
     /// With a lower `max_record`, larger records are refused, and no others.
-    fn max_record(&mut self, run: &DecodeRun) -> Checked {
-        let Some(least) = max_record::least(&self.tested, &self.input) else {
+    fn max_record(&mut self, structure: &Structure) -> Checked {
+        let Some(least) = max_record::least(&self.tested, &structure.input) else {
             self.note("max_record is not tested: the input needs the one that is set".to_owned());
             return Ok(());
         };
-        let mut tried = vec![least, least.saturating_add(1)];
-        tried.extend((least > 0).then(|| least - 1));
-        tried.extend((least > 3).then_some(least / 2));
-        for max in &tried {
-            self.check(MAX_RECORD, &self.case(Property::MaxRecord(*max)))?;
+        let all = [Some(least), least.checked_sub(1), (least > 3).then_some(least / 2)];
+        let all = all.into_iter().flatten().chain([least.saturating_add(1)]);
+        let mut budget = self.full_budget(u64::MAX);
+        let mut tried = Vec::new();
+        for max in all.take_while(|_| budget.take()) {
+            let property = Property::MaxRecord(max);
+            self.check(MAX_RECORD, &Case { input: structure.input.clone(), property })?;
+            tried.push(max);
         }
         self.passed(MAX_RECORD, format!("the largest has {least}; tried {tried:?}"));
         let bytes = |record: &Record| record.fields.iter().flatten().map(Vec::len).sum::<usize>();
-        if least <= 1 && run.records.iter().any(|record| bytes(record) > SURELY_LARGE) {
+        if least <= 1 && structure.run.records.iter().any(|record| bytes(record) > SURELY_LARGE) {
             self.note(
                 "records of any size are accepted: compare the length with info.max_record before \
                  the whole record is in the chunk"
@@ -314,7 +329,7 @@ impl<'a> Checks<'a> {
     fn damaged(&mut self, count: usize) -> Checked {
         let mut rng = Rng::with_seed(self.test.seed ^ 0x0064_616d_6167_6564);
         let (mut lost, mut most) = (0, 0);
-        let mut budget = self.test.random_budget(1);
+        let mut budget = self.random_budget(1);
         while budget.take() {
             let input: Arc<[u8]> = damage(&mut rng, &self.input).into();
             let pieces = random_pieces(&mut rng, input.len());
@@ -337,7 +352,7 @@ impl<'a> Checks<'a> {
     fn resume(&mut self, structure: &Structure) -> Checked {
         let mut damages = Damages::new(&self.tested, structure);
         let mut evidence = Evidence::default();
-        let mut budget = self.test.random_budget(5);
+        let mut budget = self.random_budget(5);
         for (at, byte) in single_damages(structure).take_while(|_| budget.take()) {
             if let Some(effect) = damages.effect(at, byte) {
                 evidence.add(at, byte, effect);
@@ -367,14 +382,23 @@ impl<'a> Checks<'a> {
         finding(tried, broken, case)
     }
 
+    /// The budget of the search for a smaller case.
     fn shrink_budget(&self) -> Budget {
-        Budget::new(MAX_SHRINKING, self.test.time_limit)
+        self.budget(MAX_SHRINKING)
     }
 
-    /// A budget for cases that each decode the input several times.
-    fn sampling_budget(&self, cases: u64) -> Budget {
-        let limit = self.test.cases.map_or(cases, |limit| cases.min(limit.into()));
-        Budget::new(limit, self.test.time_limit)
+    /// The budget of cases that are random, or of which there is no end.
+    fn random_budget(&self, factor: u64) -> Budget {
+        self.budget(u64::from(self.test.cases.unwrap_or(DEFAULT_CASES)) * factor)
+    }
+
+    /// The budget of cases of which there are at most so many.
+    fn full_budget(&self, all: u64) -> Budget {
+        self.budget(self.test.cases.map_or(all, |limit| all.min(limit.into())))
+    }
+
+    fn budget(&self, cases: u64) -> Budget {
+        Budget::new(cases, self.test.time_limit, &self.tested.work)
     }
 
     fn passed(&mut self, check: &str, details: String) {
@@ -387,7 +411,7 @@ impl<'a> Checks<'a> {
 }
 
 /// An input of more bytes is not split into single bytes.
-const MAX_SINGLE_BYTES: usize = 64 << 10;
+const MAX_SINGLE_BYTES: usize = 16 << 10;
 /// Records whose start is checked.
 const MAX_STARTS: u64 = 64;
 /// Insertions between records.

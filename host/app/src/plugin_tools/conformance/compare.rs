@@ -32,7 +32,8 @@ pub(super) fn difference(
     let key = |error: &RunError| {
         let place = skip.then(|| place_after(error, size));
         // The host says how many bytes are missing, which depends on what was shown.
-        let message = if error.message.starts_with(INPUT_ENDS) { INPUT_ENDS } else { &error.message };
+        let message =
+            if error.message.starts_with(INPUT_ENDS) { INPUT_ENDS } else { &error.message };
         (error.offset, message.to_owned(), place)
     };
     let differs = |at: &usize| a.get(*at).map(key) != b.get(*at).map(key);

@@ -21,9 +21,8 @@ pub(super) fn least(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Option<u64> 
     if !whole.errors.is_empty() {
         return None;
     }
-    let suffices = |max: u64| {
-        tested.with_max_record(max).trace(input, Shown::default()).run == whole
-    };
+    let suffices =
+        |max: u64| tested.with_max_record(max).trace(input, Shown::default()).run == whole;
     let mut high = (input.len() as u64).min(tested.max_record);
     while !suffices(high) {
         if high >= tested.max_record {
@@ -50,11 +49,7 @@ const MAX_LOST: usize = 2;
 ///
 /// # Errors
 /// One line that says what does not hold.
-pub(super) fn check(
-    tested: &PluginUnderTest,
-    input: &Arc<[u8]>,
-    max: u64,
-) -> Result<(), String> {
+pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>, max: u64) -> Result<(), String> {
     let base = tested.trace(input, Shown::default()).run;
     if !base.errors.is_empty() {
         return Ok(());
@@ -70,9 +65,8 @@ pub(super) fn check(
     if !tested.has_blocks {
         only_large_ones(&base, &run, max).map_err(within)?;
     }
-    let mut splits: Vec<Vec<usize>> = (0..SPLITS)
-        .map(|seed| random_pieces(&mut Rng::with_seed(seed), input.len()))
-        .collect();
+    let mut splits: Vec<Vec<usize>> =
+        (0..SPLITS).map(|seed| random_pieces(&mut Rng::with_seed(seed), input.len())).collect();
     if input.len() <= MAX_SINGLE_BYTES {
         splits.push(vec![1; input.len()]);
     }

@@ -26,21 +26,22 @@ mod structure;
 use std::time::Duration;
 
 use super::decode_run::{DecodeRun, PluginUnderTest};
-use budget::Budget;
 use checks::Checks;
 
 pub use case::{Case, Property};
 pub use expected::{Expected, ExpectedErrors};
 
 /// How thoroughly a plugin is tested, and what is no fault.
+///
+/// Without a time limit, each kind of cases may cost so much work that a test takes some seconds.
 #[derive(Debug, Clone)]
 pub struct ConformanceTest {
     /// Seed of the random cases.
     pub seed: u64,
-    /// Number of cases of each kind; `None` if only the time limits it.
+    /// Largest number of cases of each kind; `None` for [`DEFAULT_CASES`] random ones, and all others.
     pub cases: Option<u32>,
-    /// Time limit for the cases of each kind, and for the search for a smaller failing input;
-    /// `None` if only their number is limited.
+    /// Time limit for the cases of each kind, and for the search for a smaller failing input. `None`
+    /// limits the work that they cost: then the outcome does not depend on the machine.
     pub time_limit: Option<Duration>,
     /// Whether it is a fault if the end of the input silently shortens the last record.
     pub strict_end: bool,
@@ -48,19 +49,6 @@ pub struct ConformanceTest {
     pub allow_gaps: bool,
     /// Whether decode errors of the unchanged input are skipped.
     pub skip_errors: bool,
-}
-
-impl Default for ConformanceTest {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            cases: None,
-            time_limit: Some(Duration::from_secs(10)),
-            strict_end: false,
-            allow_gaps: false,
-            skip_errors: false,
-        }
-    }
 }
 
 /// What is expected of the unchanged input.
@@ -105,16 +93,6 @@ impl ConformanceTest {
         report: &mut dyn FnMut(Report<'_>),
     ) -> Result<DecodeRun, Box<Finding>> {
         Checks::new(tested, input.into(), self, report).run(expected)
-    }
-
-    /// The budget of cases that are random, or of which there is no end.
-    fn random_budget(&self, factor: u64) -> Budget {
-        Budget::new(u64::from(self.cases.unwrap_or(DEFAULT_CASES)) * factor, self.time_limit)
-    }
-
-    /// The budget of cases of which there is a last one.
-    fn full_budget(&self) -> Budget {
-        Budget::new(self.cases.map_or(u64::MAX, u64::from), self.time_limit)
     }
 }
 

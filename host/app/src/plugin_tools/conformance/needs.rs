@@ -79,7 +79,8 @@ const PIECES: usize = 64;
 
 /// Counts how often bytes are shown again, if the longest record arrives in some pieces.
 pub(super) fn count_looks(tested: &PluginUnderTest, structure: &Structure) -> Looks {
-    let lengths = (0..structure.units.len()).map(|unit| structure.end_of(unit) - structure.units[unit]);
+    let lengths =
+        (0..structure.units.len()).map(|unit| structure.end_of(unit) - structure.units[unit]);
     let piece = (lengths.max().unwrap_or(0) as usize / PIECES).max(1);
     let pieces = vec![piece; structure.input.len() / piece];
     let shown = Shown { pieces: &pieces, max_calls: MAX_CALLS, ..Shown::default() };

@@ -78,7 +78,8 @@ impl<'a> Damages<'a> {
         let (tested, structure) = (self.tested, self.structure);
         *self.own.entry(unit).or_insert_with(|| {
             let start = structure.units[unit] as usize;
-            tested.trace_cut(&structure.input, start).records.len() >= structure.records_before(unit)
+            tested.trace_cut(&structure.input, start).records.len()
+                >= structure.records_before(unit)
         })
     }
 
@@ -119,7 +120,8 @@ impl<'a> Damages<'a> {
         let structure = self.structure;
         let from = structure.records_before(unit + 1);
         let lost = missing(&structure.run.records[from..], &run.records);
-        let lost: Vec<_> = lost.into_iter().map(|start| structure.units.binary_search(&start)).collect();
+        let lost: Vec<_> =
+            lost.into_iter().map(|start| structure.units.binary_search(&start)).collect();
         let own = lost.into_iter().flatten().filter(|unit| self.is_own(*unit));
         own.take(MAX_COUNTED).count()
     }
@@ -338,12 +340,13 @@ impl Evidence {
     /// leads to another place with each value.
     fn wrong_place(&self, damages: &mut Damages<'_>) -> Option<Shows> {
         for positions in self.places.values() {
-            let right = positions.values().filter(|places| {
-                places.iter().any(|(_, place)| *place == Place::Right)
-            });
+            let right = positions
+                .values()
+                .filter(|places| places.iter().any(|(_, place)| *place == Place::Right));
             let mut near: BTreeMap<i64, Vec<(usize, u8)>> = BTreeMap::new();
             for (at, places) in positions {
-                if let (Some((byte, Place::Near(distance))), true) = (places.first(), places.len() >= 2)
+                if let (Some((byte, Place::Near(distance))), true) =
+                    (places.first(), places.len() >= 2)
                     && places.iter().all(|(_, place)| *place == Place::Near(*distance))
                 {
                     near.entry(*distance).or_default().push((*at, *byte));
@@ -377,15 +380,17 @@ impl Evidence {
             () if enough(passing) && passing * PASSING_SHARE > self.searched => first_passing,
             () => None,
         };
-        let fixed = self.resumed.iter().filter(|(_, places)| {
+        let is_fixed = |places: &&Vec<(u8, u64, bool)>| {
             places.len() >= 2 && places.iter().all(|(_, to, _)| *to == places[0].1)
-        });
-        let fixed: Vec<_> = fixed.collect();
-        let is_bad = |(_, places): &&(&usize, &Vec<_>)| places.iter().all(|(_, _, bad)| *bad);
-        let bad = fixed.iter().copied().filter(is_bad).collect::<Vec<_>>();
-        let by_place = (enough(bad.len() as u64) && bad.len() * 2 > fixed.len())
-            .then(|| bad.first().map(|(at, places)| (**at, places[0].0)))
-            .flatten();
+        };
+        let fixed = self.resumed.values().filter(is_fixed).count();
+        let bad = self
+            .resumed
+            .iter()
+            .filter(|(_, places)| is_fixed(places) && places.iter().all(|(_, _, bad)| *bad));
+        let bad: Vec<_> = bad.map(|(at, places)| (*at, places[0].0)).collect();
+        let is_fault = enough(bad.len() as u64) && bad.len() * 2 > fixed;
+        let by_place = bad.first().copied().filter(|_| is_fault);
         let (at, byte) = by_search.or(by_place)?;
         let unit = damages.unit_at(at)?;
         let damage = describe(damages.structure, unit, at, byte);

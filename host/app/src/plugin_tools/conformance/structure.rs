@@ -45,12 +45,18 @@ impl Structure {
             return Some(all);
         }
         let fits = all.units.partition_point(|start| *start <= ENOUGH_BYTES as u64);
-        let ends = all.units[..fits.max(MIN_UNITS + 1).min(all.units.len())].iter().rev().take(TRIED_ENDS);
+        let ends =
+            all.units[..fits.max(MIN_UNITS + 1).min(all.units.len())].iter().rev().take(TRIED_ENDS);
         for end in ends.filter(|end| **end > 0) {
             let part: Arc<[u8]> = input[..*end as usize].into();
             let count = all.run.records.partition_point(|record| record.start < *end);
             match Self::of(tested, &part) {
-                Some(part) if part.units.len() >= MIN_UNITS && part.run.records[..] == all.run.records[..count] => return Some(part),
+                Some(part)
+                    if part.units.len() >= MIN_UNITS
+                        && part.run.records[..] == all.run.records[..count] =>
+                {
+                    return Some(part);
+                }
                 _ => {}
             }
         }
