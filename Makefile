@@ -65,7 +65,7 @@ static: wasm ## target/static/pipemill, which runs on any Linux
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
-mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes
+mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes; ONLY=… for some decoders
 	@$(call build,debug,--workspace --bin pipemill --bin mutants)
 	PIPEMILL=$(TARGET)/debug/pipemill $(TARGET)/debug/mutants $(ONLY)
 

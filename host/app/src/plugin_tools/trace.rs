@@ -35,6 +35,10 @@ pub(super) struct Trace {
     pub(super) consumed: u64,
     /// Whether the decoder asked to be called again with the same chunk: it has blocks.
     pub(super) has_blocks: bool,
+    /// Whether a value was made, or decompressed.
+    pub(super) has_payload: bool,
+    /// Number of errors before the end of the input was shown.
+    pub(super) errors_before_end: usize,
 }
 
 impl PluginUnderTest {
@@ -63,6 +67,9 @@ impl PluginUnderTest {
         tracer.trace.run.schema = tracer.stream.schema().cloned();
         tracer.trace.run.metadata = tracer.stream.metadata().clone();
         tracer.trace.consumed = tracer.at as u64;
+        if !tracer.end {
+            tracer.trace.errors_before_end = tracer.trace.run.errors.len();
+        }
         let trace = tracer.trace;
         self.work.add(trace.calls, trace.bytes_shown, trace.run.value_sizes());
         trace
@@ -116,12 +123,21 @@ impl Tracer<'_> {
     fn show_more(&mut self) {
         let size = self.input.len();
         if self.available == size {
-            self.end = true;
+            self.show_end();
             return;
         }
         let piece = self.pieces.next().map_or(size, |piece| (*piece).max(1));
         self.available = self.available.saturating_add(piece).min(size);
-        self.end = self.shown.end_with_last && self.available == size;
+        if self.shown.end_with_last && self.available == size {
+            self.show_end();
+        }
+    }
+
+    fn show_end(&mut self) {
+        if !self.end {
+            self.trace.errors_before_end = self.trace.run.errors.len();
+        }
+        self.end = true;
     }
 
     /// Calls the decoder as long as it gets further with the bytes that are there. Returns the bytes
@@ -173,6 +189,7 @@ impl Tracer<'_> {
     fn take_records(&mut self) {
         let decoded = self.stream.decoded();
         let before = self.trace.run.records.len();
+        self.trace.has_payload |= decoded.has_payload;
         collect(decoded, self.input, self.at, &mut self.trace.run.records);
         for error in &decoded.errors {
             self.trace.run.errors.push(RunError {

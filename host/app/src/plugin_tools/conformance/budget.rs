@@ -23,8 +23,8 @@ enum End {
 
 /// Cases that are tried whatever they cost.
 const MIN_CASES: u64 = 2;
-/// The work for one kind of cases, in bytes: about a second where nothing is optimized.
-const WORK: u64 = 256 << 20;
+/// The work for one kind of cases, in bytes: at most some seconds where little is optimized.
+const WORK: u64 = 128 << 20;
 
 impl Budget {
     /// A budget of so many cases and of this time from now on. Without a time, the work is limited.

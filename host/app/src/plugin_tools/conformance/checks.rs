@@ -89,9 +89,10 @@ impl<'a> Checks<'a> {
         }
         let shown = Shown { skip, ..Shown::default() };
         let decompresses = |import: &String| import.ends_with("#decompress");
+        let trace = self.tested.trace(&self.input, shown);
         self.tested.has_blocks = whole.has_blocks()
-            || self.tested.plugin.imports().iter().any(decompresses)
-            || self.tested.trace(&self.input, shown).has_blocks;
+            || trace.has_blocks
+            || trace.has_payload && self.tested.plugin.imports().iter().any(decompresses);
         let case = self.case(Property::Pieces(Vec::new()));
         self.check("same in every instance", &case)?;
         let mut details = format!("{} records", whole.records.len());

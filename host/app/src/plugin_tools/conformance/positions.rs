@@ -19,21 +19,18 @@ pub(super) fn positions(size: usize, starts: &[u64]) -> impl Iterator<Item = usi
         .filter(move |at| seen.get_mut(*at).is_some_and(|seen| !std::mem::replace(seen, true)))
 }
 
-/// The numbers below `count`, each once, so that the first ones are evenly spread: a step of the
-/// golden ratio goes through all of them.
+/// The numbers below `count`, each once, so that the first ones are evenly spread: multiples of the
+/// golden ratio, of which only the fraction counts.
 pub(super) fn spread(count: usize) -> impl Iterator<Item = usize> {
-    let golden = (count as f64 * 0.618_033_988_749_895) as usize;
-    let step = (golden.max(1)..=count.max(1)).find(|step| gcd(*step, count) == 1).unwrap_or(1);
-    (0..count).scan(0, move |at, _| {
-        let here = *at;
-        *at = (*at + step) % count.max(1);
-        Some(here)
-    })
+    let mut seen = vec![false; count];
+    let fractions = (0u64..).map(|index| index.wrapping_mul(GOLDEN));
+    // It fits: it is less than `count`.
+    let numbers = fractions.map(move |part| ((u128::from(part) * count as u128) >> 64) as usize);
+    numbers.filter(move |at| !std::mem::replace(&mut seen[*at], true)).take(count)
 }
 
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
+/// The fraction of the golden ratio, in units of 2^-64.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {

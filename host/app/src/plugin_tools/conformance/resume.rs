@@ -31,6 +31,8 @@ pub(super) struct Effect {
     again: bool,
     /// Where decoding went on after the first error in the damaged record.
     first: Option<(RunError, Place)>,
+    /// Whether that error was found when the input ended: then nothing is known of what follows.
+    at_end: bool,
 }
 
 /// Where decoding went on, seen from the records of the sound input.
@@ -97,11 +99,14 @@ impl<'a> Damages<'a> {
             return None;
         }
         let shown = Shown { skip: true, ..Shown::default() };
-        let run = self.tested.trace(&input.into(), shown).run;
+        let trace = self.tested.trace(&input.into(), shown);
+        let run = trace.run;
         let noticed = !run.errors.is_empty();
         let lost = self.count_lost(unit, &run);
         let first = self.first_in(unit, &run);
         let to = first.as_ref().and_then(|(error, _)| error.resumed.place());
+        let index =
+            run.errors.iter().position(|error| first.as_ref().is_some_and(|(one, _)| one == error));
         let (searches, passed) = self.searches(unit, &run);
         Some(Effect {
             noticed,
@@ -112,6 +117,7 @@ impl<'a> Damages<'a> {
             passed,
             again: run.errors.iter().any(|error| Some(error.offset) == to),
             first,
+            at_end: index.is_some_and(|index| index >= trace.errors_before_end),
         })
     }
 
@@ -324,7 +330,7 @@ impl Evidence {
         let Some((error, place)) = effect.first else { return };
         let of_words = self.places.entry(words(&error.message, KIND_WORDS)).or_default();
         of_words.entry(at).or_default().push((byte, place));
-        if let Resumed::At(to) = error.resumed {
+        if let (Resumed::At(to), false) = (error.resumed, effect.at_end) {
             let is_bad = effect.lost > 0 || effect.again && place != Place::Right;
             self.resumed.entry(at).or_default().push((byte, to, is_bad));
         }

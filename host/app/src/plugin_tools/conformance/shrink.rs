@@ -7,7 +7,7 @@ use super::case::{Case, Property};
 use super::compare::words;
 
 /// Words of a failure that stay the same.
-const KIND_WORDS: usize = 6;
+const KIND_WORDS: usize = 5;
 
 /// The smallest case that fails in the same way and is found within the budget, and its failure.
 /// `fails` returns the failure of a case that fails.
