@@ -99,7 +99,7 @@ fn decoders_of_arrays_pass() {
         passes_with_heads("npy", &[], &format!("npy/tests/fixtures/{file}.npy"), "200");
     }
     passes_with_heads("npz", &["array=x"], "npz/tests/fixtures/two-stored-file.npz", "150");
-    passes_with_heads("npz", &["array=x"], "npz/tests/fixtures/two-deflated-pipe.npz", "150");
+    passes_with_heads("npz", &["array=x"], "npz/tests/fixtures/two-deflated-file.npz", "150");
     let arrays = &["fields=image:uint8[4,5,3],label:int64,name"];
     passes_with_heads("npz", arrays, "npz/tests/fixtures/sample-stored-pipe.npz", "100");
     passes("tokens", &["length=9"], "tokens/tests/fixtures/train.bin", "200");

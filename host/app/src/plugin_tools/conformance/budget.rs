@@ -53,3 +53,42 @@ impl Budget {
         self.done
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Budget, MIN_CASES, WORK};
+    use crate::plugin_tools::work::Work;
+
+    /// The cases that a budget gives if each one shows so many bytes.
+    fn taken(mut budget: Budget, work: &Work, shown: u64) -> u64 {
+        while budget.take() {
+            work.add(1, shown, std::iter::empty());
+        }
+        budget.done()
+    }
+
+    #[test]
+    fn cases_end_with_their_number_or_with_the_work() {
+        let work = Work::default();
+        let budget = |cases| Budget::new(cases, None, &work);
+        assert_eq!(taken(budget(500), &work, 0), 500);
+        assert_eq!(taken(budget(0), &work, 0), 0);
+        // What was done before does not count.
+        for _ in 0..2 {
+            let cases = taken(budget(u64::MAX), &work, WORK / 10);
+            assert_eq!(cases, 10);
+        }
+        assert_eq!(taken(budget(u64::MAX), &work, WORK * 10), MIN_CASES);
+        assert_eq!(taken(budget(1), &work, WORK * 10), 1);
+    }
+
+    #[test]
+    fn with_a_time_the_work_has_no_limit() {
+        let work = Work::default();
+        let budget = |time| Budget::new(100, Some(time), &work);
+        assert_eq!(taken(budget(Duration::MAX), &work, WORK * 10), 100);
+        assert_eq!(taken(budget(Duration::ZERO), &work, 0), MIN_CASES);
+    }
+}
