@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
-const BUILTINS: [&str; 11] = [
+const BUILTINS: [&str; 13] = [
     // In the order of `docs/decoders.md`.
     "augmented-manifest",
     "csv",
@@ -17,6 +17,8 @@ const BUILTINS: [&str; 11] = [
     "jsonl",
     "length-prefixed",
     "lines",
+    "npy",
+    "npz",
     "recordio",
     "recordio-protobuf",
     "tf-example",

@@ -18,16 +18,18 @@ macro_rules! builtin {
 }
 
 /// The built-in decoders, in the order of `docs/decoders.md`.
-pub static BUILTINS: [Builtin; 11] = [
+pub static BUILTINS: [Builtin; 13] = [
     builtin!("augmented-manifest", "SageMaker's augmented manifests: RecordIO records in groups"),
     builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
     builtin!("fixed", "records of a fixed size after a header, as bytes or numbers"),
     builtin!("jsonl", "JSON Lines, whole or by JSON pointer"),
     builtin!("length-prefixed", "records that each follow their length: an integer or a varint"),
     builtin!("lines", "lines of text"),
+    builtin!("npy", "NumPy's .npy: a record for each row of an array"),
+    builtin!("npz", "NumPy's .npz: rows of an array, or all arrays of a file"),
     builtin!("recordio", "MXNet RecordIO, both multi-part dialects"),
     builtin!("recordio-protobuf", "SageMaker's RecordIO-protobuf: tensors as typed fields"),
     builtin!("tf-example", "tf.train.Example in TFRecord: features as typed fields"),
     builtin!("tfrecord", "TensorFlow's TFRecord, checksums verified"),
-    builtin!("webdataset", "samples of WebDataset's tar archives"),
+    builtin!("webdataset", "samples of WebDataset's tar archives, members with types"),
 ];

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use pipemill_parsing::npy::{ArrayBytes, ArrayLayout, ReadHeader, read_header};
+use pipemill_parsing::npy::{ArrayBytes, ArrayError, ArrayLayout, read_whole};
 use pipemill_plugin::{Block, Codec, DecodeError, Progress, Records, pack};
 
 use crate::errors::of_member;
-use crate::member::{DataSize, Member, MemberError, Tail, header_error, read_tail, whole_size};
+use crate::member::{DataSize, Member, MemberError, Tail, read_tail};
 use crate::wanted::{WantedArrays, missing_message};
 use crate::zip::{self, LocalHeader, Read, SIGNATURE, Sizes};
 use crate::{Emit, Npz, State, Step, more_bytes};
@@ -312,31 +312,11 @@ impl SampleMember {
             Some(block) => &block.bytes,
             None => &chunk[range.clone()],
         };
-        let damaged = |why| Err(MemberError::Damaged(why));
-        let header = match read_header(bytes).map_err(header_error)? {
-            ReadHeader::Whole(header) => header,
-            ReadHeader::Cut { need } => {
-                return damaged(format!(
-                    "expected an array, whose header has at least {need} bytes, found {} bytes",
-                    bytes.len()
-                ));
-            }
-        };
-        let layout = header.whole(self.member.array().unwrap_or_default()).map_err(|why| {
-            MemberError::Refused(format!(
-                "expected an array that can be a field, found one with {why}"
-            ))
+        let name = self.member.array().unwrap_or_default();
+        let (header, layout) = read_whole(bytes, name).map_err(|error| match error {
+            ArrayError::Damaged(why) => MemberError::Damaged(why),
+            ArrayError::Unsupported(why) => MemberError::Refused(why),
         })?;
-        match whole_size(&header) {
-            Some(whole) if whole != bytes.len() as u64 => {
-                return damaged(format!(
-                    "expected {whole} bytes for an array of shape {}, found {}",
-                    header.display_shape(),
-                    bytes.len()
-                ));
-            }
-            _ => {}
-        }
         wanted.check(index, &header, &layout).map_err(MemberError::Damaged)?;
         let start = if block.is_some() { 0 } else { range.start };
         Ok(Value { layout, block, at: start + header.size })

@@ -15,3 +15,7 @@ pub mod npy;
 pub mod numbers;
 pub mod protobuf;
 pub mod testing;
+
+mod shown;
+
+pub use shown::shown;

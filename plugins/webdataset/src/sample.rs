@@ -3,10 +3,14 @@
 
 use std::ops::Range;
 
-use pipemill_plugin::Records;
+use pipemill_parsing::field_spec::{FieldType, type_name};
+use pipemill_parsing::npy::{ArrayBytes, ArrayError, ValueError, read_whole};
+use pipemill_parsing::numbers::Number;
+use pipemill_parsing::shown;
+use pipemill_plugin::{Records, Scalar};
 
 use crate::key::{is_same, lower};
-use crate::wanted::{Wanted, WantedMember};
+use crate::wanted::{Form, JsonMember, Wanted, WantedMember};
 
 /// The members of a sample so far. One value serves all samples, so that its memory is reused.
 #[derive(Debug, Default)]
@@ -37,6 +41,10 @@ pub(crate) enum SampleError<'a> {
     Key,
     /// The member of this field is not UTF-8 at this offset.
     NotUtf8(&'a WantedMember, usize),
+    /// The value of this field is not valid: what was expected and what was found.
+    Value(&'a WantedMember, String),
+    /// The member with these extensions is not JSON: what was expected and what was found.
+    Json(String, String),
 }
 
 impl Sample {
@@ -62,7 +70,7 @@ impl Sample {
     pub(crate) fn emit<'a>(
         &self,
         chunk: &[u8],
-        wanted: &'a Wanted,
+        wanted: &'a mut Wanted,
         out: &mut Records,
     ) -> Result<(), SampleError<'a>> {
         if let Some(twice) = self.twice(chunk) {
@@ -77,16 +85,12 @@ impl Sample {
                 None => out.field_bytes(&self.key),
             }
         }
+        for text in &mut wanted.texts {
+            self.parse(chunk, text)?;
+        }
         for field in &wanted.members {
-            match self.find(chunk, field) {
-                Some(data) => {
-                    if field.utf8
-                        && let Err(error) = str::from_utf8(&chunk[data.clone()])
-                    {
-                        return Err(SampleError::NotUtf8(field, error.valid_up_to()));
-                    }
-                    out.field(data);
-                }
+            match self.find(chunk, &field.extensions) {
+                Some(data) => emit_value(chunk, data, field, &wanted.texts, out)?,
                 None if field.optional => out.absent(),
                 None => return Err(SampleError::Missing(field)),
             }
@@ -95,9 +99,17 @@ impl Sample {
         Ok(())
     }
 
-    /// The data of the member for this field.
-    fn find(&self, chunk: &[u8], field: &WantedMember) -> Option<Range<usize>> {
-        field.extensions.iter().find_map(|wanted| {
+    /// Parses a JSON text, if the sample has it.
+    fn parse<'a>(&self, chunk: &[u8], text: &mut JsonMember) -> Result<(), SampleError<'a>> {
+        let Some(data) = self.find(chunk, &text.extensions) else { return Ok(()) };
+        text.values.parse(chunk, data.clone()).map_err(|error| {
+            SampleError::Json(text.extensions.join(";"), error.describe(chunk, &data, "the end"))
+        })
+    }
+
+    /// The data of the member with one of these extensions.
+    fn find(&self, chunk: &[u8], extensions: &[String]) -> Option<Range<usize>> {
+        extensions.iter().find_map(|wanted| {
             let same = |member: &&SampleMember| is_same(&chunk[member.extension.clone()], wanted);
             self.members.iter().find(same).map(|member| member.data.clone())
         })
@@ -117,4 +129,74 @@ impl Sample {
         all.sort_unstable();
         all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
     }
+}
+
+/// Emits the value of a field, whose member has this data.
+#[inline]
+fn emit_value<'a>(
+    chunk: &[u8],
+    data: Range<usize>,
+    field: &'a WantedMember,
+    texts: &[JsonMember],
+    out: &mut Records,
+) -> Result<(), SampleError<'a>> {
+    match &field.form {
+        Form::Bytes => out.field(data),
+        Form::Utf8 => {
+            if let Err(error) = str::from_utf8(&chunk[data.clone()]) {
+                return Err(SampleError::NotUtf8(field, error.valid_up_to()));
+            }
+            out.field(data);
+        }
+        Form::Number(scalar) => emit_number(&chunk[data], *scalar, field, out)?,
+        Form::Array(field_type) => emit_array(chunk, data, field_type, field, out)?,
+        Form::Json(text, json) => {
+            let value = texts[*text].values.get(json.node());
+            json.emit(chunk, value, out).map_err(|error| {
+                SampleError::Value(field, json.describe(&error, chunk, data.start, "samples"))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Emits a number that is written as text, with blanks around it.
+fn emit_number<'a>(
+    text: &[u8],
+    scalar: Scalar,
+    field: &'a WantedMember,
+    out: &mut Records,
+) -> Result<(), SampleError<'a>> {
+    let number = text.trim_ascii();
+    let emitted = match scalar {
+        Scalar::Int32 => i32::parse(number).map(|number| out.i32(number)),
+        Scalar::Int64 => i64::parse(number).map(|number| out.i64(number)),
+        Scalar::Float32 => f32::parse(number).map(|number| out.f32(number)),
+        _ => f64::parse(number).map(|number| out.f64(number)),
+    };
+    emitted.ok_or_else(|| {
+        let (expected, found) = (type_name(scalar), shown(text, "nothing"));
+        SampleError::Value(field, format!("expected {expected} as text, found {found}"))
+    })
+}
+
+/// Emits the data of an array, without its header.
+fn emit_array<'a>(
+    chunk: &[u8],
+    data: Range<usize>,
+    field_type: &FieldType,
+    field: &'a WantedMember,
+    out: &mut Records,
+) -> Result<(), SampleError<'a>> {
+    let error = |why| SampleError::Value(field, why);
+    let (header, layout) = read_whole(&chunk[data.clone()], "").map_err(|why| match why {
+        ArrayError::Damaged(why) | ArrayError::Unsupported(why) => error(why),
+    })?;
+    header.check_type(&layout, field_type).map_err(error)?;
+    let start = data.start + header.size;
+    layout.add_fields(ArrayBytes::Chunk(chunk), start, out).map_err(
+        |ValueError { at, found, .. }| {
+            error(format!("expected booleans, 0 or 1, found {found} at byte {at} of the data"))
+        },
+    )
 }
