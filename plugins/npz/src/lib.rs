@@ -26,7 +26,7 @@ mod zip;
 use archive::Archive;
 use errors::{cut_short, of_member};
 use inflate::InflatedRows;
-use member::{DataSize, Member, MemberError, Tail, read_tail};
+use member::{DataSize, Member, MemberError, Tail, read_tail, whole_size};
 use pipemill_parsing::npy::{ArrayLayout, NpyHeader, display_fields};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, StreamInfo,
@@ -313,11 +313,12 @@ impl Npz {
             false => None,
         };
         let archive = self.archive.get_or_insert_default();
+        archive.directory.get_or_insert(here);
         if signature == zip::DIRECTORY_ENTRY {
-            archive.add_entry(here, size);
+            archive.add_entry(size);
         }
         if let Some(zip64) = zip64 {
-            archive.set_zip64(here, zip64);
+            archive.set_zip64(zip64);
         }
         if let Some(last) = last {
             problem = problem.or_else(|| archive.check(here, last).err());
@@ -443,12 +444,9 @@ impl Npz {
     fn begin(&mut self, member: &Member) {
         let is_chosen = matches!(self.role(member), Role::OfRows);
         let archive = self.archive.get_or_insert_default();
-        archive.members += 1;
-        if let Some(name) = member.array() {
-            archive.add_array(name);
-            if is_chosen {
-                archive.chosen = Some(name.to_owned());
-            }
+        archive.add_member(member.array());
+        if is_chosen {
+            archive.chosen = member.array().map(str::to_owned);
         }
     }
 
@@ -567,12 +565,13 @@ impl Npz {
         }
     }
 
-    /// The rows of an array, if they can be records of this stream: those of all arrays have the same
-    /// fields. Sets the schema.
+    /// The rows of an array of `size` bytes, if they can be records of this stream: those of all arrays
+    /// have the same fields. Sets the schema.
     fn layout(
         &mut self,
         member: &Member,
         header: &NpyHeader,
+        size: u64,
         out: &mut Records,
     ) -> Result<ArrayLayout, MemberError> {
         let name = member.array().unwrap_or(&member.name);
@@ -586,6 +585,15 @@ impl Npz {
                 "rows of {} bytes are larger than max_record ({} bytes); raise max_record",
                 layout.record, self.max_record
             )));
+        }
+        match whole_size(header) {
+            Some(whole) if whole != size => {
+                return Err(MemberError::Damaged(format!(
+                    "expected {whole} bytes for an array of shape {}, found {size}",
+                    header.display_shape()
+                )));
+            }
+            _ => {}
         }
         match &self.schema {
             Some(fields) if fields != layout.fields() => {
