@@ -27,7 +27,9 @@ const FIELDS: SpecOption = SpecOption {
         Scalar::Float32,
         Scalar::Float64,
     ],
+    logical_types: &[],
     sized_bytes: true,
+    lists: false,
 };
 
 /// The fields of a record.
@@ -47,9 +49,20 @@ impl Layout {
             Some(text) => fields_of(options, text)?,
             None => vec![data_field(options)?],
         };
+        Self::of_fields(fields, options.int("size"))
+    }
+
+    /// The layout of records of one number, or of one array of numbers. Its shape has no size of 0.
+    pub(crate) fn of_numbers(field: Field) -> Result<Self, String> {
+        Self::of_fields(vec![sized(field)], None)
+    }
+
+    /// The layout of these fields, each with its size in bytes. `size` is what the operator says
+    /// that they have together.
+    fn of_fields(fields: Vec<(Field, u64)>, size: Option<u64>) -> Result<Self, String> {
         let sizes = fields.iter().map(|(_, size)| *size);
         let sum = sizes.clone().try_fold(0u64, u64::checked_add).unwrap_or(u64::MAX);
-        let size = options.int("size").unwrap_or(sum);
+        let size = size.unwrap_or(sum);
         if size != sum {
             return Err(format!(
                 "option `size` is {size}, but the fields have {sum} bytes together; leave it out, or \
@@ -120,7 +133,7 @@ fn data_field(options: &Options) -> Result<(Field, u64), String> {
         }
         (None, _) => Vec::new(),
     };
-    Ok(sized("data".to_owned(), scalar, dims))
+    Ok(sized(Field::new("data", scalar).shaped(dims)))
 }
 
 /// The fields of the option `fields`, each with its size in bytes.
@@ -138,7 +151,7 @@ fn fields_of(options: &Options, text: &str) -> Result<Vec<(Field, u64)>, String>
 
 /// The field of a spec, and its size in bytes. The selector is the name of the field.
 fn field_of(spec: FieldSpec) -> Result<(Field, u64), String> {
-    let FieldType { scalar, shape } = FIELDS.required_type(&spec)?;
+    let FieldType { scalar, shape, .. } = FIELDS.required_type(&spec)?;
     let FieldSpec { name, selector, optional, .. } = spec;
     let any_size = shape.contains(&0) || scalar == Scalar::Bytes && shape.is_empty();
     if name.is_some() || optional || any_size {
@@ -147,14 +160,14 @@ fn field_of(spec: FieldSpec) -> Result<(Field, u64), String> {
             FIELDS.example
         ));
     }
-    Ok(sized(selector, scalar, shape))
+    Ok(sized(Field::new(selector, scalar).shaped(shape)))
 }
 
-/// A field and its size in bytes. For bytes, the product of `dims` is the length of the one value.
-fn sized(name: String, scalar: Scalar, dims: Vec<u32>) -> (Field, u64) {
-    let width = element_size(scalar).unwrap_or(1) as u64;
+/// A field and its size in bytes. For bytes, the product of the shape is the length of the one value.
+fn sized(field: Field) -> (Field, u64) {
+    let width = element_size(field.scalar).unwrap_or(1) as u64;
     let product = |size: u64, dim: &u32| size.checked_mul(u64::from(*dim));
-    let size = dims.iter().try_fold(width, product).unwrap_or(u64::MAX);
-    let shape = if scalar == Scalar::Bytes { Vec::new() } else { dims };
-    (Field::new(name, scalar).shaped(shape), size)
+    let size = field.shape.iter().try_fold(width, product).unwrap_or(u64::MAX);
+    let one_value = field.scalar == Scalar::Bytes;
+    (if one_value { field.shaped([]) } else { field }, size)
 }

@@ -34,7 +34,8 @@ impl Decoder for Fixed {
             OptionSpec::string(
                 "type",
                 None,
-                "type of the field `data`: bytes, int32, int64, float32 or float64; default: bytes",
+                "type of the field `data`: bytes, or int8 to int64, uint8 to uint64, float16, \
+                 bfloat16, float32, float64; default: bytes",
             ),
             OptionSpec::string(
                 "shape",
@@ -51,14 +52,7 @@ impl Decoder for Fixed {
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        let layout = Layout::new(options)?;
-        let (size, max) = (layout.size, info.max_record);
-        if size as u64 > max {
-            return Err(format!(
-                "records of {size} bytes are larger than max_record ({max} bytes); raise max_record"
-            ));
-        }
-        Ok(Self { layout, header_left: options.int("header").unwrap_or(0) })
+        Self::of_layout(Layout::new(options)?, options.int("header").unwrap_or(0), info)
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -85,6 +79,30 @@ impl Decoder for Fixed {
 }
 
 impl Fixed {
+    /// For a decoder that wraps this one: records that are one number or one array of numbers, after
+    /// a header of `header` bytes that is skipped. The field's shape has no size of 0.
+    ///
+    /// # Errors
+    /// A text for the operator: a record has no byte, or more than `max_record`.
+    pub fn of_numbers(field: Field, header: u64, info: &StreamInfo) -> Result<Self, String> {
+        Self::of_layout(Layout::of_numbers(field)?, header, info)
+    }
+
+    /// Bytes of a record.
+    pub fn record_bytes(&self) -> usize {
+        self.layout.size
+    }
+
+    fn of_layout(layout: Layout, header: u64, info: &StreamInfo) -> Result<Self, String> {
+        let (size, max) = (layout.size, info.max_record);
+        if size as u64 > max {
+            return Err(format!(
+                "records of {size} bytes are larger than max_record ({max} bytes); raise max_record"
+            ));
+        }
+        Ok(Self { layout, header_left: header })
+    }
+
     /// Skips the header as far as it is in the chunk, whose length is `held`, except for the last
     /// byte. The last byte is kept so that an input that ends inside the header has its error at
     /// that byte, however the input was split.

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use pipemill_parsing::field_spec::{FieldSpec, SpecOption};
-use pipemill_parsing::json::{JsonField, JsonValues, SCALARS, pointer_keys};
+use pipemill_parsing::json::{JsonField, JsonValues, SCALARS};
+use pipemill_parsing::pointers::{field_name, pointer_keys};
 use pipemill_plugin::{DecodeError, Field, Records};
 
 use crate::errors;
@@ -12,7 +13,9 @@ const FIELDS: SpecOption = SpecOption {
     name: "fields",
     example: "id=/meta/id:int64,/text:utf8?,/vec:float32[128]",
     types: SCALARS,
+    logical_types: &[],
     sized_bytes: false,
+    lists: true,
 };
 
 /// The wanted fields, and their values in one line.
@@ -92,11 +95,8 @@ fn pointer(spec: &FieldSpec) -> Result<Vec<String>, String> {
 
 /// The wanted field of a spec.
 fn wanted(spec: FieldSpec, keys: &[String], node: usize) -> Result<JsonField, String> {
-    let field_type = FIELDS.required_type(&spec);
-    let FieldSpec { name, selector: pointer, optional, .. } = spec;
-    let name = name.or_else(|| keys.last().cloned()).filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| {
-        format!("option `fields`: `{pointer}` gives no name; put one before it, as in \"name={pointer}\"")
-    })?;
-    JsonField::new(name, pointer, &field_type?, optional, node)
+    let name = field_name(&FIELDS, &spec, keys)?;
+    let field_type = FIELDS.required_type(&spec)?;
+    let FieldSpec { selector: pointer, optional, .. } = spec;
+    JsonField::new(name, pointer, &field_type, optional, node)
 }

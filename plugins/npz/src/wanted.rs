@@ -23,6 +23,8 @@ const FIELDS: SpecOption = SpecOption {
         Scalar::Float64,
     ],
     sized_bytes: false,
+    logical_types: &[],
+    lists: true,
 };
 
 /// The wanted arrays, in the order of the fields.
@@ -156,7 +158,7 @@ impl WantedArray {
         let FieldSpec { name, selector, field_type, optional } = spec;
         let array = selector.strip_suffix(".npy").unwrap_or(&selector).to_owned();
         let name = name.unwrap_or_else(|| array.clone());
-        let field = field_type.as_ref().map(|FieldType { scalar, shape }| Field {
+        let field = field_type.as_ref().map(|FieldType { scalar, shape, .. }| Field {
             nullable: optional,
             ..Field::new(&*name, *scalar).shaped(&**shape)
         });

@@ -66,7 +66,7 @@ impl Layout {
 
 /// The form of a column whose type the options give.
 fn known_form(column: &Column) -> Option<ColumnForm> {
-    let FieldType { scalar, shape } = column.field_type.clone()?;
+    let FieldType { scalar, shape, .. } = column.field_type.clone()?;
     Some(if scalar == Scalar::Bytes { ColumnForm::Bytes } else { ColumnForm::Dense(scalar, shape) })
 }
 

@@ -45,7 +45,9 @@ const fn spec_option(name: &'static str) -> SpecOption<'static> {
         name,
         example: "values:float32[784], w=weight:float32?",
         types: &[Scalar::Bytes, Scalar::Int32, Scalar::Float32, Scalar::Float64],
+        logical_types: &[],
         sized_bytes: false,
+        lists: false,
     }
 }
 

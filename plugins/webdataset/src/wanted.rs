@@ -1,7 +1,8 @@
 //! The option `fields`: the members of a sample that become fields, and how.
 
 use pipemill_parsing::field_spec::{FieldSpec, FieldType, SpecOption, join_type_names};
-use pipemill_parsing::json::{self, JsonField, JsonValues, pointer_keys};
+use pipemill_parsing::json::{self, JsonField, JsonValues};
+use pipemill_parsing::pointers::pointer_keys;
 use pipemill_plugin::{Field, Options, Scalar};
 
 /// Name of the field that has a sample's key, as in webdataset.
@@ -26,7 +27,9 @@ const FIELDS: SpecOption = SpecOption {
         Scalar::Float32,
         Scalar::Float64,
     ],
+    logical_types: &[],
     sized_bytes: false,
+    lists: true,
 };
 
 /// The types that a member of text can have.
@@ -182,8 +185,10 @@ impl Selected {
                 spec.selector
             ));
         }
-        let is_string = |one: &FieldType| matches!(one.scalar, Scalar::Bytes | Scalar::Utf8);
-        let has_value = is_json && spec.field_type.as_ref().is_some_and(|one| !is_string(one));
+        let as_it_is = |one: &FieldType| {
+            matches!(one.scalar, Scalar::Bytes | Scalar::Utf8) && one.shape.is_empty()
+        };
+        let has_value = is_json && spec.field_type.as_ref().is_some_and(|one| !as_it_is(one));
         // A value that is not text or bytes may also be the whole text.
         let pointer = pointer.flatten().or_else(|| has_value.then(Vec::new));
         Ok(Self { spec, extensions, pointer })
@@ -232,9 +237,14 @@ impl Selected {
             return Ok(Form::Json(index, field));
         }
         let Some(field_type) = &self.spec.field_type else { return Ok(Form::Bytes) };
-        match field_type.scalar {
-            Scalar::Bytes => return Ok(Form::Bytes),
-            Scalar::Utf8 => return Ok(Form::Utf8),
+        match (field_type.scalar, &field_type.shape[..]) {
+            (Scalar::Bytes, []) => return Ok(Form::Bytes),
+            (Scalar::Utf8, []) => return Ok(Form::Utf8),
+            (Scalar::Bytes | Scalar::Utf8, _) => {
+                return Err(format!(
+                    "option `fields`: `{selector}` is one text; lists of text are in members of JSON"
+                ));
+            }
             _ => {}
         }
         let formats: Vec<_> = self.extensions.iter().map(|one| Format::of(one)).collect();
@@ -268,7 +278,9 @@ impl WantedMember {
             Form::Bytes => Field::bytes(name),
             Form::Utf8 => Field::utf8(name),
             Form::Number(scalar) => Field::new(name, *scalar),
-            Form::Array(FieldType { scalar, shape }) => Field::new(name, *scalar).shaped(&**shape),
+            Form::Array(FieldType { scalar, shape, .. }) => {
+                Field::new(name, *scalar).shaped(&**shape)
+            }
             Form::Json(_, field) => field.field(),
         };
         Field { nullable: self.optional, ..field }

@@ -32,6 +32,33 @@ fn one_field() {
 }
 
 #[test]
+fn every_type() {
+    for (word, scalar, width) in [
+        ("int8", Scalar::Int8, 1),
+        ("int16", Scalar::Int16, 2),
+        ("int32", Scalar::Int32, 4),
+        ("int64", Scalar::Int64, 8),
+        ("uint8", Scalar::Uint8, 1),
+        ("uint16", Scalar::Uint16, 2),
+        ("uint32", Scalar::Uint32, 4),
+        ("uint64", Scalar::Uint64, 8),
+        ("float16", Scalar::Float16, 2),
+        ("bfloat16", Scalar::Bfloat16, 2),
+        ("float32", Scalar::Float32, 4),
+        ("float64", Scalar::Float64, 8),
+    ] {
+        assert_data(&[("type", word)], Field::new("data", scalar));
+        assert_data(&[("type", word), ("shape", "3")], Field::new("data", scalar).shaped([3]));
+        let (one, six) = (width.to_string(), (6 * width).to_string());
+        assert_data(&[("type", word), ("size", &one)], Field::new("data", scalar));
+        assert_data(&[("type", word), ("size", &six)], Field::new("data", scalar).shaped([6]));
+        let spec = format!("a:{word},b:{word}[2,3]");
+        let wanted = vec![Field::new("a", scalar), Field::new("b", scalar).shaped([2, 3])];
+        assert_eq!(open(&[("fields", &spec), ("size", &(7 * width).to_string())]), Ok(wanted));
+    }
+}
+
+#[test]
 fn several_fields() {
     let wanted = vec![
         Field::new("label", Scalar::Int32),

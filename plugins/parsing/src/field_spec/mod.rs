@@ -9,7 +9,9 @@ mod types;
 
 use pipemill_plugin::Scalar;
 
+use shape::display_shaped;
 pub use shape::{display_type, parse_sizes, shape_accepts};
+use types::join_names;
 pub use types::{element_size, join_type_names, scalar_from_name, type_name};
 
 /// An option whose value is a list of field specs, and the rules that one decoder has for it.
@@ -21,8 +23,23 @@ pub struct SpecOption<'a> {
     pub example: &'a str,
     /// The types that a field may have.
     pub types: &'a [Scalar],
+    /// The types with a meaning that a field may also have.
+    pub logical_types: &'a [LogicalType],
     /// Whether brackets are allowed after `bytes`; they then give the length in bytes.
     pub sized_bytes: bool,
+    /// Whether brackets are allowed after `utf8`, and after `bytes` unless they are sized: a list.
+    pub lists: bool,
+}
+
+/// A type word for values that have a meaning, as in `taken:timestamp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogicalType {
+    /// The word in a field spec.
+    pub name: &'static str,
+    /// Type of one element.
+    pub scalar: Scalar,
+    /// The meaning, in the words of the interface: `timestamp[ns]`.
+    pub logical: &'static str,
 }
 
 /// One field spec: `name=selector:type[shape]?`. Only the selector is required.
@@ -46,6 +63,17 @@ pub struct FieldType {
     /// The sizes in brackets. At most one of them is 0, which means any size. Without brackets it
     /// is empty: one element. Empty brackets give `[0]`.
     pub shape: Vec<u32>,
+    /// The type word, if it is one with a meaning.
+    pub logical: Option<LogicalType>,
+}
+
+impl FieldType {
+    /// The type as it is written in a field spec.
+    #[must_use]
+    pub fn display(&self) -> String {
+        let name = self.logical.map_or_else(|| type_name(self.scalar), |word| word.name);
+        display_shaped(name, &self.shape)
+    }
 }
 
 impl SpecOption<'_> {
@@ -88,9 +116,17 @@ impl SpecOption<'_> {
             format!(
                 "option `{name}`: `{selector}` has no type; put one after it, as in {:?}; there are {}",
                 self.example,
-                join_type_names(self.types, "and")
+                self.type_names("and")
             )
         })
+    }
+
+    /// The names of all types of the option, with commas between them and `last` before the last.
+    fn type_names(&self, last: &str) -> String {
+        join_names(
+            types::names(self.types).chain(self.logical_types.iter().map(|one| one.name)),
+            last,
+        )
     }
 
     /// Checks that all field names differ. `fields` are pairs of a name and a selector; `others`
@@ -161,22 +197,27 @@ impl SpecOption<'_> {
             Some((word, rest)) => (word.trim_end(), Some(rest)),
             None => (text, None),
         };
-        let Some(scalar) = scalar_from_name(word).filter(|scalar| self.types.contains(scalar))
-        else {
-            return Err(format!("expected {}, found {word:?}", join_type_names(self.types, "or")));
+        let logical = self.logical_types.iter().find(|logical| logical.name == word).copied();
+        let scalar = logical
+            .map(|logical| logical.scalar)
+            .or_else(|| scalar_from_name(word).filter(|scalar| self.types.contains(scalar)));
+        let Some(scalar) = scalar else {
+            return Err(format!("expected {}, found {word:?}", self.type_names("or")));
         };
-        let Some(rest) = brackets else { return Ok(FieldType { scalar, shape: Vec::new() }) };
+        let Some(rest) = brackets else {
+            return Ok(FieldType { scalar, shape: Vec::new(), logical });
+        };
         let inside = rest.strip_suffix(']').ok_or("the bracket is not closed")?;
         let no_shape = match scalar {
-            Scalar::Bytes => !self.sized_bytes,
-            Scalar::Utf8 => true,
+            Scalar::Bytes => !self.sized_bytes && !self.lists,
+            Scalar::Utf8 => !self.lists,
             Scalar::Boolean => !bool_arrays,
             _ => false,
         };
         if no_shape {
             return Err(format!("brackets are for numbers, not for {word}"));
         }
-        Ok(FieldType { scalar, shape: shape::parse_shape(inside)? })
+        Ok(FieldType { scalar, shape: shape::parse_shape(inside)?, logical })
     }
 }
 
@@ -193,7 +234,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use pipemill_plugin::Scalar;
 
-    use super::{FieldSpec, FieldType, SpecOption};
+    use super::{FieldSpec, FieldType, LogicalType, SpecOption};
 
     const OPTION: SpecOption = SpecOption {
         name: "fields",
@@ -206,8 +247,13 @@ mod tests {
             Scalar::Int64,
             Scalar::Float32,
         ],
+        logical_types: &[],
         sized_bytes: true,
+        lists: false,
     };
+
+    const TIMESTAMP: LogicalType =
+        LogicalType { name: "timestamp", scalar: Scalar::Int64, logical: "timestamp[ns]" };
 
     fn spec(
         name: Option<&str>,
@@ -220,7 +266,7 @@ mod tests {
     }
 
     fn field_type(scalar: Scalar, shape: &[u32]) -> Option<FieldType> {
-        Some(FieldType { scalar, shape: shape.to_vec() })
+        Some(FieldType { scalar, shape: shape.to_vec(), logical: None })
     }
 
     #[test]
@@ -238,6 +284,41 @@ mod tests {
             spec(Some("r"), "rows", field_type(Scalar::Int32, &[0, 4]), false),
         ];
         assert_eq!(OPTION.parse(text).expect("the list is valid"), wanted);
+    }
+
+    #[test]
+    fn lists_and_logical_types() {
+        let option = SpecOption {
+            types: &[Scalar::Utf8, Scalar::Bytes],
+            logical_types: &[TIMESTAMP],
+            sized_bytes: false,
+            lists: true,
+            ..OPTION
+        };
+        let specs = option.parse("a:utf8[], b:bytes[2], t:timestamp?, u:timestamp[]");
+        let types: Vec<_> = specs
+            .expect("the list is valid")
+            .into_iter()
+            .flat_map(|spec| spec.field_type)
+            .collect();
+        let timestamps = |shape: &[u32]| FieldType {
+            scalar: Scalar::Int64,
+            shape: shape.to_vec(),
+            logical: Some(TIMESTAMP),
+        };
+        assert_eq!(
+            types[..2],
+            [field_type(Scalar::Utf8, &[0]), field_type(Scalar::Bytes, &[2])].map(Option::unwrap)
+        );
+        assert_eq!(types[2..], [timestamps(&[]), timestamps(&[0])]);
+        let words: Vec<_> = types.iter().map(FieldType::display).collect();
+        assert_eq!(words, ["utf8[]", "bytes[2]", "timestamp", "timestamp[]"]);
+        let error = option.parse("a:time").expect_err("there is no such type");
+        assert_eq!(
+            error,
+            "option `fields`, `a:time`: expected bytes, utf8 or timestamp, found \"time\""
+        );
+        assert!(OPTION.parse("t:timestamp").is_err());
     }
 
     #[test]

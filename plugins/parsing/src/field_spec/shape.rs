@@ -52,7 +52,11 @@ pub fn shape_accepts(shape: &[u32], count: usize) -> bool {
 
 /// A type with its shape, as it is written in a field spec: `float32[2,3]`.
 pub fn display_type(scalar: Scalar, shape: &[u32]) -> String {
-    let name = type_name(scalar);
+    display_shaped(type_name(scalar), shape)
+}
+
+/// The name of a type with a shape.
+pub(super) fn display_shaped(name: &str, shape: &[u32]) -> String {
     match shape {
         [] => name.to_owned(),
         [0] => format!("{name}[]"),

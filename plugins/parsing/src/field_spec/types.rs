@@ -35,7 +35,16 @@ pub fn type_name(scalar: Scalar) -> &'static str {
 /// The names of these types with commas between them, and with `last` ("and" or "or") before the
 /// last.
 pub fn join_type_names(types: &[Scalar], last: &str) -> String {
-    let names = SCALARS.iter().filter(|(_, scalar)| types.contains(scalar)).map(|(name, _)| *name);
+    join_names(names(types), last)
+}
+
+/// The names of these types, in the order in which messages list them.
+pub(super) fn names(types: &[Scalar]) -> impl Iterator<Item = &'static str> {
+    SCALARS.iter().filter(|(_, scalar)| types.contains(scalar)).map(|(name, _)| *name)
+}
+
+/// These names with commas between them, and with `last` before the last.
+pub(super) fn join_names<'a>(names: impl Iterator<Item = &'a str>, last: &str) -> String {
     let names: Vec<_> = names.collect();
     match names.as_slice() {
         [all @ .., one] if !all.is_empty() => format!("{} {last} {one}", all.join(", ")),

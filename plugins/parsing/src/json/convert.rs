@@ -58,7 +58,7 @@ impl JsonField {
     /// A field of this type, one of [`SCALARS`]. `node` is that of its pointer.
     ///
     /// # Errors
-    /// A text for the operator, if the type is an array of several dimensions.
+    /// A text for the operator, if the type is an array of several dimensions, or a list of bytes.
     pub fn new(
         name: String,
         selector: String,
@@ -81,6 +81,12 @@ impl JsonField {
                 ));
             }
         };
+        if array.is_some() && field_type.scalar == Scalar::Bytes {
+            return Err(format!(
+                "option `fields`: `{selector}` as bytes is the JSON text of the value, so it can't be a \
+                 list; leave the brackets out, or take \"{selector}:utf8[]\""
+            ));
+        }
         Ok(Self { name, selector, optional, scalar: field_type.scalar, array, node })
     }
 
@@ -112,7 +118,8 @@ impl JsonField {
                 format!("found {} at +{}, which is out of its range", found(range), at(range))
             }
             FieldError::Count(count) => format!(
-                "found {count} numbers; set fields to \"{}:{}[]\" if they may be any number",
+                "found {count} {}; set fields to \"{}:{}[]\" if they may be any number",
+                if self.scalar == Scalar::Utf8 { "strings" } else { "numbers" },
                 self.selector,
                 type_name(self.scalar)
             ),
@@ -138,6 +145,10 @@ impl JsonField {
             (Scalar::Bytes, ValueKind::Null) if !self.optional => out.field(range),
             (_, ValueKind::Null) => return self.absent(FieldError::Null(range), out),
             (Scalar::Bytes, _) => out.field(range),
+            (Scalar::Utf8, ValueKind::Array) if self.array.is_some() => {
+                return out.field_made(|payload| self.strings(chunk, range, payload));
+            }
+            (Scalar::Utf8, _) if self.array.is_some() => return Err(FieldError::Type(range)),
             (Scalar::Utf8, ValueKind::String { escaped: false }) => {
                 out.field(range.start + 1..range.end - 1);
             }
@@ -219,12 +230,76 @@ impl JsonField {
             count += 1;
             at = end;
         }
+        self.check_count(count)
+    }
+
+    /// Appends the strings of the array in this range, which is valid JSON, as a list.
+    fn strings(
+        &self,
+        chunk: &[u8],
+        array: Range<usize>,
+        to: &mut Vec<u8>,
+    ) -> Result<(), FieldError> {
+        let strings = Strings { chunk, at: array.start + 1, end: array.end - 1 };
+        let mut count = 0;
+        for string in strings.clone() {
+            string?;
+            count += 1;
+        }
+        self.check_count(count)?;
+        let start = to.len();
+        let mut entry = start;
+        to.resize(start + 4 * (count + 1), 0);
+        let mut put_end = |to: &mut Vec<u8>| {
+            let end = (to.len() - start) as u32;
+            to[entry..entry + 4].copy_from_slice(&end.to_le_bytes());
+            entry += 4;
+        };
+        put_end(to);
+        for string in strings {
+            unescape(&chunk[string?], to);
+            put_end(to);
+        }
+        Ok(())
+    }
+
+    fn check_count(&self, count: usize) -> Result<(), FieldError> {
         match self.array {
             Some(wanted) if wanted != 0 && wanted as usize != count => {
                 Err(FieldError::Count(count))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The elements of an array of strings, which is valid JSON: the bytes between the quotes of each.
+#[derive(Clone)]
+struct Strings<'a> {
+    chunk: &'a [u8],
+    /// Where the next element begins, or what is before it.
+    at: usize,
+    /// Where the closing bracket is.
+    end: usize,
+}
+
+impl Iterator for Strings<'_> {
+    type Item = Result<Range<usize>, FieldError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = &self.chunk[self.at..self.end];
+        let blank = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',');
+        let start = self.at + rest.iter().position(blank)?;
+        if self.chunk[start] != b'"' {
+            self.at = self.end;
+            return Some(Err(FieldError::Type(start..self.end)));
+        }
+        let mut end = start + 1;
+        while self.chunk[end] != b'"' {
+            end += if self.chunk[end] == b'\\' { 2 } else { 1 };
+        }
+        self.at = end + 1;
+        Some(Ok(start + 1..end))
     }
 }
 

@@ -5,11 +5,9 @@ mod convert;
 mod parser;
 mod syntax_error;
 mod text;
-mod tree;
 mod values;
 
 pub use convert::{FieldError, JsonField, SCALARS};
 pub use parser::JsonValue;
 pub use syntax_error::SyntaxError;
-pub use tree::pointer_keys;
 pub use values::JsonValues;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::syntax_error::SyntaxError;
 use super::text;
-use super::tree::{NO_NODE, PointerTree};
+use crate::pointers::{NO_NODE, PointerTree};
 
 /// How deep arrays and objects may be nested.
 pub(super) const MAX_DEPTH: u32 = 128;
@@ -134,7 +134,7 @@ impl Parser<'_> {
             }
             let start = self.at + 1;
             let escaped = self.string()?;
-            let child = self.tree.key(node, &self.text[start..self.at - 1], escaped);
+            let child = self.child(node, &self.text[start..self.at - 1], escaped);
             self.remove(child);
             if self.next() != Some(b':') {
                 return self.error("`:` after the key");
@@ -169,6 +169,22 @@ impl Parser<'_> {
         }
         self.at += 1;
         Ok(ValueKind::Array)
+    }
+
+    /// The child of `node` with this key: the bytes between the quotes, with escapes if `escaped`.
+    #[inline(always)]
+    fn child(&self, node: usize, key: &[u8], escaped: bool) -> usize {
+        if escaped && self.tree.has_children(node) {
+            return self.escaped_child(node, key);
+        }
+        self.tree.key(node, key)
+    }
+
+    #[cold]
+    fn escaped_child(&self, node: usize, key: &[u8]) -> usize {
+        let mut plain = Vec::new();
+        text::unescape(key, &mut plain);
+        self.tree.key(node, &plain)
     }
 
     /// Removes the values of a node and of all nodes below it, because its key came again.

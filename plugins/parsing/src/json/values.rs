@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::parser::{JsonValue, parse};
 use super::syntax_error::SyntaxError;
-use super::tree::PointerTree;
+use crate::pointers::PointerTree;
 use crate::shown;
 
 /// The values at these pointers, in the text that was parsed last.
@@ -16,10 +16,10 @@ pub struct JsonValues {
 }
 
 impl JsonValues {
-    /// Values at the pointers, each given by its keys: see [`pointer_keys`](super::pointer_keys).
+    /// Values at the pointers, each given by its keys: see [`pointer_keys`](crate::pointers::pointer_keys).
     pub fn new(pointers: &[Vec<String>]) -> Self {
         let tree = PointerTree::new(pointers);
-        Self { found: vec![None; tree.len()], tree }
+        Self { found: vec![None; tree.count()], tree }
     }
 
     /// The node of a pointer, one of those given to [`new`](Self::new).

@@ -132,7 +132,7 @@ impl NpyHeader {
     /// # Errors
     /// What was expected and what was found.
     pub fn check_type(&self, layout: &ArrayLayout, wanted: &FieldType) -> Result<(), String> {
-        let (FieldType { scalar, shape }, found) = (wanted, &layout.fields[0]);
+        let (FieldType { scalar, shape, .. }, found) = (wanted, &layout.fields[0]);
         let same = |(wanted, found): (&u32, &u64)| *wanted == 0 || u64::from(*wanted) == *found;
         let same_shape = self.shape.len() == shape.len() && shape.iter().zip(&self.shape).all(same);
         if *scalar == found.scalar && found.logical.is_empty() && same_shape {

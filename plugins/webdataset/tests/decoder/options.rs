@@ -77,6 +77,12 @@ fn invalid_options_are_refused() {
         "`json/` gives no name; put one before it, as in \"name=json/\""
     );
     assert!(refused("json/a:int32[2,2]").contains("can't be an array in rows"));
+    for list in ["txt:utf8[]", "x.npy:bytes[]"] {
+        assert!(
+            refused(list).contains("is one text; lists of text are in members of JSON"),
+            "{list}"
+        );
+    }
     assert_eq!(
         refused("json/a:bool[2]"),
         "`json/a` can't be an array of bool; arrays are of numbers"

@@ -96,6 +96,7 @@ fn a_whole_json_text() {
         ("int64", " 7 ", 7i64.to_le_bytes().to_vec()),
         ("float32[]", "[1,2]\n", [1f32.to_le_bytes(), 2f32.to_le_bytes()].concat()),
         ("bool", "true", vec![1]),
+        ("utf8[]", "[\"a\", \"bc\"]", b"\x0c\0\0\0\x0d\0\0\0\x0f\0\0\0abc".to_vec()),
         // Text and bytes are the member as it is.
         ("utf8", "\"a\"", b"\"a\"".to_vec()),
         ("bytes", "{", b"{".to_vec()),

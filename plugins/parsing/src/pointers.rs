@@ -1,15 +1,16 @@
-//! The JSON pointers (RFC 6901) of the wanted values, as a tree of keys.
+//! JSON pointers (RFC 6901) as selectors of fields, and the tree of their keys, for decoders of nested
+//! maps and arrays.
 
 use std::ops::Range;
 
-use super::text;
+use crate::field_spec::{FieldSpec, SpecOption};
 
 /// The node of a value that is not in the tree, because nobody wants it.
-pub(super) const NO_NODE: usize = usize::MAX;
+pub const NO_NODE: usize = usize::MAX;
 
 /// A tree of keys. All nodes below a node have the numbers that follow it.
 #[derive(Debug)]
-pub(super) struct PointerTree {
+pub struct PointerTree {
     nodes: Vec<Node>,
 }
 
@@ -29,11 +30,12 @@ struct Child {
 }
 
 impl PointerTree {
-    /// The node of the whole JSON text.
-    pub(super) const ROOT: usize = 0;
+    /// The node of the whole record.
+    pub const ROOT: usize = 0;
 
     /// The tree of these pointers, each given by its keys.
-    pub(super) fn new(paths: &[Vec<String>]) -> Self {
+    #[must_use]
+    pub fn new(paths: &[Vec<String>]) -> Self {
         let mut tree = Self { nodes: Vec::new() };
         tree.add_node(paths.iter().map(Vec::as_slice).collect());
         tree
@@ -60,52 +62,40 @@ impl PointerTree {
     }
 
     /// Number of nodes.
-    pub(super) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.nodes.len()
     }
 
     /// The node at the end of one of the paths that the tree was made from.
-    pub(super) fn at(&self, path: &[String]) -> usize {
-        path.iter().fold(Self::ROOT, |node, key| self.key(node, key.as_bytes(), false))
+    pub fn at(&self, path: &[String]) -> usize {
+        path.iter().fold(Self::ROOT, |node, key| self.key(node, key.as_bytes()))
     }
 
-    /// The child of `node` with this key. `key` is the bytes between the quotes, with escapes if
-    /// `escaped`.
+    /// Whether values inside of this node's value are wanted. [`NO_NODE`] has none.
     #[inline(always)]
-    pub(super) fn key(&self, node: usize, key: &[u8], escaped: bool) -> usize {
+    pub fn has_children(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|node| !node.children.is_empty())
+    }
+
+    /// The child of `node` with this key.
+    #[inline(always)]
+    pub fn key(&self, node: usize, key: &[u8]) -> usize {
         let Some(node) = self.nodes.get(node) else { return NO_NODE };
-        if escaped && !node.children.is_empty() {
-            return node.escaped_key(key);
-        }
-        node.key(key)
+        let child = node.children.iter().find(|child| child.key.as_bytes() == key);
+        child.map_or(NO_NODE, |child| child.node)
     }
 
     /// The child of `node` for this index of an array.
     #[inline(always)]
-    pub(super) fn index(&self, node: usize, index: u64) -> usize {
+    pub fn index(&self, node: usize, index: u64) -> usize {
         let Some(node) = self.nodes.get(node) else { return NO_NODE };
         let child = node.children.iter().find(|child| child.index == Some(index));
         child.map_or(NO_NODE, |child| child.node)
     }
 
     /// The numbers of a node and of all nodes below it.
-    pub(super) fn below(&self, node: usize) -> Range<usize> {
+    pub fn below(&self, node: usize) -> Range<usize> {
         node..self.nodes[node].end
-    }
-}
-
-impl Node {
-    #[inline(always)]
-    fn key(&self, key: &[u8]) -> usize {
-        let child = self.children.iter().find(|child| child.key.as_bytes() == key);
-        child.map_or(NO_NODE, |child| child.node)
-    }
-
-    #[cold]
-    fn escaped_key(&self, key: &[u8]) -> usize {
-        let mut plain = Vec::new();
-        text::unescape(key, &mut plain);
-        self.key(&plain)
     }
 }
 
@@ -117,6 +107,7 @@ fn array_index(key: &str) -> Option<u64> {
 
 /// The keys of a pointer: `/a/b` has two, the empty pointer has none. `~1` is a slash, `~0` a
 /// tilde. `None` if the pointer is not valid.
+#[must_use]
 pub fn pointer_keys(pointer: &str) -> Option<Vec<String>> {
     if pointer.is_empty() {
         return Some(Vec::new());
@@ -127,6 +118,45 @@ pub fn pointer_keys(pointer: &str) -> Option<Vec<String>> {
         valid.then(|| key.replace("~1", "/").replace("~0", "~"))
     })
     .collect()
+}
+
+/// The name of the field that a pointer selects: the one that the spec gives, else the last key.
+///
+/// # Errors
+/// A text for the operator, if that is empty.
+pub fn field_name(
+    option: &SpecOption,
+    spec: &FieldSpec,
+    keys: &[String],
+) -> Result<String, String> {
+    let name = spec.name.as_ref().or(keys.last()).filter(|name| !name.is_empty());
+    name.cloned().ok_or_else(|| {
+        let (option, pointer) = (option.name, &spec.selector);
+        format!("option `{option}`: `{pointer}` gives no name; put one before it, as in \"name={pointer}\"")
+    })
+}
+
+/// The number of elements of the array that a pointer selects: 0 for any number, `None` if it is a
+/// single value.
+///
+/// # Errors
+/// A text for the operator, if the shape has several dimensions.
+pub fn array_size(
+    option: &SpecOption,
+    spec: &FieldSpec,
+    shape: &[u32],
+) -> Result<Option<u32>, String> {
+    match shape {
+        [] => Ok(None),
+        [size] => Ok(Some(*size)),
+        _ => {
+            let (option, pointer) = (option.name, &spec.selector);
+            Err(format!(
+                "option `{option}`: `{pointer}` can't be an array in rows; arrays have one size, as in \
+                 \"{pointer}:float32[128]\", or any, as in \"{pointer}:int64[]\""
+            ))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -155,14 +185,14 @@ mod tests {
             .into();
         let tree = PointerTree::new(&paths);
         let [b, c, a, zero] = [0, 1, 2, 3].map(|at| tree.at(&paths[at]));
-        assert_eq!((tree.len(), tree.below(a), tree.below(c)), (6, a..c, c..6));
+        assert_eq!((tree.count(), tree.below(a), tree.below(c)), (6, a..c, c..6));
         assert!(a < b && b < zero && zero < c);
-        assert_eq!(
-            (tree.key(PointerTree::ROOT, b"x", false), tree.key(NO_NODE, b"a", false)),
-            (NO_NODE, NO_NODE)
-        );
-        assert_eq!(tree.key(PointerTree::ROOT, b"\\u0061", true), a);
-        assert_eq!(tree.index(tree.key(a, b"d", false), 0), zero);
-        assert_eq!(tree.index(tree.key(a, b"d", false), 1), NO_NODE);
+        let [x, of_none] =
+            [(PointerTree::ROOT, b"x"), (NO_NODE, b"a")].map(|(n, k)| tree.key(n, k));
+        assert_eq!((x, of_none), (NO_NODE, NO_NODE));
+        let d = tree.key(a, b"d");
+        assert_eq!((tree.index(d, 0), tree.index(d, 1)), (zero, NO_NODE));
+        let inner = [PointerTree::ROOT, a, d, b, c, NO_NODE].map(|node| tree.has_children(node));
+        assert_eq!(inner, [true, true, true, false, false, false]);
     }
 }

@@ -1,0 +1,9 @@
+//! Tests of the tokens decoder: options, llm.c's header, the last record, any split, files by numpy.
+
+mod damage;
+mod llm_c;
+mod options;
+mod real_files;
+mod splits;
+mod tail;
+mod write;
