@@ -114,11 +114,6 @@ pub(crate) fn invalid_sample(
             )
         }
         SampleError::Key => "expected a key in UTF-8; set key = false to do without it".to_owned(),
-        SampleError::NotUtf8(field, at) => format!(
-            "member `{}`: expected UTF-8, found something else at byte {at} of it; set fields to take \
-             it as bytes",
-            field.extensions.join(";")
-        ),
         SampleError::Value(field, why) => match &field.form {
             // It names the pointer, too.
             Form::Json(_, json) => format!("`{}`: {why}", json.selector),

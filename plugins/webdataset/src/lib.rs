@@ -16,12 +16,14 @@
 //! header after it must be in the chunk. Until then the sample is shown again; only its headers are
 //! read again. `need` is exact, so this happens at most once per member.
 
+mod array;
 mod errors;
 mod header;
 mod key;
 mod member;
 mod sample;
 mod search;
+mod trailing;
 mod wanted;
 
 use std::ops::Range;
@@ -157,6 +159,13 @@ impl WebDataset {
             let next = match self.next_member(chunk, at, end) {
                 Ok(next) => next,
                 Err(error) => {
+                    // After an end mark no sample is open.
+                    if self.at_end
+                        && error.is_no_header(at)
+                        && let Some(progress) = trailing::ignore(chunk, at, end, out)
+                    {
+                        return Ok(NextStep::Return(progress));
+                    }
                     self.search.begin(None, 0);
                     let key = is_open.then_some(&*self.sample.key);
                     return Err(errors::damaged(start, key, error));

@@ -3,8 +3,7 @@
 
 use std::ops::Range;
 
-use pipemill_parsing::field_spec::{FieldType, type_name};
-use pipemill_parsing::npy::{ArrayBytes, ArrayError, ValueError, read_whole};
+use pipemill_parsing::field_spec::type_name;
 use pipemill_parsing::numbers::Number;
 use pipemill_parsing::shown;
 use pipemill_plugin::{Records, Scalar};
@@ -39,8 +38,6 @@ pub(crate) enum SampleError<'a> {
     Missing(&'a WantedMember),
     /// The key is not UTF-8.
     Key,
-    /// The member of this field is not UTF-8 at this offset.
-    NotUtf8(&'a WantedMember, usize),
     /// The value of this field is not valid: what was expected and what was found.
     Value(&'a WantedMember, String),
     /// The member with these extensions is not JSON: what was expected and what was found.
@@ -88,7 +85,7 @@ impl Sample {
         for text in &mut wanted.texts {
             self.parse(chunk, text)?;
         }
-        for field in &wanted.members {
+        for field in &mut wanted.members {
             match self.find(chunk, &field.extensions) {
                 Some(data) => emit_value(chunk, data, field, &wanted.texts, out)?,
                 None if field.optional => out.absent(),
@@ -136,37 +133,44 @@ impl Sample {
 fn emit_value<'a>(
     chunk: &[u8],
     data: Range<usize>,
-    field: &'a WantedMember,
+    field: &'a mut WantedMember,
     texts: &[JsonMember],
     out: &mut Records,
 ) -> Result<(), SampleError<'a>> {
-    match &field.form {
-        Form::Bytes => out.field(data),
-        Form::Utf8 => {
-            if let Err(error) = str::from_utf8(&chunk[data.clone()]) {
-                return Err(SampleError::NotUtf8(field, error.valid_up_to()));
-            }
+    let emitted = match &mut field.form {
+        Form::Bytes => {
             out.field(data);
+            Ok(())
         }
-        Form::Number(scalar) => emit_number(&chunk[data], *scalar, field, out)?,
-        Form::Array(field_type) => emit_array(chunk, data, field_type, field, out)?,
+        Form::Utf8 => emit_utf8(chunk, data, out),
+        Form::Number(scalar) => emit_number(&chunk[data], *scalar, out),
+        Form::Array(arrays) => arrays.emit(chunk, data, out),
         Form::Json(text, json) => {
-            let value = texts[*text].values.get(json.node());
-            json.emit(chunk, value, out).map_err(|error| {
-                SampleError::Value(field, json.describe(&error, chunk, data.start, "samples"))
-            })?;
+            let emitted = json.emit(chunk, texts[*text].values.get(json.node()), out);
+            emitted.map_err(|error| json.describe(&error, chunk, data.start, "samples"))
         }
+    };
+    match emitted {
+        Ok(()) => Ok(()),
+        Err(why) => Err(SampleError::Value(field, why)),
     }
+}
+
+/// Emits text as it is. The error says what was expected and what was found.
+fn emit_utf8(chunk: &[u8], data: Range<usize>, out: &mut Records) -> Result<(), String> {
+    if let Err(error) = str::from_utf8(&chunk[data.clone()]) {
+        return Err(format!(
+            "expected UTF-8, found something else at byte {} of it; set fields to take it as bytes",
+            error.valid_up_to()
+        ));
+    }
+    out.field(data);
     Ok(())
 }
 
-/// Emits a number that is written as text, with blanks around it.
-fn emit_number<'a>(
-    text: &[u8],
-    scalar: Scalar,
-    field: &'a WantedMember,
-    out: &mut Records,
-) -> Result<(), SampleError<'a>> {
+/// Emits a number that is written as text, with blanks around it. The error says what was expected
+/// and what was found.
+fn emit_number(text: &[u8], scalar: Scalar, out: &mut Records) -> Result<(), String> {
     let number = text.trim_ascii();
     let emitted = match scalar {
         Scalar::Int32 => i32::parse(number).map(|number| out.i32(number)),
@@ -175,28 +179,6 @@ fn emit_number<'a>(
         _ => f64::parse(number).map(|number| out.f64(number)),
     };
     emitted.ok_or_else(|| {
-        let (expected, found) = (type_name(scalar), shown(text, "nothing"));
-        SampleError::Value(field, format!("expected {expected} as text, found {found}"))
+        format!("expected {} as text, found {}", type_name(scalar), shown(text, "nothing"))
     })
-}
-
-/// Emits the data of an array, without its header.
-fn emit_array<'a>(
-    chunk: &[u8],
-    data: Range<usize>,
-    field_type: &FieldType,
-    field: &'a WantedMember,
-    out: &mut Records,
-) -> Result<(), SampleError<'a>> {
-    let error = |why| SampleError::Value(field, why);
-    let (header, layout) = read_whole(&chunk[data.clone()], "").map_err(|why| match why {
-        ArrayError::Damaged(why) | ArrayError::Unsupported(why) => error(why),
-    })?;
-    header.check_type(&layout, field_type).map_err(error)?;
-    let start = data.start + header.size;
-    layout.add_fields(ArrayBytes::Chunk(chunk), start, out).map_err(
-        |ValueError { at, found, .. }| {
-            error(format!("expected booleans, 0 or 1, found {found} at byte {at} of the data"))
-        },
-    )
 }

@@ -5,6 +5,8 @@ use pipemill_parsing::json::{self, JsonField, JsonValues};
 use pipemill_parsing::pointers::pointer_keys;
 use pipemill_plugin::{Field, Options, Scalar};
 
+use crate::array::Arrays;
+
 /// Name of the field that has a sample's key, as in webdataset.
 const KEY: &str = "__key__";
 
@@ -66,8 +68,8 @@ pub(crate) enum Form {
     Utf8,
     /// A number that is written as text.
     Number(Scalar),
-    /// An array of NumPy, of this type.
-    Array(FieldType),
+    /// An array of NumPy.
+    Array(Arrays),
     /// A value of a JSON text: an index of [`Wanted::texts`], and what is wanted of it.
     Json(usize, JsonField),
 }
@@ -249,7 +251,7 @@ impl Selected {
         }
         let formats: Vec<_> = self.extensions.iter().map(|one| Format::of(one)).collect();
         if formats.iter().all(|format| *format == Format::Npy) {
-            return Ok(Form::Array(field_type.clone()));
+            return Ok(Form::Array(Arrays::new(field_type.clone())));
         }
         if !formats.iter().all(|format| *format == Format::Text) {
             return Err(format!(
@@ -278,7 +280,7 @@ impl WantedMember {
             Form::Bytes => Field::bytes(name),
             Form::Utf8 => Field::utf8(name),
             Form::Number(scalar) => Field::new(name, *scalar),
-            Form::Array(FieldType { scalar, shape, .. }) => {
+            Form::Array(Arrays { field_type: FieldType { scalar, shape, .. }, .. }) => {
                 Field::new(name, *scalar).shaped(&**shape)
             }
             Form::Json(_, field) => field.field(),

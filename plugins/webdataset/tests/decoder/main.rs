@@ -8,6 +8,7 @@ mod options;
 mod real_files;
 mod splits;
 mod tar_crate;
+mod trailing;
 mod values;
 mod write;
 
