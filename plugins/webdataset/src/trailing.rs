@@ -6,7 +6,8 @@
 
 use pipemill_plugin::{Level, Progress, Records};
 
-use crate::header::{BLOCK, Header};
+use crate::header::BLOCK;
+use crate::member::{NextMember, read_member};
 
 /// Most bytes that are ignored: more than writers fill up. GNU tar's records have 10 KiB.
 const MAX_TRAILING: usize = 64 << 10;
@@ -22,13 +23,21 @@ pub(crate) fn ignore(chunk: &[u8], at: usize, end: bool, out: &mut Records) -> O
     if !end {
         return Some(Progress::consumed(at).and_wants(MAX_TRAILING + 1));
     }
-    // A block of zeros is no header: its checksum is wrong.
-    let (blocks, _) = rest.as_chunks::<BLOCK>();
-    if blocks.iter().any(|block| Header::read(block).is_ok()) {
+    if (at..chunk.len()).step_by(BLOCK).any(|at| is_header(chunk, at)) {
         return None;
     }
     let message =
         format!("{} bytes after the end of the archive are no tar; they are ignored", rest.len());
     out.log(Level::Warn, &message);
     Some(Progress::consumed(chunk.len()))
+}
+
+/// Whether a header is at `at`, even one that can't be read.
+fn is_header(chunk: &[u8], at: usize) -> bool {
+    match read_member(chunk, at) {
+        Ok(NextMember::Zeros) => false,
+        Ok(NextMember::Cut { .. }) => chunk.len() - at >= BLOCK,
+        Ok(NextMember::Member(_)) => true,
+        Err(error) => !error.is_no_header(at),
+    }
 }
