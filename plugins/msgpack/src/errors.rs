@@ -1,0 +1,128 @@
+//! The errors of a record and their messages. After a record that is not valid MessagePack, nothing
+//! tells where the next one starts.
+
+use std::ops::Range;
+
+use pipemill_plugin::DecodeError;
+
+use crate::convert::{FieldError, WantedField};
+use crate::format::{self, Container, Head, MAX_DEPTH, NEVER_USED, Number};
+
+/// How many bytes of a text a message shows.
+const MAX_SHOWN: usize = 24;
+
+/// The byte at `at` of the record at `start` starts no value.
+#[cold]
+pub(crate) fn never_used(start: usize, at: u64) -> DecodeError {
+    let message = format!(
+        "expected a MessagePack value, found {NEVER_USED:#x} at +{at}; the object is not MessagePack, \
+         or it is damaged here or before, and what follows can't be found"
+    );
+    DecodeError::fatal(start, message)
+}
+
+/// The value at `at` of the record at `start` is nested too deep.
+#[cold]
+pub(crate) fn too_deep(start: usize, at: u64) -> DecodeError {
+    let message = format!(
+        "expected no more than {MAX_DEPTH} arrays and maps inside of each other, found one more at \
+         +{at}; the object is not MessagePack, or it is damaged here or before, and what follows can't \
+         be found"
+    );
+    DecodeError::fatal(start, message)
+}
+
+/// With the value at `at`, the record at `start` has at least `size` bytes.
+#[cold]
+pub(crate) fn too_large(record: &[u8], start: usize, at: u64, size: u64, max: u64) -> DecodeError {
+    let value = usize::try_from(at).ok().and_then(|at| record.get(at..)).unwrap_or_default();
+    let message = format!(
+        "with {} at +{at}, the record has at least {size} bytes: it is larger than max_record ({max} \
+         bytes); raise max_record if records may be that large, else the object is not MessagePack, or \
+         it is damaged here or before, and what follows can't be found",
+        shown(value)
+    );
+    DecodeError::fatal(start, message)
+}
+
+/// The message for a record that is no array and no map, and so has no fields.
+#[cold]
+pub(crate) fn no_fields(record: &[u8]) -> String {
+    format!("expected a map or an array with the option `fields`, found {}", shown(record))
+}
+
+/// The message for a record that has no value for a wanted field. `start` is where it starts.
+#[cold]
+pub(crate) fn invalid_field(
+    chunk: &[u8],
+    start: usize,
+    wanted: &WantedField,
+    max_record: u64,
+    error: &FieldError,
+) -> String {
+    let WantedField { name, selector, .. } = wanted;
+    let expected = wanted.field_type.display();
+    let at = |range: &Range<usize>| range.start - start;
+    let found = |range: &Range<usize>| shown(&chunk[range.clone()]);
+    let mark = "mark it with `?` if records may lack it";
+    let why = match error {
+        FieldError::Missing => format!("found no such value; {mark}"),
+        FieldError::Nil(range) => format!("found nil at +{}; {mark}", at(range)),
+        FieldError::Type(range) => format!("found {} at +{}", found(range), at(range)),
+        FieldError::OutOfRange(range) => {
+            format!("found {} at +{}, which is out of its range", found(range), at(range))
+        }
+        FieldError::NotUtf8(range, byte) => {
+            format!("found a str at +{} that is not UTF-8 from its byte {byte} on", at(range))
+        }
+        FieldError::Count(count) => {
+            let word = wanted.field_type.word();
+            format!(
+                "found {count} values; set fields to \"{selector}:{word}[]\" if they may be any number"
+            )
+        }
+        FieldError::TooLarge(range, size) => format!(
+            "found {} at +{}, which as a field has {size} bytes; the arrays of a record may have no more \
+             than max_record ({max_record} bytes)",
+            found(range),
+            at(range)
+        ),
+    };
+    format!("field `{name}` at {selector:?}: expected {expected}, {why}")
+}
+
+/// The value at the start of `bytes` for a message.
+fn shown(bytes: &[u8]) -> String {
+    let Some(first) = bytes.first() else { return "nothing".to_owned() };
+    match format::head(bytes) {
+        Head::Container(Container { values, is_map: true, .. }) => {
+            return format!("a map of {} entries", values / 2);
+        }
+        Head::Container(Container { values, .. }) => return format!("an array of {values} values"),
+        Head::NeverUsed | Head::Cut(_) => return format!("{first:#x}"),
+        Head::Leaf(size) => {
+            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            if let Some((data, is_str)) = format::string(*first, 0..size) {
+                let text = bytes.get(data.clone()).filter(|text| is_str && text.len() <= MAX_SHOWN);
+                return match text {
+                    Some(text) => format!("\"{}\"", text.escape_ascii()),
+                    None if is_str => format!("a str of {} bytes", data.len()),
+                    None => format!("a bin of {} bytes", data.len()),
+                };
+            }
+        }
+    }
+    match (first, format::read_number(bytes)) {
+        (_, Some((Number::Unsigned(value), _))) => value.to_string(),
+        (_, Some((Number::Signed(value), _))) => value.to_string(),
+        (_, Some((Number::Float32(value), _))) => format!("{value:?}"),
+        (_, Some((Number::Float64(value), _))) => format!("{value:?}"),
+        (0xc0, _) => "nil".to_owned(),
+        (0xc2, _) => "false".to_owned(),
+        (0xc3, _) => "true".to_owned(),
+        _ => match format::ext_type(bytes) {
+            Some((kind, size)) => format!("an ext of type {kind} with {size} bytes"),
+            None => format!("{first:#x}"),
+        },
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the msgpack decoder.
+
+mod model;
+mod write;
