@@ -40,7 +40,7 @@ pub(crate) fn too_large(record: &[u8], start: usize, at: u64, size: u64, max: u6
         "with {} at +{at}, the record has at least {size} bytes: it is larger than max_record ({max} \
          bytes); raise max_record if records may be that large, else the object is not MessagePack, or \
          it is damaged here or before, and what follows can't be found",
-        shown(value)
+        head_shown(value)
     );
     DecodeError::fatal(start, message)
 }
@@ -91,38 +91,50 @@ pub(crate) fn invalid_field(
     format!("field `{name}` at {selector:?}: expected {expected}, {why}")
 }
 
-/// The value at the start of `bytes` for a message.
-fn shown(bytes: &[u8]) -> String {
+/// The value at the start of `bytes` for a message, of which only the head must be there.
+fn head_shown(bytes: &[u8]) -> String {
     let Some(first) = bytes.first() else { return "nothing".to_owned() };
     match format::head(bytes) {
         Head::Container(Container { values, is_map: true, .. }) => {
-            return format!("a map of {} entries", values / 2);
+            format!("a map of {} entries", values / 2)
         }
-        Head::Container(Container { values, .. }) => return format!("an array of {values} values"),
-        Head::NeverUsed | Head::Cut(_) => return format!("{first:#x}"),
-        Head::Leaf(size) => {
-            let size = usize::try_from(size).unwrap_or(usize::MAX);
-            if let Some((data, is_str)) = format::string(*first, 0..size) {
-                let text = bytes.get(data.clone()).filter(|text| is_str && text.len() <= MAX_SHOWN);
-                return match text {
-                    Some(text) => format!("\"{}\"", text.escape_ascii()),
-                    None if is_str => format!("a str of {} bytes", data.len()),
-                    None => format!("a bin of {} bytes", data.len()),
-                };
-            }
-        }
-    }
-    match (first, format::read_number(bytes)) {
-        (_, Some((Number::Unsigned(value), _))) => value.to_string(),
-        (_, Some((Number::Signed(value), _))) => value.to_string(),
-        (_, Some((Number::Float32(value), _))) => format!("{value:?}"),
-        (_, Some((Number::Float64(value), _))) => format!("{value:?}"),
-        (0xc0, _) => "nil".to_owned(),
-        (0xc2, _) => "false".to_owned(),
-        (0xc3, _) => "true".to_owned(),
-        _ => match format::ext_type(bytes) {
-            Some((kind, size)) => format!("an ext of type {kind} with {size} bytes"),
-            None => format!("{first:#x}"),
+        Head::Container(Container { values, .. }) => format!("an array of {values} values"),
+        Head::NeverUsed | Head::Cut(_) => format!("{first:#x}"),
+        Head::Leaf(size) => match (format::string_head(*first), format::ext_head(*first)) {
+            (Some((head, true)), _) => format!("a str of {} bytes", size - head as u64),
+            (Some((head, false)), _) => format!("a bin of {} bytes", size - head as u64),
+            (_, Some(head)) => format!("an ext of {} bytes", size - head as u64),
+            (None, None) => format!("a value of {size} bytes"),
         },
     }
+}
+
+/// The value at the start of `bytes` for a message. All of it must be there, except for values
+/// inside of it.
+fn shown(bytes: &[u8]) -> String {
+    let first = bytes.first().copied().unwrap_or_default();
+    let number = match format::read_number(bytes) {
+        Some((Number::Unsigned(value), _)) => Some(value.to_string()),
+        Some((Number::Signed(value), _)) => Some(value.to_string()),
+        Some((Number::Float32(value), _)) => Some(format!("{value:?}")),
+        Some((Number::Float64(value), _)) => Some(format!("{value:?}")),
+        None => None,
+    };
+    let text = || match format::string(first, 0..bytes.len()) {
+        Some((data, true)) if data.len() <= MAX_SHOWN => {
+            Some(format!("\"{}\"", bytes[data].escape_ascii()))
+        }
+        _ => None,
+    };
+    let ext = || {
+        let (kind, data) = format::ext(bytes)?;
+        Some(format!("an ext of type {kind} with {} bytes", data.len()))
+    };
+    let word = || match first {
+        0xc0 => Some("nil".to_owned()),
+        0xc2 => Some("false".to_owned()),
+        0xc3 => Some("true".to_owned()),
+        _ => None,
+    };
+    number.or_else(text).or_else(ext).or_else(word).unwrap_or_else(|| head_shown(bytes))
 }

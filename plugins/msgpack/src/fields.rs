@@ -24,6 +24,9 @@ const FIELDS: SpecOption = SpecOption {
     lists: true,
 };
 
+/// Most keys of a pointer. The scan of a record calls itself for each.
+const MAX_KEYS: usize = 128;
+
 /// The wanted fields.
 #[derive(Debug)]
 pub(crate) struct Fields {
@@ -123,12 +126,19 @@ fn keys(selector: &str) -> Result<Vec<String>, String> {
         return Ok(vec![selector.to_owned()]);
     }
     if selector.is_empty() || selector.starts_with('/') {
-        return pointer_keys(selector).ok_or_else(|| {
+        let keys = pointer_keys(selector).ok_or_else(|| {
             format!(
                 "option `fields` takes keys, as \"text\", or JSON pointers, as \"/meta/id\" (in their keys, \
                  ~0 stands for a tilde and ~1 for a slash), not {selector:?}"
             )
-        });
+        })?;
+        if keys.len() > MAX_KEYS {
+            return Err(format!(
+                "option `fields`: a pointer has at most {MAX_KEYS} keys, and `{selector}` has {}",
+                keys.len()
+            ));
+        }
+        return Ok(keys);
     }
     Err(format!(
         "option `fields`: `{selector}` may be a key or a path; write \"/{selector}\" for the path, or \

@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-/// How deep arrays and maps may be nested: one more than `msgpack.Packer` of Python writes.
-pub(crate) const MAX_DEPTH: usize = 512;
+/// How deep arrays and maps may be nested: as deep as Python's msgpack writes and reads them.
+pub(crate) const MAX_DEPTH: usize = 1024;
 
 /// The byte that starts no value.
 pub(crate) const NEVER_USED: u8 = 0xc1;
@@ -143,22 +143,21 @@ pub(crate) fn string(first: u8, value: Range<usize>) -> Option<(Range<usize>, bo
     (head != 0).then_some((data, head & IS_STR != 0))
 }
 
+/// The bytes before the data of a str or bin with this first byte, and whether it is a str. `None`
+/// for another value.
+pub(crate) fn string_head(first: u8) -> Option<(usize, bool)> {
+    let (data, is_str) = string(first, 0..0)?;
+    Some((data.start, is_str))
+}
+
 /// The type of an ext, and its data. `None` for another value. `value` is all of the value.
 pub(crate) fn ext(value: &[u8]) -> Option<(i8, &[u8])> {
     let head = ext_head(value[0])?;
     Some((value[head - 1] as i8, &value[head..]))
 }
 
-/// The type of the ext that `bytes` start with, and the size of its data. `None` if they start with
-/// another value, or end inside its head.
-pub(crate) fn ext_type(bytes: &[u8]) -> Option<(i8, u64)> {
-    let Head::Leaf(size) = head(bytes) else { return None };
-    let head = ext_head(bytes[0])?;
-    Some((*bytes.get(head - 1)? as i8, size - head as u64))
-}
-
 /// Bytes before the data of an ext; `None` for the first byte of another value.
-fn ext_head(first: u8) -> Option<usize> {
+pub(crate) fn ext_head(first: u8) -> Option<usize> {
     match first {
         0xd4..=0xd8 => Some(2),
         0xc7 => Some(3),

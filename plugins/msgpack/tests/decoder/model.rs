@@ -48,7 +48,7 @@ impl Parser<'_> {
     }
 
     fn array(&mut self, count: u64, depth: usize) -> Result<Value, Stop> {
-        if depth == 512 {
+        if depth == 1024 {
             return Err(Stop::Bad);
         }
         let values = (0..count).map(|_| self.value(depth + 1)).collect::<Result<_, _>>()?;
@@ -56,7 +56,7 @@ impl Parser<'_> {
     }
 
     fn map(&mut self, count: u64, depth: usize) -> Result<Value, Stop> {
-        if depth == 512 {
+        if depth == 1024 {
             return Err(Stop::Bad);
         }
         let entry = |_| Ok((self.value(depth + 1)?, self.value(depth + 1)?));
@@ -117,7 +117,7 @@ fn select(value: &Value, keys: &[&str]) -> Option<Value> {
 }
 
 /// The bytes of a number of this type; `None` if the value is none.
-fn number(word: &str, value: &Value) -> Option<Vec<u8>> {
+pub fn number(word: &str, value: &Value) -> Option<Vec<u8>> {
     let value = value.clone();
     Some(match (word, value) {
         ("int8", Value::Int(value, _)) => i8::try_from(value).ok()?.to_le_bytes().into(),
