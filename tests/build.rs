@@ -9,7 +9,7 @@ fn main() {
     for watched in ["tests/support/bad-plugins", "plugins/sdk", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
-    let modules = pipemill_plugin_build::compile(&root, &["bad-plugin"])
+    let modules = pipemill_plugin_build::compile(&root, "wasm", &["bad-plugin"])
         .unwrap_or_else(|error| panic!("{error}"));
     let copy = out.join("bad_plugin.wasm");
     fs::write(&copy, &modules[0]).expect("cargo has made the folder");

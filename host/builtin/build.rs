@@ -9,20 +9,27 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
-const BUILTINS: [&str; 11] = [
+const BUILTINS: [&str; 15] = [
     // In the order of `docs/decoders.md`.
     "augmented-manifest",
+    "avro",
     "csv",
     "fixed",
     "jsonl",
     "length-prefixed",
     "lines",
+    "npy",
+    "npz",
     "recordio",
     "recordio-protobuf",
     "tf-example",
     "tfrecord",
+    "tokens",
     "webdataset",
 ];
+
+/// Those that wrap another one: the crate of the other is a library in them.
+const WRAPPERS: [&str; 1] = ["tokens"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -32,16 +39,24 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed={PRECOMPILED}");
     let precompiled = env::var_os(PRECOMPILED).map(PathBuf::from);
-    let packages = BUILTINS.map(|name| format!("pipemill-{name}"));
-    let modules = pipemill_plugin_build::compile(&root, &packages.each_ref().map(String::as_str))
-        .unwrap_or_else(|error| fail(&error));
-    for (name, module) in BUILTINS.into_iter().zip(modules) {
+    let plain: Vec<_> = BUILTINS.into_iter().filter(|name| !WRAPPERS.contains(name)).collect();
+    let groups = [("wasm", plain), ("wasm-wrappers", WRAPPERS.to_vec())];
+    for (name, module) in groups.iter().flat_map(|(folder, names)| compile(&root, folder, names)) {
         let code = precompiled.as_deref().and_then(|folder| machine_code(folder, name, &module));
         for (extension, bytes) in [("wasm", module), ("code.zst", code.unwrap_or_default())] {
             fs::write(out.join(format!("{name}.{extension}")), bytes)
                 .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
         }
     }
+}
+
+/// Compiles these decoders. Gives each with its module.
+fn compile<'n>(root: &Path, folder: &str, names: &[&'n str]) -> Vec<(&'n str, Vec<u8>)> {
+    let packages: Vec<_> = names.iter().map(|name| format!("pipemill-{name}")).collect();
+    let packages: Vec<_> = packages.iter().map(String::as_str).collect();
+    let modules = pipemill_plugin_build::compile(root, folder, &packages)
+        .unwrap_or_else(|error| fail(&error));
+    names.iter().copied().zip(modules).collect()
 }
 
 /// Reads the machine code for `module` from `folder`. `None` if there is none, or only code for

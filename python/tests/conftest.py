@@ -1,4 +1,4 @@
-"""Fixtures, and the switch that makes numpy impossible to import."""
+"""Fixtures, and the switch that makes numpy impossible to import. ml_dtypes always is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 
 if os.environ.get("PIPEMILL_TEST_NO_NUMPY"):
     sys.modules["numpy"] = None  # type: ignore[assignment]
+# The tests say themselves where there is a bfloat16 for numpy.
+sys.modules["ml_dtypes"] = None  # type: ignore[assignment]
 
 sys.path.insert(0, os.path.dirname(__file__))
 

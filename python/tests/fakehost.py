@@ -39,6 +39,8 @@ class Rows:
     first_record: int = 0
     #: In a dedicated buffer.
     dedicated: bool = False
+    #: The JSON of the object's facts; empty where there are none.
+    metadata: bytes = b""
     #: Header fields that are written instead of the true ones.
     lies: dict[str, int] = field(default_factory=dict)
 
@@ -72,12 +74,22 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
         records=n, fields=k, payload_at=128, payload_bytes=len(payload),
         index_at=up(128 + len(payload)), object_at=0, object_bytes=len(name),
         first_record=batch.first_record, object_offset=17,
+        metadata_at=0, metadata_bytes=len(batch.metadata),
     )  # fmt: skip
     header["object_at"] = header["index_at"] + len(index)
+    if batch.metadata:
+        header["metadata_at"] = header["object_at"] + len(name)
     true_index_at = header["index_at"]
     header.update(batch.lies)
-    slot = struct.pack("<IIQIIIIQQQIIQQ", *header.values()).ljust(128, b"\0") + payload
-    return slot.ljust(true_index_at, b"\0") + index + name
+    slot = struct.pack("<IIQIIIIQQQIIQQII", *header.values()).ljust(128, b"\0") + payload
+    return slot.ljust(true_index_at, b"\0") + index + name + batch.metadata
+
+
+def list_value(elements: list[bytes]) -> bytes:
+    """The value of a list: its offsets, and the elements."""
+    at = 4 * (len(elements) + 1)
+    offsets = [at + sum(map(len, elements[:i])) for i in range(len(elements) + 1)]
+    return struct.pack(f"<{len(offsets)}I", *offsets) + b"".join(elements)
 
 
 class Memory:
@@ -181,8 +193,12 @@ class Peer:
         self.schema(fields)
 
     def schema(self, fields: Any) -> None:
+        """Sends SCHEMA. A field is its name, scalar and shape, and may have a dict of more keys."""
         self.k = len(fields)
-        self.say(SCHEMA, fields=[dict(name=n, scalar=s, shape=d) for n, s, d in fields])
+        self.say(
+            SCHEMA,
+            fields=[dict(name=n, scalar=s, shape=d, **dict(*more)) for n, s, d, *more in fields],
+        )
 
     def grant(self, batch: Rows, **lies: int) -> int:
         """Writes a batch and grants it; waits for a credit and a slot."""

@@ -13,7 +13,7 @@ def test_values_and_arrays_without_numpy() -> None:
     folder = os.path.dirname(__file__)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_values.py",
-         "cases_without_numpy.py"],
+         "test_types.py", "cases_without_numpy.py"],
         cwd=folder,
         env={**os.environ, "PIPEMILL_TEST_NO_NUMPY": "1"},
         capture_output=True,

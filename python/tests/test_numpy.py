@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
+import sys
+import types
 
 import pytest
 from fakehost import FakeHost, Peer, Rows
 
 import pipemill
+from pipemill.column import arrays
 
 np = pytest.importorskip("numpy")
 
@@ -127,3 +130,42 @@ def test_absent_numbers_raise_an_error_or_get_the_given_value(path: str) -> None
                 assert np.isnan(filled[1]) and filled[[0, 2]].tolist() == [1.5, 2.5]
                 assert list(batch) == [1.5, None, 2.5]
             del caught
+
+
+def test_codes_of_categories_are_a_view(path: str) -> None:
+    field = ("color", "uint16", [], {"categories": ["red", "blue"]})
+    rows = [(struct.pack("<H", i % 2),) for i in range(20)]
+    with one_batch(path, [field], Rows(rows, gap=b"!")), pipemill.connect("train", path) as stream:
+        for batch in stream:
+            codes = batch.dense("color")
+            assert (codes.shape, codes.dtype) == ((20,), np.uint16) and is_view(codes, batch)
+            assert np.array(batch.fields[0].categories)[codes].tolist() == batch["color"]
+        del codes
+
+
+def test_half_precision_is_a_view(path: str) -> None:
+    rows = [(struct.pack("<2e", i, -i / 2),) for i in range(20)]
+    with one_batch(path, [("x", "float16", [2])], Rows(rows)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                x = batch["x"]
+                assert (x.shape, x.dtype) == ((20, 2), np.float16) and is_view(x, batch)
+                assert x[7].tolist() == [7.0, -3.5]
+            del x
+
+
+def test_bfloat16_has_the_type_of_ml_dtypes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bfloat16 = np.dtype([("bits", "<u2")])  # any type of two bytes
+    module = types.SimpleNamespace(bfloat16=bfloat16)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", module)  # type: ignore[arg-type]
+    monkeypatch.setattr(arrays, "_DTYPES", {**arrays._DTYPES})
+    arrays._DTYPES.pop("bfloat16", None)
+    rows = [(struct.pack("<f", i)[2:],) for i in range(20)]
+    with one_batch(path, [("x", "bfloat16", [])], Rows(rows)):
+        with pipemill.connect("train", path) as stream:
+            for batch in stream:
+                x = batch["x"]
+                assert (x.shape, x.dtype) == ((20,), bfloat16) and is_view(x, batch)
+                assert x[1]["bits"] == 0x3F80
+                assert list(batch) == list(range(20)), "single numbers are floats"
+            del x

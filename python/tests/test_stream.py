@@ -214,15 +214,16 @@ def test_an_epoch_that_the_program_leaves_is_released_unread(path: str) -> None:
 
 def test_fields_are_known_before_the_first_batch(path: str) -> None:
     def script(peer: Peer) -> None:
-        peer.welcome([("a", "utf8", []), ("b", "float32", [2, 3])])
+        peer.welcome([("a", "utf8", []), ("b", "float32", [2, 3], {"nullable": True})])
         peer.grant(Rows([(b"x", bytes(24))]))
         peer.epoch_end()
         peer.stream_end()
         peer.linger()
 
     with FakeHost(path, script), pipemill.connect("train", path) as stream:
-        assert stream.fields == (("a", "utf8", ()), ("b", "float32", (2, 3)))
-        assert stream.fields[1] == pipemill.Field("b", "float32", (2, 3))
+        a, b = stream.fields
+        assert a == pipemill.Field("a", "utf8", ())
+        assert b == pipemill.Field("b", "float32", (2, 3), nullable=True)
         assert [len(batch) for batch in stream] == [1]
 
 
@@ -234,7 +235,7 @@ def test_a_stream_can_close_with_a_grant_unread(path: str) -> None:
         assert peer.acked == []
 
     with FakeHost(path, script), pipemill.connect("train", path) as stream:
-        assert stream.fields == (("x", "bytes", ()),)
+        assert stream.fields == (pipemill.Field("x", "bytes", ()),)
 
 
 def test_batches_in_dedicated_buffers(path: str) -> None:

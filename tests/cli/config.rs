@@ -120,3 +120,62 @@ fn a_glob_takes_its_files_by_name_in_every_epoch() {
     assert_eq!(read.well(), [b"a", b"b", b"d", b"a", b"b", b"d"]);
     host.wait().with_code(0);
 }
+
+/// The decoder itself says what its options lack, before anything runs.
+#[test]
+fn decoders_are_opened_with_their_options() {
+    let place = TestDir::new();
+    place.write(
+        "p.toml",
+        "[[channel]]\nname = \"a\"\nsource = { file = \"x\" }\ndecoder = \"webdataset\"\n\
+         [[channel]]\nname = \"b\"\nsource = { file = \"x\" }\ndecoder = \"fixed\"\n\
+         options = { size = 4, type = \"float64\" }\n",
+    );
+    let ended = run(&place, &["config", "check", "p.toml"]).with_code(64);
+    ended.says(&[
+        "p.toml:4:11: channel `a`: decoder `webdataset`: the decoder refuses to start",
+        "set the option `fields`",
+        "p.toml:8:11: channel `b`: decoder `fixed`",
+        "option `size` is 4",
+    ]);
+}
+
+/// `--try` reads what can be read twice, and writes nothing.
+#[test]
+fn sources_are_tried() {
+    let place = TestDir::new();
+    place.write("data/a.csv", "1,x\n2,y\n");
+    place.write("empty/none.csv", "");
+    place.write("bad.tfrecord", [0x55; 40]);
+    place.fifo("train_0");
+    let csv = |name: &str, source: &str| {
+        format!(
+            "[[channel]]\nname = \"{name}\"\nsource = {source}\ndecoder = \"csv\"\n\
+             options = {{ types = \"int64\" }}\n"
+        )
+    };
+    let good =
+        csv("files", "{ folder = \"data\", epochs = 3 }") + &csv("train", "{ fifo = \".\" }");
+    place.write("good.toml", &good);
+    let ended = run(&place, &["config", "check", "good.toml", "--try"]);
+    assert_eq!(
+        ended.with_code(65).text(),
+        "good.toml: nothing wrong; channels: files, train\n\
+         train: not tried: a FIFO can be read only once\n"
+    );
+    place.write("good.toml", good.replace("int64", "utf8"));
+    assert_eq!(
+        run(&place, &["config", "check", "good.toml", "--try"]).with_code(0).text(),
+        "good.toml: nothing wrong; channels: files, train\n\
+         files: the first record of data/a.csv: {\"f0\":\"1\",\"f1\":\"x\"}\n\
+         train: not tried: a FIFO can be read only once\n"
+    );
+    let bad = "[[channel]]\nname = \"bad\"\nsource = { file = \"bad.tfrecord\" }\n\
+               decoder = \"tfrecord\"\non_error = \"quarantine\"\nquarantine = \"kept.jsonl\"\n";
+    place.write("bad.toml", csv("none", "{ folder = \"empty\" }") + bad);
+    let ended = run(&place, &["config", "check", "bad.toml", "--try"]).with_code(65);
+    ended.says(&["channel `none`: its source has no record", "channel `bad`, epoch 0"]);
+    assert!(!place.path("kept.jsonl").exists());
+    place.write("gone.toml", csv("gone", "{ file = \"gone.csv\" }"));
+    run(&place, &["config", "check", "gone.toml", "--try"]).with_code(66).says(&["gone.csv"]);
+}

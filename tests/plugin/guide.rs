@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use pipemill_tests::inputs::zlib;
 use pipemill_tests::process::{Process, finish};
 use pipemill_tests::test_dir::TestDir;
 
 use super::new::{Python, has_clang, wants_python};
-use super::plugin;
+use super::{plugin, run};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -61,6 +62,43 @@ fn the_guides_npy_decoder_in_rust_works() {
     .with_code(0)
     .text();
     assert!(native.contains("2 passed"), "{native}");
+}
+
+/// The README shows the template, and its three commands work.
+#[test]
+fn the_readmes_decoder_is_the_template() {
+    let read = |file: &str| fs::read_to_string(Path::new(ROOT).join(file)).expect(file);
+    let readme = read("README.md");
+    let section = readme.split("## Writing a decoder").nth(1).expect("its section");
+    let shown = section.split("```").nth(1).and_then(|block| block.strip_prefix("rust\n"));
+    let template = read("examples/decoder-rust/src/lib.rs");
+    assert!(template.contains(shown.expect("a block of Rust")), "the README shows other code");
+    let place = TestDir::new();
+    let lines = section.lines().filter_map(|line| line.strip_prefix("    pipemill plugin "));
+    let commands: Vec<Vec<&str>> = lines.map(|line| line.split(' ').collect()).collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    for command in commands {
+        plugin(&place, &command).with_code(0);
+    }
+}
+
+/// Strings in compressed blocks: the first block has more parts than a call decompresses.
+#[test]
+fn the_guides_blocks_in_rust_work() {
+    let place = TestDir::new();
+    make(&place, "blocks", "rust");
+    let block = |strings: &[&[u8]]| {
+        let lengths = strings.iter().map(|string| (string.len() as u16).to_le_bytes());
+        let parts = lengths.zip(strings).map(|(length, string)| [&length[..], string].concat());
+        let zlib = zlib(&parts.collect::<Vec<_>>().concat());
+        [&(zlib.len() as u32).to_le_bytes()[..], &zlib].concat()
+    };
+    let long = [b'x'; 50_000];
+    place.write("data", [block(&[&long[..]; 50]), block(&[]), block(&[b"a", b"", b"bc"])].concat());
+    let file = "blocks/blocks.wasm";
+    plugin(&place, &["test", file, "--data", "data", "--cases", "100"]).with_code(0);
+    let count = run(&place, &["cat", "-d", file, "--output", "count", "data"]).with_code(0);
+    assert_eq!(count.text(), "records=53 bytes=2500003\n");
 }
 
 #[test]

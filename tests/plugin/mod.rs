@@ -2,6 +2,7 @@
 
 mod cache;
 mod conformance;
+mod frozen;
 mod guide;
 mod inspect;
 mod new;

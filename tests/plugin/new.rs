@@ -63,7 +63,7 @@ pub fn wants_python(test: &str, least: Python) -> bool {
 }
 
 /// What was compiled in a run before need not be compiled again.
-fn keep_cache(place: &TestDir) {
+pub fn keep_cache(place: &TestDir) {
     if let Some(kept) = std::env::var_os("PIPEMILL_TEST_KEPT") {
         let cache = Path::new(&kept).join("plugin-cache");
         fs::create_dir_all(&cache).expect("it may be written to");
@@ -192,11 +192,11 @@ fn a_decoder_in_c_gives_its_memory_back() {
     // Errors are made on the way, and fields that are copied.
     let source = fs::read_to_string(place.path("mine/src/decoder.c")).expect("it is there");
     let source = source.replace(
-        "pm_span(place, start, start + length);",
-        "pm_field_copy(pm_format(\"%.*s\", (int)length, (const char *)at + start), length);\n\
+        "pm_span(place, start, end);",
+        "pm_field_bytes(pm_format(\"%.*s\", (int)length, (const char *)at + start), length);\n\
          pm_end_record(place);",
     );
-    assert!(source.contains("pm_field_copy"));
+    assert!(source.contains("pm_field_bytes"));
     place.write("mine/src/decoder.c", source);
     plugin(&place, &["build", "mine"]).with_code(0);
     let record = [&[0, 4][..], &[b'x'; 1024]].concat();
@@ -241,6 +241,34 @@ fn a_decoder_in_c_can_use_all_of_the_header() {
         ["cat", "-d", file, "--on-error", "skip", "--output", "raw", "-o", "say=hello", "data"];
     let passed_over = run(&place, &args).with_code(0).says(&["wrong checksum", "says: hello"]);
     assert_eq!(passed_over.stdout, b"cdc\0\0\0d\0\0\0efe\0\0\0f\0\0\0");
+    // A field of each type, a bad byte that the decoder goes on after, and a compressed block: the
+    // texts `cde` and a hundred empty ones, decompressed in parts of 300 bytes.
+    let block = b"Z\xc1\xb4\xd3T\x1a\0\0\0x\x9c\x0bJ\xb8\xede\xc6\x9c\x9c\x92\x1a\xc4\0\x02\
+                  \xa3\xe4(I]\x12\0\x94'#E";
+    place.write("data", [&record(b"ab")[..], b"B", block].concat());
+    let all =
+        ["-o", "all=true", "-o", "words=x, yy", "-o", "part=300", "--on-error", "skip", "data"];
+    let printed = run(&place, &[&["cat", "-d", file][..], &all].concat()).with_code(0);
+    let printed = printed.says(&["skipped 1 bytes", "byte offset 8", "found B"]).stdout;
+    let printed = String::from_utf8(printed).expect("JSON");
+    assert_eq!(printed.lines().count(), 102);
+    for fields in [
+        r#""loud":[99,100,101],"bool":true,"i8":-1,"i16":-3,"i32":-3,"i64":-3,"u8":"zero","u16":3"#,
+        r#""u32":3,"u64":3,"f32":1.5,"f64":0.75,"i8s":[-1,1],"i16s":[-2,2],"i32s":[-3,3]"#,
+        r#""i64s":[-4,4],"u8s":[5,250],"u16s":[6],"u32s":[7,8,9],"u64s":[10],"f32s":[0.5,-0.5]"#,
+        r#""f64s":[0.25],"words":["x","yy"],"note":"3 bytes"}"#,
+    ] {
+        assert!(printed.contains(fields), "{fields} in {printed}");
+    }
+    for (fault, says) in [
+        ("absent", "field `text` is absent, but it is not declared nullable"),
+        ("missing", "ended after 1 of its 2 fields: `loud` is missing; call pm_absent"),
+        ("twice", "the schema was set twice"),
+        ("inside", "pm_decompress was called inside a record"),
+    ] {
+        let args = ["cat", "-d", file, "-o", &format!("fault={fault}"), "data"];
+        run(&place, &args).with_code(65).says(&[says]);
+    }
     run(&place, &["cat", "-d", file, "-o", "say=bye", "data"])
         .with_code(64)
         .says(&["bye cat, 7% c -12 00034 00ab"]);
@@ -299,6 +327,41 @@ fn build_changed(place: &TestDir, file: &str, from: &str, to: &str) -> Ended {
     let made = place.path(&format!("{folder}/{folder}.wasm")).exists();
     assert_eq!(made, built.code == Some(0), "{built:#?}");
     built
+}
+
+/// A template must not lean on lengths being short: with lengths of 32 bits it passes, too.
+#[test]
+fn templates_pass_with_longer_lengths() {
+    let place = TestDir::new();
+    let mut input = b"PSTR".to_vec();
+    for size in [5, 0, 70_000, 3] {
+        input.extend((size as u32).to_le_bytes());
+        input.extend(vec![b'x'; size]);
+    }
+    place.write("data", &input);
+    let mut languages =
+        vec![("rust", "src/lib.rs", vec![("usize = 2", "usize = 4"), ("u16::from", "u32::from")])];
+    if has_clang("templates_pass_with_longer_lengths") {
+        languages.push(("c", "src/decoder.c", vec![("uint16_t length", "uint32_t length")]));
+    }
+    for (language, source, changes) in languages {
+        plugin(&place, &["new", language, "--lang", language]).with_code(0);
+        let source = format!("{language}/{source}");
+        let mut text = fs::read_to_string(place.path(&source)).expect("its source");
+        for (from, to) in changes {
+            assert!(text.contains(from), "{source}: {from}");
+            text = text.replace(from, to);
+        }
+        place.write(&source, text);
+        plugin(&place, &["build", language]).with_code(0);
+        let file = format!("{language}/{language}.wasm");
+        let args = ["test", &file, "--data", "data", "--cases", "100"];
+        plugin(&place, &args).with_code(0);
+        // A length of 4 GiB is an error at once.
+        place.write("long", b"PSTR\xff\xff\xff\xff");
+        let ended = run(&place, &["cat", "-d", &file, "--max-record", "1MiB", "long"]);
+        ended.with_code(65).says(&["a string of 4294967295 bytes", "max_record (1048576)"]);
+    }
 }
 
 #[test]

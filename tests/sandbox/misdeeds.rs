@@ -6,7 +6,9 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use pipemill_ring::protocol::ErrorKind;
+use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
 use pipemill_tests::process::{Process, finish};
 use pipemill_tests::test_dir::TestDir;
@@ -141,7 +143,45 @@ fn cases() -> Vec<Case> {
             ],
         ),
         plugin("emit-at-open", &["emitted records", AUTHOR]),
+        plugin(
+            "unknown-type-schema",
+            &["the field `number` of type `int", "128`; known are bytes, utf8, boolean", AUTHOR],
+        ),
+        plugin(
+            "two-dimensional-list-schema",
+            &["the field `words`, which has 2 dimensions of utf8; a list has one", AUTHOR],
+        ),
+        plugin(
+            "float-categories-schema",
+            &["`kind`, which has categories, so its values must be one uint8", "not float32"],
+        ),
+        plugin("wrong-logical-schema", &["is a timestamp[us], so it must be int64, not int32"]),
+        plugin("reserved-metadata-schema", &["has the metadata `pipemill.unit`", AUTHOR]),
+        plugin(
+            "list-schema",
+            &["a list in field `words` that ends at 11, in a value of 9 bytes", AUTHOR],
+        ),
+        plugin("absent", &["record 1 of the call lacks the field `byte`", "nullable", AUTHOR]),
+        plugin("much-metadata", &["bytes of metadata; a stream may have 65536", AUTHOR]),
+        Case {
+            records: bytes(1),
+            ..plugin("late-metadata", &["set metadata after its first record", AUTHOR])
+        },
+        // What it does with blocks, and in several calls.
+        plugin("more-of-nothing", &["emitted and consumed nothing", AUTHOR]),
+        plugin("unknown-codec", &["the codec `rar", "known are deflate, zlib", AUTHOR]),
+        plugin("decompress-outside", &["a block at 16, outside its chunk", AUTHOR]),
+        plugin("decompress-at-open", &["decompressed a block outside of `decode`", AUTHOR]),
         // What it says of errors.
+        plugin("bad-at-open", &["reported bad bytes outside of `decode`", AUTHOR]),
+        plugin("bad-outside", &["bad bytes from 15 to 17 in a chunk of 16", AUTHOR]),
+        plugin("bad-of-nothing", &["bad bytes from 1 to 1 in a chunk of 16", AUTHOR]),
+        Case {
+            records: vec![b"012".to_vec()],
+            ..plugin("bad-inside-record", &["an error at 2, inside a record that it emitted"])
+        },
+        plugin("bad-and-on", &["went on after an error that it was to return", AUTHOR]),
+        plugin("bad-and-done", &["went on after an error that it was to return", AUTHOR]),
         plugin(
             "error-behind-chunk",
             &["reports an error at 17, beyond its chunk of 16 bytes", AUTHOR],
@@ -236,7 +276,9 @@ fn every_misdeed_ends_its_own_stream() {
     drop(writer);
     let records = consumer::read(&mut good).well();
     assert_eq!(records, [b"before", b"behind"]);
-    let ended = host.wait().with_code(65);
+    // The exit code is that of the channel that failed first: of a refusal, or of another failure.
+    let ended = host.wait();
+    assert!(matches!(ended.code, Some(64 | 65)), "{:?}", ended.code);
     assert!(!ended.stderr.chars().any(|c| c.is_control() && c != '\n'), "{:?}", ended.stderr);
 }
 
@@ -419,4 +461,43 @@ fn a_file_that_is_no_decoder_is_refused() {
 
 fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("the text is right")
+}
+
+/// A small input that decompresses to much: the sandbox's limits hold for what the host makes of it.
+#[test]
+fn bombs_stay_within_the_limits() {
+    let place = TestDir::new();
+    let mut bomb = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+    (0..64).for_each(|_| bomb.write_all(&[0; 1 << 20]).expect("memory"));
+    // The decoder gets it in one piece.
+    let input = place.write("input", bomb.finish().expect("memory"));
+    let source = format!("{{ file = {input:?} }}");
+    let cases = ["inflate-a-bomb", "skip-bombs-for-ever"];
+    let mut config = String::new();
+    for misdeed in cases {
+        let time = if misdeed == cases[1] { TIME } else { Duration::from_secs(60) };
+        config += &channel_with_time(misdeed, misdeed, &source, "fail", time);
+    }
+    let host = Host::start(&pipemill!(), &place, &config);
+    let [full, spun] = cases.map(|misdeed| host.read(misdeed));
+    assert!(full.report().message.contains("the payload is full"), "{full:?}");
+    assert!(spun.report().message.contains(SPUN), "{spun:?}");
+    host.wait().with_code(65);
+}
+
+/// A decoder that has always one record more holds up nobody: the run ends when it is asked to.
+#[test]
+fn a_decoder_that_never_ends_its_chunk_is_stopped() {
+    let place = TestDir::new();
+    let input = place.write("input", INPUT);
+    let source = format!("{{ file = {input:?} }}");
+    let host =
+        Host::start(&pipemill!(), &place, &channel("more", "more-for-ever", &source, "fail"));
+    let mut reader = host.connect("more");
+    for _ in 0..3 {
+        let Ok(Event::Batch(batch)) = reader.next() else { panic!("a batch") };
+        assert!(consumer::records(&batch).iter().all(|record| record == b"x"));
+    }
+    host.process.signal(Signal::SIGTERM);
+    host.wait().with_code(143);
 }

@@ -2,6 +2,7 @@
 //! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
 //! decoder's native core says.
 
+mod blocks;
 mod host;
 mod inputs;
 mod mix;
@@ -313,6 +314,36 @@ proptest! {
         let split = host::run(&job, &way);
         mix::check(&objects, &split)?;
         if let Some(difference) = host::run(&job, &Setup::in_one_piece()).difference(&split) {
+            return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
+        }
+    }
+
+    /// Blocks that take several calls, errors inside a call, lists: all items, and each error once.
+    #[test]
+    fn blocks_and_errors_inside_a_call(items in blocks::items(), way in way()) {
+        let job = Job {
+            decoder: BAD_PLUGIN,
+            options: vec![("do", "blocks-schema".to_owned())],
+            objects: vec![Bytes(blocks::bytes(&items))],
+            on_error: Bad::Quarantine,
+            max_record: 64 << 20,
+            max_errors: u64::MAX,
+        };
+        blocks::check(&items, &host::run(&job, &way))?;
+    }
+
+    /// The same, damaged, and with any policy: what comes out does not depend on the split.
+    #[test]
+    fn damaged_blocks(
+        job in job(
+            BAD_PLUGIN,
+            fixed(&[("do", "blocks-schema")]),
+            blocks::items().prop_map(|items| blocks::bytes(&items)),
+        ),
+        way in way(),
+    ) {
+        let (whole, split) = (host::run(&job, &Setup::in_one_piece()), host::run(&job, &way));
+        if let Some(difference) = whole.difference(&split) {
             return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
         }
     }

@@ -15,6 +15,7 @@ pub struct Kept {
     pub object: String,
     pub number: u64,
     pub start: u64,
+    pub metadata: String,
     pub fields: Vec<Option<Vec<u8>>>,
 }
 
@@ -136,6 +137,7 @@ impl Sink for Collector {
                 object: batch.object.clone(),
                 number: batch.first_record + record as u64,
                 start: batch.starts[record],
+                metadata: batch.metadata.clone(),
                 fields: fields.collect(),
             });
         }

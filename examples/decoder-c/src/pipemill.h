@@ -50,7 +50,7 @@ typedef struct {
     pm_string object;       // a path or a URL; for a FIFO, its path
     uint64_t max_record;    // the largest record that the channel accepts, in bytes
     bool has_size;          // whether the next member is known
-    uint64_t size;          // the bytes of the object, as the decoder gets them
+    uint64_t size;          // the stored bytes of the object; a compressed one has more
     pm_string content_type; // as the object's store has it; `at` is NULL if it has none
     pm_string etag;         // the same
     const pm_extension *extensions; // more facts; ignore the keys that you don't know

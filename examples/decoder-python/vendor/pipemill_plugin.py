@@ -75,9 +75,9 @@ class Field:
 @dataclass(frozen=True)
 class StreamInfo:
     """The context of a stream. `max_record` is the largest record that the channel accepts, in
-    bytes. `size` is the number of bytes of the object, as the decoder gets them, if it is known.
-    `content_type` and `etag` are there if the object's store has them. `extensions` has more facts;
-    ignore the keys that you don't know."""
+    bytes. `size` is the number of stored bytes of the object, if it is known; a compressed object
+    has more bytes. `content_type` and `etag` are there if the object's store has them.
+    `extensions` has more facts; ignore the keys that you don't know."""
 
     channel: str
     epoch: int

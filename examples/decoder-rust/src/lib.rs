@@ -53,15 +53,18 @@ impl Decoder for Strings {
             at = MAGIC.len();
         }
         while let Some(length) = chunk[at..].first_chunk::<LENGTH>() {
-            let start = at + LENGTH;
-            let end = start + usize::from(u16::from_le_bytes(*length));
+            let length = u64::from(u16::from_le_bytes(*length));
+            let (start, end) = (at + LENGTH, (at + LENGTH) as u64 + length);
+            // Before the string is in view: nobody has to wait for it.
+            let bad = |message| DecodeError::skippable(at, message, end);
+            self.check_length(length).map_err(bad)?;
+            let end = end as usize;
             let Some(string) = chunk.get(start..end) else {
                 // The chunk ends inside the record: leave it unconsumed, and say how many bytes it
                 // has.
                 return Ok(Progress::consumed(at).and_wants(end - at));
             };
-            self.check(string)
-                .map_err(|message| DecodeError::skippable(at, message, end as u64))?;
+            self.check(string).map_err(bad)?;
             // A span: the bytes stay in the chunk, nothing is copied.
             out.span(at, start..end);
             at = end;
@@ -73,11 +76,16 @@ impl Decoder for Strings {
 impl Strings {
     /// The error is a message: what was expected and what was found. pipemill adds file, offset and
     /// record number.
-    fn check(&self, string: &[u8]) -> Result<(), String> {
-        if string.len() as u64 > self.max_record {
-            let (length, max) = (string.len(), self.max_record);
+    fn check_length(&self, length: u64) -> Result<(), String> {
+        let max = self.max_record;
+        if length > max {
             return Err(format!("a string of {length} bytes is larger than max_record ({max})"));
         }
+        Ok(())
+    }
+
+    /// The same for the bytes of a string.
+    fn check(&self, string: &[u8]) -> Result<(), String> {
         if self.text
             && let Err(error) = str::from_utf8(string)
         {

@@ -26,6 +26,31 @@ pub fn print(out: &mut impl Write, field: &Field, bytes: &[u8]) -> io::Result<()
     }
 }
 
+/// Prints a record as an object of its fields. `value` gives the bytes of the field with this index;
+/// `None` if it is absent.
+///
+/// # Errors
+/// `out` can't be written.
+pub fn print_object<'v>(
+    out: &mut impl Write,
+    fields: &[Field],
+    value: impl Fn(usize) -> Option<&'v [u8]>,
+) -> io::Result<()> {
+    out.write_all(b"{")?;
+    for (index, field) in fields.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        serde_json::to_writer(&mut *out, &field.name)?;
+        out.write_all(b":")?;
+        match value(index) {
+            Some(bytes) => print(out, field, bytes)?,
+            None => out.write_all(b"null")?,
+        }
+    }
+    out.write_all(b"}")
+}
+
 fn print_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     write!(out, "{{\"base64\":\"{}\"}}", STANDARD.encode(bytes))
 }

@@ -53,7 +53,8 @@ pub(super) fn decompress(
         return Err(Fault::contract(message).into());
     };
     let range = offset..offset + length;
-    let free = state.max_output.saturating_sub(state.decoded.payload.len() as u64);
+    // The other half is for the spans of the records.
+    let free = (state.max_output / 2).saturating_sub(state.decoded.payload.len() as u64);
     let max = u64::from(max).min(free).min(MAX_PART_BYTES) as usize;
     let is_open = state.block.as_ref().is_some_and(|open| {
         open.codec == codec && open.range == range && open.reader.can_go_on_at(skip)

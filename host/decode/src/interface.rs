@@ -8,7 +8,7 @@ use super::printable::printable;
 
 /// Types and calls that are generated from the interface's definition.
 pub(super) mod wit {
-    #![allow(missing_docs)]
+    #![allow(missing_docs, rustdoc::broken_intra_doc_links)]
     wasmtime::component::bindgen!({
         path: "../../wit/0.1",
         world: "decoder-plugin",

@@ -61,12 +61,18 @@ impl Plugin {
         is_precompiled: bool,
     ) -> Result<Self, String> {
         check_interface(engine, component)?;
-        let pre =
-            engine.linker.instantiate_pre(component).and_then(DecoderPluginPre::new).map_err(
-                |why| {
-                    format!("does not fit the interface {INTERFACE}@{INTERFACE_VERSION}: {why:#}")
-                },
-            )?;
+        let pre = engine
+            .linker
+            .instantiate_pre(component)
+            .and_then(DecoderPluginPre::new)
+            .map_err(|why| {
+                let version = env!("CARGO_PKG_VERSION");
+                format!(
+                    "was made for another state of {INTERFACE}@{INTERFACE_VERSION} than that of \
+                         pipemill {version}: rebuild the plugin with a pipemill-plugin of that \
+                         version ({why:#})"
+                )
+            })?;
         let (name, engine) = (name.to_owned(), engine.clone());
         let mut inner =
             PluginInner { name, digest, is_precompiled, engine, pre, options: Vec::new() };

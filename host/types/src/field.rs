@@ -170,7 +170,8 @@ impl Field {
                 self.shape.len()
             ));
         }
-        if !self.categories.is_empty() && !(self.scalar.is_unsigned() && self.shape.is_empty()) {
+        let is_index = self.scalar.is_unsigned() && self.shape.is_empty();
+        if !self.categories.is_empty() && !is_index {
             let wants = "one uint8, uint16, uint32 or uint64";
             return Some(format!("has categories, so its values must be {wants}, not {scalar}"));
         }

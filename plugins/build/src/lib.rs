@@ -11,13 +11,14 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// The modules of the crates `packages`, in their order. Each has the feature `export`. `root` is the
 /// workspace.
 ///
-/// If `CARGO_TARGET_DIR` is set, all build scripts and profiles share one folder for plugins in it.
-/// Else the folder is in `OUT_DIR`.
+/// If `CARGO_TARGET_DIR` is set, all build scripts and profiles share the folder of this name in it.
+/// Else the folder is in `OUT_DIR`. A plugin that wraps another one needs a folder of its own, because
+/// cargo builds the wrapped crate without its export, but under the same name.
 ///
 /// # Errors
 /// A text for the person who builds: cargo can't be started, or a plugin does not compile.
-pub fn compile(root: &Path, packages: &[&str]) -> Result<Vec<Vec<u8>>, String> {
-    let target = target_dir()?;
+pub fn compile(root: &Path, folder: &str, packages: &[&str]) -> Result<Vec<Vec<u8>>, String> {
+    let target = target_dir(folder)?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root).args(["build", "--profile", "plugin", "--target", TARGET]);
     cargo.arg("--target-dir").arg(&target);
@@ -43,14 +44,14 @@ pub fn compile(root: &Path, packages: &[&str]) -> Result<Vec<Vec<u8>>, String> {
     packages.iter().map(|package| read_module(&target, package)).collect()
 }
 
-fn target_dir() -> Result<PathBuf, String> {
+fn target_dir(folder: &str) -> Result<PathBuf, String> {
     if let Some(outer) = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from)
         && outer.is_absolute()
     {
-        return Ok(outer.join("wasm"));
+        return Ok(outer.join(folder));
     }
     let out = env::var_os("OUT_DIR").ok_or("cargo has not set OUT_DIR")?;
-    Ok(PathBuf::from(out).join("target"))
+    Ok(PathBuf::from(out).join(folder))
 }
 
 fn read_module(target: &Path, package: &str) -> Result<Vec<u8>, String> {

@@ -131,7 +131,7 @@ impl Decoder for Csv {
         } else {
             self.line += counted.up_to(bytes, done);
         }
-        result.map(|consumed| Progress::consumed(consumed))
+        result.map(Progress::consumed)
     }
 
     fn resync(&mut self, chunk: &[u8], _end: bool) -> Resync {

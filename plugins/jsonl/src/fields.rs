@@ -2,63 +2,50 @@
 
 use std::ops::Range;
 
-use pipemill_parsing::field_spec::{FieldSpec, FieldType, SpecOption};
-use pipemill_parsing::pointers::{PointerTree, array_size, field_name, pointer_keys};
-use pipemill_plugin::{DecodeError, Field, Records, Scalar};
+use pipemill_parsing::field_spec::{FieldSpec, SpecOption};
+use pipemill_parsing::json::{JsonField, JsonValues, SCALARS};
+use pipemill_parsing::pointers::{field_name, pointer_keys};
+use pipemill_plugin::{DecodeError, Field, Records};
 
-use crate::convert::WantedField;
 use crate::errors;
-use crate::parser::{JsonValue, parse};
 
 const FIELDS: SpecOption = SpecOption {
     name: "fields",
     example: "id=/meta/id:int64,/text:utf8?,/vec:float32[128]",
-    types: &[
-        Scalar::Bytes,
-        Scalar::Utf8,
-        Scalar::Boolean,
-        Scalar::Int32,
-        Scalar::Int64,
-        Scalar::Float32,
-        Scalar::Float64,
-    ],
+    types: SCALARS,
     logical_types: &[],
     sized_bytes: false,
-    lists: false,
+    lists: true,
 };
 
 /// The wanted fields, and their values in one line.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    wanted: Vec<WantedField>,
-    tree: PointerTree,
-    /// The value of each node of the tree, in the line that was checked last.
-    found: Vec<Option<JsonValue>>,
+    wanted: Vec<JsonField>,
+    /// The values of the line that was checked last.
+    values: JsonValues,
 }
 
 impl Fields {
     /// The fields that the option names. An error is a text for the operator.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
-        let both = FIELDS.parse(text)?.into_iter().map(wanted).collect::<Result<Vec<_>, _>>()?;
-        let (paths, mut wanted): (Vec<_>, Vec<_>) = both.into_iter().unzip();
-        let names = wanted.iter().map(|one: &WantedField| (&*one.name, &*one.pointer));
-        FIELDS.check_names(&[], names)?;
-        let tree = PointerTree::new(&paths);
-        for (wanted, path) in wanted.iter_mut().zip(&paths) {
-            wanted.node = tree.at(path);
-        }
-        let found = vec![None; tree.count()];
-        Ok(Self { wanted, tree, found })
+        let specs = FIELDS.parse(text)?;
+        let pointers = specs.iter().map(pointer).collect::<Result<Vec<_>, _>>()?;
+        let values = JsonValues::new(&pointers);
+        let fields = specs.into_iter().zip(&pointers);
+        let fields = fields.map(|(spec, keys)| wanted(spec, keys, values.node(keys)));
+        let wanted = fields.collect::<Result<Vec<_>, _>>()?;
+        FIELDS.check_names(&[], wanted.iter().map(|one| (&*one.name, &*one.selector)))?;
+        Ok(Self { wanted, values })
     }
 
     /// No fields, for lines that are only checked.
     pub(crate) fn none() -> Self {
-        let tree = PointerTree::new(&[]);
-        Self { wanted: Vec::new(), found: vec![None; tree.count()], tree }
+        Self { wanted: Vec::new(), values: JsonValues::new(&[]) }
     }
 
     pub(crate) fn schema(&self) -> Vec<Field> {
-        self.wanted.iter().map(WantedField::field).collect()
+        self.wanted.iter().map(JsonField::field).collect()
     }
 
     /// Checks that a line is valid JSON, and finds the wanted values in it. The next line starts at
@@ -70,7 +57,8 @@ impl Fields {
         line: &Range<usize>,
         next: usize,
     ) -> Result<(), DecodeError> {
-        parse(chunk, line.clone(), &self.tree, &mut self.found)
+        self.values
+            .parse(chunk, line.clone())
             .map_err(|error| errors::invalid_json(chunk, line, next, error))
     }
 
@@ -84,7 +72,7 @@ impl Fields {
         out: &mut Records,
     ) -> Result<(), DecodeError> {
         for wanted in &self.wanted {
-            if let Err(error) = wanted.emit(chunk, self.found[wanted.node], out) {
+            if let Err(error) = wanted.emit(chunk, self.values.get(wanted.node()), out) {
                 out.abandon_record();
                 return Err(errors::invalid_field(chunk, line, next, wanted, error));
             }
@@ -94,18 +82,21 @@ impl Fields {
     }
 }
 
-/// The wanted field of a spec, and the keys of its pointer. Its node is set later.
-fn wanted(spec: FieldSpec) -> Result<(Vec<String>, WantedField), String> {
-    let pointer = &spec.selector;
-    let path = pointer_keys(pointer).ok_or_else(|| {
+/// The keys of a spec's pointer.
+fn pointer(spec: &FieldSpec) -> Result<Vec<String>, String> {
+    pointer_keys(&spec.selector).ok_or_else(|| {
         format!(
             "option `fields` takes JSON pointers, as \"/text\" or \"/meta/id\" (in keys, ~0 stands for \
-             a tilde and ~1 for a slash), not {pointer:?}"
+             a tilde and ~1 for a slash), not {:?}",
+            spec.selector
         )
-    })?;
-    let name = field_name(&FIELDS, &spec, &path)?;
-    let FieldType { scalar, shape, .. } = FIELDS.required_type(&spec)?;
-    let array = array_size(&FIELDS, &spec, &shape)?;
+    })
+}
+
+/// The wanted field of a spec.
+fn wanted(spec: FieldSpec, keys: &[String], node: usize) -> Result<JsonField, String> {
+    let name = field_name(&FIELDS, &spec, keys)?;
+    let field_type = FIELDS.required_type(&spec)?;
     let FieldSpec { selector: pointer, optional, .. } = spec;
-    Ok((path, WantedField { name, pointer, scalar, array, optional, node: 0 }))
+    JsonField::new(name, pointer, &field_type, optional, node)
 }

@@ -9,12 +9,8 @@
 //! UTF-8, with arrays and objects at most 128 deep. If an object has a key twice, the last one
 //! counts. Escaped surrogates must come in pairs.
 
-mod convert;
 mod errors;
 mod fields;
-mod parser;
-mod syntax_error;
-mod text;
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
-//! Parsing that several of the built-in decoders share: field specs, framings, newlines, numbers,
-//! pointers and protobuf, one module each. It is no decoder and no public API: other plugins use
-//! `pipemill-plugin`.
+//! Parsing that several of the built-in decoders share: field specs, framings, JSON, newlines,
+//! NumPy's arrays, numbers, pointers and protobuf, one module each. It is no decoder and no public
+//! API: other plugins use `pipemill-plugin`.
 //!
 //! It is a crate of its own because a decoder cannot be the library of another one: both would
 //! export the interface. A decoder's .wasm holds only the modules that it uses.
@@ -9,7 +9,9 @@
 
 pub mod field_spec;
 pub mod framing;
+pub mod json;
 pub mod newlines;
+pub mod npy;
 pub mod numbers;
 pub mod pointers;
 pub mod protobuf;

@@ -552,8 +552,8 @@ pub mod pipemill {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Decompresses a block: a span of the chunk. Returns its decompressed bytes after the first
-            /// `skip`: at most `max`, at most 1 MiB, and no more than `limits.output` leaves for the payload of
-            /// the call. Going through a block from its start to its end costs as much as decompressing it
+            /// `skip`: at most `max`, at most 1 MiB, and no more than the payload of the call lacks to half of
+            /// `limits.output`. Going through a block from its start to its end costs as much as decompressing it
             /// once, also if each part begins inside of the one before it. `codec`
             /// is "deflate" (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block
             /// without framing). The error is a text that says what is wrong with the block.

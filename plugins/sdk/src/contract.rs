@@ -116,6 +116,16 @@ impl DecodeError {
     pub fn refused(offset: usize, message: impl Into<String>) -> Self {
         Self { offset, message: message.into(), resume: Resume::Refused }
     }
+    /// The same error in a chunk that begins `bytes` earlier.
+    pub fn later_by(self, bytes: usize) -> Self {
+        let later = |place: u64| place.saturating_add(bytes as u64);
+        let resume = match self.resume {
+            Resume::At(place) => Resume::At(later(place)),
+            Resume::Scan(place) => Resume::Scan(later(place)),
+            other => other,
+        };
+        Self { offset: self.offset + bytes, resume, ..self }
+    }
 }
 
 /// Where decoding can go on after an error. Places count from the start of the chunk and may be

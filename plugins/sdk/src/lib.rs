@@ -31,6 +31,7 @@
 mod contract;
 mod field;
 mod host;
+mod map;
 mod options;
 mod records;
 pub mod testing;
@@ -41,11 +42,17 @@ pub mod guest;
 pub use contract::{DecodeError, Decoder, Progress, Resume, Resync, StreamInfo};
 pub use field::{Field, Scalar};
 pub use host::{Codec, Host, Level};
+pub use map::{InnerRecord, Map, MapRecords, Tap, TapAll, TapRecords};
 pub use options::{OptionKind, OptionSpec, Options};
 pub use records::{Block, Records, pack, unpack};
 
 #[doc(hidden)]
-#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    rustdoc::broken_intra_doc_links
+)]
 pub mod bindings;
 
 /// Makes a [`Decoder`] the decoder of this plugin. It has an effect only for WebAssembly, so that

@@ -1,7 +1,9 @@
 //! The records that a decoder emits. They are gathered here and passed to the host a few thousand
 //! at a time, because one call from the sandbox to the host costs as much as framing ten records.
 
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 use crate::host::{Codec, Host, Level};
 use crate::{DecodeError, Field};
@@ -40,6 +42,30 @@ pub struct Block {
 /// Bytes that are decompressed in one call of the host: what it does at most.
 const PART_BYTES: usize = 1 << 20;
 
+/// The host of a call, and the length of the payload that it has. Records of a decoder and of the
+/// decoder that wraps it share it.
+pub(crate) struct HostLink {
+    pub(crate) host: Box<dyn Host>,
+    /// Bytes of the call's payload.
+    pub(crate) payload: usize,
+}
+
+pub(crate) type SharedHost = Rc<RefCell<HostLink>>;
+
+impl HostLink {
+    pub(crate) fn decompress(
+        &mut self,
+        codec: Codec,
+        span: u64,
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        let (bytes, last) = self.host.decompress(codec, span, skip, max)?;
+        self.payload += bytes.len();
+        Ok((bytes, last))
+    }
+}
+
 /// The records that a decoder emits.
 ///
 /// A record of one field is one call: [`span`](Self::span) if its bytes are a part of the chunk, or
@@ -49,7 +75,7 @@ const PART_BYTES: usize = 1 << 20;
 /// [`field_in`](Self::field_in), [`text`](Self::text), [`list`](Self::list),
 /// [`absent`](Self::absent), and one for each type of number.
 pub struct Records {
-    host: Box<dyn Host>,
+    host: SharedHost,
     /// Number of fields of a record; 0 until the schema is known.
     fields: usize,
     /// Names of the fields, for messages.
@@ -58,6 +84,8 @@ pub struct Records {
     nullable: Vec<bool>,
     /// Bytes that the host has in the payload of the running call of `decode`.
     base: usize,
+    /// Records that were passed to the host.
+    passed_on: u64,
     /// Whether the host asked for `starts`.
     offsets: bool,
     spans: Vec<u64>,
@@ -73,11 +101,12 @@ impl Records {
     /// Records for `host`. With `offsets`, the host also gets the place where each record starts.
     pub fn new(host: Box<dyn Host>, offsets: bool) -> Self {
         Self {
-            host,
+            host: Rc::new(RefCell::new(HostLink { host, payload: 0 })),
             fields: 0,
             names: Vec::new(),
             nullable: Vec::new(),
             base: 0,
+            passed_on: 0,
             offsets,
             spans: Vec::with_capacity(FLUSH_SPANS + 64),
             payload: Vec::new(),
@@ -97,7 +126,7 @@ impl Records {
         self.fields = fields.len();
         self.names = fields.iter().map(|field| field.name.clone()).collect();
         self.nullable = fields.iter().map(|field| field.nullable).collect();
-        self.host.set_schema(fields);
+        self.host.borrow_mut().host.set_schema(fields);
     }
 
     /// Emits a record of one field whose bytes are a part of the chunk. `start` is where the record
@@ -171,17 +200,21 @@ impl Records {
         self.field_bytes(text.as_bytes());
     }
 
-    /// Adds the next field of the record: a list of bytes or text.
-    pub fn list<T: AsRef<[u8]>>(&mut self, elements: impl IntoIterator<Item = T>) {
-        let elements: Vec<T> = elements.into_iter().collect();
+    /// Adds the next field of the record: a list of bytes or text. The elements are iterated over
+    /// twice.
+    pub fn list<I>(&mut self, elements: I)
+    where
+        I: IntoIterator<Item: AsRef<[u8]>, IntoIter: ExactSizeIterator + Clone>,
+    {
+        let elements = elements.into_iter();
         self.field_made(|payload| {
             let mut at = 4 * (elements.len() + 1);
             payload.extend_from_slice(&(at as u32).to_le_bytes());
-            for element in &elements {
+            for element in elements.clone() {
                 at += element.as_ref().len();
                 payload.extend_from_slice(&(at as u32).to_le_bytes());
             }
-            for element in &elements {
+            for element in elements {
                 payload.extend_from_slice(element.as_ref());
             }
         });
@@ -265,8 +298,11 @@ impl Records {
             return;
         }
         let records = self.spans.len() / self.fields;
-        self.host.emit(records, &self.spans, &self.payload, &self.starts);
-        self.base += self.payload.len();
+        let link = &mut *self.host.borrow_mut();
+        link.host.emit(records, &self.spans, &self.payload, &self.starts);
+        link.payload += self.payload.len();
+        self.base = link.payload;
+        self.passed_on += records as u64;
         self.spans.clear();
         self.payload.clear();
         self.starts.clear();
@@ -277,12 +313,12 @@ impl Records {
     /// Index of the first span whose CRC-32C differs from the expected one; `None` if all are as
     /// expected. Check many spans in one call: the host computes fast, but each call costs time.
     pub fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
-        self.host.check_crc32c(spans, expected)
+        self.host.borrow_mut().host.check_crc32c(spans, expected)
     }
 
     /// As [`check_crc32c`](Self::check_crc32c), with the CRC-32 of gzip and PNG.
     pub fn check_crc32(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
-        self.host.check_crc32(spans, expected)
+        self.host.borrow_mut().host.check_crc32(spans, expected)
     }
 
     /// The span of a part of a decompressed block, for [`check_crc32`](Self::check_crc32).
@@ -293,7 +329,7 @@ impl Records {
     /// Tells the consumers a fact about the object: the writer's schema, the link type. Only before
     /// the first record. A key that was set before gets the new value.
     pub fn set_metadata(&mut self, key: &str, value: &str) {
-        self.host.set_metadata(key, value);
+        self.host.borrow_mut().host.set_metadata(key, value);
     }
 
     /// Reports bytes of the chunk that can't be decoded, and after which the next record starts.
@@ -308,12 +344,17 @@ impl Records {
         bytes: Range<usize>,
         message: impl Into<String>,
     ) -> Result<(), DecodeError> {
-        self.flush();
         let message = message.into();
-        if self.host.bad(bytes.clone(), &message) {
+        if self.takes_bad(bytes.clone(), &message) {
             return Ok(());
         }
         Err(DecodeError::skippable(bytes.start, message, bytes.end as u64))
+    }
+
+    /// Reports bad bytes. Returns whether the decoder goes on after them.
+    pub(crate) fn takes_bad(&mut self, bytes: Range<usize>, message: &str) -> bool {
+        self.flush();
+        self.host.borrow_mut().host.bad(bytes, message)
     }
 
     /// Decompresses a block: these bytes of the chunk. The host does it, at native speed. The
@@ -354,11 +395,12 @@ impl Records {
         while part.bytes.len() < max && !part.last {
             let size = (max - part.bytes.len()).min(PART_BYTES);
             let skip = skip + part.bytes.len() as u64;
-            let (bytes, last) = self.host.decompress(codec, pack(block.clone()), skip, size)?;
+            let link = &mut *self.host.borrow_mut();
+            let (bytes, last) = link.decompress(codec, pack(block.clone()), skip, size)?;
+            self.base = link.payload;
             if bytes.is_empty() && !last {
                 break;
             }
-            self.base += bytes.len();
             part.last = last;
             if part.bytes.is_empty() {
                 part.bytes = bytes;
@@ -373,11 +415,35 @@ impl Records {
     #[doc(hidden)]
     pub fn begin_call(&mut self) {
         self.base = 0;
+        self.host.borrow_mut().payload = 0;
+    }
+
+    /// The host, for the records of an inner decoder.
+    pub(crate) fn host(&self) -> SharedHost {
+        self.host.clone()
+    }
+
+    /// Lets an inner decoder use the host. What was gathered goes to the host first.
+    pub(crate) fn lend_host<T>(&mut self, borrower: impl FnOnce() -> T) -> T {
+        self.flush();
+        let result = borrower();
+        self.base = self.host.borrow().payload;
+        result
+    }
+
+    /// Adds the next field of the record: these bytes of the payload that the host has.
+    pub(crate) fn payload_field(&mut self, bytes: Range<usize>) {
+        self.spans.push(IN_PAYLOAD | pack(bytes));
+    }
+
+    /// Number of records so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.passed_on + (self.record_span / self.fields.max(1)) as u64
     }
 
     /// Writes a line to the host's log, for the operator.
     pub fn log(&mut self, level: Level, message: &str) {
-        self.host.log(level, message);
+        self.host.borrow_mut().host.log(level, message);
     }
 }
 

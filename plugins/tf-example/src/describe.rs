@@ -75,9 +75,8 @@ pub(crate) fn other_kind(
 ) -> Result<String, WireError> {
     let (key, found) = (&wanted.key, describe(bytes, feature)?);
     let expected = display_type(wanted.scalar, &wanted.shape);
-    let form = if feature.case == 1 { "bytes" } else { &found };
     Ok(format!(
-        "feature `{key}`: expected {expected}, found {found}; write `{key}:{form}` in the option \
+        "feature `{key}`: expected {expected}, found {found}; write `{key}:{found}` in the option \
          `features` if that is right"
     ))
 }
@@ -86,13 +85,6 @@ pub(crate) fn other_kind(
 #[cold]
 pub(crate) fn other_count(wanted: &Feature, count: usize) -> String {
     let (key, scalar) = (&wanted.key, wanted.scalar);
-    if matches!(scalar, Scalar::Bytes | Scalar::Utf8) {
-        let name = display_type(scalar, &[]);
-        return format!(
-            "feature `{key}`: expected one value of {name}, found {count}; a list of such values is \
-             no field: take whole records with the decoder `tfrecord`"
-        );
-    }
     let expected = display_type(scalar, &wanted.shape);
     let (other, any) = (display_type(scalar, &[count as u32]), display_type(scalar, &[0]));
     let other = if count == 0 { String::new() } else { format!("`{key}:{other}`, or ") };
@@ -126,8 +118,7 @@ fn describe(bytes: &[u8], feature: &OneOf) -> Result<String, WireError> {
     }
     let shape = |count| if count == 1 { vec![] } else { vec![count as u32] };
     Ok(match feature.case {
-        1 if values == 1 => "bytes".to_owned(),
-        1 => format!("{values} values of bytes"),
+        1 => display_type(Scalar::Bytes, &shape(values)),
         2 => display_type(Scalar::Float32, &shape(list.len() / 4)),
         3 => display_type(Scalar::Int64, &shape(count_varints(bytes, &list))),
         _ => "no value".to_owned(),

@@ -27,6 +27,8 @@ pub(crate) struct Features {
     feature: OneOf,
     /// The numbers of that feature.
     numbers: Pieces,
+    /// Buffer for where the elements of a list of bytes are.
+    values: Vec<Range<usize>>,
 }
 
 /// Why a record is refused.
@@ -47,7 +49,8 @@ impl From<WireError> for Refused {
 impl Features {
     pub(crate) fn new(wanted: Vec<Feature>) -> Self {
         let map = MessageMap::new(wanted.iter().map(|feature| feature.key.as_str()));
-        Self { wanted, map, feature: OneOf::default(), numbers: Pieces::default() }
+        let (feature, numbers) = (OneOf::default(), Pieces::default());
+        Self { wanted, map, feature, numbers, values: Vec::new() }
     }
 
     /// The fields of a record.
@@ -139,7 +142,8 @@ impl Features {
         match wanted.scalar {
             Scalar::Int64 => emit_int64(wanted, chunk, list, &mut self.numbers, out),
             Scalar::Float32 => emit_float32(wanted, chunk, list, &mut self.numbers, out),
-            _ => emit_bytes(wanted, chunk, list, out),
+            _ if wanted.shape.is_empty() => emit_bytes(wanted, chunk, list, out),
+            _ => emit_list(wanted, chunk, list, &mut self.values, out),
         }
     }
 }
@@ -160,13 +164,41 @@ fn emit_bytes(
     if count != 1 {
         return Err(Refused::Mismatch(describe::other_count(wanted, count)));
     }
-    if wanted.scalar == Scalar::Utf8
-        && let Err(error) = str::from_utf8(&chunk[value.clone()])
-    {
-        let byte = chunk[value.start + error.valid_up_to()];
-        return Err(Refused::Mismatch(describe::not_utf8(wanted, byte, error.valid_up_to())));
-    }
+    check_text(wanted, &chunk[value.clone()])?;
     out.field(value);
+    Ok(())
+}
+
+/// Emits a list of bytes or text. `values` is a buffer for where its elements are.
+fn emit_list(
+    wanted: &Feature,
+    chunk: &[u8],
+    mut list: MessageReader,
+    values: &mut Vec<Range<usize>>,
+    out: &mut Records,
+) -> Result<(), Refused> {
+    values.clear();
+    while let Some(field) = list.next()? {
+        if field.number == 1 {
+            values.push(field.bytes()?);
+        }
+    }
+    if !shape_accepts(&wanted.shape, values.len()) {
+        return Err(Refused::Mismatch(describe::other_count(wanted, values.len())));
+    }
+    values.iter().try_for_each(|value| check_text(wanted, &chunk[value.clone()]))?;
+    out.list(values.iter().map(|value| &chunk[value.clone()]));
+    Ok(())
+}
+
+/// Checks that a value is UTF-8, if its field is text.
+fn check_text(wanted: &Feature, value: &[u8]) -> Result<(), Refused> {
+    if wanted.scalar == Scalar::Utf8
+        && let Err(error) = str::from_utf8(value)
+    {
+        let at = error.valid_up_to();
+        return Err(Refused::Mismatch(describe::not_utf8(wanted, value[at], at)));
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The option `features`, read and checked.
 
-use pipemill_parsing::field_spec::{FieldType, SpecOption, join_type_names};
+use pipemill_parsing::field_spec::{FieldType, SpecOption, join_type_names, type_name};
 use pipemill_plugin::{Options, Scalar};
 
 /// A feature that becomes a field.
@@ -22,7 +22,7 @@ const FEATURES: SpecOption = SpecOption {
     types: &[Scalar::Bytes, Scalar::Utf8, Scalar::Int64, Scalar::Float32],
     logical_types: &[],
     sized_bytes: false,
-    lists: false,
+    lists: true,
 };
 
 /// The features that the operator wants. An error is a text for the operator.
@@ -39,6 +39,13 @@ pub(crate) fn features(options: &Options) -> Result<Vec<Feature>, String> {
     let mut features = Vec::new();
     for spec in FEATURES.parse(text)? {
         let FieldType { scalar, shape, .. } = FEATURES.required_type(&spec)?;
+        if shape.len() > 1 && matches!(scalar, Scalar::Bytes | Scalar::Utf8) {
+            return Err(format!(
+                "option `features`: `{}` can't have several dimensions; a list of {} has one",
+                spec.selector,
+                type_name(scalar)
+            ));
+        }
         let name = spec.name.unwrap_or_else(|| spec.selector.clone());
         features.push(Feature { name, key: spec.selector, scalar, shape, optional: spec.optional });
     }

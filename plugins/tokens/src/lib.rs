@@ -2,7 +2,7 @@
 //! record is a window of `length` tokens, in one field `tokens`. Windows do not overlap.
 //!
 //! Records and raw headers are those of [`pipemill_fixed`], which this decoder wraps. It adds what
-//! `fixed` does not have: the header of llm.c ([`llm_c`]), and a last record that is too short.
+//! `fixed` does not have: the header of llm.c, and a last record that is too short.
 //!
 //! **State between calls.** As `fixed`; for llm.c also how many bytes the object still has by its
 //! header.

@@ -33,8 +33,8 @@ from .errors import (
     SourceError,
     StreamTimeout,
 )
-from .protocol import Field
 from .record import Record
+from .schema import Field
 from .stream import Epoch, Stream, connect
 from .version import __version__
 

@@ -7,12 +7,16 @@ from types import TracebackType
 from typing import Any
 
 from . import protocol
+from .category_column import CategoryColumn
 from .column import MISSING, Column
 from .connection import Lease
 from .errors import ClosedError
+from .list_column import ListColumn
 from .memory import view
-from .protocol import Field
+from .number_column import NumberColumn
 from .record import Record
+from .schema import STRINGS, Field
+from .string_column import BytesColumn, TextColumn
 
 
 class Batch:
@@ -31,7 +35,8 @@ class Batch:
     """
 
     __slots__ = (
-        "fields", "_lease", "_memory", "_payload", "_header", "_columns", "__weakref__",
+        "fields", "_lease", "_memory", "_payload", "_header", "_metadata", "_columns",
+        "__weakref__",
     )  # fmt: skip
 
     #: The fields of each record, in order.
@@ -44,6 +49,7 @@ class Batch:
         self._lease = lease
         self._memory: memoryview | None = memory
         self._payload: memoryview | None = None
+        self._metadata: dict[str, str] | None = None
         self._columns: dict[int, Column] = {}
 
     # --- number and origin
@@ -78,6 +84,21 @@ class Batch:
         """A byte offset in the (inflated) object at or before the first record."""
         return self._header.object_offset
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Facts about the object, which its decoder set: the writer's schema, for example. Empty
+        where there are none. All batches of an object have the same.
+
+        Each call returns a new dict. Raises :class:`ProtocolError` where the host's bytes are not
+        a JSON object of text.
+        """
+        memory = self._open_memory()
+        if self._metadata is None:
+            at, size = self._header.metadata_at, self._header.metadata_bytes
+            data = bytes(memory[at : at + size])
+            self._metadata = protocol.parse_metadata(self._name(), data) if size else {}
+        return dict(self._metadata)
+
     # --- columns
 
     def __getitem__(self, name: str) -> Any:
@@ -91,32 +112,43 @@ class Batch:
         numbers, all of one shape                   numpy array ``(n,)`` or ``(n, *shape)``
         numbers with a 0 in the shape               the same where all are equally long, otherwise a
                                                     list of n numpy arrays
+        numbers with categories                     list of ``str``: the category of each record
         ``utf8``                                    list of ``str``
         ``bytes``                                   list of ``memoryview``
+        ``utf8`` or ``bytes`` with a dimension      list of n lists of ``str`` or ``memoryview``
         ==========================================  ===============================================
 
         To iterate over an array gives one value for each record, as a list does; :meth:`dense`
         never returns a list. Arrays are read-only. They are views of the shared memory where the
         rows are evenly spaced, and one copy where they are not. Without numpy they are memoryviews
-        of the same shape.
+        of the same shape. A list is a new one at each call.
+
+        The type of an array is that of the field, with two exceptions. An array of bfloat16 has
+        the type that the package ``ml_dtypes`` adds to numpy; where that is not installed, it has
+        the 16 bits of each number as ``uint16``. An array of float16 without numpy is a copy as
+        float32. A single number in a record is a ``float`` for both.
 
         Where a record does not have the field, a list has ``None``, and an array of numbers of one
         shape can't be made. Pass the value to put there as `absent`; then an array is a copy::
 
             batch.column("age", absent=float("nan"))
 
-        Raises :class:`KeyError` where there is no such field, and :class:`AbsentError` where an
-        array would need a value that a record does not have.
+        Raises :class:`KeyError` where there is no such field, :class:`AbsentError` where an array
+        would need a value that a record does not have, :class:`UnicodeDecodeError` where text is
+        not UTF-8, and :class:`ProtocolError` where the host's offsets or codes are wrong.
         """
         return self._column(self._field_index(name)).all(absent)
 
     def dense(self, name: str) -> Any:
         """The field `name` of all records as one array, where it is equally long in all of them.
 
-        This is for numbers with a 0 in the shape, and for ``bytes`` and ``utf8``. These two become
-        an array of ``uint8``: ``batch.dense("image")`` has the shape ``(n, bytes)``.
+        This is for numbers with a 0 in the shape, for numbers with categories, which become an
+        array of their codes, and for ``bytes`` and ``utf8``. These two become an array of
+        ``uint8``: ``batch.dense("image")`` has the shape ``(n, bytes)``. A code is an index into
+        ``categories`` of the field.
 
-        Raises :class:`ValueError` where the lengths differ or a record does not have the field.
+        Raises :class:`ValueError` where the lengths differ, a record does not have the field, or
+        its values are lists.
         """
         return self._column(self._field_index(name)).dense()
 
@@ -142,8 +174,8 @@ class Batch:
 
     def __iter__(self) -> Iterator[Any]:
         """The records, one at a time. Where the schema has one field, a record is its value;
-        otherwise it is a :class:`Record`. A value is a ``memoryview`` (bytes), a ``str``, a number
-        or an array."""
+        otherwise it is a :class:`Record`. A value is a ``memoryview`` (bytes), a ``str`` (text, or
+        a category), a number, an array, or a list of ``str`` or ``memoryview``."""
         if len(self.fields) == 1:
             return self._column(0).values()
         self._open_memory()
@@ -191,7 +223,7 @@ class Batch:
             self.release()
 
     def _close(self) -> None:
-        self._memory = self._payload = None
+        self._memory = self._payload = self._metadata = None
         self._columns = {}
 
     # --- helpers
@@ -226,9 +258,19 @@ class Batch:
         at = header.index_at + 2 * field * step
         index = (memory[at : at + size], memory[at + step : at + step + size])
         some_absent = bool(header.flags & protocol.SOME_ABSENT)
-        return Column(self.fields[field], self.payload, index, some_absent)
+        return _column_type(self.fields[field])(
+            self.fields[field], self.payload, index, some_absent
+        )
 
     def __repr__(self) -> str:
         fields = ", ".join(field.name for field in self.fields)
         closed = ", given back" if self._memory is None else ""
         return f"<pipemill {self._name()}: {len(self)} records ({fields}){closed}>"
+
+
+def _column_type(field: Field) -> type[Column]:
+    if field.scalar in STRINGS:
+        if field.shape:
+            return ListColumn
+        return TextColumn if field.scalar == "utf8" else BytesColumn
+    return CategoryColumn if field.categories else NumberColumn

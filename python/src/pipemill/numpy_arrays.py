@@ -6,21 +6,40 @@ two it got.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from .bfloat16 import to_bits
 from .protocol import ABSENT
 
-DTYPES = {
-    "bytes": np.dtype("u1"),
-    "utf8": np.dtype("u1"),
+_DTYPES = {
     "boolean": np.dtype("?"),
+    "int8": np.dtype("i1"),
+    "int16": np.dtype("<i2"),
     "int32": np.dtype("<i4"),
     "int64": np.dtype("<i8"),
+    "uint8": np.dtype("u1"),
+    "uint16": np.dtype("<u2"),
+    "uint32": np.dtype("<u4"),
+    "uint64": np.dtype("<u8"),
+    "float16": np.dtype("<f2"),
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
 }
+
+
+def _dtype(scalar: str) -> Any:
+    """The numpy type of a scalar. That of bfloat16 is in the package ml_dtypes, which is imported
+    with the first such field; without it, the type is that of the 16 bits."""
+    if scalar not in _DTYPES:
+        try:
+            _DTYPES[scalar] = np.dtype(import_module("ml_dtypes").bfloat16)
+        except ImportError:
+            _DTYPES[scalar] = _DTYPES["uint16"]
+    return _DTYPES[scalar]
 
 
 def payload_array(payload: memoryview) -> Any:
@@ -66,16 +85,38 @@ def uneven_rows(lengths: Any) -> Any:
     return np.flatnonzero(lengths != lengths[:1]) if len(lengths) else lengths
 
 
+def near_rows(
+    offsets: Any, lengths: Any, count: int, some_absent: bool
+) -> Iterator[tuple[int, int, list[int], list[int]]]:
+    """Groups of `count` rows that follow each other. For each: the first byte of their spans in the
+    payload, the byte after their last one, and where each span starts and ends, counted from the
+    first byte. An absent row has an empty span there."""
+    for at in range(0, len(offsets), count):
+        starts = offsets[at : at + count].astype(np.int64)
+        first = starts.min()  # ABSENT is larger than any other offset
+        if some_absent:
+            starts = np.where(starts == ABSENT, first, starts)
+        starts -= first
+        ends = starts + lengths[at : at + count]
+        yield int(first), int(first + ends.max()), starts.tolist(), ends.tolist()
+
+
+def rows_from(raw: Any, offsets: Any, size: int, scalar: str, limit: int) -> Any:
+    """Rows whose number, of `size` bytes, is `limit` or more. Absent rows have no number."""
+    present = np.flatnonzero(offsets != ABSENT)
+    return present[dense_array(raw, offsets[present], size, scalar, ()) >= limit]
+
+
 def row_array(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """One record's array: a view."""
     if 0 in shape:  # there may be no byte at `offset`
-        return _frozen(np.empty(shape, DTYPES[scalar]))
-    return np.ndarray(shape, DTYPES[scalar], raw, offset)
+        return _frozen(np.empty(shape, _dtype(scalar)))
+    return np.ndarray(shape, _dtype(scalar), raw, offset)
 
 
 def dense_array(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """The array of all rows: a view where they are evenly spaced, otherwise one copy."""
-    dtype, n = DTYPES[scalar], len(offsets)
+    dtype, n = _dtype(scalar), len(offsets)
     if n == 0 or size == 0:
         return _frozen(np.empty((n, *shape), dtype))
     first = int(offsets[0])
@@ -91,7 +132,10 @@ def filled(
     raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...], value: Any
 ) -> Any:
     """As `dense_array`, with `value` in the rows that are absent: a copy."""
-    array = np.full((len(offsets), *shape), value, DTYPES[scalar])
+    dtype = _dtype(scalar)
+    if scalar == "bfloat16" and dtype == _DTYPES["uint16"]:
+        value = to_bits(value)
+    array = np.full((len(offsets), *shape), value, dtype)
     present = np.flatnonzero(offsets != ABSENT)
     array[present] = dense_array(raw, offsets[present], size, scalar, shape)
     return _frozen(array)

@@ -1,17 +1,21 @@
 """Arrays over a batch's payload where numpy is not installed: memoryviews, with their own shape.
 
 This has the same functions as `numpy_arrays`. A memoryview can't have other strides, so only rows
-without a gap between them are a view; other rows are joined into one copy.
+without a gap between them are a view; other rows are joined into one copy. Before Python 3.12, a
+memoryview has no half precision either, so float16 becomes a copy as float32 in all versions.
+bfloat16 stays as its 16 bits.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Any
 
-from .protocol import ABSENT, SCALARS
+from .bfloat16 import to_bits
+from .protocol import ABSENT
+from .schema import SCALARS
 
 
 def payload_array(payload: memoryview) -> Any:
@@ -52,6 +56,28 @@ def uneven_rows(lengths: Any) -> Sequence[int]:
     return [row for row, length in enumerate(lengths) if length != lengths[0]]
 
 
+def near_rows(
+    offsets: Any, lengths: Any, count: int, some_absent: bool
+) -> Iterator[tuple[int, int, list[int], list[int]]]:
+    """As in `numpy_arrays`."""
+    for at in range(0, len(offsets), count):
+        part = offsets[at : at + count]
+        first = min(part)
+        starts = [0 if some_absent and one == ABSENT else one - first for one in part]
+        ends = list(map(add, starts, lengths[at : at + count]))
+        yield first, first + max(ends), starts, ends
+
+
+def rows_from(raw: Any, offsets: Any, size: int, scalar: str, limit: int) -> Sequence[int]:
+    """As in `numpy_arrays`."""
+    unpack = struct.Struct("<" + SCALARS[scalar][1]).unpack_from
+    return [
+        row
+        for row, offset in enumerate(offsets)
+        if offset != ABSENT and unpack(raw, offset)[0] >= limit
+    ]
+
+
 def row_array(raw: memoryview, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """One record's array: a view."""
     return _shaped(raw, offset, scalar, shape)
@@ -74,6 +100,8 @@ def filled(
 ) -> Any:
     """As `dense_array`, with `value` in the rows that are absent: a copy."""
     itemsize, letter = SCALARS[scalar]
+    if scalar == "bfloat16":
+        value = to_bits(value)
     blank = struct.pack("<" + letter, value) * (size // itemsize)
     parts = [blank if offset == ABSENT else raw[offset : offset + size] for offset in offsets]
     return _shaped(memoryview(b"".join(parts)), 0, scalar, (len(offsets), *shape))
@@ -87,4 +115,7 @@ def _shaped(raw: memoryview, offset: int, scalar: str, shape: tuple[int, ...]) -
     if count == 0:  # a memoryview's shape can't have a 0
         return memoryview(b"")
     flat: Any = raw[offset : offset + count * itemsize]
+    if scalar == "float16":
+        numbers, letter = struct.unpack(f"<{count}e", flat), "f"
+        flat = memoryview(struct.pack(f"{count}f", *numbers))
     return flat.cast(letter) if len(shape) < 2 else flat.cast(letter, list(shape))

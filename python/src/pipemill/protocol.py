@@ -28,35 +28,11 @@ DEDICATED = 0xFFFFFFFF
 
 MAGIC = 0x31424D50
 HEADER_BYTES = 128
-HEADER = struct.Struct("<IIQIIIIQQQIIQQ")
+HEADER = struct.Struct("<IIQIIIIQQQIIQQII")
 #: A flag of the header.
 SOME_ABSENT = 1
 #: The offset of a field that its record does not have.
 ABSENT = 0xFFFFFFFF
-
-
-class Field(NamedTuple):
-    """One field of a record, as the decoder declared it.
-
-    ``scalar`` is "bytes", "utf8", "boolean", "int32", "int64", "float32" or "float64". ``shape``
-    is empty for a single element. A 0 in it is a dimension that follows from the field's length.
-    """
-
-    name: str
-    scalar: str
-    shape: tuple[int, ...]
-
-
-#: Bytes of one element, and its letter in :mod:`struct` and :class:`memoryview`.
-SCALARS = {
-    "bytes": (1, "B"),
-    "utf8": (1, "B"),
-    "boolean": (1, "?"),
-    "int32": (4, "i"),
-    "int64": (8, "q"),
-    "float32": (4, "f"),
-    "float64": (8, "d"),
-}
 
 
 class Welcome(NamedTuple):
@@ -106,6 +82,8 @@ class Header(NamedTuple):
     object_bytes: int
     first_record: int
     object_offset: int
+    metadata_at: int
+    metadata_bytes: int
 
 
 _new = tuple.__new__
@@ -121,13 +99,20 @@ def hello(channel: str, credits: int | None, client: str) -> bytes:
 
 def parse_json(name: str, body: bytes) -> dict[str, Any]:
     """The JSON object that is the body of message `name`."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"the host's {name} message is not JSON: {error}; {REMEDY}") from None
-    if not isinstance(value, dict):
-        raise ProtocolError(f"the host's {name} message is not a JSON object; {REMEDY}")
+    return _parse_object(f"the host's {name} message", body)
+
+
+def parse_metadata(batch: str, data: bytes) -> dict[str, str]:
+    """The facts in the slot of `batch`, which the error names."""
+    value = _parse_object(f"the metadata of {batch}", data)
+    if not is_text_map(value):
+        raise ProtocolError(f"the metadata of {batch} does not map text to text: {value}; {REMEDY}")
     return value
+
+
+def is_text_map(value: Any) -> bool:
+    """Whether `value`, which was parsed from JSON, is an object whose values are all text."""
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
 
 
 def parse_welcome(body: bytes) -> Welcome:
@@ -143,32 +128,6 @@ def parse_welcome(body: bytes) -> Welcome:
     slot_bytes = _number("WELCOME", value, "slot_bytes", HEADER_BYTES, 1 << 40)
     credits = _number("WELCOME", value, "credits", 1, 1 << 32)
     return Welcome(str(value.get("host")), str(value.get("mode")), slots, slot_bytes, credits)
-
-
-def parse_schema(body: bytes) -> tuple[Field, ...]:
-    """The fields of a SCHEMA, in their order."""
-    fields = []
-    listed = parse_json("SCHEMA", body).get("fields")
-    for one in listed if isinstance(listed, list) else [None]:
-        name, scalar, shape = (
-            (one.get("name"), one.get("scalar"), one.get("shape"))
-            if isinstance(one, dict)
-            else (None, None, None)
-        )
-        sound = (
-            isinstance(name, str)
-            and isinstance(scalar, str)
-            and scalar in SCALARS
-            and isinstance(shape, list)
-            and all(type(size) is int and 0 <= size <= 0xFFFFFFFF for size in shape)
-        )
-        if not sound:
-            raise ProtocolError(f"the host's SCHEMA has a field of no known kind: {one}; {REMEDY}")
-        fields.append(Field(str(name), str(scalar), tuple(shape or ())))
-    names = [field.name for field in fields]
-    if not names or len(set(names)) != len(names):
-        raise ProtocolError(f"the host's SCHEMA must have fields of different names: {names}")
-    return tuple(fields)
 
 
 def parse_error(body: bytes, channel: str) -> DecodeError:
@@ -201,7 +160,7 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
     """
     values = HEADER.unpack_from(memory)
     magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, *rest = values
-    index_at, object_at, object_bytes, _, _ = rest
+    index_at, object_at, object_bytes, _, _, metadata_at, metadata_bytes = rest
     limit = grant.bytes
     if magic != MAGIC or header_bytes != HEADER_BYTES:
         wrong = f"starts with {magic:#x} and {header_bytes}, not {MAGIC:#x} and {HEADER_BYTES}"
@@ -215,6 +174,8 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
         wrong = f"has its index at {index_at}, for {n} records"
     elif object_bytes and (object_at < HEADER_BYTES or object_at + object_bytes > limit):
         wrong = f"has its object's name at {object_at}, {object_bytes} bytes"
+    elif metadata_bytes and (metadata_at < HEADER_BYTES or metadata_at + metadata_bytes > limit):
+        wrong = f"has its metadata at {metadata_at}, {metadata_bytes} bytes"
     else:
         return _new(Header, values)  # Header(*values) takes three times as long
     raise ProtocolError(
@@ -229,6 +190,16 @@ def stride(records: int) -> int:
 
 
 REMEDY = "check that the host and this package are of the same version, and report it if they are"
+
+
+def _parse_object(what: str, data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(str(data, "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"{what} is not JSON: {error}; {REMEDY}") from None
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{what} is not a JSON object; {REMEDY}")
+    return value
 
 
 def _number(name: str, value: dict[str, Any], key: str, minimum: int, maximum: int) -> int:

@@ -10,7 +10,8 @@ from typing import NoReturn
 from . import protocol
 from .connection import Connection
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
-from .protocol import EpochEnd, Field, Grant
+from .protocol import EpochEnd, Grant
+from .schema import Field, parse_schema
 
 #: Seconds between two tries to send what did not fit the socket.
 _POLL_INTERVAL = 1.0
@@ -76,7 +77,7 @@ class Receiver:
             if kind == protocol.EPOCH_END:
                 return protocol.parse_epoch_end(message)
             if kind == protocol.SCHEMA:
-                self.fields = protocol.parse_schema(bytes(message[4:]))
+                self.fields = parse_schema(bytes(message[4:]))
             elif kind in (protocol.STREAM_END, protocol.ERROR):
                 self._final = kind, bytes(message[4:])
             else:

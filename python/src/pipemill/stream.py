@@ -13,8 +13,9 @@ from .batch import Batch
 from .connection import Connection, Lease
 from .errors import ConnectError, ProtocolError
 from .handshake import establish
-from .protocol import EpochEnd, Field, Grant
+from .protocol import EpochEnd, Grant
 from .receiver import Receiver
+from .schema import Field
 from .version import __version__
 
 

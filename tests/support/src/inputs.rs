@@ -5,7 +5,7 @@ use std::io::Write;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::write::{GzEncoder, ZlibEncoder};
 
 /// A TFRecord file of these payloads.
 pub fn tfrecord<T: AsRef<[u8]>>(payloads: &[T]) -> Vec<u8> {
@@ -47,6 +47,13 @@ pub fn base64(bytes: &[u8]) -> String {
 /// Compressed with gzip.
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    written.expect("memory can be written to")
+}
+
+/// Compressed with zlib.
+pub fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
     written.expect("memory can be written to")
 }

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use pipemill_decode::Builtins;
+use pipemill_decode::{Builtins, Plugin};
+use pipemill_source::Stop;
 
 use super::engine;
 use super::exit::{self, Refusal};
 use crate::config::{self, Config, Fault};
-use crate::run;
+use crate::factory::Sources;
+use crate::run::{self, Tried, TryError};
 use crate::sagemaker::{self, Platform};
 
 /// Check or show a configuration.
@@ -23,10 +25,13 @@ pub(super) struct Args {
 #[derive(Subcommand)]
 enum Action {
     /// Print all faults of a configuration, each with its line and a remedy; exits with 64 if there
-    /// are any
+    /// are any. Opens each decoder with its options
     Check {
         /// The configuration
         file: PathBuf,
+        /// Also read each source, and decode its first record
+        #[arg(long = "try")]
+        try_sources: bool,
     },
     /// Print a configuration with all defaults
     Show {
@@ -36,32 +41,73 @@ enum Action {
 }
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
-    let (Action::Check { file } | Action::Show { file }) = &args.action;
+    let (Action::Check { file, .. } | Action::Show { file }) = &args.action;
     let config = match read(file) {
         Ok(config) => config,
         Err(refusal) => return refusal.report(),
     };
-    if let Action::Show { .. } = args.action {
-        print!("{}", config::show(&config));
-        return ExitCode::SUCCESS;
+    match args.action {
+        Action::Show { .. } => {
+            print!("{}", config::show(&config));
+            ExitCode::SUCCESS
+        }
+        Action::Check { try_sources, .. } => match check(&config, try_sources, builtins) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(code) => code,
+        },
     }
-    let engine = match engine(builtins) {
-        Ok(engine) => engine,
-        Err(code) => return code,
-    };
-    let faults: Vec<_> = config
-        .channels
-        .iter()
-        .filter_map(|channel| run::load(&config, channel, &engine).err())
-        .flatten()
-        .map(|fault| fault.to_string())
-        .collect();
+}
+
+/// Checks the channels of a configuration, and tries them if that is asked for.
+fn check(config: &Config, try_sources: bool, builtins: Builtins) -> Result<(), ExitCode> {
+    let engine = engine(builtins)?;
+    let (mut plugins, mut faults) = (Vec::new(), Vec::new());
+    for channel in &config.channels {
+        match run::check(config, channel, &engine) {
+            Ok(plugin) => plugins.push(plugin),
+            Err(found) => faults.extend(found.iter().map(Fault::to_string)),
+        }
+    }
     if !faults.is_empty() {
-        return exit::because(exit::USAGE, faults.join("\n"));
+        return Err(exit::because(exit::USAGE, faults.join("\n")));
     }
     let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
-    println!("{}: nothing wrong; channels: {}", file.display(), names.join(", "));
-    ExitCode::SUCCESS
+    println!("{}: nothing wrong; channels: {}", config.file, names.join(", "));
+    if try_sources { try_channels(config, plugins) } else { Ok(()) }
+}
+
+/// Characters of a record that are shown.
+const SHOWN_CHARS: usize = 400;
+
+/// Decodes the first record of each channel, and prints it.
+fn try_channels(config: &Config, plugins: Vec<Plugin>) -> Result<(), ExitCode> {
+    let stop = Stop::new()
+        .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
+    let mut sources = Sources::new(config.s3_budget, stop);
+    let mut failed = None;
+    for (channel, plugin) in config.channels.iter().zip(plugins) {
+        let name = &channel.name;
+        let tried = run::try_channel(channel, plugin, &mut sources);
+        match tried {
+            Ok(Tried::Record { object, fields }) => {
+                let shown: String = fields.chars().take(SHOWN_CHARS).collect();
+                let more = if shown.len() < fields.len() { "…" } else { "" };
+                println!("{name}: the first record of {object}: {shown}{more}");
+            }
+            Ok(Tried::ReadOnce(why)) => println!("{name}: not tried: {why}"),
+            Ok(Tried::Empty) => {
+                let why = format!("channel `{name}`: its source has no record");
+                failed = Some(exit::because(exit::DATA, why));
+            }
+            Err(TryError::Source(error)) => {
+                failed = Some(exit::because(exit::SYSTEM, format!("channel `{name}`: {error}")));
+            }
+            Err(TryError::Failed(failure)) => {
+                failed = Some(exit::because_of(&failure, exit::of_failure(&failure), &failure));
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
 }
 
 /// Reads a configuration. The error has all faults, one in each line.

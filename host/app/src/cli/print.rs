@@ -99,21 +99,13 @@ impl Printer {
             Some(start) => write!(out, ",\"offset\":{start}")?,
             None => out.write_all(b",\"offset\":null")?,
         }
-        out.write_all(b",\"fields\":{")?;
-        for (index, (field, column)) in self.fields.iter().zip(&batch.columns).enumerate() {
-            if index > 0 {
-                out.write_all(b",")?;
-            }
-            serde_json::to_writer(&mut *out, &field.name)?;
-            out.write_all(b":")?;
-            match column.offsets[record] {
-                ABSENT => out.write_all(b"null")?,
-                offset => {
-                    json::print(out, field, value(memory, offset, column.lengths[record]))?;
-                }
-            }
-        }
-        out.write_all(b"}}\n")
+        out.write_all(b",\"fields\":")?;
+        json::print_object(out, &self.fields, |field| {
+            let column = &batch.columns[field];
+            let offset = column.offsets[record];
+            (offset != ABSENT).then(|| value(memory, offset, column.lengths[record]))
+        })?;
+        out.write_all(b"}\n")
     }
 }
 

@@ -112,12 +112,16 @@ fn check_option(spec: &OptionSpec) -> Vec<Remark> {
         fatal("its name is not of lower-case letters, digits and `_`".into());
     }
     match spec.kind.split_once(':') {
-        None if matches!(spec.kind.as_str(), "string" | "bool" | "int") => {}
+        None if matches!(spec.kind.as_str(), "string" | "bool" | "int" | "list") => {}
         Some(("choice", words)) if words.split('|').all(|word| !word.is_empty()) => {}
         _ => fatal(format!(
-            "its kind is {:?}; known are \"string\", \"bool\", \"int\" and \"choice:a|b|c\"",
+            "its kind is {:?}; known are \"string\", \"bool\", \"int\", \"list\" and \
+             \"choice:a|b|c\"",
             spec.kind
         )),
+    }
+    if spec.required && spec.default.is_some() {
+        fatal("it is required, so it can have no default".into());
     }
     if let Some(why) = spec.default.as_ref().and_then(|default| spec.refusal(default)) {
         fatal(format!("its own default is refused: {why}"));

@@ -81,7 +81,7 @@ pub fn prepare(
 ///
 /// # Errors
 /// All faults of the plugin, or of its options.
-pub fn load(
+pub(super) fn load(
     config: &Config,
     channel: &config::Channel,
     engine: &Engine,
@@ -128,7 +128,11 @@ fn more_errors(on_error: &OnError) -> String {
     }
 }
 
-fn new_channel(channel: &config::Channel, source: Box<dyn Source>, plugin: Plugin) -> Channel {
+pub(super) fn new_channel(
+    channel: &config::Channel,
+    source: Box<dyn Source>,
+    plugin: Plugin,
+) -> Channel {
     Channel {
         name: channel.name.clone(),
         source,

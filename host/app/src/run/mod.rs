@@ -1,12 +1,13 @@
 //! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
 //!
-//! `channels` prepares the channels, `channel_threads` runs them. A run without a command is
+//! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run without a command is
 //! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
 //! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
 //! do. `memory` is about the container's memory limit.
 
 mod channel_threads;
 mod channels;
+mod check;
 mod command;
 mod fail_grace;
 mod memory;
@@ -35,7 +36,8 @@ use crate::telemetry::{
     ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer,
 };
 
-pub use channels::{NotReady, PreparedChannel, load, prepare};
+pub use channels::{NotReady, PreparedChannel, prepare};
+pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
 pub use signals::Signals;
 

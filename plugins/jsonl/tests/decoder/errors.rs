@@ -32,13 +32,13 @@ fn lines_that_are_not_json() {
         (b"{\"a\":1,}", "expected a key in quotes, found `}` at +7"),
         (b"[1,]", "expected a value, found `]` at +3"),
         (b"[1", "expected `,` or `]` after the value, found the end of the line at +2"),
-        (b"1 2", "expected the end of the line after the value, found `2` at +2"),
+        (b"1 2", "expected nothing after the value, found `2` at +2"),
         (b"NaN", "expected a value, found `NaN` at +0"),
         (b"[-Infinity]", "expected a digit, found `Infinity]` at +2"),
         (b"nul", "expected a value, found `nul` at +0"),
         (b"'a'", "expected a value, found `\\'a\\'` at +0"),
         (b"+1", "expected a value, found `+1` at +0"),
-        (b"01", "expected the end of the line after the value, found `1` at +1"),
+        (b"01", "expected nothing after the value, found `1` at +1"),
         (b"1.", "expected a digit after the dot, found the end of the line at +2"),
         (b".5", "expected a value, found `.5` at +0"),
         (b"1e+", "expected a digit in the exponent, found the end of the line at +3"),
@@ -138,7 +138,8 @@ fn values_of_another_type() {
 #[test]
 fn arrays_with_other_elements() {
     let said = |field: &str, bad: &str| {
-        let message = message_for(&[("fields", field)], "[[1,2]]", format!("[{bad}]").as_bytes());
+        let good = if field.contains("utf8") { r#"[["x"]]"# } else { "[[1,2]]" };
+        let message = message_for(&[("fields", field)], good, format!("[{bad}]").as_bytes());
         message.strip_prefix("field `v` at \"/0\": ").expect("the message has this part").to_owned()
     };
     assert_eq!(
@@ -150,6 +151,12 @@ fn arrays_with_other_elements() {
     assert_eq!(said("v=/0:float32[]", "[[1]]"), "expected float32[], found `[1]` at +2");
     assert_eq!(said("v=/0:int32[]", "[1,2.5]"), "expected int32[], found `2.5` at +4");
     assert_eq!(said("v=/0:int32[]", "3"), "expected int32[], found `3` at +1");
+    assert_eq!(
+        said("v=/0:utf8[1]", "[\"a\",\"b\"]"),
+        "expected utf8[1], found 2 strings; set fields to \"/0:utf8[]\" if they may be any number"
+    );
+    assert_eq!(said("v=/0:utf8[]", "[\"a\",1]"), "expected utf8[], found `1` at +6");
+    assert_eq!(said("v=/0:utf8[]", "\"a\""), "expected utf8[], found `\\\"a\\\"` at +1");
     assert!(said("v=/0:float32[]", "[1e99]").ends_with("`1e99` at +2, which is out of its range"));
 }
 

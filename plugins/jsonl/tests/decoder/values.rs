@@ -56,6 +56,25 @@ fn arrays_of_numbers() {
 }
 
 #[test]
+fn arrays_of_strings() {
+    let list = |words: &[&str]| {
+        let mut end = 4 * (words.len() as u32 + 1);
+        let mut value = end.to_le_bytes().to_vec();
+        for word in words {
+            end += word.len() as u32;
+            value.extend(end.to_le_bytes());
+        }
+        Some([value, words.concat().into_bytes()].concat())
+    };
+    let v = |field: &str, json: &str| value(field, &format!("{{\"v\":{json}}}"));
+    let json = r#"["a,b" , "", "\u00fc\n\"]\\",	"x" ]"#;
+    assert_eq!(v("/v:utf8[]", json), list(&["a,b", "", "ü\n\"]\\", "x"]));
+    assert_eq!(v("/v:utf8[4]", json), v("/v:utf8[]", json));
+    assert_eq!(v("/v:utf8[]", "[ ]"), list(&[]));
+    assert_eq!(v("/v:utf8[]?", "null"), None);
+}
+
+#[test]
 fn raw_text_and_bool() {
     let v = |field: &str, json: &str| value(field, &format!("{{\"v\": {json} }}"));
     for json in [r#"{"a": [1, "ä"]}"#, r#""s\n""#, "1.50", "true", "null", "[ ]"] {

@@ -88,9 +88,21 @@ impl SpecOption<'_> {
     /// A text for the operator. It names the option and the spec that is not valid, or the selector
     /// that two specs have.
     pub fn parse(&self, text: &str) -> Result<Vec<FieldSpec>, String> {
+        self.parse_list(text, false)
+    }
+
+    /// As [`parse`](Self::parse), but `bool` may have brackets, too.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_with_bool_arrays(&self, text: &str) -> Result<Vec<FieldSpec>, String> {
+        self.parse_list(text, true)
+    }
+
+    fn parse_list(&self, text: &str, bool_arrays: bool) -> Result<Vec<FieldSpec>, String> {
         let mut specs: Vec<FieldSpec> = Vec::new();
         for word in split(text) {
-            let spec = self.parse_spec(text, word.trim())?;
+            let spec = self.parse_spec(text, word.trim(), bool_arrays)?;
             if specs.iter().any(|other| other.selector == spec.selector) {
                 return Err(self.duplicate_selector(&spec.selector));
             }
@@ -152,7 +164,7 @@ impl SpecOption<'_> {
         format!("option `{}` has `{selector}` twice", self.name)
     }
 
-    fn parse_spec(&self, text: &str, word: &str) -> Result<FieldSpec, String> {
+    fn parse_spec(&self, text: &str, word: &str, bool_arrays: bool) -> Result<FieldSpec, String> {
         let error = |why: String| format!("option `{}`, `{word}`: {why}", self.name);
         let (rest, optional) = match word.strip_suffix('?') {
             Some(rest) => (rest.trim_end(), true),
@@ -160,7 +172,8 @@ impl SpecOption<'_> {
         };
         let (rest, field_type) = match rest.rsplit_once(':') {
             Some((rest, text)) => {
-                (rest.trim_end(), Some(self.parse_type(text.trim()).map_err(error)?))
+                let field_type = self.parse_type(text.trim(), bool_arrays).map_err(error)?;
+                (rest.trim_end(), Some(field_type))
             }
             None => (rest, None),
         };
@@ -184,7 +197,7 @@ impl SpecOption<'_> {
         Ok(FieldSpec { name, selector: selector.to_owned(), field_type, optional })
     }
 
-    fn parse_type(&self, text: &str) -> Result<FieldType, String> {
+    fn parse_type(&self, text: &str, bool_arrays: bool) -> Result<FieldType, String> {
         let (word, brackets) = match text.split_once('[') {
             Some((word, rest)) => (word.trim_end(), Some(rest)),
             None => (text, None),
@@ -203,7 +216,7 @@ impl SpecOption<'_> {
         let no_shape = match scalar {
             Scalar::Bytes => !self.sized_bytes && !self.lists,
             Scalar::Utf8 => !self.lists,
-            Scalar::Boolean => true,
+            Scalar::Boolean => !bool_arrays,
             _ => false,
         };
         if no_shape {
@@ -343,6 +356,9 @@ mod tests {
                 format!("option `fields`, `{text}`: brackets are for numbers, not for {word}");
             assert_eq!(error(text), message);
         }
+        let bools = OPTION.parse_with_bool_arrays("t:bool[2,2]").expect("the list is valid");
+        assert_eq!(bools[0].field_type, field_type(Scalar::Boolean, &[2, 2]));
+        assert!(OPTION.parse_with_bool_arrays("t:utf8[3]").is_err());
         let unsized_bytes = SpecOption { sized_bytes: false, ..OPTION };
         let error = unsized_bytes.parse("b:bytes[3]").expect_err("brackets are not allowed");
         assert!(error.ends_with("not for bytes"), "{error}");

@@ -2,9 +2,9 @@
 //! For decoders of formats whose records are protobuf messages.
 //!
 //! The rules are protobuf's: unknown fields are ignored; if a field or a map key comes twice, the
-//! last one counts; a message that comes twice is merged; lists of numbers may be packed or not.
-//! Two rules are stricter: a known field with a wrong wire type is an error, not an unknown field,
-//! and groups are refused.
+//! last one counts; a message that comes twice is merged; lists of numbers may be packed or not;
+//! groups are skipped. One rule is stricter: a known field with a wrong wire type is an error, not an
+//! unknown field.
 
 mod map;
 mod numbers;

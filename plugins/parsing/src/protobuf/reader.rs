@@ -71,8 +71,12 @@ pub(crate) enum WireErrorKind {
     CutValue { wanted: usize, left: usize },
     /// A length that is larger than the rest of the message.
     Length { length: u64, left: usize },
-    /// The start or the end of a group.
-    Group(u64),
+    /// The end of a group that is not the last one that began.
+    GroupEnd(u64),
+    /// The message ends inside a group.
+    OpenGroup(u64),
+    /// Groups in more groups than [`MAX_GROUP_DEPTH`].
+    DeepGroups,
     /// A wire type that protobuf does not have.
     UnknownWireType(u64),
     /// A field number that protobuf does not have.
@@ -94,7 +98,15 @@ impl fmt::Display for WireError {
             WireErrorKind::Length { length, left } => {
                 write!(f, "a length of {length} bytes where {left} are left of its message")
             }
-            WireErrorKind::Group(wire_type) => write!(f, "a group (wire type {wire_type})"),
+            WireErrorKind::GroupEnd(number) => {
+                write!(f, "the end of group {number}, which is not the last one that began")
+            }
+            WireErrorKind::OpenGroup(number) => {
+                write!(f, "the end of its message inside group {number}")
+            }
+            WireErrorKind::DeepGroups => {
+                write!(f, "groups inside of more than {MAX_GROUP_DEPTH} groups")
+            }
             WireErrorKind::UnknownWireType(wire_type) => {
                 write!(f, "wire type {wire_type}, which protobuf does not have")
             }
@@ -121,6 +133,9 @@ impl fmt::Display for WireType {
         })
     }
 }
+
+/// Groups that may be inside of each other: protobuf's own limit.
+const MAX_GROUP_DEPTH: usize = 100;
 
 /// Reads the fields of a message. The message may be in several pieces.
 #[derive(Debug, Clone)]
@@ -156,26 +171,78 @@ impl<'a> MessageReader<'a> {
     #[inline(always)]
     #[allow(clippy::should_implement_trait, reason = "an error ends it, so it is no iterator")]
     pub fn next(&mut self) -> Result<Option<WireField>, WireError> {
-        while self.at >= self.bytes.len() {
-            let Some(piece) = self.more.next() else { return Ok(None) };
-            (self.at, self.bytes) = (piece.start, &self.all[..piece.end]);
+        loop {
+            while self.at >= self.bytes.len() {
+                let Some(piece) = self.more.next() else { return Ok(None) };
+                (self.at, self.bytes) = (piece.start, &self.all[..piece.end]);
+            }
+            let at = self.at;
+            let (number, wire_type) = self.tag()?;
+            // Tested before the other wire types because nearly all fields of our messages have it.
+            if wire_type == 2 {
+                let length = self.length()?;
+                return Ok(Some(self.field(number, WireType::Bytes, length, at)));
+            }
+            if wire_type != 3 {
+                return self.next_number(number, wire_type, at).map(Some);
+            }
+            self.skip_group(number)?;
         }
+    }
+
+    /// Reads a field's tag: its number and its wire type.
+    #[inline(always)]
+    fn tag(&mut self) -> Result<(u64, u64), WireError> {
         let at = self.at;
         let tag = self.varint()?;
         let number = tag >> 3;
         if number == 0 || number >= 1 << 29 {
             return Err(WireError { at, kind: WireErrorKind::InvalidNumber(number) });
         }
-        // Tested before the other wire types because nearly all fields of our messages have it.
-        if tag & 7 == 2 {
-            let from = self.at;
-            let (length, left) = (self.varint()?, self.bytes.len() - self.at);
-            if length > left as u64 {
-                return Err(WireError { at: from, kind: WireErrorKind::Length { length, left } });
-            }
-            return Ok(Some(self.field(number, WireType::Bytes, length as usize, at)));
+        Ok((number, tag & 7))
+    }
+
+    /// Reads the length of a field. So many bytes are left of the message.
+    #[inline(always)]
+    fn length(&mut self) -> Result<usize, WireError> {
+        let from = self.at;
+        let (length, left) = (self.varint()?, self.bytes.len() - self.at);
+        if length > left as u64 {
+            return Err(WireError { at: from, kind: WireErrorKind::Length { length, left } });
         }
-        self.next_number(number, tag & 7, at).map(Some)
+        Ok(length as usize)
+    }
+
+    /// Skips the group with this number, after its tag. No message of ours has groups, so every group
+    /// is an unknown field.
+    #[cold]
+    #[inline(never)]
+    fn skip_group(&mut self, number: u64) -> Result<(), WireError> {
+        let (mut open, mut depth) = ([number; MAX_GROUP_DEPTH], 1);
+        while depth > 0 {
+            let (at, last) = (self.at, open[depth - 1]);
+            if at >= self.bytes.len() {
+                return Err(WireError { at, kind: WireErrorKind::OpenGroup(last) });
+            }
+            match self.tag()? {
+                (_, 2) => {
+                    let length = self.length()?;
+                    self.at += length;
+                }
+                (_, 3) if depth == MAX_GROUP_DEPTH => {
+                    return Err(WireError { at, kind: WireErrorKind::DeepGroups });
+                }
+                (number, 3) => {
+                    open[depth] = number;
+                    depth += 1;
+                }
+                (number, 4) if number == last => depth -= 1,
+                (number, wire_type) => {
+                    self.next_number(number, wire_type, at)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The rest of a field that is a number. The field starts at `at`, and its tag was read.
@@ -190,7 +257,7 @@ impl<'a> MessageReader<'a> {
             0 => (WireType::Varint, varint(self.bytes, self.at)?.1 - self.at),
             1 => (WireType::Fixed64, 8),
             5 => (WireType::Fixed32, 4),
-            3 | 4 => return Err(WireError { at, kind: WireErrorKind::Group(wire_type) }),
+            4 => return Err(WireError { at, kind: WireErrorKind::GroupEnd(number) }),
             _ => return Err(WireError { at, kind: WireErrorKind::UnknownWireType(wire_type) }),
         };
         let left = self.bytes.len() - self.at;
@@ -241,4 +308,42 @@ fn long_varint(bytes: &[u8], at: usize) -> Result<(u64, usize), WireError> {
     let cut = bytes.len() - at < 10;
     let kind = if cut { WireErrorKind::CutVarint } else { WireErrorKind::LongVarint };
     Err(WireError { at, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of the fields before the end of the message or an error, and that error.
+    fn numbers(message: &[u8]) -> (Vec<u32>, Option<WireErrorKind>) {
+        let mut reader = MessageReader::new(message, 0..message.len());
+        let mut numbers = Vec::new();
+        loop {
+            match reader.next() {
+                Ok(Some(field)) => numbers.push(field.number),
+                Ok(None) => return (numbers, None),
+                Err(error) => return (numbers, Some(error.kind)),
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_skipped_with_all_that_is_in_them() {
+        // Field 1; group 2 with a varint, bytes, 8 bytes, 4 bytes, group 3 and its end; field 4.
+        let message =
+            b"\x08\x01\x13\x08\x96\x01\x12\x02\x14\x13\x0912345678\x0d1234\x1b\x1c\x14\x22\0";
+        assert_eq!(numbers(message), (vec![1, 4], None));
+        assert_eq!(numbers(b"\x13\x14\x13\x14\x08\x01"), (vec![1], None));
+    }
+
+    #[test]
+    fn groups_that_do_not_end_as_they_began() {
+        assert_eq!(numbers(b"\x08\x01\x13\x1c"), (vec![1], Some(WireErrorKind::GroupEnd(3))));
+        assert_eq!(numbers(b"\x13\x1b\x1c"), (vec![], Some(WireErrorKind::OpenGroup(2))));
+        assert_eq!(numbers(b"\x14"), (vec![], Some(WireErrorKind::GroupEnd(2))));
+        let nested = |depth| [vec![0x13; depth], vec![0x14; depth]].concat();
+        assert_eq!(numbers(&nested(MAX_GROUP_DEPTH)), (vec![], None));
+        let deeper = numbers(&nested(MAX_GROUP_DEPTH + 1));
+        assert_eq!(deeper, (vec![], Some(WireErrorKind::DeepGroups)));
+    }
 }

@@ -231,7 +231,8 @@ fn records_that_are_no_message() {
         )
     };
     let cases = [
-        (b"\x0b".to_vec(), invalid(8, "a group (wire type 3)")),
+        (b"\x0b".to_vec(), invalid(9, "the end of its message inside group 1")),
+        (b"\x0c".to_vec(), invalid(8, "the end of group 1, which is not the last one that began")),
         (b"\x0a\x05ab".to_vec(), invalid(9, "a length of 5 bytes where 2 are left of its message")),
         (
             b"\x0d\0\0\0\0".to_vec(),

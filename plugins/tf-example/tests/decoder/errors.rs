@@ -38,7 +38,7 @@ fn a_missing_feature() {
     assert_eq!(
         message_for("label:int64", bad),
         "feature `label` is missing; the record has image:bytes, wei\\nghts:float32[2], ids:int64, \
-         none:no value, words:3 values of bytes; put a ? after `label` in the option `features` if \
+         none:no value, words:bytes[3]; put a ? after `label` in the option `features` if \
          records may be without it"
     );
     let many: Vec<_> = (0..30).map(|n| format!("f{n}")).collect();
@@ -65,7 +65,7 @@ fn a_feature_of_another_type() {
     );
     assert_eq!(
         message_for("label:int64[1]", label(Value::Bytes(vec![vec![]; 2]))),
-        "feature `label`: expected int64[1], found 2 values of bytes; write `label:bytes` in the \
+        "feature `label`: expected int64[1], found bytes[2]; write `label:bytes[2]` in the \
          option `features` if that is right"
     );
 }
@@ -94,16 +94,16 @@ fn another_number_of_values() {
 
 #[test]
 fn lists_of_bytes_without_one_value() {
-    for count in [0, 2] {
-        let bad = example(&[("image", Value::Bytes(vec![b"jpeg".to_vec(); count]))]);
-        assert_eq!(
-            message_for("image:bytes", bad),
-            format!(
-                "feature `image`: expected one value of bytes, found {count}; a list of such values \
-                 is no field: take whole records with the decoder `tfrecord`"
-            )
-        );
-    }
+    let jpegs = |count| example(&[("image", Value::Bytes(vec![b"jpeg".to_vec(); count]))]);
+    assert_eq!(
+        message_for("image:bytes", jpegs(2)),
+        "feature `image`: expected bytes, found 2 values; write `image:bytes[2]`, or \
+         `image:bytes[]` for any number, in the option `features`"
+    );
+    assert!(message_for("image:utf8", jpegs(0)).contains("write `image:utf8[]` for any number"));
+    assert!(message_for("image:bytes[1]", jpegs(2)).contains("expected bytes[1], found 2 values"));
+    let words = example(&[("image", Value::Bytes(vec![b"a".to_vec(), b"\xff".to_vec()]))]);
+    assert!(message_for("image:utf8[]", words).contains("expected UTF-8, found byte ff at its +0"));
 }
 
 #[test]
@@ -125,7 +125,8 @@ fn records_that_are_no_message() {
         )
     };
     let cases = [
-        (b"\x0b".to_vec(), invalid(12, "a group (wire type 3)")),
+        (b"\x0b".to_vec(), invalid(13, "the end of its message inside group 1")),
+        (b"\x0c".to_vec(), invalid(12, "the end of group 1, which is not the last one that began")),
         (b"\x0f".to_vec(), invalid(12, "wire type 7, which protobuf does not have")),
         (b"\x02\x00".to_vec(), invalid(12, "field number 0, which protobuf does not have")),
         (

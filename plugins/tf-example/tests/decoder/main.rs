@@ -2,6 +2,7 @@
 //! files.
 
 mod errors;
+mod lists;
 mod options;
 mod real_files;
 mod splits;

@@ -53,8 +53,8 @@ fn invalid_options_are_refused() {
                 .into(),
         ),
         (
-            "a:bytes[3]",
-            "option `features`, `a:bytes[3]`: brackets are for numbers, not for bytes".into(),
+            "a:bytes[3,2]",
+            "option `features`: `a` can't have several dimensions; a list of bytes has one".into(),
         ),
         (
             "a:int64[x]",

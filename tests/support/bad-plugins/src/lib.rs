@@ -2,6 +2,8 @@
 //! speaks the raw interface, because the SDK would keep it from most of it. Natively it is empty.
 
 #[cfg(target_arch = "wasm32")]
+mod blocks;
+#[cfg(target_arch = "wasm32")]
 mod misdeeds;
 #[cfg(target_arch = "wasm32")]
 mod mix;

@@ -6,10 +6,10 @@ use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
     DecodeError, Progress, Resume, Resynced,
 };
 use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::Level;
+use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
 
-use crate::mix;
 use crate::plugin::{emit, every_byte, field, nullable, progress, span, typed};
+use crate::{blocks, mix};
 
 /// Bit of a span that says: in the payload.
 const IN_PAYLOAD: u64 = 1 << 63;
@@ -30,6 +30,33 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         "wordy-schema" => host::set_schema(&[field("x".repeat(100_000))]),
         "pair-schema" => host::set_schema(&[field("a"), field("b")]),
         "mix-schema" => host::set_schema(&["a", "b", "c"].map(nullable)),
+        "blocks-schema" => {
+            host::set_metadata("format", "old");
+            host::set_metadata("format", "items");
+            host::set_schema(&blocks::schema());
+        }
+        "much-metadata" => {
+            (0..70).for_each(|n| host::set_metadata(&n.to_string(), &"x".repeat(1000)))
+        }
+        "unknown-type-schema" => host::set_schema(&[typed("number", "int\u{1b}[2J128")]),
+        "two-dimensional-list-schema" => {
+            host::set_schema(&[Field { shape: vec![0, 2], ..typed("words", "utf8") }]);
+        }
+        "float-categories-schema" => {
+            let categories = vec!["a".to_owned()];
+            host::set_schema(&[Field { categories, ..typed("kind", "float32") }]);
+        }
+        "wrong-logical-schema" => {
+            let logical = "timestamp[us]".to_owned();
+            host::set_schema(&[Field { logical, ..typed("time", "int32") }]);
+        }
+        "reserved-metadata-schema" => {
+            let metadata = vec![("pipemill.unit".to_owned(), "m".to_owned())];
+            host::set_schema(&[Field { metadata, ..typed("way", "int32") }]);
+        }
+        "list-schema" => host::set_schema(&[Field { shape: vec![0], ..typed("words", "utf8") }]),
+        "decompress-at-open" => drop(host::decompress("zstd", span(0, 1), 0, 1)),
+        "bad-at-open" => drop(host::bad(0, 1, "bad")),
         "short-number-schema" => host::set_schema(&[typed("number", "int32")]),
         "no-text-schema" => host::set_schema(&[typed("text", "utf8")]),
         "no-boolean-schema" => host::set_schema(&[typed("flag", "boolean")]),
@@ -80,6 +107,41 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         }
         "fall-over-percent" if chunk.contains(&b'%') => panic!("100 %"),
         "mix-schema" => return Some(Ok(mix::records(chunk))),
+        "blocks-schema" => return Some(blocks::records(chunk)),
+        "list-schema" => emit(&[IN_PAYLOAD | span(0, 9)], b"\x08\0\0\0\x0b\0\0\0x", &[0]),
+        "absent" => emit(&[span(0, 1), u64::MAX], &[], &[0, 1]),
+        "more-of-nothing" => return Some(Ok(Progress { more: true, ..progress(0, 0) })),
+        "more-for-ever" => {
+            emit(&[IN_PAYLOAD | span(0, 1)], b"x", &[0]);
+            return Some(Ok(Progress { more: true, ..progress(0, 0) }));
+        }
+        "late-metadata" => {
+            emit(&[span(0, 1)], &[], &[0]);
+            host::set_metadata("key", "value");
+        }
+        "bad-outside" => drop(host::bad(size - 1, size + 1, "bad")),
+        "bad-of-nothing" => drop(host::bad(1, 1, "bad")),
+        "bad-inside-record" => {
+            emit(&[span(0, 3)], &[], &[0]);
+            host::bad(2, 4, "bad");
+        }
+        "bad-and-on" => {
+            host::bad(0, 1, "bad");
+            emit(&[span(1, 1)], &[], &[1]);
+        }
+        "bad-and-done" => drop(host::bad(0, 1, "bad")),
+        "unknown-codec" => drop(host::decompress("rar\u{9b}", span(0, 1), 0, 1)),
+        "decompress-outside" => drop(host::decompress("zstd", span(size, 1), 0, 1)),
+        "inflate-a-bomb" => {
+            let mut skip = 0;
+            while let Ok(part) = host::decompress("deflate", span(0, size), skip, u32::MAX) {
+                assert!(!part.bytes.is_empty() || part.last, "the payload is full");
+                skip += part.bytes.len() as u64;
+            }
+        }
+        "skip-bombs-for-ever" => loop {
+            drop(host::decompress("deflate", span(0, size), u64::MAX / 2, 1));
+        },
         "span-outside" => emit(&[span(0, 1), span(size - 1, 2)], &[], &[0, 1]),
         "span-far-outside" => emit(&[span(0x7fff_ffff, 0xffff_ffff)], &[], &[0]),
         // Fields of two records, one of which lacks one.

@@ -50,6 +50,7 @@ const SDK: Embedded = files!["plugins/sdk/":
     "src/guest.rs",
     "src/host.rs",
     "src/lib.rs",
+    "src/map.rs",
     "src/options.rs",
     "src/records.rs",
     "src/testing.rs",

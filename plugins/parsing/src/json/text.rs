@@ -1,12 +1,12 @@
 //! JSON strings: finding their end, checking them, and removing their escapes.
 
-use crate::syntax_error::SyntaxError;
+use super::syntax_error::SyntaxError;
 
 /// Checks the string whose opening quote is at `start`: it must be UTF-8 without control
 /// characters, with valid escapes. Returns the place after the closing quote, and whether there are
 /// escapes.
 #[inline(always)]
-pub(crate) fn check_string(text: &[u8], start: usize) -> Result<(usize, bool), SyntaxError> {
+pub(super) fn check_string(text: &[u8], start: usize) -> Result<(usize, bool), SyntaxError> {
     let (mut at, mut escaped, mut high) = (start + 1, false, 0);
     loop {
         while let Some(word) = text.get(at..).and_then(<[u8]>::first_chunk) {
@@ -101,7 +101,7 @@ fn hex_digits(text: &[u8], at: usize) -> Result<u32, SyntaxError> {
 
 /// Appends the value of a string, without its escapes. `text` is the bytes between the quotes,
 /// which [`check_string`] accepted.
-pub(crate) fn unescape(text: &[u8], to: &mut Vec<u8>) {
+pub(super) fn unescape(text: &[u8], to: &mut Vec<u8>) {
     let mut rest = 0;
     while let Some(ahead) = memchr::memchr(b'\\', &text[rest..]) {
         let at = rest + ahead;

@@ -2,9 +2,9 @@
 
 /// The text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SyntaxError {
+pub struct SyntaxError {
     /// Where in the chunk the unexpected bytes start.
-    pub(crate) at: usize,
+    pub(super) at: usize,
     /// What was expected there.
-    pub(crate) expected: &'static str,
+    pub(super) expected: &'static str,
 }

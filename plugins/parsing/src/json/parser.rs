@@ -1,22 +1,21 @@
 //! Parses a JSON text in one pass, as strictly as RFC 8259, and notes where the wanted values are.
-//! It converts no value: [`crate::convert`] does that.
+//! It converts no value: [`super::convert`] does that.
 //!
 //! If an object has a key twice, the last one counts, as in Python's `json`: the values that were
 //! found under the earlier one are removed.
 
 use std::ops::Range;
 
-use pipemill_parsing::pointers::{NO_NODE, PointerTree};
-
-use crate::syntax_error::SyntaxError;
-use crate::text;
+use super::syntax_error::SyntaxError;
+use super::text;
+use crate::pointers::{NO_NODE, PointerTree};
 
 /// How deep arrays and objects may be nested.
-pub(crate) const MAX_DEPTH: u32 = 128;
+pub(super) const MAX_DEPTH: u32 = 128;
 
 /// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ValueKind {
+pub(super) enum ValueKind {
     /// A string. `escaped`: it has escapes.
     String {
         escaped: bool,
@@ -34,15 +33,15 @@ pub(crate) enum ValueKind {
 
 /// A value, and where it is in the chunk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct JsonValue {
-    pub(crate) kind: ValueKind,
+pub struct JsonValue {
+    pub(super) kind: ValueKind,
     start: u32,
     end: u32,
 }
 
 impl JsonValue {
     /// The bytes of the value.
-    pub(crate) fn range(&self) -> Range<usize> {
+    pub(super) fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 }
@@ -60,7 +59,7 @@ struct Parser<'a> {
 }
 
 /// Parses the JSON text in this range of the chunk, and sets `found` for each node of the tree.
-pub(crate) fn parse(
+pub(super) fn parse(
     chunk: &[u8],
     range: Range<usize>,
     tree: &PointerTree,
@@ -72,7 +71,7 @@ pub(crate) fn parse(
     parser.value(PointerTree::ROOT, 0)?;
     match parser.next() {
         None => Ok(()),
-        Some(_) => parser.error("the end of the line after the value"),
+        Some(_) => parser.error("nothing after the value"),
     }
 }
 

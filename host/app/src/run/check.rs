@@ -1,0 +1,169 @@
+//! Checks channels without running them: opens each decoder with its options, and if asked, decodes
+//! the first record of each source.
+
+use std::io;
+use std::sync::Arc;
+
+use pipemill_channel::{Batch, ChannelStats, Failure, OnError, Outcome, Sink, StopReason};
+use pipemill_decode::{Engine, Plugin, Stream};
+use pipemill_types::{ABSENT, Field, StreamInfo};
+
+use super::channels::{load, new_channel};
+use crate::config::{self, Config, Fault, Source};
+use crate::factory::Sources;
+use crate::json;
+
+/// Loads a channel's plugin, and opens a stream in it with the channel's options.
+///
+/// # Errors
+/// All faults of the plugin, or of its options.
+pub fn check(
+    config: &Config,
+    channel: &config::Channel,
+    engine: &Engine,
+) -> Result<Plugin, Vec<Fault>> {
+    let plugin = load(config, channel, engine)?;
+    let info = StreamInfo {
+        channel: channel.name.clone(),
+        object: "(config check)".to_owned(),
+        max_record: channel.max_record,
+        ..StreamInfo::default()
+    };
+    match Stream::open(&plugin, &channel.options, &info, &channel.limits) {
+        Ok(_) => Ok(plugin),
+        Err(fault) => {
+            let decoder = plugin.name();
+            Err(vec![Fault {
+                file: config.file.clone(),
+                place: channel.decoder_place,
+                channel: Some(channel.name.clone()),
+                path: String::new(),
+                message: format!("decoder `{decoder}`: {}", fault.message),
+                remedy: Some(fault.remedy),
+            }])
+        }
+    }
+}
+
+/// What came of trying a channel.
+pub enum Tried {
+    /// The first record: its object, and its fields as JSON.
+    Record {
+        /// Path or URL of the object.
+        object: String,
+        /// The fields, as `pipemill cat` prints them.
+        fields: String,
+    },
+    /// The source was read to its end, and has no record.
+    Empty,
+    /// The source can be read only once.
+    ReadOnce(&'static str),
+}
+
+/// Why a channel can't be tried.
+pub enum TryError {
+    /// The source can't be made.
+    Source(io::Error),
+    /// The channel failed before its first record.
+    Failed(Box<Failure>),
+}
+
+/// Decodes the first record of a channel. A FIFO is not read, because its bytes can be read only
+/// once; nothing is written to a quarantine.
+///
+/// # Errors
+/// The channel fails before its first record.
+pub fn try_channel(
+    channel: &config::Channel,
+    plugin: Plugin,
+    sources: &mut Sources,
+) -> Result<Tried, TryError> {
+    match channel.source {
+        Source::Fifo { .. } => return Ok(Tried::ReadOnce("a FIFO can be read only once")),
+        Source::Stdin { .. } => {
+            return Ok(Tried::ReadOnce("standard input can be read only once"));
+        }
+        Source::Files { .. } | Source::S3(_) => {}
+    }
+    let on_error = match channel.on_error {
+        OnError::Fail => OnError::Fail,
+        OnError::Skip | OnError::Quarantine(_) => OnError::Skip,
+    };
+    let channel = config::Channel { on_error, ..channel.clone() };
+    let source = sources.open(&channel.name, channel.source.clone()).map_err(TryError::Source)?;
+    let mut channel = new_channel(&channel, source, plugin);
+    let mut sink = FirstRecord::default();
+    match channel.run(&mut sink, &ChannelStats::default()) {
+        Outcome::Failed(failure) => Err(TryError::Failed(Box::new(failure))),
+        Outcome::Ended | Outcome::Stopped => Ok(match sink.found {
+            Some((object, fields)) => Tried::Record { object, fields },
+            None => Tried::Empty,
+        }),
+    }
+}
+
+/// Bytes of memory for a batch.
+const BATCH_MEMORY: usize = 1 << 20;
+
+/// A sink that keeps the first record, and then stops.
+#[derive(Default)]
+struct FirstRecord {
+    fields: Option<Arc<[Field]>>,
+    found: Option<(String, String)>,
+}
+
+impl Sink for FirstRecord {
+    type Memory = Vec<u8>;
+
+    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0; BATCH_MEMORY])
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0; payload])
+    }
+
+    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
+        Some(memory.len())
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.fields = Some(fields.clone());
+    }
+
+    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+        let mut text = Vec::new();
+        let fields = self.fields.as_deref().unwrap_or_default();
+        // Writing to memory does not fail.
+        let _ = print_first(&mut text, fields, &memory, batch);
+        self.found = Some((batch.object.clone(), String::from_utf8_lossy(&text).into_owned()));
+        Err(StopReason::Stopped)
+    }
+
+    fn has_demand(&self) -> bool {
+        true
+    }
+
+    fn wants_epoch_end(&self, _: u32) -> bool {
+        false
+    }
+
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+        // A source without an end would be read for ever.
+        Err(StopReason::Stopped)
+    }
+}
+
+/// Prints the fields of the batch's first record as a JSON object.
+fn print_first(
+    out: &mut Vec<u8>,
+    fields: &[Field],
+    memory: &[u8],
+    batch: &Batch,
+) -> io::Result<()> {
+    json::print_object(out, fields, |field| {
+        let column = &batch.columns[field];
+        let (offset, length) = (*column.offsets.first()?, *column.lengths.first()?);
+        (offset != ABSENT).then(|| &memory[offset as usize..][..length as usize])
+    })
+}

@@ -1,0 +1,188 @@
+//! Blocks: their heads, the state of the current one, and what a call of the decoder may produce.
+
+use pipemill_plugin::{DecodeError, Progress};
+
+use crate::Avro;
+use crate::errors;
+use crate::header::{SYNC, Sync};
+use crate::layout::Layout;
+use crate::packed::PackedBlock;
+use crate::plain::PlainBlock;
+use crate::reader::{Reader, Stop};
+
+/// Bytes of the smallest block: two varints and the sync marker.
+const MIN_BLOCK: usize = 2 + SYNC;
+/// Bytes of two varints at most.
+const MAX_HEAD: usize = 20;
+
+/// What a file's header says.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) codec: BlockCodec,
+    pub(crate) sync: Sync,
+    pub(crate) layout: Layout,
+}
+
+/// How blocks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockCodec {
+    /// Not at all.
+    Null,
+    Deflate,
+    /// Snappy, and the CRC-32 of the bytes before compression.
+    Snappy,
+    Zstd,
+}
+
+impl BlockCodec {
+    const ALL: [Self; 4] = [Self::Null, Self::Deflate, Self::Snappy, Self::Zstd];
+
+    /// Its name in a header.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Deflate => "deflate",
+            Self::Snappy => "snappy",
+            Self::Zstd => "zstandard",
+        }
+    }
+}
+
+/// The codec of this name. The error is a text for the operator.
+pub(crate) fn codec(name: &[u8]) -> Result<BlockCodec, String> {
+    let known = BlockCodec::ALL.into_iter().find(|codec| codec.name().as_bytes() == name);
+    known.ok_or_else(|| {
+        format!(
+            "the file's codec is \"{}\", which is not supported; write it with null, deflate, snappy \
+             or zstandard",
+            name.escape_ascii()
+        )
+    })
+}
+
+/// What is read next.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// A block or the end of the file, or another file.
+    Between,
+    /// A record of a block without compression, or the block's end.
+    Plain(PlainBlock),
+    /// Records of a compressed block. The block is not consumed yet.
+    Packed(PackedBlock),
+}
+
+/// What [`Avro::decode`](crate::Avro) does after a step.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The next step.
+    GoOn,
+    /// It returns this.
+    Return(Progress),
+}
+
+/// A call of `decode`.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) chunk: &'a [u8],
+    pub(crate) end: bool,
+    /// Bytes of the chunk that are done with.
+    pub(crate) at: usize,
+    /// Bytes of output so far, about: payload and spans.
+    pub(crate) spent: usize,
+    /// Whether records were emitted.
+    pub(crate) emitted: bool,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(chunk: &'a [u8], end: bool) -> Self {
+        Self { chunk, end, at: 0, spent: 0, emitted: false }
+    }
+    /// The bytes of the chunk that are not done with.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.chunk[self.at..]
+    }
+    /// Whether the call may end and ask for another one with the same bytes.
+    pub(crate) fn has_progress(&self) -> bool {
+        self.emitted || self.at > 0
+    }
+    /// The result if more bytes are needed: this many after those that are done with.
+    pub(crate) fn wants(&self, bytes: usize) -> Next {
+        Next::Return(Progress::consumed(self.at).and_wants(bytes))
+    }
+}
+
+/// Bytes of output that calls and parts of blocks may produce, about. `limits.output` is at least
+/// `max_record`, and usually much more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    /// A call ends after the record or the part of a block that reaches this.
+    pub(crate) call: usize,
+    /// A part of a block ends after the record that reaches this.
+    pub(crate) part_output: usize,
+    /// Largest part of a block that is decompressed at a time, unless a record is larger.
+    part: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(max_record: u64) -> Self {
+        // It fits: it is at most 4 MiB.
+        let call = max_record.clamp(1 << 10, 4 << 20) as usize;
+        Self { call, part_output: call / 4, part: call / 16 }
+    }
+    /// Size of the parts of a block of `size` compressed bytes. The size must not depend on the
+    /// split. It is not much more than the block's, because the host clears that much memory.
+    pub(crate) fn part(&self, size: u64) -> usize {
+        let size = size.saturating_mul(4).clamp(16 << 10, 256 << 10);
+        // It fits: it is at most 256 KiB.
+        (size as usize).min(self.part)
+    }
+}
+
+impl Avro {
+    /// Reads the head of a block: the number of its records and its size in bytes.
+    pub(crate) fn begin_block(&mut self, call: &mut Call) -> Result<Next, DecodeError> {
+        let (at, rest) = (call.at, call.rest());
+        if rest.is_empty() && call.end {
+            return Ok(Next::Return(Progress::consumed(at)));
+        }
+        let error = |message: String| DecodeError::searchable(at, message, at as u64 + 1);
+        let mut reader = Reader::new(rest, 0, MAX_HEAD);
+        let head = match (reader.long(), reader.long()) {
+            _ if rest.len() < MIN_BLOCK => Err(Stop::Cut(MIN_BLOCK)),
+            (Ok(_), Ok(_)) if reader.at() == rest.len() => Err(Stop::Cut(reader.at() + 1)),
+            (Ok(records), Ok(size)) => Ok((records, size)),
+            (Err(stop), _) | (_, Err(stop)) => Err(stop),
+        };
+        let (records, size) = match head {
+            Ok(head) => head,
+            Err(Stop::Cut(_)) if call.end => {
+                let left = rest.len();
+                return Err(error(format!(
+                    "expected a block, found the end of the file after {left} bytes; it was cut short"
+                )));
+            }
+            Err(Stop::Cut(need)) => return Ok(call.wants(need)),
+            Err(Stop::Bad { at, problem }) => {
+                return Err(error(format!("expected a block, found at +{at}: {problem}")));
+            }
+        };
+        let (Ok(records), Ok(size), Some(file)) =
+            (u64::try_from(records), u64::try_from(size), &self.file)
+        else {
+            return Err(error(format!(
+                "expected a block, found one of {records} records and {size} bytes; the file is damaged \
+                 here or before"
+            )));
+        };
+        let head = reader.at();
+        if file.codec == BlockCodec::Null {
+            self.state = State::Plain(PlainBlock::new(head, records, size));
+            return Ok(Next::GoOn);
+        }
+        if size > self.max_record {
+            return Err(error(errors::large_block(size, self.max_record)));
+        }
+        self.state = State::Packed(PackedBlock::new(records, head, size, self.budget.part(size)));
+        Ok(Next::GoOn)
+    }
+}

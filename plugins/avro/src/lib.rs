@@ -1,0 +1,199 @@
+//! Avro object container files: the fields of the writer's schema become fields of a record.
+//!
+//! A file is a header (`header`), which holds the schema (`schema`) and a sync marker, and blocks of
+//! records, each followed by the marker. The schema is made a list of steps once for each file
+//! (`layout`), along which a record is read (`record`). Text and bytes are spans of the chunk or of
+//! a decompressed block. Blocks without compression are read record by record (`plain`), so they may
+//! have any size. A compressed block must be whole in the chunk; the host decompresses it in parts
+//! (`packed`).
+//!
+//! **State between calls.** The file's header, and how far the current block was read: in records,
+//! and in bytes of its records. A compressed block is consumed after its last record. A block
+//! without compression is consumed record by record, its head with the first one.
+//!
+//! **The last byte.** After each record and each block's head there are more bytes, at least those
+//! of the sync marker. So neither is read before the byte after it is in the chunk. An input that
+//! ends inside a block therefore always has unconsumed bytes, at which the error is.
+//!
+//! **After an error** in a compressed block that has its marker, the size of the block is right, and
+//! decoding goes on after it. Else the size may be what is damaged, and the marker is searched. A
+//! marker of which half is there counts as one: else damage to a marker would lose the block after
+//! it, too.
+//!
+//! **Several files** may follow each other, as in the FIFOs of Pipe mode, if their records have the
+//! same fields. The first byte of the magic can't be that of a block: it would be a negative number
+//! of records.
+
+mod block;
+mod errors;
+mod header;
+mod json;
+mod layout;
+mod packed;
+mod plain;
+mod reader;
+mod record;
+mod schema;
+mod skip;
+mod wanted;
+
+use block::{Budget, Call, File, Next, State};
+use header::{Header, HeaderError, MAGIC, SYNC};
+use layout::Layout;
+use pipemill_plugin::{
+    DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
+};
+use record::RecordReader;
+use schema::Schema;
+use wanted::Wanted;
+
+/// Bytes that a header may have, if `max_record` is not more.
+const MAX_HEADER: u64 = 1 << 20;
+/// Bytes that a schema may have. What it says takes more memory than its text.
+const MAX_SCHEMA: usize = 1 << 20;
+/// Bytes of metadata that a stream may have.
+const MAX_METADATA: usize = 65_536;
+
+/// The `avro` decoder.
+#[derive(Debug)]
+pub struct Avro {
+    wanted: Option<Vec<Wanted>>,
+    /// Largest record in bytes, and largest compressed block.
+    max_record: u64,
+    budget: Budget,
+    /// What the header said, once it was read.
+    file: Option<File>,
+    state: State,
+    /// Whether the file's deflate blocks have bytes after their data: see `packed`.
+    has_tail: bool,
+    reader: RecordReader,
+}
+
+#[cfg(feature = "export")]
+pipemill_plugin::export!(Avro);
+
+impl Decoder for Avro {
+    fn options() -> Vec<OptionSpec> {
+        vec![OptionSpec::string(
+            "fields",
+            None,
+            "the fields to read, as in \"id,name=user.name\"; default: all",
+        )]
+    }
+
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        Ok(Self {
+            wanted: wanted::wanted(options)?,
+            max_record: info.max_record,
+            budget: Budget::new(info.max_record),
+            file: None,
+            state: State::Between,
+            has_tail: false,
+            reader: RecordReader::default(),
+        })
+    }
+
+    fn schema(&self) -> Option<Vec<Field>> {
+        None
+    }
+
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let mut call = Call::new(chunk, end);
+        loop {
+            let next = match (&self.file, &self.state) {
+                (None, _) => self.header(&mut call, out)?,
+                (_, State::Between) if call.rest().starts_with(&MAGIC) => {
+                    self.header(&mut call, out)?
+                }
+                (_, State::Between) => self.begin_block(&mut call)?,
+                (_, State::Plain(_)) => self.plain(&mut call, out)?,
+                (_, State::Packed(_)) => self.packed(&mut call, out)?,
+            };
+            match next {
+                Next::GoOn => {}
+                Next::Return(progress) => return Ok(progress),
+            }
+        }
+    }
+
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        let marker = self.file.as_ref().and_then(|file| header::find_sync(&file.sync, chunk));
+        match marker {
+            Some(at) => Resync { consumed: at + SYNC, found: true },
+            None if end => Resync { consumed: chunk.len(), found: false },
+            None => Resync { consumed: chunk.len().saturating_sub(SYNC - 1), found: false },
+        }
+    }
+}
+
+impl Avro {
+    /// Reads the header of a file. An object without any bytes has no header and no records.
+    fn header(&mut self, call: &mut Call, out: &mut Records) -> Result<Next, DecodeError> {
+        let (at, rest) = (call.at, call.rest());
+        if rest.is_empty() && call.end {
+            return Ok(Next::Return(Progress::consumed(at)));
+        }
+        let max = usize::try_from(self.max_record.max(MAX_HEADER)).unwrap_or(usize::MAX);
+        let header = match Header::read(rest, max) {
+            Ok(header) => header,
+            Err(HeaderError::Cut(_)) if call.end => {
+                let message =
+                    "the file ends inside its header; it was cut short, or is no Avro file";
+                return Err(DecodeError::fatal(at, message));
+            }
+            Err(HeaderError::Cut(need)) => {
+                return Ok(Next::Return(Progress::consumed(at).and_wants(need)));
+            }
+            Err(HeaderError::Invalid(message)) => return Err(DecodeError::fatal(at, message)),
+        };
+        let codec = header.codec.clone().map_or(&b"null"[..], |codec| &rest[codec]);
+        let codec = block::codec(codec).map_err(|message| DecodeError::refused(at, message))?;
+        let text = &rest[header.schema.clone()];
+        if text.len() > MAX_SCHEMA {
+            let size = text.len();
+            let message = format!("the file's schema has {size} bytes; {MAX_SCHEMA} are supported");
+            return Err(DecodeError::refused(at, message));
+        }
+        let invalid =
+            |why| DecodeError::fatal(at, format!("the file's schema is not valid: {why}"));
+        let schema = Schema::parse(text).map_err(invalid)?;
+        let layout = Layout::new(schema, self.wanted.as_deref())
+            .map_err(|message| DecodeError::refused(at, message))?;
+        match &self.file {
+            None => {
+                set_metadata(&String::from_utf8_lossy(text), codec.name(), out);
+                out.set_schema(&layout.fields);
+            }
+            Some(file) if file.layout.fields != layout.fields => {
+                let message = "another file follows, whose records have other fields; all files of \
+                               an object must have the same";
+                return Err(DecodeError::refused(at, message));
+            }
+            Some(_) => {}
+        }
+        self.has_tail = false;
+        self.file = Some(File { codec, sync: header.sync, layout });
+        call.at += header.end;
+        Ok(Next::GoOn)
+    }
+}
+
+/// Tells the consumers the writer's schema and the codec. A schema that is too large is left out.
+fn set_metadata(schema: &str, codec: &str, out: &mut Records) {
+    const KEYS: [&str; 2] = ["avro.codec", "avro.schema"];
+    out.set_metadata(KEYS[0], codec);
+    if KEYS.concat().len() + codec.len() + schema.len() <= MAX_METADATA {
+        out.set_metadata(KEYS[1], schema);
+    } else {
+        let size = schema.len();
+        let message = format!(
+            "the writer's schema has {size} bytes, too many for metadata: consumers don't get it"
+        );
+        out.log(Level::Warn, &message);
+    }
+}

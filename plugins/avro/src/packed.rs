@@ -1,0 +1,291 @@
+//! Compressed blocks. A block is whole in the chunk, and its sync marker is checked first. The host
+//! decompresses it in parts; each part begins at the first record that was not whole in the part
+//! before it. Where parts begin and end depends only on the block, so that errors in it do not
+//! depend on the split.
+
+use std::ops::Range;
+
+use pipemill_plugin::{Block, Codec, DecodeError, Progress, Records, pack, unpack};
+
+use crate::Avro;
+use crate::block::{BlockCodec, Budget, Call, File, Next, State};
+use crate::errors::{self, Limit, Place};
+use crate::header::{SYNC, was_sync};
+use crate::record::{RecordReader, RecordStop};
+
+/// Bytes that are decompressed at a time only for a checksum.
+const CHECKED_BYTES: usize = 1 << 20;
+/// Size of the checksum after a snappy block.
+const CRC: usize = 4;
+/// Bytes after the data of a deflate block, by some writers: fastavro and Apache's Python package cut
+/// one byte too few of zlib's checksum, and leave three.
+const DEFLATE_TAIL: usize = 3;
+
+/// A block that is being read.
+#[derive(Debug)]
+pub(crate) struct PackedBlock {
+    /// Its records.
+    records: u64,
+    /// Records that were not read yet.
+    left: u64,
+    /// Size of its head.
+    head: usize,
+    /// Its size between head and marker, in the file.
+    size: u64,
+    /// Decompressed bytes of the records that were read.
+    done: u64,
+    /// Bytes to decompress at a time.
+    part: usize,
+    /// Whether the checksum was compared.
+    checked: bool,
+}
+
+impl PackedBlock {
+    pub(crate) fn new(records: u64, head: usize, size: u64, part: usize) -> Self {
+        Self { records, left: records, head, size, done: 0, part, checked: false }
+    }
+    /// The next record.
+    fn place(&self) -> Place {
+        Place { record: self.records - self.left + 1, records: self.records }
+    }
+}
+
+/// How far a block was read.
+enum Reached {
+    /// Its end.
+    End,
+    /// As far as this call may go. The next call goes on.
+    Budget,
+}
+
+/// The result of decompressing what limits.output leaves too little for.
+const NO_ROOM: &str = "a record of it, or with snappy the whole block, needs more than one call may \
+                       produce; raise limits.output if the file is sound";
+
+impl Avro {
+    /// Reads records of a block, and its end.
+    pub(crate) fn packed(
+        &mut self,
+        call: &mut Call,
+        out: &mut Records,
+    ) -> Result<Next, DecodeError> {
+        let (State::Packed(block), Some(file)) = (&mut self.state, &self.file) else {
+            return Ok(Next::GoOn);
+        };
+        let at = call.at;
+        let size = block.head as u64 + block.size + SYNC as u64;
+        if (call.rest().len() as u64) < size && !call.end {
+            return Ok(call.wants(usize::try_from(size).unwrap_or(usize::MAX)));
+        }
+        if (call.rest().len() as u64) < size {
+            let message = errors::cut_short(block.place());
+            self.state = State::Between;
+            return Err(DecodeError::searchable(at, message, at as u64 + 1));
+        }
+        // It fits: the chunk is not shorter.
+        let end = at + size as usize;
+        let body = at + block.head..end - SYNC;
+        let sync = call.chunk[body.end..].first_chunk::<SYNC>().unwrap_or(&file.sync);
+        if *sync != file.sync {
+            let message = errors::no_sync(&file.sync, sync);
+            self.state = State::Between;
+            return Err(match was_sync(&file.sync, sync) {
+                true => DecodeError::skippable(at, message, end as u64),
+                false => DecodeError::searchable(at, message, at as u64 + 1),
+            });
+        }
+        let mut parts = Parts {
+            file,
+            body,
+            max_record: self.max_record,
+            budget: self.budget,
+            reader: &mut self.reader,
+            has_tail: &mut self.has_tail,
+        };
+        match parts.read(block, call, out) {
+            Ok(Reached::Budget) => Ok(Next::Return(Progress::more(at))),
+            Ok(Reached::End) => {
+                self.state = State::Between;
+                call.at = end;
+                Ok(Next::GoOn)
+            }
+            Err(message) => {
+                out.abandon_record();
+                self.state = State::Between;
+                Err(DecodeError::skippable(at, message, end as u64))
+            }
+        }
+    }
+}
+
+/// What the parts of a block are read with.
+struct Parts<'a> {
+    file: &'a File,
+    /// The block's bytes in the chunk, without head and marker.
+    body: Range<usize>,
+    max_record: u64,
+    budget: Budget,
+    reader: &'a mut RecordReader,
+    /// Whether deflate blocks have a tail, as far as is known.
+    has_tail: &'a mut bool,
+}
+
+impl Parts<'_> {
+    /// Reads a block, part by part. The error is the message for the rest of the block.
+    fn read(
+        &mut self,
+        block: &mut PackedBlock,
+        call: &mut Call,
+        out: &mut Records,
+    ) -> Result<Reached, String> {
+        if block.records == 0 && block.size == 0 {
+            return Ok(Reached::End);
+        }
+        let failed = |why: &str, block: &PackedBlock| {
+            format!("{} and those after it can't be decompressed: {why}", block.place())
+        };
+        if self.file.codec == BlockCodec::Snappy && self.body.len() < CRC {
+            return Err(errors::no_checksum(self.body.len()));
+        }
+        loop {
+            if call.spent >= self.budget.call && call.has_progress() {
+                return Ok(Reached::Budget);
+            }
+            let part = self.decompress(block, out).map_err(|why| failed(&why, block))?;
+            call.spent += part.bytes.len();
+            let mut has_room = part.last || part.bytes.len() == block.part;
+            if has_room && self.file.codec == BlockCodec::Snappy && !block.checked {
+                has_room = self.check(&part, call, out).map_err(|why| failed(&why, block))?;
+                block.checked = has_room;
+            }
+            match has_room {
+                true if self.part(block, &part, call, out)? => return Ok(Reached::End),
+                true => {}
+                // `limits.output` left too little. The next call has all of it.
+                false if call.has_progress() => return Ok(Reached::Budget),
+                false => return Err(failed(NO_ROOM, block)),
+            }
+        }
+    }
+
+    /// The compressed bytes of a block, and their codec.
+    fn data(&self) -> (Codec, Range<usize>) {
+        let Range { start, end } = self.body;
+        match self.file.codec {
+            BlockCodec::Snappy => (Codec::Snappy, start..end - CRC),
+            BlockCodec::Deflate if *self.has_tail => {
+                (Codec::Deflate, start..start.max(end.saturating_sub(DEFLATE_TAIL)))
+            }
+            BlockCodec::Null | BlockCodec::Deflate => (Codec::Deflate, start..end),
+            BlockCodec::Zstd => (Codec::Zstd, start..end),
+        }
+    }
+
+    /// Decompresses the next part. All blocks of a file have a tail, or none has: what was right for
+    /// the block before is tried first.
+    fn decompress(&mut self, block: &PackedBlock, out: &mut Records) -> Result<Block, String> {
+        let (codec, data) = self.data();
+        let first = out.decompress_part(codec, data, block.done, block.part);
+        if first.is_ok() || codec != Codec::Deflate {
+            return first;
+        }
+        *self.has_tail = !*self.has_tail;
+        let second = out.decompress_part(codec, self.data().1, block.done, block.part);
+        if second.is_err() {
+            *self.has_tail = !*self.has_tail;
+        }
+        second.or(first)
+    }
+
+    /// Reads the records that lie whole in a part. Returns whether the block is at its end.
+    fn part(
+        &mut self,
+        block: &mut PackedBlock,
+        part: &Block,
+        call: &mut Call,
+        out: &mut Records,
+    ) -> Result<bool, String> {
+        let (layout, size) = (&self.file.layout, part.bytes.len());
+        let (mut from, mut spent, mut need) = (0, 0, None);
+        while block.left > 0 && spent < self.budget.part_output {
+            if part.last && from == size {
+                return Err(errors::records_missing(block.place()));
+            }
+            let largest = from as u64 + self.max_record;
+            let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+            let limit = if part.last { largest.min(size) } else { largest };
+            match self.reader.read(layout, part, from, limit, out) {
+                Ok(next) => {
+                    out.end_record(call.at);
+                    block.left -= 1;
+                    spent += layout.cost + self.reader.array_bytes;
+                    from = next;
+                }
+                Err(RecordStop::Cut(bytes)) => {
+                    out.abandon_record();
+                    need = Some(bytes);
+                    break;
+                }
+                Err(RecordStop::Bad { step, at, problem }) => {
+                    let limit = if limit == largest {
+                        Limit::MaxRecord(self.max_record)
+                    } else {
+                        Limit::Block
+                    };
+                    return Err(errors::bad_record(
+                        block.place(),
+                        layout,
+                        step,
+                        at,
+                        problem,
+                        limit,
+                    ));
+                }
+            }
+        }
+        call.spent += spent;
+        call.emitted |= from > 0;
+        block.done += from as u64;
+        if block.left == 0 {
+            return match part.last && from == size {
+                true => Ok(true),
+                false => Err(errors::bytes_after_records(block.records)),
+            };
+        }
+        if let Some(need) = need.filter(|_| from == 0) {
+            // No record is whole in the part: the next one is larger.
+            let max = usize::try_from(self.max_record).unwrap_or(usize::MAX);
+            block.part = block.part.saturating_mul(2).min(max).max(need);
+        }
+        Ok(false)
+    }
+
+    /// Compares the checksum of a snappy block, whose first part is `first`. The host then has all
+    /// of the block in the payload; of that, this keeps only the first part. Returns whether
+    /// `limits.output` had room for it.
+    fn check(&self, first: &Block, call: &mut Call, out: &mut Records) -> Result<bool, String> {
+        let (codec, data) = self.data();
+        let mut span = out.span_in(first, 0..first.bytes.len());
+        let mut last = first.last;
+        while !last {
+            let done = unpack(span);
+            let (skip, data) = (done.len() as u64, data.clone());
+            let part = out.decompress_part(codec, data, skip, CHECKED_BYTES)?;
+            call.spent += part.bytes.len();
+            if !part.last && part.bytes.len() < CHECKED_BYTES {
+                return Ok(false);
+            }
+            // The parts lie after each other in the payload. Bit 63 says that it is there.
+            span = 1 << 63 | pack(done.start..done.end + part.bytes.len());
+            last = part.last;
+        }
+        let stored = &call.chunk[data.end..data.end + CRC];
+        let expected = stored.iter().fold(0, |all, byte| all << 8 | u32::from(*byte));
+        match out.check_crc32(&[span], &[expected]) {
+            None => Ok(true),
+            Some(_) => Err(format!(
+                "expected bytes with the CRC-32 {expected:08x}, found others; the block is damaged"
+            )),
+        }
+    }
+}

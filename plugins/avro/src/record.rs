@@ -1,0 +1,303 @@
+//! Reads one record along the steps of its layout, and emits its fields.
+
+use std::ops::Range;
+
+use pipemill_plugin::{Block, Records};
+
+use crate::layout::{Layout, Step, Union, Value};
+use crate::reader::{Problem, Reader, Stop};
+use crate::skip::skip;
+
+/// The bytes that records lie in: the chunk, or a decompressed part of a block.
+pub(crate) trait Source {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+    /// Adds the next field of a record: a part of these bytes, without a copy.
+    fn field(&self, out: &mut Records, range: Range<usize>);
+}
+
+/// The chunk.
+impl Source for &[u8] {
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+    #[inline(always)]
+    fn field(&self, out: &mut Records, range: Range<usize>) {
+        out.field(range);
+    }
+}
+
+impl Source for Block {
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    #[inline(always)]
+    fn field(&self, out: &mut Records, range: Range<usize>) {
+        out.field_in(self, range);
+    }
+}
+
+/// Why a record was not read.
+#[derive(Debug)]
+pub(crate) enum RecordStop {
+    /// It goes on after the bytes that are there. It has at least this many bytes.
+    Cut(usize),
+    /// It is not valid.
+    Bad {
+        /// The step whose value is not valid.
+        step: usize,
+        /// Where that is, from the start of the record.
+        at: usize,
+        problem: Problem,
+    },
+}
+
+/// Reads records.
+#[derive(Debug, Default)]
+pub(crate) struct RecordReader {
+    /// Bytes of output that the arrays of the last record took.
+    pub(crate) array_bytes: usize,
+}
+
+impl RecordReader {
+    /// Reads the record at `start`, and emits its fields, but not its end. It must end at `limit` or
+    /// before; the source may have fewer bytes. Returns where it ends. After a stop, some fields may
+    /// have been emitted.
+    #[inline(always)]
+    pub(crate) fn read<S: Source>(
+        &mut self,
+        layout: &Layout,
+        source: &S,
+        start: usize,
+        limit: usize,
+        out: &mut Records,
+    ) -> Result<usize, RecordStop> {
+        let mut reader = Reader::new(source.bytes(), start, limit);
+        self.array_bytes = 0;
+        for (index, step) in layout.steps.iter().enumerate() {
+            if let Err(stop) = self.step(layout, source, *step, &mut reader, out) {
+                return Err(match stop {
+                    Stop::Cut(end) => RecordStop::Cut(end - start),
+                    Stop::Bad { at, problem } => {
+                        RecordStop::Bad { step: index, at: at - start, problem }
+                    }
+                });
+            }
+        }
+        Ok(reader.at())
+    }
+
+    #[inline(always)]
+    fn step<S: Source>(
+        &mut self,
+        layout: &Layout,
+        source: &S,
+        step: Step,
+        reader: &mut Reader,
+        out: &mut Records,
+    ) -> Result<(), Stop> {
+        match step.union {
+            Union::No => {}
+            Union::Single => {
+                branch(reader, 1)?;
+            }
+            Union::Null(null) => {
+                if branch(reader, 2)? == null {
+                    if !step.is_skipped() {
+                        out.absent();
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        match step.value {
+            Value::Text => source.field(out, reader.text()?),
+            Value::Long => out.i64(reader.long()?),
+            Value::Int => out.i32(reader.int()?),
+            Value::Fixed(size) => source.field(out, reader.take(size.into())?),
+            Value::Bytes => source.field(out, reader.string()?),
+            Value::Boolean => source.field(out, reader.boolean()?),
+            Value::Enum { symbols, width } => {
+                let number = symbol(reader, symbols)?;
+                match width {
+                    1 => out.u8(number as u8),
+                    2 => out.u16(number as u16),
+                    _ => out.u32(number),
+                }
+            }
+            Value::IntAsLong => out.i64(reader.int()?.into()),
+            Value::Null => out.absent(),
+            Value::SkipBytes(size) => {
+                reader.take(size)?;
+            }
+            Value::SkipInt => {
+                reader.int()?;
+            }
+            Value::SkipLong => {
+                reader.long()?;
+            }
+            Value::SkipString => {
+                reader.string()?;
+            }
+            Value::Skip(id) => skip(&layout.schema, id, reader)?,
+            array => self.array(source, array, reader, out)?,
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn array<S: Source>(
+        &mut self,
+        source: &S,
+        array: Value,
+        reader: &mut Reader,
+        out: &mut Records,
+    ) -> Result<(), Stop> {
+        match array {
+            Value::Booleans => self.fixeds(source, 1, true, reader, out),
+            Value::Fixeds(size) => self.fixeds(source, size, false, reader, out),
+            Value::Ints => self.made(out, |payload| {
+                each(reader, |reader| {
+                    payload.extend_from_slice(&reader.int()?.to_le_bytes());
+                    Ok(())
+                })
+            }),
+            Value::IntsAsLongs => self.made(out, |payload| {
+                each(reader, |reader| {
+                    payload.extend_from_slice(&i64::from(reader.int()?).to_le_bytes());
+                    Ok(())
+                })
+            }),
+            Value::Longs => self.made(out, |payload| {
+                each(reader, |reader| {
+                    payload.extend_from_slice(&reader.long()?.to_le_bytes());
+                    Ok(())
+                })
+            }),
+            Value::TextList => self.list(source, reader, out, |reader| reader.text()),
+            _ => self.list(source, reader, out, |reader| reader.string()),
+        }
+    }
+
+    /// An array of numbers that are written to the payload.
+    fn made(
+        &mut self,
+        out: &mut Records,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        out.field_made(|payload| {
+            let before = payload.len();
+            let result = write(payload);
+            self.array_bytes += payload.len() - before;
+            result
+        })
+    }
+
+    /// An array of values of `size` bytes, as they are. In one block it is a part of the source.
+    fn fixeds<S: Source>(
+        &mut self,
+        source: &S,
+        size: u32,
+        booleans: bool,
+        reader: &mut Reader,
+        out: &mut Records,
+    ) -> Result<(), Stop> {
+        let next = |reader: &mut Reader| -> Result<Option<Range<usize>>, Stop> {
+            let Some(items) = reader.items()? else { return Ok(None) };
+            let range = reader.take(items.count.saturating_mul(size.into()))?;
+            reader.end_items(&items)?;
+            let checked = if booleans { &reader.bytes()[range.clone()] } else { &[] };
+            match checked.iter().position(|byte| *byte > 1) {
+                Some(bad) => reader.bad(range.start + bad, Problem::Boolean(checked[bad])),
+                None => Ok(Some(range)),
+            }
+        };
+        let Some(first) = next(reader)? else {
+            out.field_bytes(&[]);
+            return Ok(());
+        };
+        let Some(second) = next(reader)? else {
+            source.field(out, first);
+            return Ok(());
+        };
+        self.made(out, |payload| {
+            let bytes = reader.bytes();
+            payload.extend_from_slice(&bytes[first]);
+            payload.extend_from_slice(&bytes[second]);
+            while let Some(more) = next(reader)? {
+                payload.extend_from_slice(&bytes[more]);
+            }
+            Ok(())
+        })
+    }
+
+    /// A list of bytes or text: offsets from the start of the value, then the elements. It is read
+    /// twice: first to check and count the elements.
+    fn list<S: Source>(
+        &mut self,
+        source: &S,
+        reader: &mut Reader,
+        out: &mut Records,
+        element: impl Fn(&mut Reader) -> Result<Range<usize>, Stop>,
+    ) -> Result<(), Stop> {
+        let (mut again, mut count) = (reader.clone(), 0);
+        each(reader, |reader| {
+            count += 1;
+            element(reader).map(drop)
+        })?;
+        let offset = |at: usize| (at as u32).to_le_bytes();
+        self.made(out, |payload| {
+            let (start, mut slot) = (payload.len(), payload.len());
+            let first = 4 * (count + 1);
+            payload.resize(start + first, 0);
+            payload[slot..slot + 4].copy_from_slice(&offset(first));
+            each(&mut again, |reader| {
+                payload.extend_from_slice(&source.bytes()[reader.string()?]);
+                slot += 4;
+                let end = offset(payload.len() - start);
+                payload[slot..slot + 4].copy_from_slice(&end);
+                Ok(())
+            })
+        })
+    }
+}
+
+/// The number of a union's branch.
+#[inline(always)]
+fn branch(reader: &mut Reader, branches: u8) -> Result<u8, Stop> {
+    let at = reader.at();
+    let found = reader.long()?;
+    if found < 0 || found >= branches.into() {
+        return reader.bad(at, Problem::Branch { found, branches: branches.into() });
+    }
+    Ok(found as u8)
+}
+
+/// The number of an enum's symbol.
+#[inline(always)]
+pub(crate) fn symbol(reader: &mut Reader, symbols: u32) -> Result<u32, Stop> {
+    let at = reader.at();
+    let found = i64::from(reader.int()?);
+    if found < 0 || found >= symbols.into() {
+        return reader.bad(at, Problem::Symbol { found, symbols });
+    }
+    Ok(found as u32)
+}
+
+/// Reads each item of an array.
+fn each(
+    reader: &mut Reader,
+    mut read: impl FnMut(&mut Reader) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    while let Some(items) = reader.items()? {
+        // Each item has a byte or more.
+        reader.require(items.count)?;
+        for _ in 0..items.count {
+            read(reader)?;
+        }
+        reader.end_items(&items)?;
+    }
+    Ok(())
+}

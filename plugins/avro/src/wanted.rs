@@ -1,0 +1,46 @@
+//! The option `fields`: the fields of the writer's schema that become fields of a record.
+
+use pipemill_parsing::field_spec::SpecOption;
+use pipemill_plugin::Options;
+
+const FIELDS: SpecOption = SpecOption {
+    name: "fields",
+    example: "id,name=user.name",
+    types: &[],
+    logical_types: &[],
+    sized_bytes: false,
+    lists: false,
+};
+
+/// A field that the operator names.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Its name in the record, if it gets another one.
+    pub(crate) name: Option<String>,
+    /// The names that lead to it in the schema, with dots between them.
+    pub(crate) path: String,
+}
+
+/// The fields that the operator names; `None` for all. An error is a text for the operator.
+pub(crate) fn wanted(options: &Options) -> Result<Option<Vec<Wanted>>, String> {
+    let Some(text) = options.get("fields") else { return Ok(None) };
+    if let Some(sign) = text.chars().find(|sign| matches!(sign, ':' | '?' | '[')) {
+        return Err(format!(
+            "option `fields` takes names of fields, as in {:?}, and no `{sign}`: their types are in \
+             the file's schema",
+            FIELDS.example
+        ));
+    }
+    let specs = FIELDS.parse(text)?;
+    if let Some(empty) = specs.iter().find(|spec| spec.selector.is_empty()) {
+        let name = empty.name.as_deref().unwrap_or_default();
+        return Err(format!("option `fields`: `{name}=` names no field of the file"));
+    }
+    let names = specs.iter().map(|spec| {
+        let name = spec.name.as_deref().unwrap_or(&spec.selector);
+        (name, spec.selector.as_str())
+    });
+    FIELDS.check_names(&[], names)?;
+    let wanted = specs.into_iter().map(|spec| Wanted { name: spec.name, path: spec.selector });
+    Ok(Some(wanted.collect()))
+}

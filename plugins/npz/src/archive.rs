@@ -1,0 +1,93 @@
+//! What is known of the archive that is being read, and the check of the directory at its end.
+
+use crate::zip::DirectoryEnd;
+
+/// Names of arrays that messages show.
+const MAX_NAMES: usize = 20;
+
+/// The archive that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Archive {
+    /// Where it starts in the input.
+    start: u64,
+    /// Number of members.
+    pub(crate) members: u64,
+    /// Where its directory starts in the input, once it is known.
+    pub(crate) directory: Option<u64>,
+    /// Number of entries of the directory.
+    entries: u64,
+    /// Bytes of the entries.
+    entry_bytes: u64,
+    /// What the zip64 record says of the directory.
+    zip64: Option<DirectoryEnd>,
+    /// The first names of its arrays.
+    names: Vec<String>,
+    /// Number of its arrays.
+    arrays: usize,
+    /// The name of the array whose rows are read, once it was found.
+    pub(crate) chosen: Option<String>,
+    /// Whether its sample was read, or can't be: no more arrays are wanted.
+    pub(crate) is_done: bool,
+}
+
+impl Archive {
+    /// An archive that starts at this place of the input.
+    pub(crate) fn at(start: u64) -> Self {
+        Self { start, ..Self::default() }
+    }
+
+    /// Notes an array.
+    pub(crate) fn add_array(&mut self, name: &str) {
+        self.arrays += 1;
+        if self.names.len() < MAX_NAMES {
+            self.names.push(name.to_owned());
+        }
+    }
+
+    /// The names of the arrays so far, for messages.
+    pub(crate) fn arrays(&self) -> String {
+        let more = if self.arrays > self.names.len() { ", …" } else { "" };
+        match self.names.is_empty() {
+            true => "no array".to_owned(),
+            false => self.names.join(", ") + more,
+        }
+    }
+
+    /// Notes an entry of the directory, of `size` bytes, which is at `at` in the input.
+    pub(crate) fn add_entry(&mut self, at: u64, size: usize) {
+        self.directory.get_or_insert(at);
+        self.entries += 1;
+        self.entry_bytes += size as u64;
+    }
+
+    /// Notes the zip64 record.
+    pub(crate) fn set_zip64(&mut self, at: u64, end: DirectoryEnd) {
+        self.directory.get_or_insert(at);
+        self.zip64 = Some(end);
+    }
+
+    /// Compares the directory with the members that were read. `at` is where the last record is in
+    /// the input. The error says what was expected and what was found.
+    pub(crate) fn check(&self, at: u64, end: DirectoryEnd) -> Result<(), String> {
+        let directory = self.directory.unwrap_or(at);
+        let end = self.zip64.unwrap_or(end);
+        let expected = [
+            ("members", "entries in the directory", self.members, self.entries),
+            ("members", "of them by its last record", self.members, end.entries),
+            ("bytes of entries", "of them by its last record", self.entry_bytes, end.size),
+            (
+                "bytes before the directory",
+                "of them by its last record",
+                directory - self.start,
+                end.offset,
+            ),
+        ];
+        match expected.into_iter().find(|(.., counted, said)| counted != said) {
+            None => Ok(()),
+            Some((what, of, counted, said)) => Err(format!(
+                "expected {counted} {what}, as were read, found {said} {of}; the archive is damaged, or was \
+                 changed after it was written"
+            )),
+        }
+    }
+}

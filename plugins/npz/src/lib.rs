@@ -1,0 +1,641 @@
+//! `.npz` files: zip archives of arrays, as `numpy.savez` and `numpy.savez_compressed` write them. A
+//! record is a row of one array, or, with the option `fields`, an archive with several small arrays.
+//!
+//! The archive is read as a stream, from its first member to the directory at its end. The directory
+//! is only compared with the members. Another archive may follow.
+//!
+//! **Stored** arrays are spans of the chunk, and may have any size. **Deflated** ones are decompressed
+//! by the host, so their compressed bytes must be in one chunk.
+//!
+//! **State between calls.** What is being read, and what is left of it. A chunk starts with a record
+//! of the archive (a header, an entry of the directory), with a row, or inside a member that is
+//! skipped. The last byte or row of a member is consumed only when the byte after the member is
+//! there. So an input that ends too early always has an unconsumed byte, at which the error is
+//! reported.
+
+mod archive;
+mod crc32;
+mod errors;
+mod inflate;
+mod member;
+mod rows;
+mod sample;
+mod wanted;
+mod zip;
+
+use archive::Archive;
+use errors::{cut_short, of_member};
+use inflate::InflatedRows;
+use member::{DataSize, Member, MemberError, Tail, read_tail};
+use pipemill_parsing::npy::{ArrayLayout, NpyHeader, display_fields};
+use pipemill_plugin::{
+    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, StreamInfo,
+};
+use rows::StoredRows;
+use wanted::WantedArrays;
+use zip::{Descriptor, LocalHeader, Read, Sizes};
+
+/// The `npz` decoder.
+#[derive(Debug)]
+pub struct Npz {
+    emit: Emit,
+    /// Whether checksums are checked.
+    verify: bool,
+    /// Largest record in bytes.
+    max_record: u64,
+    /// Offset of the chunk in the input.
+    offset: u64,
+    /// Whether the input may end here: an archive ended, or there was an error.
+    may_end: bool,
+    /// The archive that is being read.
+    archive: Option<Archive>,
+    state: State,
+    /// The fields of the records, once they are known.
+    schema: Option<Vec<Field>>,
+    /// Bytes that were decompressed in the running call of `decode`, and bytes of the spans that
+    /// refer to them.
+    made: u64,
+}
+
+/// The records that an archive becomes.
+#[derive(Debug)]
+enum Emit {
+    /// The rows of the array of this name; without a name, of the only array.
+    Rows(Option<String>),
+    /// One record with these arrays.
+    Sample(WantedArrays),
+}
+
+/// What comes next in the chunk.
+#[derive(Debug)]
+enum State {
+    /// A record of the archive.
+    Header,
+    /// Rows of a stored array.
+    Rows(Box<StoredRows>),
+    /// The header of a deflated array, of which some rows were emitted.
+    Inflate(Box<InflatedRows>),
+    /// Data of a member that is skipped.
+    Skip(Skip),
+    /// The descriptor of a member.
+    Descriptor(Descriptor),
+}
+
+/// What a member is for.
+enum Role {
+    /// It is not wanted.
+    Other,
+    /// Its rows are the records.
+    OfRows,
+    /// It is the first one of a sample.
+    OfSample,
+    /// Its rows would be the records, but there was one of the same name.
+    Twice,
+    /// Its rows would be the records, but there was this other array.
+    Second { first: String },
+}
+
+/// A member that is skipped.
+#[derive(Debug)]
+struct Skip {
+    /// Bytes of data that are left, at least 1.
+    left: u64,
+    descriptor: Option<Descriptor>,
+}
+
+/// The result of a step.
+enum Step {
+    /// Decoding goes on at this place.
+    GoOn(usize),
+    /// More bytes are needed, or another call: `decode` returns this.
+    Return(Progress),
+}
+
+#[cfg(feature = "export")]
+pipemill_plugin::export!(Npz);
+
+impl Decoder for Npz {
+    fn options() -> Vec<OptionSpec> {
+        vec![
+            OptionSpec::string(
+                "array",
+                None,
+                "the array whose rows are the records; default: the only one in the archive",
+            ),
+            OptionSpec::string(
+                "fields",
+                None,
+                "a record for each archive, with these arrays: \"x:float32[0,3],label=y:int64,name?\"",
+            ),
+            OptionSpec::bool("verify", true, "check the checksums of what is read"),
+        ]
+    }
+
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        let emit = match (options.get("array"), options.get("fields")) {
+            (Some(_), Some(_)) => {
+                return Err(
+                    "option `array` makes a record of each row, and `fields` one of each archive; \
+                            set one of them"
+                        .to_owned(),
+                );
+            }
+            (array, None) => {
+                let name = array.map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned());
+                Emit::Rows(name)
+            }
+            (None, Some(fields)) => Emit::Sample(WantedArrays::new(fields)?),
+        };
+        Ok(Self {
+            emit,
+            verify: options.is_on("verify"),
+            // Offsets in the sandbox have 32 bits, one of which says that bytes are decompressed ones.
+            max_record: info.max_record.min(i32::MAX as u64),
+            offset: 0,
+            may_end: false,
+            archive: None,
+            state: State::Header,
+            schema: None,
+            made: 0,
+        })
+    }
+
+    fn schema(&self) -> Option<Vec<Field>> {
+        match &self.emit {
+            Emit::Rows(_) => None,
+            Emit::Sample(wanted) => wanted.schema(),
+        }
+    }
+
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        self.made = 0;
+        let result = self.run(chunk, end, out);
+        let consumed = match &result {
+            Ok(progress) => progress.consumed as u64,
+            Err(error) => {
+                self.may_end = true;
+                match error.resume {
+                    Resume::At(to) => to,
+                    _ => chunk.len() as u64,
+                }
+            }
+        };
+        self.offset = self.offset.saturating_add(consumed);
+        result
+    }
+}
+
+impl Emit {
+    /// The arrays of a record, if a record is an archive.
+    fn wanted(&self) -> Option<&WantedArrays> {
+        match self {
+            Self::Sample(wanted) => Some(wanted),
+            Self::Rows(_) => None,
+        }
+    }
+}
+
+impl Npz {
+    fn run(&mut self, chunk: &[u8], end: bool, out: &mut Records) -> Result<Progress, DecodeError> {
+        let mut at = 0;
+        loop {
+            let state = std::mem::replace(&mut self.state, State::Header);
+            let step = match state {
+                State::Header => self.header(chunk, at, end, out)?,
+                State::Rows(rows) => self.stored_rows(rows, chunk, at, end, out)?,
+                State::Inflate(rows) => {
+                    // The header was read when the member was begun.
+                    let Ok(Read::Whole(header)) = LocalHeader::read(&chunk[at..]) else {
+                        return Err(cut_short(at, "a member", chunk.len() - at));
+                    };
+                    let member = Member::new(chunk, at, header);
+                    self.inflate(&member, Some(rows), chunk, end, out)?
+                }
+                State::Skip(skip) => self.skip(skip, chunk, at, end)?,
+                State::Descriptor(descriptor) => self.descriptor(descriptor, chunk, at, end)?,
+            };
+            match step {
+                Step::GoOn(next) => at = next,
+                Step::Return(progress) => return Ok(progress),
+            }
+        }
+    }
+
+    /// Reads the record of the archive at `at`.
+    fn header(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Step, DecodeError> {
+        const EXPECTED: &str = "a header of a zip archive";
+        let rest = &chunk[at..];
+        if rest.is_empty() && end && self.may_end {
+            return Ok(Step::Return(Progress::consumed(at)));
+        }
+        let Some(signature) = rest.first_chunk::<{ zip::SIGNATURE }>() else {
+            return more_bytes(at, zip::SIGNATURE, EXPECTED, rest.len(), end);
+        };
+        let here = self.offset + at as u64;
+        let is_new = self.archive.is_none();
+        let archive = self.archive.get_or_insert_with(|| Archive::at(here));
+        let is_member = *signature == zip::LOCAL_HEADER && archive.directory.is_none();
+        if is_member {
+            self.may_end = false;
+            return self.member(chunk, at, end, out);
+        }
+        let is_directory = match *signature {
+            zip::END => true,
+            zip::DIRECTORY_ENTRY | zip::ZIP64_END | zip::ZIP64_LOCATOR => !is_new,
+            _ => false,
+        };
+        if !is_directory {
+            let after = match (is_new, archive.members) {
+                (true, _) if self.offset + at as u64 == 0 => "this is no .npz",
+                (true, _) => "there are bytes after the archive",
+                _ => "the archive is damaged here or before",
+            };
+            let found = signature.escape_ascii();
+            self.archive = None;
+            return Err(DecodeError::fatal(
+                at,
+                format!("expected {EXPECTED}, found `{found}`; {after}"),
+            ));
+        }
+        self.may_end = false;
+        self.directory(*signature, chunk, at, end, out)
+    }
+
+    /// Reads the record of the directory at `at`. It is consumed when the byte after it is there,
+    /// except for the last one.
+    fn directory(
+        &mut self,
+        signature: [u8; zip::SIGNATURE],
+        chunk: &[u8],
+        at: usize,
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Step, DecodeError> {
+        const EXPECTED: &str = "the directory of the archive";
+        let rest = &chunk[at..];
+        let (mut zip64, mut last) = (None, None);
+        let read = match signature {
+            zip::DIRECTORY_ENTRY => zip::read_entry(rest),
+            zip::ZIP64_LOCATOR if rest.len() < zip::ZIP64_LOCATOR_SIZE => {
+                Read::Cut { need: zip::ZIP64_LOCATOR_SIZE }
+            }
+            zip::ZIP64_LOCATOR => Read::Whole(zip::ZIP64_LOCATOR_SIZE),
+            zip::ZIP64_END => match zip::read_zip64_end(rest) {
+                Ok(read) => sized(read, &mut zip64),
+                Err(why) => {
+                    self.archive = None;
+                    let message =
+                        format!("expected {why} at the end of the directory, found another size");
+                    return Err(DecodeError::fatal(at, message));
+                }
+            },
+            _ => sized(zip::read_end(rest), &mut last),
+        };
+        let size = match read {
+            Read::Whole(size) if last.is_some() || rest.len() > size => size,
+            Read::Whole(size) => return more_bytes(at, size + 1, EXPECTED, rest.len(), end),
+            Read::Cut { need } => return more_bytes(at, need, EXPECTED, rest.len(), end),
+        };
+        let here = self.offset + at as u64;
+        let mut problem = match self.archive.as_ref().is_some_and(|one| one.directory.is_none()) {
+            true => self.end_of_members(at, out)?,
+            false => None,
+        };
+        let archive = self.archive.get_or_insert_default();
+        if signature == zip::DIRECTORY_ENTRY {
+            archive.add_entry(here, size);
+        }
+        if let Some(zip64) = zip64 {
+            archive.set_zip64(here, zip64);
+        }
+        if let Some(last) = last {
+            problem = problem.or_else(|| archive.check(here, last).err());
+            self.archive = None;
+            self.may_end = true;
+        }
+        if let Some(problem) = problem {
+            out.bad(at..at + size, problem)?;
+        }
+        Ok(Step::GoOn(at + size))
+    }
+
+    /// All members were read: the directory starts at `at`. Returns what the archive lacks.
+    fn end_of_members(
+        &mut self,
+        at: usize,
+        out: &mut Records,
+    ) -> Result<Option<String>, DecodeError> {
+        let Some(archive) = self.archive.as_mut() else { return Ok(None) };
+        if archive.is_done || archive.chosen.is_some() {
+            return Ok(None);
+        }
+        match &mut self.emit {
+            Emit::Rows(Some(name)) => {
+                let message = format!(
+                    "expected an array `{name}`, found only: {}; correct the option `array`",
+                    archive.arrays()
+                );
+                Err(DecodeError::refused(at, message))
+            }
+            Emit::Rows(None) => Ok(Some("expected an array, found none in the archive".to_owned())),
+            // None of them was found.
+            Emit::Sample(wanted) => {
+                archive.is_done = true;
+                match wanted.missing(&vec![None::<()>; wanted.len()]) {
+                    Some(name) => Ok(Some(wanted::missing_message(name, &archive.arrays()))),
+                    None => {
+                        let learned = wanted.learn(&vec![None; wanted.len()], out);
+                        learned.map_err(|why| DecodeError::refused(at, why))?;
+                        (0..wanted.len()).for_each(|_| out.absent());
+                        out.end_record(at);
+                        Ok(None)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the header of the member at `at`.
+    fn member(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Step, DecodeError> {
+        let rest = &chunk[at..];
+        let header = match LocalHeader::read(rest) {
+            Ok(Read::Whole(header)) => header,
+            Ok(Read::Cut { need }) => {
+                return more_bytes(at, need, "the header of a member", rest.len(), end);
+            }
+            Err(why) => {
+                self.archive = None;
+                let message = format!(
+                    "expected {why} in the header of a member, found something else; the archive is damaged"
+                );
+                return Err(DecodeError::fatal(at, message));
+            }
+        };
+        let member = Member::new(chunk, at, header);
+        match self.role(&member) {
+            Role::Other => self.begin_skip(&member, chunk, end),
+            Role::OfSample => self.sample(chunk, at, end, out),
+            Role::Twice => match self.known_size(&member, chunk, end)? {
+                Ok(size) => Err(self.skip_bad(
+                    &member,
+                    size,
+                    "it comes twice; each array may come once in an archive",
+                )),
+                Err(step) => Ok(step),
+            },
+            Role::Second { first } => {
+                let message = format!(
+                    "expected one array in the archive, found `{first}` and `{name}`; name the one whose \
+                     rows you want, as in array = \"{name}\", or set `fields` to make one record of the \
+                     archive",
+                    name = member.array().unwrap_or_default()
+                );
+                Err(DecodeError::refused(at, message))
+            }
+            Role::OfRows => match member.check_form() {
+                Err(MemberError::Refused(why)) => {
+                    Err(DecodeError::refused(at, of_member(&member.name, &why)))
+                }
+                Err(MemberError::Damaged(why)) => {
+                    Err(self.skip_bad(&member, member.sizes().compressed, &why))
+                }
+                Ok(()) if member.is_stored() => self.begin_rows(&member, chunk, end, out),
+                Ok(()) => self.inflate(&member, None, chunk, end, out),
+            },
+        }
+    }
+
+    /// What a member is for.
+    fn role(&self, member: &Member) -> Role {
+        let (Some(name), Some(archive)) = (member.array(), &self.archive) else {
+            return Role::Other;
+        };
+        match (&self.emit, &archive.chosen) {
+            (Emit::Sample(wanted), _) if !archive.is_done && wanted.find(name).is_some() => {
+                Role::OfSample
+            }
+            (Emit::Sample(_), _) => Role::Other,
+            (Emit::Rows(Some(wanted)), _) if wanted != name => Role::Other,
+            (Emit::Rows(_), None) => Role::OfRows,
+            (Emit::Rows(Some(_)), Some(_)) => Role::Twice,
+            (Emit::Rows(None), Some(first)) => Role::Second { first: first.clone() },
+        }
+    }
+
+    /// Notes that a member is being read or skipped: no call of `decode` comes back to its role.
+    fn begin(&mut self, member: &Member) {
+        let is_chosen = matches!(self.role(member), Role::OfRows);
+        let archive = self.archive.get_or_insert_default();
+        archive.members += 1;
+        if let Some(name) = member.array() {
+            archive.add_array(name);
+            if is_chosen {
+                archive.chosen = Some(name.to_owned());
+            }
+        }
+    }
+
+    /// The error of a member that is skipped as a whole. Its data has `size` bytes.
+    #[cold]
+    fn skip_bad(&mut self, member: &Member, size: u64, why: &str) -> DecodeError {
+        self.begin(member);
+        self.state = member.descriptor().map_or(State::Header, State::Descriptor);
+        let next = (member.data as u64).saturating_add(size);
+        DecodeError::skippable(member.at, of_member(&member.name, why), next)
+    }
+
+    /// The size of a member's data; or what must be returned because it can't be known yet.
+    fn known_size(
+        &mut self,
+        member: &Member,
+        chunk: &[u8],
+        end: bool,
+    ) -> Result<Result<u64, Step>, DecodeError> {
+        let (at, held) = (member.at, chunk.len() - member.at);
+        match member.data_size(chunk) {
+            Ok(DataSize::Known(size)) => Ok(Ok(size)),
+            Ok(DataSize::Cut { need }) => {
+                let need = member.header.size + need;
+                more_bytes(at, need, "the header of an array", held, end).map(Err)
+            }
+            Err(MemberError::Refused(why)) => {
+                Err(DecodeError::refused(at, of_member(&member.name, &why)))
+            }
+            Err(MemberError::Damaged(why)) => {
+                self.archive = None;
+                Err(DecodeError::fatal(at, of_member(&member.name, &why)))
+            }
+        }
+    }
+
+    /// Begins to skip a member.
+    fn begin_skip(
+        &mut self,
+        member: &Member,
+        chunk: &[u8],
+        end: bool,
+    ) -> Result<Step, DecodeError> {
+        let left = match self.known_size(member, chunk, end)? {
+            Ok(size) => size,
+            Err(step) => return Ok(step),
+        };
+        let (at, held) = (member.at, chunk.len() - member.at);
+        let (descriptor, sizes) = (member.descriptor(), member.sizes());
+        if left == 0 {
+            return match read_tail(&chunk[member.data..], descriptor, sizes) {
+                Tail::Whole(size, _) => {
+                    self.begin(member);
+                    Ok(Step::GoOn(member.data + size))
+                }
+                Tail::Cut { need } => {
+                    more_bytes(at, member.header.size + need, "what follows a member", held, end)
+                }
+            };
+        }
+        if chunk.len() == member.data {
+            return more_bytes(at, held + 1, &format!("{left} bytes of data"), 0, end);
+        }
+        self.begin(member);
+        self.state = State::Skip(Skip { left, descriptor });
+        Ok(Step::GoOn(member.data))
+    }
+
+    /// Skips the data of a member, except for its last byte if what follows is not in view.
+    fn skip(
+        &mut self,
+        skip: Skip,
+        chunk: &[u8],
+        at: usize,
+        end: bool,
+    ) -> Result<Step, DecodeError> {
+        const NO_SIZES: Sizes = Sizes { crc32: 0, compressed: 0, plain: 0 };
+        let Skip { left, descriptor } = skip;
+        let held = chunk.len() - at;
+        let (step, left, need) = if held as u64 >= left {
+            // It fits: the chunk is not shorter.
+            let data_end = at + left as usize;
+            match read_tail(&chunk[data_end..], descriptor, NO_SIZES) {
+                Tail::Whole(size, _) => return Ok(Step::GoOn(data_end + size)),
+                Tail::Cut { need } => (left as usize - 1, 1, 1 + need),
+            }
+        } else {
+            let step = held.saturating_sub(1);
+            (step, left - step as u64, 2)
+        };
+        if end && held > 0 {
+            let expected = format!("{left} more bytes of a member and what follows it");
+            self.archive = None;
+            return Err(cut_short(at + step, &expected, held - step));
+        }
+        self.state = State::Skip(Skip { left, descriptor });
+        Ok(wants(at + step, need))
+    }
+
+    /// Skips the descriptor after a member that had an error.
+    fn descriptor(
+        &mut self,
+        descriptor: Descriptor,
+        chunk: &[u8],
+        at: usize,
+        end: bool,
+    ) -> Result<Step, DecodeError> {
+        let rest = &chunk[at..];
+        match descriptor.read(rest) {
+            Read::Whole((size, _)) => Ok(Step::GoOn(at + size)),
+            Read::Cut { .. } if end && rest.is_empty() => Ok(Step::Return(Progress::consumed(at))),
+            Read::Cut { need } => {
+                self.state = State::Descriptor(descriptor);
+                more_bytes(at, need, "the descriptor of a member", rest.len(), end)
+            }
+        }
+    }
+
+    /// The rows of an array, if they can be records of this stream: those of all arrays have the same
+    /// fields. Sets the schema.
+    fn layout(
+        &mut self,
+        member: &Member,
+        header: &NpyHeader,
+        out: &mut Records,
+    ) -> Result<ArrayLayout, MemberError> {
+        let name = member.array().unwrap_or(&member.name);
+        let layout = header.rows(name).map_err(|why| {
+            MemberError::Refused(format!(
+                "expected an array that can be read row by row, found one with {why}"
+            ))
+        })?;
+        if layout.record > self.max_record {
+            return Err(MemberError::Damaged(format!(
+                "rows of {} bytes are larger than max_record ({} bytes); raise max_record",
+                layout.record, self.max_record
+            )));
+        }
+        match &self.schema {
+            Some(fields) if fields != layout.fields() => {
+                return Err(MemberError::Damaged(format!(
+                    "expected rows of {}, as before in this input, found rows of {}",
+                    named(fields),
+                    named(layout.fields())
+                )));
+            }
+            Some(_) => {}
+            None => {
+                out.set_schema(layout.fields());
+                self.schema = Some(layout.fields().to_vec());
+            }
+        }
+        Ok(layout)
+    }
+}
+
+/// Fields with their names, for messages.
+fn named(fields: &[Field]) -> String {
+    match fields {
+        [one] => format!("{}:{}", one.name, display_fields(fields)),
+        _ => display_fields(fields),
+    }
+}
+
+/// The size of a record of the directory; the rest of what was read goes to `to`.
+fn sized<T>(read: Read<(usize, T)>, to: &mut Option<T>) -> Read<usize> {
+    match read {
+        Read::Whole((size, rest)) => {
+            *to = Some(rest);
+            Read::Whole(size)
+        }
+        Read::Cut { need } => Read::Cut { need },
+    }
+}
+
+/// Everything up to `at` is done with, and `need` bytes from there on are needed.
+fn wants(at: usize, need: usize) -> Step {
+    Step::Return(Progress::consumed(at).and_wants(need))
+}
+
+/// As [`wants`]; but if no more bytes follow, an error: `expected` was expected after `held` bytes.
+fn more_bytes(
+    at: usize,
+    need: usize,
+    expected: &str,
+    held: usize,
+    end: bool,
+) -> Result<Step, DecodeError> {
+    if end { Err(cut_short(at, expected, held)) } else { Ok(wants(at, need)) }
+}

@@ -1,0 +1,420 @@
+//! Decoders made of decoders: [`Map`] passes each record of an inner decoder through a function,
+//! [`Tap`] looks at each.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::records::SharedHost;
+use crate::{
+    Codec, DecodeError, Decoder, Field, Host, Level, OptionSpec, Options, Progress, Records,
+    Resync, StreamInfo, pack, unpack,
+};
+
+/// A function from the records of an inner decoder to other records.
+///
+/// ```
+/// use pipemill_plugin::{Field, InnerRecord, Map, MapRecords, Options, Records, StreamInfo};
+/// # use pipemill_plugin::{DecodeError, Decoder, Progress};
+/// # struct Lines;
+/// # impl Decoder for Lines {
+/// #     fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> { Ok(Lines) }
+/// #     fn schema(&self) -> Option<Vec<Field>> { Some(vec![Field::bytes("line")]) }
+/// #     fn decode(&mut self, chunk: &[u8], _: bool, _: &mut Records) -> Result<Progress, DecodeError> {
+/// #         Ok(Progress::consumed(chunk.len()))
+/// #     }
+/// # }
+///
+/// /// Lines that begin with `#` are left out; the others get their length.
+/// struct Lengths;
+///
+/// impl MapRecords for Lengths {
+///     type Inner = Lines;
+///     fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+///         Ok(Lengths)
+///     }
+///     fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String> {
+///         Ok([inner, &[Field::new("length", pipemill_plugin::Scalar::Uint32)]].concat())
+///     }
+///     fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
+///         let line = record.field(0).unwrap_or_default();
+///         if !line.starts_with(b"#") {
+///             record.pass(0, out);
+///             out.u32(line.len() as u32);
+///             out.end_record(record.start());
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// pipemill_plugin::export!(Map<Lengths>);
+/// ```
+pub trait MapRecords: Sized + 'static {
+    /// The decoder whose records are mapped. It comes from a crate that does not export it: built-in
+    /// decoders export themselves only with their feature `export`.
+    type Inner: Decoder;
+
+    /// Options besides those of the inner decoder. The default has none.
+    fn options() -> Vec<OptionSpec> {
+        Vec::new()
+    }
+
+    /// Starts a stream. `options` are the own ones and those of the inner decoder.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String>;
+
+    /// The fields of the records that [`map`](Self::map) emits. `inner` are those of the inner
+    /// decoder.
+    ///
+    /// # Errors
+    /// A text for the operator: the fields of the inner decoder do not suit.
+    fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String>;
+
+    /// Emits what becomes of a record: one record, several or none. What it emits must depend on
+    /// this record only.
+    ///
+    /// # Errors
+    /// What is wrong with the record. It is a bad record then, to which the operator's policy
+    /// applies.
+    fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String>;
+}
+
+/// A look at each record of an inner decoder, which are passed on unchanged.
+pub trait TapRecords: Sized + 'static {
+    /// The decoder whose records are looked at, as [`MapRecords::Inner`].
+    type Inner: Decoder;
+
+    /// Options besides those of the inner decoder. The default has none.
+    fn options() -> Vec<OptionSpec> {
+        Vec::new()
+    }
+
+    /// Starts a stream. `options` are the own ones and those of the inner decoder.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String>;
+
+    /// Looks at a record before it is passed on.
+    ///
+    /// # Errors
+    /// What is wrong with the record. It is a bad record then, and not passed on.
+    fn record(&mut self, record: &InnerRecord<'_>) -> Result<(), String>;
+}
+
+/// A record of the inner decoder.
+pub struct InnerRecord<'a> {
+    spans: &'a [u64],
+    start: usize,
+    /// Where the inner decoder's chunk begins in the chunk of this call.
+    base: usize,
+    /// The inner decoder's chunk.
+    chunk: &'a [u8],
+    captured: &'a Captured,
+}
+
+impl InnerRecord<'_> {
+    /// Where the record begins in the chunk, for [`Records::end_record`].
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Number of fields.
+    pub fn fields(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The bytes of a field; `None` if it is absent.
+    ///
+    /// # Panics
+    /// If there is no such field.
+    pub fn field(&self, index: usize) -> Option<&[u8]> {
+        let span = self.spans[index];
+        let bytes = if span >> 63 == 1 { &self.captured.payload } else { self.chunk };
+        (span != u64::MAX).then(|| &bytes[unpack(span)])
+    }
+
+    /// Adds a field to the record that `out` is making, as the next one. It is not copied if it is
+    /// a part of the chunk or of a decompressed block.
+    ///
+    /// # Panics
+    /// If there is no such field, or if it is absent and that of `out` is not nullable.
+    pub fn pass(&self, index: usize, out: &mut Records) {
+        match self.spans[index] {
+            u64::MAX => out.absent(),
+            made if made >> 63 == 1 => match self.captured.in_host(unpack(made)) {
+                Some(range) => out.payload_field(range),
+                None => out.field_bytes(&self.captured.payload[unpack(made)]),
+            },
+            span => {
+                let range = unpack(span);
+                out.field(self.base + range.start..self.base + range.end);
+            }
+        }
+    }
+}
+
+/// The records of an inner decoder, each passed through a function. See [`MapRecords`].
+pub struct Map<M: MapRecords> {
+    inner: M::Inner,
+    map: M,
+    /// The inner decoder's side of [`Records`]; `None` until the first call.
+    records: Option<Records>,
+    captured: Rc<RefCell<Captured>>,
+    /// Whether `out` has its schema.
+    has_schema: bool,
+    /// In a chunk that the inner decoder has not done with: the end of the last bad place.
+    bad_end: Option<usize>,
+}
+
+impl<M: MapRecords> Decoder for Map<M> {
+    fn options() -> Vec<OptionSpec> {
+        let mut options = M::options();
+        let own: Vec<_> = options.iter().map(|option| option.name).collect();
+        let inner = M::Inner::options().into_iter();
+        options.extend(inner.filter(|option| !own.contains(&option.name)));
+        options
+    }
+
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        let inner = M::Inner::open(options, info)?;
+        let map = M::open(options, info)?;
+        let captured = Rc::new(RefCell::new(Captured::default()));
+        if let Some(fields) = inner.schema() {
+            map.schema(&fields)?;
+            captured.borrow_mut().fields = fields;
+        }
+        Ok(Self { inner, map, records: None, captured, has_schema: false, bad_end: None })
+    }
+
+    fn schema(&self) -> Option<Vec<Field>> {
+        None
+    }
+
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let mut at = 0;
+        loop {
+            let result = self.decode_inner(&chunk[at..], end, out);
+            let decoded = match &result {
+                Ok(progress) => progress.consumed,
+                Err(error) => error.offset,
+            };
+            let more = result.as_ref().is_ok_and(|progress| progress.more);
+            let emitted = self.map_all(chunk, at..at + decoded, more, out)?;
+            match result {
+                // Nothing was emitted: the host would take it for a standstill.
+                Ok(Progress { consumed, more: true, .. }) if !emitted => at += consumed,
+                Ok(Progress { consumed, more: true, .. }) => {
+                    let consumed = at + consumed;
+                    self.bad_end = self.bad_end.map(|end| end.saturating_sub(consumed));
+                    return Ok(Progress::more(consumed));
+                }
+                Ok(progress) => {
+                    return Ok(Progress { consumed: at + progress.consumed, ..progress });
+                }
+                Err(error) => return Err(error.later_by(at)),
+            }
+        }
+    }
+
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        self.inner.resync(chunk, end)
+    }
+}
+
+impl<M: MapRecords> Map<M> {
+    /// Lets the inner decoder decode a chunk; its records are captured.
+    fn decode_inner(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let records = self.records.get_or_insert_with(|| {
+            let capture = Capture { captured: self.captured.clone(), host: out.host() };
+            let mut records = Records::new(Box::new(capture), true);
+            if let Some(fields) = self.inner.schema() {
+                records.set_schema(&fields);
+            }
+            records
+        });
+        self.captured.borrow_mut().clear();
+        let inner = &mut self.inner;
+        out.lend_host(|| {
+            records.begin_call();
+            let result = inner.decode(chunk, end, records);
+            records.flush();
+            result
+        })
+    }
+
+    /// Maps the captured records: those of the bytes `decoded` of the chunk. `more` says that the
+    /// inner decoder has not done with it. Returns whether that made any records.
+    fn map_all(
+        &mut self,
+        chunk: &[u8],
+        decoded: Range<usize>,
+        more: bool,
+        out: &mut Records,
+    ) -> Result<bool, DecodeError> {
+        let captured = &*self.captured.borrow();
+        let base = decoded.start;
+        if !self.has_schema && !captured.fields.is_empty() {
+            let fields = self.map.schema(&captured.fields);
+            out.set_schema(&fields.map_err(|why| DecodeError::refused(base, why))?);
+            self.has_schema = true;
+        }
+        let (before, starts) = (out.count(), &captured.starts);
+        // Records of a block begin where the block does, also those of other calls.
+        let in_block = more || self.bad_end.is_some();
+        let mut bad_end = self.bad_end.take().unwrap_or(0);
+        let rows = captured.spans.chunks_exact(captured.fields.len().max(1));
+        for (index, (spans, start)) in rows.zip(&captured.starts).enumerate() {
+            let start = base + *start as usize;
+            let record = InnerRecord { spans, start, base, chunk: &chunk[base..], captured };
+            let Err(why) = self.map.map(&record, out) else { continue };
+            let next = starts.get(index + 1).map_or(decoded.end, |next| base + *next as usize);
+            let is_shared = next == start || index > 0 && starts[index - 1] == starts[index];
+            if !in_block && !is_shared && next > start {
+                out.bad(start..next, why)?;
+                continue;
+            }
+            // Each bad record of a block gets a byte of its own.
+            let place = start.max(bad_end);
+            bad_end = place + 1;
+            if bad_end > chunk.len() || !out.takes_bad(place..bad_end, &why) {
+                return Err(DecodeError::fatal(place.min(chunk.len()), why));
+            }
+        }
+        self.bad_end = more.then_some(bad_end);
+        Ok(out.count() > before)
+    }
+}
+
+/// The records of an inner decoder, unchanged, after a look at each. See [`TapRecords`].
+pub type Tap<T> = Map<TapAll<T>>;
+
+/// Passes each record on, after [`TapRecords::record`] has seen it.
+pub struct TapAll<T>(T);
+
+impl<T: TapRecords> MapRecords for TapAll<T> {
+    type Inner = T::Inner;
+
+    fn options() -> Vec<OptionSpec> {
+        T::options()
+    }
+    fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        T::open(options, info).map(Self)
+    }
+    fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String> {
+        Ok(inner.to_vec())
+    }
+    fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
+        self.0.record(record)?;
+        (0..record.fields()).for_each(|field| record.pass(field, out));
+        out.end_record(record.start());
+        Ok(())
+    }
+}
+
+/// What the inner decoder has emitted in a call.
+#[derive(Default)]
+struct Captured {
+    fields: Vec<Field>,
+    spans: Vec<u64>,
+    starts: Vec<u32>,
+    /// The inner decoder's payload.
+    payload: Vec<u8>,
+    /// The parts of it that were decompressed: where they start in it, and where in the payload that
+    /// the host has.
+    decompressed: Vec<(Range<usize>, usize)>,
+}
+
+impl Captured {
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.starts.clear();
+        self.payload.clear();
+        self.decompressed.clear();
+    }
+
+    /// Where these bytes of the payload lie in the payload that the host has. `None` if it does not
+    /// have them in one piece.
+    fn in_host(&self, bytes: Range<usize>) -> Option<Range<usize>> {
+        let after = self.decompressed.partition_point(|(part, _)| part.start <= bytes.start);
+        let (part, at) = self.decompressed.get(after.checked_sub(1)?)?;
+        let start = bytes.start - part.start + at;
+        (bytes.end <= part.end).then(|| start..start + bytes.len())
+    }
+}
+
+/// The host of the inner decoder: it keeps the records, and passes all else on.
+struct Capture {
+    captured: Rc<RefCell<Captured>>,
+    host: SharedHost,
+}
+
+impl Capture {
+    /// The same spans as the host counts them.
+    fn spans_in_host(&self, spans: &[u64]) -> Vec<u64> {
+        let captured = self.captured.borrow();
+        let in_host = |span: &u64| match span >> 63 {
+            1 => captured.in_host(unpack(*span)).map_or(*span, |range| 1 << 63 | pack(range)),
+            _ => *span,
+        };
+        spans.iter().map(in_host).collect()
+    }
+}
+
+impl Host for Capture {
+    fn set_schema(&mut self, fields: &[Field]) {
+        self.captured.borrow_mut().fields = fields.to_vec();
+    }
+    fn set_metadata(&mut self, key: &str, value: &str) {
+        self.host.borrow_mut().host.set_metadata(key, value);
+    }
+    fn emit(&mut self, _: usize, spans: &[u64], payload: &[u8], starts: &[u32]) {
+        let captured = &mut *self.captured.borrow_mut();
+        captured.spans.extend_from_slice(spans);
+        captured.payload.extend_from_slice(payload);
+        captured.starts.extend_from_slice(starts);
+    }
+    /// The inner decoder returns the error: its records before it must be mapped first.
+    fn bad(&mut self, _: Range<usize>, _: &str) -> bool {
+        false
+    }
+    fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
+        let spans = self.spans_in_host(spans);
+        self.host.borrow_mut().host.check_crc32c(&spans, expected)
+    }
+    fn check_crc32(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
+        let spans = self.spans_in_host(spans);
+        self.host.borrow_mut().host.check_crc32(&spans, expected)
+    }
+    fn decompress(
+        &mut self,
+        codec: Codec,
+        span: u64,
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        let link = &mut *self.host.borrow_mut();
+        let at = link.payload;
+        let (bytes, last) = link.decompress(codec, span, skip, max)?;
+        let captured = &mut *self.captured.borrow_mut();
+        let start = captured.payload.len();
+        captured.decompressed.push((start..start + bytes.len(), at));
+        captured.payload.extend_from_slice(&bytes);
+        Ok((bytes, last))
+    }
+    fn log(&mut self, level: Level, message: &str) {
+        self.host.borrow_mut().host.log(level, message);
+    }
+}

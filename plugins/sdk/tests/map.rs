@@ -1,0 +1,224 @@
+//! Decoders made of decoders: the records of an inner decoder through a function, for any split.
+
+use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, decode_whole};
+use pipemill_plugin::{
+    Codec, DecodeError, Decoder, Field, InnerRecord, Map, MapRecords, OptionSpec, Options,
+    Progress, Records, Resume, Resync, Scalar, StreamInfo, Tap, TapRecords,
+};
+
+/// Lines that end at LF. A line that begins with `!` is bad; the search for the next one is
+/// `resync`'s.
+struct Lines;
+
+impl Decoder for Lines {
+    fn options() -> Vec<OptionSpec> {
+        vec![OptionSpec::bool("upper", false, "in capitals")]
+    }
+    fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(Self)
+    }
+    fn schema(&self) -> Option<Vec<Field>> {
+        Some(vec![Field::bytes("line"), Field::bytes("made"), Field::bytes("none").nullable()])
+    }
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        _: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let mut at = 0;
+        while let Some(size) = chunk[at..].iter().position(|byte| *byte == b'\n') {
+            if chunk[at] == b'!' {
+                return Err(DecodeError::searchable(at, "a bad line", at as u64 + 1));
+            }
+            out.field(at..at + size);
+            out.field_bytes(&chunk[at..at + size].to_ascii_uppercase());
+            out.absent();
+            out.end_record(at);
+            at += size + 1;
+        }
+        Ok(Progress::consumed(at))
+    }
+    fn resync(&mut self, chunk: &[u8], _: bool) -> Resync {
+        match chunk.iter().position(|byte| *byte == b'\n') {
+            Some(at) => Resync { consumed: at + 1, found: true },
+            None => Resync { consumed: chunk.len(), found: false },
+        }
+    }
+}
+
+/// Leaves out lines that begin with `#`, doubles those that begin with `+`, and takes `?` for bad.
+struct Chosen {
+    suffix: String,
+}
+
+impl MapRecords for Chosen {
+    type Inner = Lines;
+
+    fn options() -> Vec<OptionSpec> {
+        vec![OptionSpec::string("suffix", Some("."), "text after a line")]
+    }
+    fn open(options: &Options, _: &StreamInfo) -> Result<Self, String> {
+        assert!(!options.is_on("upper"));
+        Ok(Self { suffix: options.text("suffix").to_owned() })
+    }
+    fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String> {
+        Ok(vec![inner[0].clone(), inner[1].clone(), Field::utf8("text"), inner[2].clone()])
+    }
+    fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
+        let line = record.field(0).unwrap_or_default();
+        if line.starts_with(b"?") {
+            return Err(format!("{:?} is a question", String::from_utf8_lossy(line)));
+        }
+        let times = match line.first() {
+            Some(b'#') => 0,
+            Some(b'+') => 2,
+            _ => 1,
+        };
+        for _ in 0..times {
+            record.pass(0, out);
+            record.pass(1, out);
+            out.text(&format!("{}{}", String::from_utf8_lossy(line), self.suffix));
+            record.pass(2, out);
+            out.end_record(record.start());
+        }
+        Ok(())
+    }
+}
+
+fn texts(outcome: &Outcome) -> Vec<String> {
+    let text = |field: &Option<Vec<u8>>| match field {
+        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        None => "-".to_owned(),
+    };
+    outcome
+        .records
+        .iter()
+        .map(|record| record.iter().map(text).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+#[test]
+fn records_are_left_out_doubled_and_changed() {
+    let outcome = assert_all_splits::<Map<Chosen>>(&Setup::new(&[]), b"one\n#no\n+two\n\n");
+    assert_eq!(
+        texts(&outcome),
+        ["one ONE one. -", "+two +TWO +two. -", "+two +TWO +two. -", "  . -"]
+    );
+    assert_eq!(outcome.starts, [0, 8, 8, 13]);
+    assert!(outcome.errors.is_empty());
+}
+
+#[test]
+fn bad_records_of_both_are_skipped_or_end_the_stream() {
+    let input = b"a\n?b\n!c\nd\n?e\n?f\n";
+    let outcome = assert_all_splits::<Map<Chosen>>(&Setup::new(&[]).skipping(), input);
+    assert_eq!(texts(&outcome), ["a A a. -", "d D d. -"]);
+    let errors: Vec<_> = outcome.errors.iter().map(|(at, size, _)| (*at, *size)).collect();
+    assert_eq!(errors, [(2, 3), (5, 3), (10, 3), (13, 3)]);
+    assert_eq!(outcome.errors[0].2, "\"?b\" is a question");
+    let outcome = assert_all_splits::<Map<Chosen>>(&Setup::new(&[]), input);
+    assert_eq!((texts(&outcome), outcome.errors.len()), (vec!["a A a. -".to_owned()], 1));
+}
+
+#[test]
+fn options_of_both_are_known_and_others_are_not() {
+    let options = Map::<Chosen>::options();
+    assert_eq!(options.iter().map(|option| option.name).collect::<Vec<_>>(), ["suffix", "upper"]);
+    let outcome = decode_whole::<Map<Chosen>>(&Setup::new(&[("suffix", "!")]), b"x\n");
+    assert_eq!(texts(&outcome), ["x X x! -"]);
+}
+
+/// A whole object that is one compressed block of lines. All is decompressed in small parts.
+struct Blocks {
+    skip: usize,
+}
+
+impl Decoder for Blocks {
+    fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(Self { skip: 0 })
+    }
+    fn schema(&self) -> Option<Vec<Field>> {
+        None
+    }
+    fn decode(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        if !end {
+            return Ok(Progress::consumed(0));
+        }
+        if self.skip == 0 {
+            out.set_schema(&[Field::bytes("line"), Field::new("number", Scalar::Uint64)]);
+        }
+        let part = out
+            .decompress_part(Codec::Zstd, 0..chunk.len(), self.skip as u64, 40)
+            .map_err(|why| DecodeError::fatal(0, why))?;
+        let mut at = 0;
+        while let Some(size) = part.bytes[at..].iter().position(|byte| *byte == b'\n') {
+            out.field_in(&part, at..at + size);
+            out.u64((self.skip + at) as u64);
+            out.end_record(0);
+            at += size + 1;
+        }
+        self.skip += at;
+        Ok(if part.last { Progress::consumed(chunk.len()) } else { Progress::more(0) })
+    }
+}
+
+/// Counts nothing, but refuses lines that begin with `?`.
+struct NoQuestions;
+
+impl TapRecords for NoQuestions {
+    type Inner = Blocks;
+
+    fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(Self)
+    }
+    fn record(&mut self, record: &InnerRecord<'_>) -> Result<(), String> {
+        assert_eq!((record.fields(), record.start()), (2, 0));
+        match record.field(0).unwrap_or_default().first() {
+            Some(b'?') => Err("a question".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Not a compressed block at all: its decompressed bytes are ten of each byte.
+fn tenfold(_: Codec, block: &[u8]) -> Result<Vec<u8>, String> {
+    Ok(block.iter().flat_map(|byte| [*byte; 10]).collect())
+}
+
+/// The same without the repetition.
+fn same(_: Codec, block: &[u8]) -> Result<Vec<u8>, String> {
+    Ok(block.to_vec())
+}
+
+#[test]
+fn records_of_a_block_of_many_parts_pass_through_a_tap() {
+    let setup = Setup::new(&[]).decompressing(same);
+    let input: Vec<u8> = (0..200).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+    let plain = decode_whole::<Blocks>(&setup, &input);
+    assert_eq!(plain.records.len(), 200);
+    let tapped = decode_whole::<Tap<NoQuestions>>(&setup, &input);
+    assert_eq!(plain, tapped);
+    assert_eq!(decode_whole::<Blocks>(&setup.decompressing(tenfold), b"a\n").records.len(), 10);
+}
+
+#[test]
+fn bad_records_of_one_block_are_all_skipped() {
+    let setup = Setup::new(&[]).decompressing(same).skipping();
+    let outcome = decode_whole::<Tap<NoQuestions>>(&setup, b"a\n?b\n?c\n?d\ne\n");
+    assert_eq!((outcome.records.len(), outcome.errors.len()), (2, 3));
+    let outcome = decode_whole::<Tap<NoQuestions>>(&Setup { skip: false, ..setup }, b"a\n?b\ne\n");
+    assert_eq!((outcome.records.len(), outcome.errors.len()), (1, 1));
+}
+
+#[test]
+fn a_wrapped_error_keeps_its_places() {
+    let error = DecodeError::skippable(3, "x", 5).later_by(10);
+    assert_eq!((error.offset, error.resume), (13, Resume::At(15)));
+    assert_eq!(DecodeError::refused(3, "x").later_by(1).resume, Resume::Refused);
+}

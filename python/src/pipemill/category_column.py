@@ -1,0 +1,55 @@
+"""A field with categories: codes in the memory, which a program sees as text."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Callable
+
+from .column import Column, arrays
+from .errors import ProtocolError
+from .protocol import REMEDY
+from .schema import SCALARS, Field
+
+
+class CategoryColumn(Column):
+    """A field whose values are indices into `field.categories`. All are checked when it is made."""
+
+    def __init__(
+        self,
+        field: Field,
+        payload: memoryview,
+        index: tuple[memoryview, memoryview],
+        some_absent: bool,
+    ) -> None:
+        itemsize = SCALARS[field.scalar][0]
+        super().__init__(field, payload, index, some_absent, itemsize, itemsize)
+        known = len(field.categories)
+        rows = arrays.rows_from(self._raw, self.offsets, itemsize, field.scalar, known)
+        if len(rows):
+            row = int(rows[0])
+            raise ProtocolError(
+                f"field {field.name!r} of row {row} has the code {self._code(row)}, but the codes "
+                f"of its {known} categories are 0 to {known - 1}; {REMEDY}"
+            )
+
+    def _code(self, row: int) -> int:
+        letter = SCALARS[self.field.scalar][1]
+        return int(struct.unpack_from("<" + letter, self._payload, int(self.offsets[row]))[0])
+
+    def _make_cell(self) -> Callable[[int, int], Any]:
+        payload, categories = self._payload, self.field.categories
+        unpack = struct.Struct("<" + SCALARS[self.field.scalar][1]).unpack_from
+        return lambda offset, length: categories[unpack(payload, offset)[0]]
+
+    def values(self) -> Iterator[Any]:
+        """The text of each record's category, in order."""
+        if len(self._absent):
+            return super().values()
+        return map(self.field.categories.__getitem__, self.dense().tolist())
+
+    def dense(self) -> Any:
+        """The result of `Batch.dense`: the codes."""
+        if len(self._absent):
+            self._raise_absent()
+        return arrays.dense_array(self._raw, self.offsets, self._size, self.field.scalar, ())

@@ -1,0 +1,73 @@
+"""A field of numbers: single ones, or arrays of a shape."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, Callable
+
+from .bfloat16 import to_float
+from .column import MISSING, Column, arrays
+from .schema import SCALARS, Field
+
+
+class NumberColumn(Column):
+    """A field of numbers."""
+
+    def __init__(
+        self,
+        field: Field,
+        payload: memoryview,
+        index: tuple[memoryview, memoryview],
+        some_absent: bool,
+    ) -> None:
+        self._itemsize = SCALARS[field.scalar][0]
+        unit = self._itemsize * math.prod(size or 1 for size in field.shape)
+        size = None if 0 in field.shape else unit
+        super().__init__(field, payload, index, some_absent, unit, size)
+
+    def _make_cell(self) -> Callable[[int, int], Any]:
+        payload, scalar, shape = self._payload, self.field.scalar, self.field.shape
+        if not shape:
+            unpack = struct.Struct("<" + SCALARS[scalar][1]).unpack_from
+            if scalar == "bfloat16":
+                return lambda offset, length: to_float(unpack(payload, offset)[0])
+            return lambda offset, length: unpack(payload, offset)[0]
+        raw, itemsize, row_array = self._raw, self._itemsize, arrays.row_array
+        return lambda offset, length: row_array(
+            raw, offset, scalar, _shape_of(shape, itemsize, length)
+        )
+
+    def all(self, absent: Any) -> Any:
+        """The result of `Batch.column`: an array where the values have one shape."""
+        if self._size is None:
+            some = not len(self._absent) and any(self.lengths[:1])
+            if some and not len(arrays.uneven_rows(self.lengths)):
+                return self.dense()
+            return super().all(absent)
+        if len(self._absent) and absent is not MISSING:
+            scalar, shape = self.field.scalar, self.field.shape
+            return arrays.filled(self._raw, self.offsets, self._size, scalar, shape, absent)
+        return self.dense()
+
+    def dense(self) -> Any:
+        """The result of `Batch.dense`."""
+        size, shape = self._size, self.field.shape
+        if size is None:
+            size = self._even_length()
+            shape = _shape_of(shape, self._itemsize, size)
+        elif len(self._absent):
+            self._raise_absent(
+                f"say what to put there, batch.column({self.field.name!r}, absent=...), or go "
+                "through the records, where it is None"
+            )
+        return arrays.dense_array(self._raw, self.offsets, size, self.field.scalar, shape)
+
+
+def _shape_of(shape: tuple[int, ...], itemsize: int, length: int) -> tuple[int, ...]:
+    """The shape of a field that is `length` bytes long."""
+    if 0 not in shape:
+        return shape
+    if shape.count(0) > 1:
+        return (length // itemsize,)  # the length alone does not give several dimensions
+    return tuple(size or length // (itemsize * math.prod(filter(None, shape))) for size in shape)
