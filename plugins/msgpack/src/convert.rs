@@ -8,9 +8,10 @@ use pipemill_parsing::field_spec::{FieldType, element_size};
 use pipemill_plugin::{Field, Records, Scalar};
 
 use crate::format::{self, NIL, Number, SIZES};
-use crate::numbers::{Bfloat16, Float16, Misfit, Target};
+use crate::numbers::{Misfit, NumberType};
+use crate::runs::{self, SLACK};
+use crate::text;
 use crate::timestamp::timestamp;
-use crate::{runs, text};
 
 /// A field that the operator wants.
 #[derive(Debug)]
@@ -25,32 +26,21 @@ pub(crate) struct WantedField {
     pub(crate) optional: bool,
     /// The node of the pointer tree for its value.
     pub(crate) node: usize,
-    usual: Usual,
-    emit: EmitValue,
+    kind: Kind,
 }
 
-/// The types whose usual values are emitted without a call. That is twice as fast.
+/// What a value, or an element of an array, is converted to.
 #[derive(Debug, Clone, Copy)]
-enum Usual {
+enum Kind {
     Bytes,
     Utf8,
-    /// Integers of `width` bytes from `low` to `high`.
-    Integer {
-        width: usize,
-        low: i64,
-        high: u64,
-    },
-    Float32,
-    Float64,
-    /// Another type.
-    None,
+    Boolean,
+    Number(NumberType),
+    Timestamp,
 }
 
 /// Numbers of an array that are converted one by one before blocks are tried again.
 const SINGLES: usize = 8;
-
-/// Emits a value that is not nil.
-type EmitValue = fn(&Value, &mut Records) -> Result<(), FieldError>;
 
 /// A value to emit.
 struct Value<'a> {
@@ -89,10 +79,13 @@ impl WantedField {
         array: Option<u32>,
         optional: bool,
     ) -> Self {
-        let is_array = array.is_some();
-        let emit = emitter(&field_type, is_array);
-        let usual = usual(&field_type, is_array);
-        Self { name, selector, field_type, array, optional, node: 0, usual, emit }
+        let kind = match (field_type.logical, field_type.scalar) {
+            (Some(_), _) => Kind::Timestamp,
+            (None, Scalar::Utf8) => Kind::Utf8,
+            (None, Scalar::Boolean) => Kind::Boolean,
+            (None, scalar) => NumberType::new(scalar).map_or(Kind::Bytes, Kind::Number),
+        };
+        Self { name, selector, field_type, array, optional, node: 0, kind }
     }
 
     pub(crate) fn field(&self) -> Field {
@@ -128,40 +121,41 @@ impl WantedField {
         Ok(())
     }
 
-    /// Emits the value if it is a usual one. Else it returns false.
+    /// Emits the value if it is a usual one, without a call: that is twice as fast. Else it returns
+    /// false.
     #[inline(always)]
     fn emit_usual(&self, chunk: &[u8], range: Range<usize>, out: &mut Records) -> bool {
+        if self.array.is_some() {
+            return false;
+        }
         let first = chunk[range.start];
-        match self.usual {
-            Usual::Bytes => {
+        match self.kind {
+            Kind::Bytes => {
                 let Some((data, _)) = format::string(first, range) else { return false };
                 out.field(data);
             }
-            Usual::Utf8 => match format::string(first, range) {
+            Kind::Utf8 => match format::string(first, range) {
                 Some((data, true)) if text::is_ascii(chunk, data.clone()) => out.field(data),
                 _ => return false,
             },
-            Usual::Integer { width, low, high } => {
+            Kind::Number(NumberType::Integer { width, low, high }) => {
                 let Some(bits) = format::read_integer(chunk, range.start, low, high) else {
                     return false;
                 };
-                out.field_made(|payload| {
-                    payload.extend_from_slice(&bits.to_le_bytes());
-                    payload.truncate(payload.len() - 8 + width);
-                });
+                emit_bits(bits, width, out);
             }
-            Usual::Float32 => match format::read_number(&chunk[range]) {
+            Kind::Number(NumberType::Float32) => match format::read_number(&chunk[range]) {
                 Some((Number::Float32(value), _)) => out.f32(value),
                 Some((Number::Float64(value), _)) if (value as f32).is_finite() => {
                     out.f32(value as f32);
                 }
                 _ => return false,
             },
-            Usual::Float64 => match format::read_number(&chunk[range]) {
+            Kind::Number(NumberType::Float64) => match format::read_number(&chunk[range]) {
                 Some((Number::Float64(value), _)) => out.f64(value),
                 _ => return false,
             },
-            Usual::None => return false,
+            Kind::Boolean | Kind::Number(_) | Kind::Timestamp => return false,
         }
         true
     }
@@ -177,7 +171,7 @@ impl WantedField {
     ) -> Result<(), FieldError> {
         match range {
             Some(range) if chunk[range.start] != NIL => {
-                (self.emit)(&Value { chunk, range, wanted: self, room }, out)
+                Value { chunk, range, wanted: self, room }.emit(out)
             }
             Some(range) => self.absent(FieldError::Nil(range), out),
             None => self.absent(FieldError::Missing, out),
@@ -194,62 +188,21 @@ impl WantedField {
     }
 }
 
-/// The function that emits values of this type.
-fn emitter(field_type: &FieldType, is_array: bool) -> EmitValue {
-    fn of_numbers<T: Target>(is_array: bool) -> EmitValue {
-        if is_array { emit_numbers::<T> } else { emit_number::<T> }
-    }
-    if field_type.logical.is_some() {
-        return if is_array { emit_timestamps } else { emit_timestamp };
-    }
-    match field_type.scalar {
-        Scalar::Bytes | Scalar::Utf8 if is_array => emit_list,
-        Scalar::Bytes => emit_bytes,
-        Scalar::Utf8 => emit_text,
-        Scalar::Boolean => emit_boolean,
-        Scalar::Int8 => of_numbers::<i8>(is_array),
-        Scalar::Int16 => of_numbers::<i16>(is_array),
-        Scalar::Int32 => of_numbers::<i32>(is_array),
-        Scalar::Int64 => of_numbers::<i64>(is_array),
-        Scalar::Uint8 => of_numbers::<u8>(is_array),
-        Scalar::Uint16 => of_numbers::<u16>(is_array),
-        Scalar::Uint32 => of_numbers::<u32>(is_array),
-        Scalar::Uint64 => of_numbers::<u64>(is_array),
-        Scalar::Float16 => of_numbers::<Float16>(is_array),
-        Scalar::Bfloat16 => of_numbers::<Bfloat16>(is_array),
-        Scalar::Float32 => of_numbers::<f32>(is_array),
-        Scalar::Float64 => of_numbers::<f64>(is_array),
-    }
-}
-
-/// The usual values of this type.
-fn usual(field_type: &FieldType, is_array: bool) -> Usual {
-    if is_array || field_type.logical.is_some() {
-        return Usual::None;
-    }
-    let signed = |width| {
-        let high = u64::MAX >> (65 - 8 * width);
-        Usual::Integer { width, low: !(high as i64), high }
-    };
-    let unsigned = |width| Usual::Integer { width, low: 0, high: u64::MAX >> (64 - 8 * width) };
-    match field_type.scalar {
-        Scalar::Bytes => Usual::Bytes,
-        Scalar::Utf8 => Usual::Utf8,
-        Scalar::Int8 => signed(1),
-        Scalar::Int16 => signed(2),
-        Scalar::Int32 => signed(4),
-        Scalar::Int64 => signed(8),
-        Scalar::Uint8 => unsigned(1),
-        Scalar::Uint16 => unsigned(2),
-        Scalar::Uint32 => unsigned(4),
-        Scalar::Uint64 => unsigned(8),
-        Scalar::Float32 => Usual::Float32,
-        Scalar::Float64 => Usual::Float64,
-        Scalar::Boolean | Scalar::Float16 | Scalar::Bfloat16 => Usual::None,
-    }
-}
-
 impl Value<'_> {
+    /// Emits the value, which is not nil.
+    fn emit(&self, out: &mut Records) -> Result<(), FieldError> {
+        match (self.wanted.kind, self.wanted.array) {
+            (Kind::Bytes | Kind::Utf8, Some(_)) => emit_list(self, out),
+            (Kind::Number(number_type), Some(_)) => emit_numbers(self, number_type, out),
+            (Kind::Timestamp, Some(_)) => emit_timestamps(self, out),
+            (Kind::Bytes, _) => emit_bytes(self, out),
+            (Kind::Utf8, _) => emit_text(self, out),
+            (Kind::Boolean, _) => emit_boolean(self, out),
+            (Kind::Number(number_type), None) => emit_number(self, number_type, out),
+            (Kind::Timestamp, None) => emit_timestamp(self, out),
+        }
+    }
+
     /// The error of a value of another type.
     #[cold]
     fn other_type(&self) -> FieldError {
@@ -338,14 +291,26 @@ fn emit_boolean(value: &Value, out: &mut Records) -> Result<(), FieldError> {
     Ok(())
 }
 
-fn emit_number<T: Target>(value: &Value, out: &mut Records) -> Result<(), FieldError> {
+fn emit_number(
+    value: &Value,
+    number_type: NumberType,
+    out: &mut Records,
+) -> Result<(), FieldError> {
     let number = format::read_number(&value.chunk[value.range.clone()]);
-    let number = number.map_or(Err(Misfit::Type), |(number, _)| T::convert(number));
-    match number {
-        Ok(bytes) => out.field_bytes(bytes.as_ref()),
+    match number.map_or(Err(Misfit::Type), |(number, _)| number_type.convert(number)) {
+        Ok(bits) => emit_bits(bits, number_type.width(), out),
         Err(misfit) => return Err(value.misfit(value.range.clone(), misfit)),
     }
     Ok(())
+}
+
+/// Emits a number of `width` bytes.
+#[inline(always)]
+fn emit_bits(bits: u64, width: usize, out: &mut Records) {
+    out.field_made(|payload| {
+        payload.extend_from_slice(&bits.to_le_bytes());
+        payload.truncate(payload.len() - 8 + width);
+    });
 }
 
 fn emit_timestamp(value: &Value, out: &mut Records) -> Result<(), FieldError> {
@@ -354,31 +319,42 @@ fn emit_timestamp(value: &Value, out: &mut Records) -> Result<(), FieldError> {
     Ok(())
 }
 
-fn emit_numbers<T: Target>(value: &Value, out: &mut Records) -> Result<(), FieldError> {
+fn emit_numbers(
+    value: &Value,
+    number_type: NumberType,
+    out: &mut Records,
+) -> Result<(), FieldError> {
     let (mut at, count) = value.array()?;
-    let width = size_of::<T::Bytes>();
+    let width = number_type.width();
     value.take_room(count * width as u64)?;
+    let count = count as usize;
     out.field_made(|payload| {
         let start = payload.len();
-        payload.resize(start + count as usize * width, 0);
-        let mut places = &mut payload[start..];
-        while !places.is_empty() {
-            let done = runs::convert::<T>(value.chunk, at, places);
-            at += done * usize::from(SIZES[usize::from(value.chunk[at])]);
+        payload.resize(start + count * width + SLACK, 0);
+        let (places, mut done) = (&mut payload[start..], 0);
+        while done < count {
+            let some = runs::convert(
+                number_type,
+                value.chunk,
+                at,
+                &mut places[done * width..],
+                count - done,
+            );
+            at += some * usize::from(SIZES[usize::from(value.chunk[at])]);
+            done += some;
             // Numbers that no block has, or that are not of this type.
-            let (_, rest) = places.split_at_mut(done * width);
-            let (singles, rest) = rest.split_at_mut(rest.len().min(SINGLES * width));
-            for place in singles.chunks_exact_mut(width) {
+            for index in done..count.min(done + SINGLES) {
                 let number = format::read_number(&value.chunk[at..]);
                 let (number, size) =
                     number.ok_or_else(|| FieldError::Type(at..value.end_of_element(at)))?;
-                let number =
-                    T::convert(number).map_err(|misfit| value.misfit(at..at + size, misfit))?;
-                place.copy_from_slice(number.as_ref());
-                at += size;
+                let bits = number_type
+                    .convert(number)
+                    .map_err(|misfit| value.misfit(at..at + size, misfit))?;
+                places[index * width..][..width].copy_from_slice(&bits.to_le_bytes()[..width]);
+                (at, done) = (at + size, index + 1);
             }
-            places = rest;
         }
+        payload.truncate(start + count * width);
         Ok(())
     })
 }

@@ -116,8 +116,8 @@ fn shown(bytes: &[u8]) -> String {
     let number = match format::read_number(bytes) {
         Some((Number::Unsigned(value), _)) => Some(value.to_string()),
         Some((Number::Signed(value), _)) => Some(value.to_string()),
-        Some((Number::Float32(value), _)) => Some(format!("{value:?}")),
-        Some((Number::Float64(value), _)) => Some(format!("{value:?}")),
+        Some((Number::Float32(value), _)) => Some(float_shown("float32", value.into())),
+        Some((Number::Float64(value), _)) => Some(float_shown("float64", value)),
         None => None,
     };
     let text = || match format::string(first, 0..bytes.len()) {
@@ -137,4 +137,17 @@ fn shown(bytes: &[u8]) -> String {
         _ => None,
     };
     number.or_else(text).or_else(ext).or_else(word).unwrap_or_else(|| head_shown(bytes))
+}
+
+/// A float for a message: its type, and its size if it is large. To show all digits would make the
+/// plugin a sixth larger.
+fn float_shown(word: &str, value: f64) -> String {
+    let bits = value.to_bits();
+    // The exponent of the nearest power of 2. The rounding may carry into it.
+    let exponent = ((bits & (u64::MAX >> 1)) + (1 << 51) >> 52) as i32 - 1023;
+    let sign = if value < 0.0 { "-" } else { "" };
+    match exponent {
+        11..=1024 if value.is_finite() => format!("a {word} of about {sign}2^{exponent}"),
+        _ => format!("a {word}"),
+    }
 }

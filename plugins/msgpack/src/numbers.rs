@@ -1,6 +1,8 @@
 //! Converts the numbers of MessagePack to the types of fields. Integers must fit. Floats are rounded
 //! to the nearest value of the type, and integers may become floats.
 
+use pipemill_plugin::Scalar;
+
 use crate::format::Number;
 
 /// Why a number is no value of a type.
@@ -12,94 +14,120 @@ pub(crate) enum Misfit {
     OutOfRange,
 }
 
-/// A type of numbers that a field can have.
-pub(crate) trait Target: Sized {
-    /// Its value in little-endian bytes.
-    type Bytes: AsRef<[u8]> + Copy;
-    /// The bytes of the value of this type that the number is.
-    fn convert(number: Number) -> Result<Self::Bytes, Misfit>;
-    /// Whether it is an integer.
-    const IS_INTEGER: bool;
+/// A type of numbers that a field can have. It is a value, not a type of Rust, because the code for
+/// arrays would be compiled once for each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NumberType {
+    /// Integers of `width` bytes from `low` to `high`.
+    Integer {
+        width: usize,
+        low: i64,
+        high: u64,
+    },
+    /// IEEE 754 with 5 bits of exponent and 10 of fraction.
+    Float16,
+    /// The upper half of an `f32`: 8 bits of exponent and 7 of fraction.
+    Bfloat16,
+    Float32,
+    Float64,
 }
 
-macro_rules! integers {
-    ($($type:ty)*) => {
-        $(impl Target for $type {
-            type Bytes = [u8; size_of::<$type>()];
-            const IS_INTEGER: bool = true;
-            #[inline(always)]
-            fn convert(number: Number) -> Result<Self::Bytes, Misfit> {
-                let value = match number {
-                    Number::Unsigned(value) => <$type>::try_from(value).ok(),
-                    Number::Signed(value) => <$type>::try_from(value).ok(),
+impl NumberType {
+    /// The type of this scalar. `None` if it is no number.
+    pub(crate) fn new(scalar: Scalar) -> Option<Self> {
+        let signed = |width| {
+            let high = u64::MAX >> (65 - 8 * width);
+            Self::Integer { width, low: !(high as i64), high }
+        };
+        let unsigned = |width| Self::Integer { width, low: 0, high: u64::MAX >> (64 - 8 * width) };
+        Some(match scalar {
+            Scalar::Int8 => signed(1),
+            Scalar::Int16 => signed(2),
+            Scalar::Int32 => signed(4),
+            Scalar::Int64 => signed(8),
+            Scalar::Uint8 => unsigned(1),
+            Scalar::Uint16 => unsigned(2),
+            Scalar::Uint32 => unsigned(4),
+            Scalar::Uint64 => unsigned(8),
+            Scalar::Float16 => Self::Float16,
+            Scalar::Bfloat16 => Self::Bfloat16,
+            Scalar::Float32 => Self::Float32,
+            Scalar::Float64 => Self::Float64,
+            Scalar::Bytes | Scalar::Utf8 | Scalar::Boolean => return None,
+        })
+    }
+
+    /// Bytes of a value.
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Self::Integer { width, .. } => width,
+            Self::Float16 | Self::Bfloat16 => 2,
+            Self::Float32 => 4,
+            Self::Float64 => 8,
+        }
+    }
+
+    /// The bits of the value of this type that the number is.
+    pub(crate) fn convert(self, number: Number) -> Result<u64, Misfit> {
+        match self {
+            Self::Integer { low, high, .. } => {
+                let (bits, fits) = match number {
+                    Number::Unsigned(value) => (value, value <= high),
+                    Number::Signed(value) => {
+                        (value as u64, is_between(value as u64, true, low, high))
+                    }
                     Number::Float32(_) | Number::Float64(_) => return Err(Misfit::Type),
                 };
-                value.map(<$type>::to_le_bytes).ok_or(Misfit::OutOfRange)
+                fits.then_some(bits).ok_or(Misfit::OutOfRange)
             }
-        })*
-    };
-}
-
-integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
-
-impl Target for f64 {
-    type Bytes = [u8; 8];
-    const IS_INTEGER: bool = false;
-    #[inline(always)]
-    fn convert(number: Number) -> Result<[u8; 8], Misfit> {
-        let value = match number {
-            Number::Unsigned(value) => value as f64,
-            Number::Signed(value) => value as f64,
-            Number::Float32(value) if value.is_nan() => f64::NAN,
-            Number::Float32(value) => value.into(),
-            Number::Float64(value) => value,
-        };
-        Ok(value.to_le_bytes())
+            Self::Float16 => half::<5>(number),
+            Self::Bfloat16 => half::<8>(number),
+            Self::Float32 => match number {
+                Number::Unsigned(value) => Ok((value as f32).to_bits().into()),
+                Number::Signed(value) => Ok((value as f32).to_bits().into()),
+                Number::Float32(value) => Ok(value.to_bits().into()),
+                Number::Float64(value) => narrowed(value).ok_or(Misfit::OutOfRange),
+            },
+            Self::Float64 => Ok(match number {
+                Number::Unsigned(value) => (value as f64).to_bits(),
+                Number::Signed(value) => (value as f64).to_bits(),
+                Number::Float32(value) => widened(value),
+                Number::Float64(value) => value.to_bits(),
+            }),
+        }
     }
 }
 
-impl Target for f32 {
-    type Bytes = [u8; 4];
-    const IS_INTEGER: bool = false;
-    #[inline(always)]
-    fn convert(number: Number) -> Result<[u8; 4], Misfit> {
-        let value = match number {
-            Number::Unsigned(value) => value as f32,
-            Number::Signed(value) => value as f32,
-            Number::Float32(value) => value,
-            Number::Float64(value) if (value as f32).is_finite() => value as f32,
-            Number::Float64(value) if value.is_finite() => return Err(Misfit::OutOfRange),
-            // All NaNs become one, because machines convert their other bits differently.
-            Number::Float64(value) if value.is_nan() => f32::NAN,
-            Number::Float64(value) => value as f32,
-        };
-        Ok(value.to_le_bytes())
-    }
+/// Whether the integer of these bits is from `low` to `high`.
+#[inline(always)]
+pub(crate) fn is_between(bits: u64, is_signed: bool, low: i64, high: u64) -> bool {
+    if is_signed && (bits as i64) < 0 { bits as i64 >= low } else { bits <= high }
 }
 
-/// IEEE 754 with 5 bits of exponent and 10 of fraction.
-pub(crate) struct Float16;
-/// The upper half of an `f32`: 8 bits of exponent and 7 of fraction.
-pub(crate) struct Bfloat16;
-
-impl Target for Float16 {
-    type Bytes = [u8; 2];
-    const IS_INTEGER: bool = false;
-    fn convert(number: Number) -> Result<[u8; 2], Misfit> {
-        half::<5>(number)
+/// The bits of the nearest `f32`. `None` if the value is out of its range.
+#[inline(always)]
+pub(crate) fn narrowed(value: f64) -> Option<u64> {
+    let narrow = value as f32;
+    if narrow.is_finite() {
+        return Some(narrow.to_bits().into());
     }
+    if value.is_finite() {
+        return None;
+    }
+    // All NaNs become one, because machines convert their other bits differently.
+    let narrow = if value.is_nan() { f32::NAN } else { narrow };
+    Some(narrow.to_bits().into())
 }
 
-impl Target for Bfloat16 {
-    type Bytes = [u8; 2];
-    const IS_INTEGER: bool = false;
-    fn convert(number: Number) -> Result<[u8; 2], Misfit> {
-        half::<8>(number)
-    }
+/// The bits of the same `f64`.
+#[inline(always)]
+pub(crate) fn widened(value: f32) -> u64 {
+    // As in `narrowed`.
+    if value.is_nan() { f64::NAN.to_bits() } else { f64::from(value).to_bits() }
 }
 
 /// The nearest float of 2 bytes whose exponent has this many bits.
-fn half<const EXPONENT_BITS: u32>(number: Number) -> Result<[u8; 2], Misfit> {
+fn half<const EXPONENT_BITS: u32>(number: Number) -> Result<u64, Misfit> {
     let fraction_bits = 15 - EXPONENT_BITS;
     // The bits of infinity, and the lowest ones that are no number.
     let infinity = ((1 << EXPONENT_BITS) - 1) << fraction_bits;
@@ -115,11 +143,11 @@ fn half<const EXPONENT_BITS: u32>(number: Number) -> Result<[u8; 2], Misfit> {
         Number::Float64(value) => value,
     };
     if value.is_nan() {
-        return Ok(((infinity | 1 << (fraction_bits - 1)) as u16).to_le_bytes());
+        return Ok(infinity | 1 << (fraction_bits - 1));
     }
     let negative = value.is_sign_negative();
     if value.is_infinite() {
-        return Ok((infinity as u16 | u16::from(negative) << 15).to_le_bytes());
+        return Ok(infinity | u64::from(negative) << 15);
     }
     let bits = value.to_bits();
     let (exponent, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
@@ -130,12 +158,12 @@ fn half<const EXPONENT_BITS: u32>(number: Number) -> Result<[u8; 2], Misfit> {
     signed(negative, nearest(significand, exponent, EXPONENT_BITS, fraction_bits), infinity)
 }
 
-/// The bytes of a float with this sign. Its other bits must be less than those of infinity.
-fn signed(negative: bool, magnitude: u64, infinity: u64) -> Result<[u8; 2], Misfit> {
+/// The bits of a float of 2 bytes with this sign. Its other bits must be less than those of infinity.
+fn signed(negative: bool, magnitude: u64, infinity: u64) -> Result<u64, Misfit> {
     if magnitude >= infinity {
         return Err(Misfit::OutOfRange);
     }
-    Ok((magnitude as u16 | u16::from(negative) << 15).to_le_bytes())
+    Ok(magnitude | u64::from(negative) << 15)
 }
 
 /// The bits, without the sign, of the float that is nearest to `significand` x 2^`exponent`; of two
@@ -184,8 +212,11 @@ mod tests {
 
     /// Every float of 2 bytes is found, and so is the nearest one to what lies around the middle
     /// between it and the next.
-    fn check<T: Target<Bytes = [u8; 2]>>(exponent_bits: u32) {
-        let found = |value: f64| T::convert(Number::Float64(value)).map(u16::from_le_bytes);
+    fn check(number_type: NumberType, exponent_bits: u32) {
+        let found = |value: f64| {
+            let bits = number_type.convert(Number::Float64(value))?;
+            Ok(u16::try_from(bits).expect("two bytes"))
+        };
         let infinity = ((1u16 << exponent_bits) - 1) << (15 - exponent_bits);
         for bits in 0..infinity {
             let (this, next) = (value(bits, exponent_bits), value(bits + 1, exponent_bits));
@@ -207,20 +238,26 @@ mod tests {
 
     #[test]
     fn floats_of_two_bytes() {
-        check::<Float16>(5);
-        check::<Bfloat16>(8);
+        check(NumberType::Float16, 5);
+        check(NumberType::Bfloat16, 8);
     }
 
     #[test]
     fn limits_of_floats() {
-        let f32_of = |value: f64| f32::convert(Number::Float64(value)).map(f32::from_le_bytes);
+        let f32_of = |value: f64| {
+            let bits = NumberType::Float32.convert(Number::Float64(value))?;
+            Ok(f32::from_bits(u32::try_from(bits).expect("four bytes")))
+        };
         let limit = f64::from(f32::MAX) + 2f64.powi(102);
         assert_eq!(f32_of(limit.next_up().next_down()), f32_of(limit));
         assert_eq!(f32_of(2f64.powi(128)), Err(Misfit::OutOfRange));
         assert_eq!(f32_of(f64::from(f32::MAX)), Ok(f32::MAX));
         assert_eq!(f32_of(f64::INFINITY), Ok(f32::INFINITY));
-        assert_eq!(f32::convert(Number::Float64(f64::NAN)), Ok(f32::NAN.to_le_bytes()));
-        assert_eq!(f64::convert(Number::Float32(f32::NAN)), Ok(f64::NAN.to_le_bytes()));
+        assert_eq!(
+            NumberType::Float32.convert(Number::Float64(f64::NAN)),
+            Ok(f32::NAN.to_bits().into())
+        );
+        assert_eq!(NumberType::Float64.convert(Number::Float32(f32::NAN)), Ok(f64::NAN.to_bits()));
     }
 
     proptest! {
@@ -228,8 +265,8 @@ mod tests {
         #[test]
         fn integers_as_bfloat16(value: u64, shift in 0u32..64) {
             let value = value >> shift;
-            let bits = Bfloat16::convert(Number::Unsigned(value)).map(u16::from_le_bytes);
-            let bits = bits.expect("no integer is out of its range");
+            let bits = NumberType::Bfloat16.convert(Number::Unsigned(value));
+            let bits = u16::try_from(bits.expect("no integer is out of its range")).expect("two bytes");
             // All are exact: u64 below 2^64, bfloat16 of integers below 2^65.
             let distance = |bits: u16| {
                 let near = f64::from(f32::from_bits(u32::from(bits) << 16));

@@ -2,11 +2,13 @@
 //! byte. Then the place of each is known without a look at the one before, which is several times as
 //! fast.
 
-use crate::format::{self, Number};
-use crate::numbers::Target;
+use crate::format;
+use crate::numbers::{NumberType, is_between, narrowed, widened};
 
 /// Numbers of a block.
 const BLOCK: usize = 4;
+/// Bytes after the place of the last number: each is written with 8 bytes.
+pub(crate) const SLACK: usize = 7;
 /// Numbers of one byte of a block.
 const SMALL_BLOCK: usize = 8;
 
@@ -52,68 +54,119 @@ fn are_small(block: &[u8; SMALL_BLOCK]) -> bool {
 }
 
 /// Converts numbers from `at` on into `places`, as long as there are blocks of the same form whose
-/// numbers are of this type. Returns how many were converted.
-pub(crate) fn convert<T: Target>(chunk: &[u8], at: usize, places: &mut [u8]) -> usize {
+/// numbers are of this type. Returns how many were converted, which are at most `count`. `places` has
+/// [`SLACK`] bytes more than the numbers need.
+pub(crate) fn convert(
+    number_type: NumberType,
+    chunk: &[u8],
+    at: usize,
+    places: &mut [u8],
+    count: usize,
+) -> usize {
     let Some(bytes) = chunk.get(at..).filter(|bytes| !bytes.is_empty()) else { return 0 };
-    match bytes[0] {
-        0x00..=0x7f if T::IS_INTEGER => convert_small::<T>(bytes, places),
-        0xcc | 0xd0 if T::IS_INTEGER => convert_integers::<T, 2>(bytes, places),
-        0xcd | 0xd1 if T::IS_INTEGER => convert_integers::<T, 3>(bytes, places),
-        0xce | 0xd2 if T::IS_INTEGER => convert_integers::<T, 5>(bytes, places),
-        0xcf | 0xd3 if T::IS_INTEGER => convert_integers::<T, 9>(bytes, places),
-        0xca if !T::IS_INTEGER => convert_blocks::<T, 5>(bytes, places, |word| {
-            Number::Float32(f32::from_bits((word >> 32) as u32))
-        }),
-        0xcb if !T::IS_INTEGER => {
-            convert_blocks::<T, 9>(bytes, places, |word| Number::Float64(f64::from_bits(word)))
-        }
-        _ => 0,
+    let first = bytes[0];
+    let to = Places { bytes: places, count, width: number_type.width() };
+    match number_type {
+        NumberType::Integer { low, high, .. } => match first {
+            0x00..=0x7f => convert_small(bytes, to),
+            0xcc | 0xd0 => convert_integers::<2>(bytes, to, low, high),
+            0xcd | 0xd1 => convert_integers::<3>(bytes, to, low, high),
+            0xce | 0xd2 => convert_integers::<5>(bytes, to, low, high),
+            0xcf | 0xd3 => convert_integers::<9>(bytes, to, low, high),
+            _ => 0,
+        },
+        NumberType::Float32 => match first {
+            0xca => convert_blocks::<5>(bytes, to, |word| Some(word >> 32)),
+            0xcb => convert_blocks::<9>(bytes, to, |word| narrowed(f64::from_bits(word))),
+            _ => 0,
+        },
+        NumberType::Float64 => match first {
+            0xca => convert_blocks::<5>(bytes, to, |word| {
+                Some(widened(f32::from_bits((word >> 32) as u32)))
+            }),
+            0xcb => convert_blocks::<9>(bytes, to, Some),
+            _ => 0,
+        },
+        NumberType::Float16 | NumberType::Bfloat16 => 0,
     }
 }
 
-fn convert_small<T: Target>(bytes: &[u8], places: &mut [u8]) -> usize {
-    let (width, mut done) = (size_of::<T::Bytes>(), 0);
-    let blocks = places.chunks_exact_mut(SMALL_BLOCK * width);
-    for (places, block) in blocks.zip(bytes.as_chunks::<SMALL_BLOCK>().0) {
+/// Where numbers are written to.
+struct Places<'a> {
+    bytes: &'a mut [u8],
+    /// How many numbers have a place.
+    count: usize,
+    /// Bytes of a number.
+    width: usize,
+}
+
+impl Places<'_> {
+    /// The places of N numbers, of which the first is `index`, with the slack after them.
+    #[inline(always)]
+    fn block<const N: usize>(&mut self, index: usize) -> Option<&mut [u8]> {
+        if index + N > self.count {
+            return None;
+        }
+        let start = index * self.width;
+        self.bytes.get_mut(start..start + (N - 1) * self.width + 8)
+    }
+}
+
+/// Writes 8 bytes, of which the next number overwrites those after `width`.
+#[inline(always)]
+fn write(block: &mut [u8], index: usize, width: usize, bits: u64) -> Option<()> {
+    *block.get_mut(index * width..)?.first_chunk_mut()? = bits.to_le_bytes();
+    Some(())
+}
+
+/// Integers from 0 to 127 fit into all types.
+fn convert_small(bytes: &[u8], mut to: Places) -> usize {
+    let (width, mut done) = (to.width, 0);
+    for block in bytes.as_chunks::<SMALL_BLOCK>().0 {
         if !are_small(block) {
             break;
         }
-        for (place, byte) in places.chunks_exact_mut(width).zip(block) {
-            let Ok(value) = T::convert(Number::Unsigned(u64::from(*byte))) else { return done };
-            place.copy_from_slice(value.as_ref());
+        let Some(places) = to.block::<SMALL_BLOCK>(done) else { break };
+        for (index, byte) in block.iter().enumerate() {
+            if write(places, index, width, u64::from(*byte)).is_none() {
+                return done;
+            }
         }
         done += SMALL_BLOCK;
     }
     done
 }
 
-fn convert_integers<T: Target, const SIZE: usize>(bytes: &[u8], places: &mut [u8]) -> usize {
+fn convert_integers<const SIZE: usize>(bytes: &[u8], to: Places, low: i64, high: u64) -> usize {
     let unused = 64 - 8 * (SIZE as u32 - 1);
-    if bytes[0] < 0xd0 {
-        return convert_blocks::<T, SIZE>(bytes, places, |word| Number::Unsigned(word >> unused));
-    }
-    convert_blocks::<T, SIZE>(bytes, places, |word| Number::Signed(word as i64 >> unused))
+    let is_signed = bytes[0] >= 0xd0;
+    convert_blocks::<SIZE>(bytes, to, |word| {
+        let bits = if is_signed { (word as i64 >> unused) as u64 } else { word >> unused };
+        is_between(bits, is_signed, low, high).then_some(bits)
+    })
 }
 
 /// Converts numbers of SIZE bytes. `number` gets the 8 bytes after the first one, big-endian.
 #[inline(always)]
-fn convert_blocks<T: Target, const SIZE: usize>(
+fn convert_blocks<const SIZE: usize>(
     bytes: &[u8],
-    places: &mut [u8],
-    number: impl Fn(u64) -> Number,
+    mut to: Places,
+    number: impl Fn(u64) -> Option<u64>,
 ) -> usize {
     let (first, mut at, mut done) = (bytes[0], 0, 0);
-    let width = size_of::<T::Bytes>();
-    for places in places.chunks_exact_mut(BLOCK * width) {
+    let width = to.width;
+    while let Some(places) = to.block::<BLOCK>(done) {
         // The last number is read with the bytes after it, too.
         let Some(block) = bytes.get(at..at + (BLOCK - 1) * SIZE + 9) else { break };
-        for (index, place) in places.chunks_exact_mut(width).enumerate() {
+        for index in 0..BLOCK {
             let [found, data @ ..] = block[index * SIZE..].first_chunk::<9>().expect("nine bytes");
             if *found != first {
                 return done;
             }
-            let Ok(value) = T::convert(number(format::big_endian(*data))) else { return done };
-            place.copy_from_slice(value.as_ref());
+            let bits = number(format::big_endian(*data));
+            if bits.and_then(|bits| write(places, index, width, bits)).is_none() {
+                return done;
+            }
         }
         at += BLOCK * SIZE;
         done += BLOCK;

@@ -63,20 +63,37 @@ fn values_of_another_type() {
         "field `a` at \"a\": expected int32, found 2147483648 at +3, which is out of its range"
     );
     for (word, bad, found) in [
-        ("int32", Value::Float64(1.0), "1.0 at +3"),
-        ("int64", Value::Float32(1e20), "1e20 at +3"),
+        ("int32", Value::Float64(1.0), "a float64 at +3"),
+        ("int64", Value::Float32(1e20), "a float32 of about 2^66 at +3"),
         ("int64", str("1"), "\"1\" at +3"),
         ("int64", Value::Str(vec![b'x'; 25], 0), "a str of 25 bytes at +3"),
         ("float32", array([int(1)]), "an array of 1 values at +3"),
+        ("int64", Value::Float64(-1024.0), "a float64 at +3"),
+        ("int64", Value::Float64(2048.0), "a float64 of about 2^11 at +3"),
+        ("int64", Value::Float64(f64::MAX), "a float64 of about 2^1024 at +3"),
+        ("int64", Value::Float32(f32::NAN), "a float32 at +3"),
+        ("int64", Value::Float64(f64::NEG_INFINITY), "a float64 at +3"),
         ("float64", Value::Bool(true), "true at +3"),
         ("float64", map([("x", int(1))]), "a map of 1 entries at +3"),
         ("int64", int(1 << 63), "9223372036854775808 at +3, which is out of its range"),
         ("uint64", int(-1), "-1 at +3, which is out of its range"),
         ("int8", int(128), "128 at +3, which is out of its range"),
         ("uint8", int(256), "256 at +3, which is out of its range"),
-        ("float32", Value::Float64(1e39), "1e39 at +3, which is out of its range"),
-        ("float16", Value::Float64(-1e6), "-1000000.0 at +3, which is out of its range"),
-        ("bfloat16", Value::Float64(3.4e38), "3.4e38 at +3, which is out of its range"),
+        (
+            "float32",
+            Value::Float64(1e39),
+            "a float64 of about 2^129 at +3, which is out of its range",
+        ),
+        (
+            "float16",
+            Value::Float64(-1e6),
+            "a float64 of about -2^20 at +3, which is out of its range",
+        ),
+        (
+            "bfloat16",
+            Value::Float64(3.4e38),
+            "a float64 of about 2^128 at +3, which is out of its range",
+        ),
         ("int8", Value::Ext(5, vec![0; 3], 0), "an ext of type 5 with 3 bytes at +3"),
         ("int8", Value::Ext(-1, vec![0; 4], 0), "an ext of type -1 with 4 bytes at +3"),
         ("int8", Value::Bin(vec![0; 3], 0), "a bin of 3 bytes at +3"),
@@ -167,7 +184,7 @@ fn arrays_with_other_elements() {
     assert_eq!(said("int32[]", int(3)), "expected int32[], found 3 at +1");
     assert_eq!(
         said("float32[]", array([Value::Float64(1e99)])),
-        "expected float32[], found 1e99 at +2, which is out of its range"
+        "expected float32[], found a float64 of about 2^329 at +2, which is out of its range"
     );
     assert_eq!(said("utf8[]", array([str("a"), int(5)])), "expected utf8[], found 5 at +4");
     assert_eq!(

@@ -143,6 +143,12 @@ fn keys_of_all_kinds() {
         Value::Float64(5.0),
         array([int(5)]),
         map([("5", int(5))]),
+        // Not UTF-8.
+        Value::Str(vec![0xff], 0),
+        Value::Str(vec![b'5', 0xc3], 0),
+        Value::Bin(vec![0xff, 0xfe], 0),
+        // Too long to be remembered.
+        Value::Str(vec![0xff; 32], 0),
     ] {
         let record = Value::Map(vec![(key.clone(), int(1)), (str("w"), int(2))], 0);
         let found = records("v=5:uint8?,w:uint8", &file(&[record.clone(), record]));
