@@ -9,9 +9,8 @@ use pipemill_plugin::{Field, Records, Scalar};
 
 use crate::format::{self, NIL, Number, SIZES};
 use crate::numbers::{Misfit, NumberType};
-use crate::runs::{self, SLACK};
-use crate::text;
 use crate::timestamp::timestamp;
+use crate::{runs, text};
 
 /// A field that the operator wants.
 #[derive(Debug)]
@@ -27,6 +26,8 @@ pub(crate) struct WantedField {
     /// The node of the pointer tree for its value.
     pub(crate) node: usize,
     kind: Kind,
+    /// The same, if it is no array.
+    usual: Option<Kind>,
 }
 
 /// What a value, or an element of an array, is converted to.
@@ -85,7 +86,8 @@ impl WantedField {
             (None, Scalar::Boolean) => Kind::Boolean,
             (None, scalar) => NumberType::new(scalar).map_or(Kind::Bytes, Kind::Number),
         };
-        Self { name, selector, field_type, array, optional, node: 0, kind }
+        let usual = array.is_none().then_some(kind);
+        Self { name, selector, field_type, array, optional, node: 0, kind, usual }
     }
 
     pub(crate) fn field(&self) -> Field {
@@ -125,11 +127,9 @@ impl WantedField {
     /// false.
     #[inline(always)]
     fn emit_usual(&self, chunk: &[u8], range: Range<usize>, out: &mut Records) -> bool {
-        if self.array.is_some() {
-            return false;
-        }
+        let Some(usual) = self.usual else { return false };
         let first = chunk[range.start];
-        match self.kind {
+        match usual {
             Kind::Bytes => {
                 let Some((data, _)) = format::string(first, range) else { return false };
                 out.field(data);
@@ -216,6 +216,20 @@ impl Value<'_> {
         format::string(first, self.range.clone()).ok_or_else(|| self.other_type())
     }
 
+    /// The bits of the number at `at`, and how many bytes it has in the chunk.
+    #[inline(always)]
+    fn number(&self, at: usize, number_type: NumberType) -> Result<(u64, usize), FieldError> {
+        if let NumberType::Integer { low, high, .. } = number_type
+            && let Some(bits) = format::read_integer(self.chunk, at, low, high)
+        {
+            return Ok((bits, SIZES[usize::from(self.chunk[at])].into()));
+        }
+        let number = format::read_number(&self.chunk[at..]);
+        let (number, size) = number.ok_or_else(|| FieldError::Type(at..self.end_of_element(at)))?;
+        let bits = number_type.convert(number);
+        Ok((bits.map_err(|misfit| self.misfit(at..at + size, misfit))?, size))
+    }
+
     #[cold]
     fn misfit(&self, range: Range<usize>, misfit: Misfit) -> FieldError {
         match misfit {
@@ -296,11 +310,8 @@ fn emit_number(
     number_type: NumberType,
     out: &mut Records,
 ) -> Result<(), FieldError> {
-    let number = format::read_number(&value.chunk[value.range.clone()]);
-    match number.map_or(Err(Misfit::Type), |(number, _)| number_type.convert(number)) {
-        Ok(bits) => emit_bits(bits, number_type.width(), out),
-        Err(misfit) => return Err(value.misfit(value.range.clone(), misfit)),
-    }
+    let (bits, _) = value.number(value.range.start, number_type)?;
+    emit_bits(bits, number_type.width(), out);
     Ok(())
 }
 
@@ -327,34 +338,23 @@ fn emit_numbers(
     let (mut at, count) = value.array()?;
     let width = number_type.width();
     value.take_room(count * width as u64)?;
-    let count = count as usize;
     out.field_made(|payload| {
         let start = payload.len();
-        payload.resize(start + count * width + SLACK, 0);
-        let (places, mut done) = (&mut payload[start..], 0);
-        while done < count {
-            let some = runs::convert(
-                number_type,
-                value.chunk,
-                at,
-                &mut places[done * width..],
-                count - done,
-            );
-            at += some * usize::from(SIZES[usize::from(value.chunk[at])]);
-            done += some;
+        payload.resize(start + count as usize * width, 0);
+        let mut places = &mut payload[start..];
+        while !places.is_empty() {
+            let done = runs::convert(number_type, value.chunk, at, places);
+            at += done * usize::from(SIZES[usize::from(value.chunk[at])]);
             // Numbers that no block has, or that are not of this type.
-            for index in done..count.min(done + SINGLES) {
-                let number = format::read_number(&value.chunk[at..]);
-                let (number, size) =
-                    number.ok_or_else(|| FieldError::Type(at..value.end_of_element(at)))?;
-                let bits = number_type
-                    .convert(number)
-                    .map_err(|misfit| value.misfit(at..at + size, misfit))?;
-                places[index * width..][..width].copy_from_slice(&bits.to_le_bytes()[..width]);
-                (at, done) = (at + size, index + 1);
+            let (_, rest) = places.split_at_mut(done * width);
+            let (singles, rest) = rest.split_at_mut(rest.len().min(SINGLES * width));
+            for place in singles.chunks_exact_mut(width) {
+                let (bits, size) = value.number(at, number_type)?;
+                place.copy_from_slice(&bits.to_le_bytes()[..width]);
+                at += size;
             }
+            places = rest;
         }
-        payload.truncate(start + count * width);
         Ok(())
     })
 }

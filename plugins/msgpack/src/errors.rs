@@ -144,7 +144,7 @@ fn shown(bytes: &[u8]) -> String {
 fn float_shown(word: &str, value: f64) -> String {
     let bits = value.to_bits();
     // The exponent of the nearest power of 2. The rounding may carry into it.
-    let exponent = ((bits & (u64::MAX >> 1)) + (1 << 51) >> 52) as i32 - 1023;
+    let exponent = (((bits & (u64::MAX >> 1)) + (1 << 51)) >> 52) as i32 - 1023;
     let sign = if value < 0.0 { "-" } else { "" };
     match exponent {
         11..=1024 if value.is_finite() => format!("a {word} of about {sign}2^{exponent}"),

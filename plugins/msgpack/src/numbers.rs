@@ -72,10 +72,9 @@ impl NumberType {
         match self {
             Self::Integer { low, high, .. } => {
                 let (bits, fits) = match number {
+                    Number::Signed(value @ ..0) => (value as u64, value >= low),
+                    Number::Signed(value) => (value as u64, value as u64 <= high),
                     Number::Unsigned(value) => (value, value <= high),
-                    Number::Signed(value) => {
-                        (value as u64, is_between(value as u64, true, low, high))
-                    }
                     Number::Float32(_) | Number::Float64(_) => return Err(Misfit::Type),
                 };
                 fits.then_some(bits).ok_or(Misfit::OutOfRange)
@@ -86,44 +85,23 @@ impl NumberType {
                 Number::Unsigned(value) => Ok((value as f32).to_bits().into()),
                 Number::Signed(value) => Ok((value as f32).to_bits().into()),
                 Number::Float32(value) => Ok(value.to_bits().into()),
-                Number::Float64(value) => narrowed(value).ok_or(Misfit::OutOfRange),
+                // All NaNs become one, because machines convert their other bits differently.
+                Number::Float64(value) if value.is_nan() => Ok(f32::NAN.to_bits().into()),
+                Number::Float64(value) => {
+                    let narrow = value as f32;
+                    let fits = narrow.is_finite() || value.is_infinite();
+                    fits.then(|| narrow.to_bits().into()).ok_or(Misfit::OutOfRange)
+                }
             },
             Self::Float64 => Ok(match number {
                 Number::Unsigned(value) => (value as f64).to_bits(),
                 Number::Signed(value) => (value as f64).to_bits(),
-                Number::Float32(value) => widened(value),
+                Number::Float32(value) if value.is_nan() => f64::NAN.to_bits(),
+                Number::Float32(value) => f64::from(value).to_bits(),
                 Number::Float64(value) => value.to_bits(),
             }),
         }
     }
-}
-
-/// Whether the integer of these bits is from `low` to `high`.
-#[inline(always)]
-pub(crate) fn is_between(bits: u64, is_signed: bool, low: i64, high: u64) -> bool {
-    if is_signed && (bits as i64) < 0 { bits as i64 >= low } else { bits <= high }
-}
-
-/// The bits of the nearest `f32`. `None` if the value is out of its range.
-#[inline(always)]
-pub(crate) fn narrowed(value: f64) -> Option<u64> {
-    let narrow = value as f32;
-    if narrow.is_finite() {
-        return Some(narrow.to_bits().into());
-    }
-    if value.is_finite() {
-        return None;
-    }
-    // All NaNs become one, because machines convert their other bits differently.
-    let narrow = if value.is_nan() { f32::NAN } else { narrow };
-    Some(narrow.to_bits().into())
-}
-
-/// The bits of the same `f64`.
-#[inline(always)]
-pub(crate) fn widened(value: f32) -> u64 {
-    // As in `narrowed`.
-    if value.is_nan() { f64::NAN.to_bits() } else { f64::from(value).to_bits() }
 }
 
 /// The nearest float of 2 bytes whose exponent has this many bits.

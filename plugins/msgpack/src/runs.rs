@@ -2,28 +2,42 @@
 //! byte. Then the place of each is known without a look at the one before, which is several times as
 //! fast.
 
-use crate::format;
-use crate::numbers::{NumberType, is_between, narrowed, widened};
+use crate::format::{self, SIZES};
+use crate::numbers::NumberType;
 
 /// Numbers of a block.
 const BLOCK: usize = 4;
-/// Bytes after the place of the last number: each is written with 8 bytes.
-pub(crate) const SLACK: usize = 7;
 /// Numbers of one byte of a block.
 const SMALL_BLOCK: usize = 8;
 
-/// Skips values from `at` on that have the same first byte as the one there, and `size` bytes each.
-/// `left` is how many values there are. Returns how many were skipped.
-#[inline(always)]
-pub(crate) fn skip(chunk: &[u8], at: usize, size: u8, left: u64) -> u64 {
-    match size {
+/// Skips values of the first bytes that tell the size. They start at `at`, and there are `left`.
+/// Returns where the next one starts, and how many are left.
+///
+/// It first skips blocks of values of the same form, then some values one by one. A try for blocks at
+/// each value would take longer than it saves.
+#[inline]
+pub(crate) fn skip(chunk: &[u8], mut at: usize, mut left: u64) -> (usize, u64) {
+    let size_at = |at: usize| chunk.get(at).map_or(0, |first| SIZES[usize::from(*first)]);
+    let size = size_at(at);
+    let skipped = match size {
         1 => skip_small(&chunk[at..], left),
         2 => skip_blocks::<2>(&chunk[at..], left),
         3 => skip_blocks::<3>(&chunk[at..], left),
         5 => skip_blocks::<5>(&chunk[at..], left),
         9 => skip_blocks::<9>(&chunk[at..], left),
         _ => 0,
+    };
+    at += skipped as usize * usize::from(size);
+    left -= skipped;
+    for _ in 0..left.min(SMALL_BLOCK as u64) {
+        let size = size_at(at);
+        if size == 0 {
+            break;
+        }
+        at += usize::from(size);
+        left -= 1;
     }
+    (at, left)
 }
 
 fn skip_blocks<const SIZE: usize>(bytes: &[u8], left: u64) -> u64 {
@@ -54,18 +68,16 @@ fn are_small(block: &[u8; SMALL_BLOCK]) -> bool {
 }
 
 /// Converts numbers from `at` on into `places`, as long as there are blocks of the same form whose
-/// numbers are of this type. Returns how many were converted, which are at most `count`. `places` has
-/// [`SLACK`] bytes more than the numbers need.
+/// numbers are of this type. Returns how many were converted.
 pub(crate) fn convert(
     number_type: NumberType,
     chunk: &[u8],
     at: usize,
     places: &mut [u8],
-    count: usize,
 ) -> usize {
     let Some(bytes) = chunk.get(at..).filter(|bytes| !bytes.is_empty()) else { return 0 };
     let first = bytes[0];
-    let to = Places { bytes: places, count, width: number_type.width() };
+    let to = Places { bytes: places, width: number_type.width() };
     match number_type {
         NumberType::Integer { low, high, .. } => match first {
             0x00..=0x7f => convert_small(bytes, to),
@@ -76,15 +88,19 @@ pub(crate) fn convert(
             _ => 0,
         },
         NumberType::Float32 => match first {
-            0xca => convert_blocks::<5>(bytes, to, |word| Some(word >> 32)),
-            0xcb => convert_blocks::<9>(bytes, to, |word| narrowed(f64::from_bits(word))),
+            0xca => convert_blocks::<5>(bytes, to, |word| (word >> 32, true)),
+            0xcb => convert_blocks::<9>(bytes, to, |word| {
+                let narrow = f64::from_bits(word) as f32;
+                (narrow.to_bits().into(), narrow.is_finite())
+            }),
             _ => 0,
         },
         NumberType::Float64 => match first {
             0xca => convert_blocks::<5>(bytes, to, |word| {
-                Some(widened(f32::from_bits((word >> 32) as u32)))
+                let value = f32::from_bits((word >> 32) as u32);
+                (f64::from(value).to_bits(), !value.is_nan())
             }),
-            0xcb => convert_blocks::<9>(bytes, to, Some),
+            0xcb => convert_blocks::<9>(bytes, to, |word| (word, true)),
             _ => 0,
         },
         NumberType::Float16 | NumberType::Bfloat16 => 0,
@@ -94,79 +110,87 @@ pub(crate) fn convert(
 /// Where numbers are written to.
 struct Places<'a> {
     bytes: &'a mut [u8],
-    /// How many numbers have a place.
-    count: usize,
     /// Bytes of a number.
     width: usize,
 }
 
 impl Places<'_> {
-    /// The places of N numbers, of which the first is `index`, with the slack after them.
+    /// Writes numbers to their places, of which the first has this index. Returns false if there are
+    /// fewer places.
     #[inline(always)]
-    fn block<const N: usize>(&mut self, index: usize) -> Option<&mut [u8]> {
-        if index + N > self.count {
-            return None;
+    fn write<const N: usize>(&mut self, index: usize, numbers: [u64; N]) -> bool {
+        match self.width {
+            1 => self.write_as::<1, N>(index, numbers),
+            2 => self.write_as::<2, N>(index, numbers),
+            4 => self.write_as::<4, N>(index, numbers),
+            _ => self.write_as::<8, N>(index, numbers),
         }
-        let start = index * self.width;
-        self.bytes.get_mut(start..start + (N - 1) * self.width + 8)
     }
-}
 
-/// Writes 8 bytes, of which the next number overwrites those after `width`.
-#[inline(always)]
-fn write(block: &mut [u8], index: usize, width: usize, bits: u64) -> Option<()> {
-    *block.get_mut(index * width..)?.first_chunk_mut()? = bits.to_le_bytes();
-    Some(())
+    #[inline(always)]
+    fn write_as<const WIDTH: usize, const N: usize>(
+        &mut self,
+        index: usize,
+        numbers: [u64; N],
+    ) -> bool {
+        let places = self.bytes.get_mut(index * WIDTH..(index + N) * WIDTH);
+        let Some(places) = places else { return false };
+        for (place, bits) in places.as_chunks_mut::<WIDTH>().0.iter_mut().zip(numbers) {
+            place.copy_from_slice(&bits.to_le_bytes()[..WIDTH]);
+        }
+        true
+    }
 }
 
 /// Integers from 0 to 127 fit into all types.
 fn convert_small(bytes: &[u8], mut to: Places) -> usize {
-    let (width, mut done) = (to.width, 0);
+    let mut done = 0;
     for block in bytes.as_chunks::<SMALL_BLOCK>().0 {
-        if !are_small(block) {
+        if !are_small(block) || !to.write(done, block.map(u64::from)) {
             break;
-        }
-        let Some(places) = to.block::<SMALL_BLOCK>(done) else { break };
-        for (index, byte) in block.iter().enumerate() {
-            if write(places, index, width, u64::from(*byte)).is_none() {
-                return done;
-            }
         }
         done += SMALL_BLOCK;
     }
     done
 }
 
+/// Converts integers of SIZE bytes that are from `low` to `high`.
 fn convert_integers<const SIZE: usize>(bytes: &[u8], to: Places, low: i64, high: u64) -> usize {
     let unused = 64 - 8 * (SIZE as u32 - 1);
-    let is_signed = bytes[0] >= 0xd0;
+    // The bit of the sign, and the range of the integers that have this form.
+    let (sign, low, high) = match bytes[0] {
+        0xd0.. => (1 << (63 - unused), low as u64, high.min(i64::MAX as u64)),
+        _ => (0, 0, high),
+    };
+    let count_minus_one = high.wrapping_sub(low);
     convert_blocks::<SIZE>(bytes, to, |word| {
-        let bits = if is_signed { (word as i64 >> unused) as u64 } else { word >> unused };
-        is_between(bits, is_signed, low, high).then_some(bits)
+        // Extends the sign.
+        let bits = ((word >> unused) ^ sign).wrapping_sub(sign);
+        (bits, bits.wrapping_sub(low) <= count_minus_one)
     })
 }
 
-/// Converts numbers of SIZE bytes. `number` gets the 8 bytes after the first one, big-endian.
+/// Converts numbers of SIZE bytes. `number` gets the 8 bytes after the first one, big-endian. It
+/// returns the bits of the number, and whether it is one of the type.
 #[inline(always)]
 fn convert_blocks<const SIZE: usize>(
     bytes: &[u8],
     mut to: Places,
-    number: impl Fn(u64) -> Option<u64>,
+    number: impl Fn(u64) -> (u64, bool),
 ) -> usize {
     let (first, mut at, mut done) = (bytes[0], 0, 0);
-    let width = to.width;
-    while let Some(places) = to.block::<BLOCK>(done) {
-        // The last number is read with the bytes after it, too.
-        let Some(block) = bytes.get(at..at + (BLOCK - 1) * SIZE + 9) else { break };
-        for index in 0..BLOCK {
+    // The last number is read with the bytes after it, too.
+    while let Some(block) = bytes.get(at..at + (BLOCK - 1) * SIZE + 9) {
+        let (mut numbers, mut are_fit) = ([0; BLOCK], true);
+        // Without a branch for each.
+        for (index, place) in numbers.iter_mut().enumerate() {
             let [found, data @ ..] = block[index * SIZE..].first_chunk::<9>().expect("nine bytes");
-            if *found != first {
-                return done;
-            }
-            let bits = number(format::big_endian(*data));
-            if bits.and_then(|bits| write(places, index, width, bits)).is_none() {
-                return done;
-            }
+            let (bits, is_fit) = number(format::big_endian(*data));
+            *place = bits;
+            are_fit &= is_fit & (*found == first);
+        }
+        if !are_fit || !to.write(done, numbers) {
+            break;
         }
         at += BLOCK * SIZE;
         done += BLOCK;

@@ -208,10 +208,8 @@ impl Scanner {
             left -= 1;
             if size != 0 {
                 at += usize::from(size);
-                if left >= MIN_RUN && at < chunk.len() {
-                    let skipped = runs::skip(chunk, at, SIZES[usize::from(chunk[at])], left);
-                    at += skipped as usize * usize::from(SIZES[usize::from(chunk[at])]);
-                    left -= skipped;
+                if left >= MIN_RUN {
+                    (at, left) = runs::skip(chunk, at, left);
                 }
             } else {
                 match format::head(&chunk[at..]) {
