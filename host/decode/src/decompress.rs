@@ -61,7 +61,7 @@ pub(super) fn decompress(
     });
     if !is_open {
         state.block = None;
-        match BlockReader::new(codec, block.to_vec(), state.max_output) {
+        match BlockReader::new(codec, block, state.max_output) {
             Ok(reader) => state.block = Some(OpenBlock { codec, range, reader }),
             Err(why) => return Ok((Err(printable(&why)),)),
         }
