@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
-const BUILTINS: [&str; 15] = [
+const BUILTINS: [&str; 16] = [
     // In the order of `docs/decoders.md`.
     "augmented-manifest",
     "avro",
@@ -18,6 +18,7 @@ const BUILTINS: [&str; 15] = [
     "jsonl",
     "length-prefixed",
     "lines",
+    "msgpack",
     "npy",
     "npz",
     "recordio",
