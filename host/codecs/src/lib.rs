@@ -50,12 +50,16 @@ impl Codec {
 
 /// Largest window of a Zstandard frame, as a power of two: 128 MiB, the default of `zstd`.
 const ZSTD_WINDOW_LOG: u32 = 27;
+/// Largest block of an LZ4 frame.
+const LZ4_BLOCK_BYTES: u64 = 4 << 20;
 /// Bytes that are decompressed at a time while passing over some.
 const SKIP_BYTES: usize = 64 << 10;
 
 /// A block that is being decompressed, from its start to its end.
 pub struct BlockReader {
     codec: Codec,
+    /// Size of the compressed block in bytes.
+    compressed: u64,
     reader: Box<dyn Stream>,
     /// Decompressed bytes: from `window_at` on, those of the last window that was returned, and maybe
     /// more.
@@ -72,7 +76,7 @@ pub struct BlockReader {
 
 impl BlockReader {
     /// Begins a block. A Snappy block has no parts: it must have at most `max_whole` bytes after
-    /// decompression.
+    /// decompression. [`held`](Self::held) says what it needs in memory.
     ///
     /// # Errors
     /// A text that says what is wrong with the start of the block.
@@ -85,6 +89,7 @@ impl BlockReader {
             Codec::Snappy => (Vec::new(), unsnap(block, max_whole)?),
             _ => (block.to_vec(), Vec::new()),
         };
+        let compressed = block.len() as u64;
         let block = Cursor::new(block);
         let reader: Box<dyn Stream> = match codec {
             Codec::Deflate => Box::new(DeflateDecoder::new(block)),
@@ -99,8 +104,28 @@ impl BlockReader {
             Codec::Lz4 => Box::new(FrameDecoder::new(Lz4Frame { block, ran_out: false })),
             Codec::Snappy => Box::new(block),
         };
-        let is_last = codec == Codec::Snappy;
-        Ok(Self { codec, reader, decompressed, window_at: 0, window_start: 0, next: None, is_last })
+        Ok(Self {
+            codec,
+            compressed,
+            reader,
+            is_last: codec == Codec::Snappy,
+            decompressed,
+            window_at: 0,
+            window_start: 0,
+            next: None,
+        })
+    }
+
+    /// Bytes of memory that the reader holds at most: a copy of the compressed block, and what the
+    /// codec keeps of the decompressed bytes so far.
+    pub fn held(&self) -> u64 {
+        let kept = match self.codec {
+            Codec::Deflate | Codec::Zlib | Codec::Gzip => 0,
+            Codec::Lz4 => self.decompressed_end().min(2 * LZ4_BLOCK_BYTES),
+            Codec::Zstd => self.decompressed_end().min(1 << ZSTD_WINDOW_LOG),
+            Codec::Snappy => self.decompressed.len() as u64,
+        };
+        self.compressed + kept
     }
 
     /// Whether a window that starts at `skip` can be had without beginning the block again.

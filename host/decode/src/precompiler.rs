@@ -1,7 +1,7 @@
 //! Compiles plugins to machine code that a binary can embed.
 
 use super::cache::compatibility;
-use super::load::as_component;
+use super::load::machine_code;
 use super::settings::settings;
 
 /// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
@@ -55,9 +55,7 @@ impl Precompiler {
     /// # Errors
     /// The bytes are no plugin, or can't be compiled.
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
-        let component = as_component(wasm)?;
-        let code = self.0.precompile_component(&component).map_err(|why| format!("{why:#}"))?;
-        Self::compress(&code)
+        Self::compress(&machine_code(&self.0, wasm)?)
     }
 
     /// Compresses a module as [`Builtin::wasm`](super::Builtin::wasm) has it.

@@ -4,6 +4,8 @@
 #[cfg(target_arch = "wasm32")]
 mod blocks;
 #[cfg(target_arch = "wasm32")]
+mod hoards;
+#[cfg(target_arch = "wasm32")]
 mod misdeeds;
 #[cfg(target_arch = "wasm32")]
 mod mix;
