@@ -1,7 +1,8 @@
 //! The cache of compiled plugins: used when it can be trusted and is whole, else as if it were not there.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
 
 use pipemill_tests::BAD_PLUGIN;
 use pipemill_tests::test_dir::TestDir;
@@ -64,6 +65,31 @@ fn a_cache_that_others_can_write_to_is_not_used() {
     fs::set_permissions(place.path("cache"), Permissions::from_mode(0o777)).expect("it is ours");
     let said = decodes(&place);
     assert!(said.contains("its folder can be written by others (mode 0777)"), "{said}");
+}
+
+/// The folder may be shared with others.
+#[test]
+fn only_the_caches_own_files_are_swept() {
+    let place = TestDir::new();
+    place.write("data", "ab");
+    decodes(&place);
+    let kept = place.names("cache");
+    let long_ago = SystemTime::now() - Duration::from_secs(100 * 24 * 3600);
+    let own = format!("{}-{}.code", "0123456789abcdef".repeat(4), "0".repeat(16));
+    let foreign = ["notes.code", "my.code.txt", "file"].map(str::to_owned);
+    for name in foreign.iter().chain([&own, &format!(".{own}.17")]) {
+        let file = place.write(&format!("cache/{name}"), "text");
+        let file = File::options().write(true).open(file).expect("it is ours");
+        file.set_modified(long_ago).expect("it is ours");
+    }
+    // A plugin that is not there yet makes the cache write, and sweep.
+    fs::remove_file(place.path("cache").join(&kept[0])).expect("it is ours");
+    decodes(&place);
+    let mut expected = [kept, foreign.to_vec()].concat();
+    expected.sort();
+    let mut found = place.names("cache");
+    found.sort();
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plugins that mean harm: whatever they do or are, the host answers with an error, and does not hang.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -157,4 +158,17 @@ fn a_file_that_is_too_large_is_not_even_read() {
     let name = path.to_str().expect("UTF-8");
     let why = Plugin::load(&engine, name, None).err().expect("refused").to_string();
     assert!(why.contains("104857600 bytes; plugins may have 67108864"), "{why}");
+}
+
+#[test]
+fn only_a_regular_file_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fifo = folder.path().join("fifo.wasm");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("it can be made");
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    for path in [Path::new("/dev/zero"), &fifo, folder.path()] {
+        let name = path.to_str().expect("UTF-8");
+        let why = Plugin::load(&engine, name, None).err().expect("refused").to_string();
+        assert!(why.contains("a folder, pipe or device, not a regular file"), "{why}");
+    }
 }

@@ -69,6 +69,13 @@ fn cases() -> Vec<Case> {
                 &["more than 1048576 bytes in one call", "raise `limits.output`"],
             )
         },
+        // What the host computes for it.
+        Case { records: vec![Vec::new()], ..case("crc-spin", Limit, &[SPUN]) },
+        Case { records: vec![Vec::new()], ..case("crc32-spin", Limit, &[SPUN]) },
+        Case {
+            records: vec![900_000_u32.to_le_bytes().repeat(225_000)],
+            ..case("list-spin-schema", Limit, &[SPUN])
+        },
         // How it fails.
         plugin("panic", &["I was told to panic", "and on the next line", AUTHOR]),
         plugin("trap-at-open", &["I fell over the doorstep", AUTHOR]),
@@ -156,6 +163,14 @@ fn cases() -> Vec<Case> {
             &["`kind`, which has categories, so its values must be one uint8", "not float32"],
         ),
         plugin("wrong-logical-schema", &["is a timestamp[us], so it must be int64, not int32"]),
+        plugin(
+            "hoard-dimensions-schema",
+            &["`cube`, which has 200000 dimensions; 32 are possible", AUTHOR],
+        ),
+        plugin(
+            "hoard-elements-schema",
+            &["which has uint8 [1048576, 1048576, 1048576]: a value would have 4 GiB", AUTHOR],
+        ),
         plugin("reserved-metadata-schema", &["has the metadata `pipemill.unit`", AUTHOR]),
         plugin(
             "list-schema",

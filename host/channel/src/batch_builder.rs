@@ -19,6 +19,9 @@ use super::{Batch, Sink, StopReason};
 /// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
 /// and the alignment that Arrow prefers.
 const ALIGN: usize = 64;
+/// The index of a dedicated buffer takes memory beside it. Records whose index takes more than this,
+/// in bytes, go into slots instead.
+const MAX_DEDICATED_INDEX: usize = 4 << 20;
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
 const MIN_READ: usize = 4 << 10;
 
@@ -358,8 +361,11 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Adds all records of a call whose chunk lies in the batch's memory. False if they don't fit.
     fn append_in_place(&mut self, decoded: &DecodedRecords) -> bool {
-        let records = self.batch.records + decoded.records;
-        let Some(room) = self.room(records, self.batch.columns.len()) else { return false };
+        let (records, fields) = (self.batch.records + decoded.records, self.batch.columns.len());
+        if self.dedicated && 8 * records * fields > MAX_DEDICATED_INDEX {
+            return false;
+        }
+        let Some(room) = self.room(records, fields) else { return false };
         let chunk_end = self.at + self.len;
         let payload_at = if self.batch.payload > chunk_end {
             self.batch.payload

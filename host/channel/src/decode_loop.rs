@@ -265,8 +265,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             let fault = Fault::new(ErrorKind::Decode, message, remedy);
             return self.skip_error(0, fault, Resume::None);
         }
-        let max = self.context.max_record.saturating_add(MAX_FRAMING as u64);
-        if (left.max(need) as u64) > max {
+        if left.max(need) > self.max_chunk() {
             let max_record = self.context.max_record;
             let message = format!("a record is larger than `max_record` = {max_record} bytes");
             let remedy = "raise `max_record` (and `limits.memory`) if the input is sound";
@@ -342,9 +341,18 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.builder.consume(count);
     }
 
-    /// Drops bytes until the decoder finds the start of a record, or the object ends.
+    /// Drops bytes until the decoder finds the start of a record, or the object ends. A decoder that
+    /// drops none wants to see more of them: it may see as many as a record has, and a long chunk
+    /// again only when it has grown by half.
     fn resync(&mut self, kept: &mut Vec<u8>) -> Result<(), StopReason> {
+        let (mut seen, mut wanted) = (0, 0);
         loop {
+            while self.builder.len() < wanted && !self.progress.input_ended {
+                let is_idle = matches!(self.read()?, ReadOutcome::Nothing);
+                if is_idle && self.builder.len() > seen {
+                    break;
+                }
+            }
             self.context.monitor.enter(Stage::Decoder);
             let found = {
                 let (bytes, range) = self.builder.chunk();
@@ -361,8 +369,24 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             if self.progress.input_ended {
                 return self.discard_to(u64::MAX, kept);
             }
-            self.read()?;
+            let left = self.builder.len();
+            if left > self.max_chunk() {
+                let message = format!(
+                    "the decoder was shown {left} bytes to find the next record in, and ruled out \
+                     none of them"
+                );
+                let remedy = "raise `max_record` if records are that large; else tell its author";
+                return self.plugin_failed(0, Fault::new(ErrorKind::Limit, message, remedy));
+            }
+            let more = if count == 0 && left >= LONG_CHUNK { left / 2 } else { 1 };
+            (seen, wanted) = (left, (left + more).min(self.max_chunk() + 1));
         }
+    }
+
+    /// Bytes that a record may take in the input, its framing included.
+    fn max_chunk(&self) -> usize {
+        let max = self.context.max_record.saturating_add(MAX_FRAMING as u64);
+        usize::try_from(max).unwrap_or(usize::MAX)
     }
 
     /// A failure `offset` bytes into the chunk.

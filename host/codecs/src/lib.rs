@@ -50,33 +50,46 @@ impl Codec {
 
 /// Largest window of a Zstandard frame, as a power of two: 128 MiB, the default of `zstd`.
 const ZSTD_WINDOW_LOG: u32 = 27;
+/// Largest block of an LZ4 frame.
+const LZ4_BLOCK_BYTES: u64 = 4 << 20;
 /// Bytes that are decompressed at a time while passing over some.
 const SKIP_BYTES: usize = 64 << 10;
 
 /// A block that is being decompressed, from its start to its end.
 pub struct BlockReader {
     codec: Codec,
+    /// Size of the compressed block in bytes.
+    compressed: u64,
     reader: Box<dyn Stream>,
-    /// The last window that was returned: its decompressed bytes.
-    window: Vec<u8>,
+    /// Decompressed bytes: from `window_at` on, those of the last window that was returned, and maybe
+    /// more.
+    decompressed: Vec<u8>,
+    /// Where the window starts in `decompressed`.
+    window_at: usize,
     /// Offset of the window in the decompressed block.
     window_start: u64,
-    /// The byte after the window. It was read to find out whether the block ends there.
+    /// The byte after `decompressed`. It was read to find out whether the block ends there.
     next: Option<u8>,
-    /// Whether the window ends with the block.
+    /// Whether `decompressed` ends with the block.
     is_last: bool,
 }
 
 impl BlockReader {
     /// Begins a block. A Snappy block has no parts: it must have at most `max_whole` bytes after
-    /// decompression.
+    /// decompression. [`held`](Self::held) says what it needs in memory.
     ///
     /// # Errors
     /// A text that says what is wrong with the start of the block.
-    pub fn new(codec: Codec, block: Vec<u8>, max_whole: u64) -> Result<Self, String> {
+    pub fn new(codec: Codec, block: &[u8], max_whole: u64) -> Result<Self, String> {
         if block.is_empty() {
             return Err(format!("the {} data is cut short: it has no bytes", codec.word()));
         }
+        // A Snappy block is decompressed here, into its place: the stream after it has no bytes.
+        let (block, decompressed) = match codec {
+            Codec::Snappy => (Vec::new(), unsnap(block, max_whole)?),
+            _ => (block.to_vec(), Vec::new()),
+        };
+        let compressed = block.len() as u64;
         let block = Cursor::new(block);
         let reader: Box<dyn Stream> = match codec {
             Codec::Deflate => Box::new(DeflateDecoder::new(block)),
@@ -89,9 +102,30 @@ impl BlockReader {
                 Box::new(decoder)
             }
             Codec::Lz4 => Box::new(FrameDecoder::new(Lz4Frame { block, ran_out: false })),
-            Codec::Snappy => Box::new(Cursor::new(unsnap(block.get_ref(), max_whole)?)),
+            Codec::Snappy => Box::new(block),
         };
-        Ok(Self { codec, reader, window: Vec::new(), window_start: 0, next: None, is_last: false })
+        Ok(Self {
+            codec,
+            compressed,
+            reader,
+            is_last: codec == Codec::Snappy,
+            decompressed,
+            window_at: 0,
+            window_start: 0,
+            next: None,
+        })
+    }
+
+    /// Bytes of memory that the reader holds at most: a copy of the compressed block, and what the
+    /// codec keeps of the decompressed bytes so far.
+    pub fn held(&self) -> u64 {
+        let kept = match self.codec {
+            Codec::Deflate | Codec::Zlib | Codec::Gzip => 0,
+            Codec::Lz4 => self.decompressed_end().min(2 * LZ4_BLOCK_BYTES),
+            Codec::Zstd => self.decompressed_end().min(1 << ZSTD_WINDOW_LOG),
+            Codec::Snappy => self.decompressed.len() as u64,
+        };
+        self.compressed + kept
     }
 
     /// Whether a window that starts at `skip` can be had without beginning the block again.
@@ -115,55 +149,65 @@ impl BlockReader {
         mut go_on: impl FnMut() -> bool,
     ) -> Result<(&[u8], bool), String> {
         assert!(self.can_go_on_at(skip), "the reader is already after this place");
-        while self.window_end() < skip {
+        while self.decompressed_end() < skip {
             if self.is_last {
-                return Err(format!("the block has {} bytes, not {skip}", self.window_end()));
+                return Err(format!("the block has {} bytes, not {skip}", self.decompressed_end()));
             }
             if !go_on() {
                 return Err("passing over the start of the block took too long".to_owned());
             }
-            self.window_start = self.window_end();
-            self.window.clear();
+            self.move_to(self.decompressed_end());
             let left = skip - self.window_start;
             self.fill(usize::try_from(left).unwrap_or(usize::MAX).min(SKIP_BYTES))?;
         }
-        // What was returned before, but not used up, comes first.
-        self.window.drain(..(skip - self.window_start) as usize);
-        self.window_start = skip;
-        if self.window.len() > max {
-            return Ok((&self.window[..max], false));
+        self.move_to(skip);
+        if self.decompressed.len() - self.window_at <= max && !self.is_last {
+            self.fill(max)?;
         }
-        self.fill(max)?;
-        Ok((&self.window, self.is_last))
+        // What is beyond this window belongs to the next one.
+        let window = &self.decompressed[self.window_at..];
+        match window.get(..max) {
+            Some(first) if window.len() > max => Ok((first, false)),
+            _ => Ok((window, self.is_last)),
+        }
     }
 
-    /// Offset in the decompressed block at which the window ends.
-    fn window_end(&self) -> u64 {
-        self.window_start + self.window.len() as u64
+    /// Offset in the decompressed block at which `decompressed` ends.
+    fn decompressed_end(&self) -> u64 {
+        self.window_start + (self.decompressed.len() - self.window_at) as u64
+    }
+
+    /// Lets the window start at this offset in the decompressed block, which lies in `decompressed`
+    /// or at its end.
+    fn move_to(&mut self, skip: u64) {
+        self.window_at += (skip - self.window_start) as usize;
+        self.window_start = skip;
     }
 
     /// Decompresses until the window has `size` bytes or the block ends. Then finds out whether the
     /// block ends there.
     fn fill(&mut self, size: usize) -> Result<(), String> {
-        let mut have = self.window.len();
+        self.decompressed.drain(..self.window_at);
+        self.window_at = 0;
+        let mut have = self.decompressed.len();
         if have < size
             && let Some(next) = self.next.take()
         {
-            self.window.push(next);
+            self.decompressed.push(next);
             have += 1;
         }
-        self.window.resize(size.max(have), 0);
+        self.decompressed.resize(size.max(have), 0);
         while have < size && !self.is_last {
-            match read(self.codec, &mut *self.reader, &mut self.window[have..]) {
+            match read(self.codec, &mut *self.reader, &mut self.decompressed[have..]) {
                 Ok(0) => self.is_last = true,
                 Ok(count) => have += count,
                 Err(why) => {
-                    self.window.truncate(have);
+                    self.decompressed.truncate(have);
                     return Err(why);
                 }
             }
         }
-        self.window.truncate(have);
+        self.decompressed.truncate(have);
         let mut byte = [0];
         if !self.is_last && self.next.is_none() {
             match read(self.codec, &mut *self.reader, &mut byte)? {
@@ -263,7 +307,7 @@ impl Stream for FrameDecoder<Lz4Frame> {
     }
 }
 
-/// Bytes that are decompressed already.
+/// What is left of a Snappy block: nothing.
 impl Stream for Cursor<Vec<u8>> {
     fn unread(&self) -> u64 {
         left(self)
@@ -333,7 +377,7 @@ mod tests {
         max: usize,
         mut used: impl FnMut(usize) -> usize,
     ) -> Result<Vec<u8>, String> {
-        let mut reader = BlockReader::new(codec, block.to_vec(), 1 << 20)?;
+        let mut reader = BlockReader::new(codec, block, 1 << 20)?;
         let mut bytes = Vec::new();
         loop {
             let (window, last) = reader.window(bytes.len() as u64, max, || true)?;
@@ -410,14 +454,14 @@ mod tests {
     #[test]
     fn passing_over_bytes_ends_when_it_is_told_to() {
         let block = compress(Codec::Deflate, &vec![0; 4 << 20]);
-        let mut reader = BlockReader::new(Codec::Deflate, block, 0).unwrap();
+        let mut reader = BlockReader::new(Codec::Deflate, &block, 0).unwrap();
         let mut asked = 0;
         let passed = reader.window(3 << 20, 1, || {
             asked += 1;
             asked < 10
         });
         assert!(passed.unwrap_err().contains("too long"));
-        let mut reader = BlockReader::new(Codec::Deflate, compress(Codec::Deflate, b"abc"), 0);
+        let mut reader = BlockReader::new(Codec::Deflate, &compress(Codec::Deflate, b"abc"), 0);
         let after = reader.as_mut().unwrap().window(4, 1, || true);
         assert_eq!(after, Err("the block has 3 bytes, not 4".to_owned()));
     }
@@ -425,6 +469,6 @@ mod tests {
     #[test]
     fn a_snappy_block_that_is_too_large_is_refused_before_memory_is_taken() {
         let block = [0xff, 0xff, 0xff, 0xff, 0x0f, 0];
-        assert!(BlockReader::new(Codec::Snappy, block.to_vec(), 1000).is_err());
+        assert!(BlockReader::new(Codec::Snappy, &block, 1000).is_err());
     }
 }

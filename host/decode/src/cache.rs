@@ -8,11 +8,15 @@
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use nix::dir::Dir;
+use nix::fcntl::{OFlag, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, fstat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
 
@@ -78,13 +82,15 @@ impl Cache {
     pub(super) fn get(&self, engine: &wasmtime::Engine, digest: &Digest) -> Option<Component> {
         let name = file_name(engine, digest);
         let mut folders = std::iter::once(&self.write).chain(&self.read);
-        folders.find_map(|folder| match load(engine, &folder.join(&name)) {
-            Ok(component) => Some(component),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => {
-                let file = folder.join(&name);
-                log::warn!("compiled plugin {} is not used: {error}", file.display());
-                None
+        folders.find_map(|folder| {
+            match Folder::open(folder).and_then(|it| it.load(engine, &name)) {
+                Ok(component) => Some(component),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => {
+                    let file = folder.join(&name);
+                    log::warn!("compiled plugin {} is not used: {error}", file.display());
+                    None
+                }
             }
         })
     }
@@ -101,32 +107,118 @@ impl Cache {
     ) -> io::Result<()> {
         let code = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")))?;
         fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.write)?;
+        let folder = Folder::open(&self.write)?;
         let name = file_name(engine, digest);
-        let draft = self.write.join(format!(".{name}.{}", std::process::id()));
-        let written =
-            write(&draft, &code).and_then(|()| fs::rename(&draft, self.write.join(&name)));
+        let draft = format!(".{name}.{}", std::process::id());
+        let written = folder.write(&draft, &code).and_then(|()| folder.rename(&draft, &name));
         if written.is_err() {
             // The draft may not exist. Only the first error is reported.
-            let _ = fs::remove_file(&draft);
+            let _ = folder.remove(&draft);
         }
-        self.sweep();
+        folder.sweep();
         written
+    }
+}
+
+/// An open folder of compiled plugins. All is done relative to its descriptor: so the folder that is
+/// checked is the one that is used, whatever its path leads to by then.
+struct Folder(OwnedFd);
+
+impl Folder {
+    fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Ok(Self(nix::fcntl::open(path, flags | OFlag::O_RDONLY, Mode::empty())?))
+    }
+
+    /// Opens a file in the folder. It is no link, and to open it does not wait.
+    fn file(&self, name: &str, flags: OFlag) -> io::Result<File> {
+        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let mode = Mode::from_bits_truncate(0o644);
+        Ok(openat(&self.0, name, flags, mode)?.into())
+    }
+
+    /// Writes a new file: the code and its trailer.
+    fn write(&self, name: &str, code: &[u8]) -> io::Result<()> {
+        let mut file = self.file(name, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)?;
+        file.write_all(code)?;
+        file.write_all(TRAILER_MARK)?;
+        file.write_all(&crc32c::crc32c(code).to_le_bytes())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.0, from, &self.0, to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.0, name, UnlinkatFlags::NoRemoveDir)?)
+    }
+
+    /// Checks owner, mode and checksum of a file, and owner and mode of its folder, and loads it.
+    fn load(&self, engine: &wasmtime::Engine, name: &str) -> io::Result<Component> {
+        let mut file = self.file(name, OFlag::O_RDONLY)?;
+        check_owner("its folder", &fstat(&self.0)?)?;
+        check_owner("it", &fstat(&file)?)?;
+        if !file.metadata()?.is_file() {
+            return Err(refusal("it is no regular file".into()));
+        }
+        if !is_whole(&mut file)? {
+            return Err(refusal("it is damaged; it is compiled again".into()));
+        }
+        // The open file was checked above; the path may lead to another file by now.
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // SAFETY: only root and this user can write the file, and both may control this process
+        // anyway. The file is whole: `put` wrote it from the output of this version's compiler.
+        let component = unsafe { Component::deserialize_file(engine, opened) };
+        component.map_err(|error| refusal(format!("{error:#}")))
     }
 
     /// Removes files that nobody has used for [`MAX_UNUSED`]: plugins of former versions, and
-    /// drafts of processes that were killed.
+    /// drafts of processes that were killed. The folder may hold files of others: they stay.
     fn sweep(&self) {
-        let Ok(files) = fs::read_dir(&self.write) else { return };
-        for file in files.flatten() {
-            let name = file.file_name();
-            let ours = name.to_str().is_some_and(|name| name.contains(".code"));
-            let used = file.metadata().and_then(|found| found.modified());
-            if ours && used.is_ok_and(|used| used.elapsed().is_ok_and(|age| age > MAX_UNUSED)) {
+        let Ok(mut files) = Dir::openat(&self.0, ".", OFlag::O_RDONLY, Mode::empty()) else {
+            return;
+        };
+        let names = files.iter().flatten().map(|file| file.file_name().to_owned());
+        let names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
+        for name in names.iter().filter(|name| is_own_name(name)) {
+            let file = self.file(name, OFlag::O_RDONLY).and_then(|file| file.metadata());
+            let used = file.ok().filter(fs::Metadata::is_file).and_then(|it| it.modified().ok());
+            if used.and_then(|used| used.elapsed().ok()).is_some_and(|age| age > MAX_UNUSED) {
                 // Another process may have removed it already.
-                let _ = fs::remove_file(file.path());
+                let _ = self.remove(name);
             }
         }
     }
+}
+
+/// Checks that only root and this user can write a file or folder.
+fn check_owner(what: &str, found: &FileStat) -> io::Result<()> {
+    let user = nix::unistd::geteuid().as_raw();
+    if found.st_uid != 0 && found.st_uid != user {
+        let owner = found.st_uid;
+        return Err(refusal(format!("{what} belongs to user {owner}, neither root nor {user}")));
+    }
+    if found.st_mode & 0o022 != 0 {
+        let mode = found.st_mode & 0o7777;
+        return Err(refusal(format!("{what} can be written by others (mode {mode:04o})")));
+    }
+    Ok(())
+}
+
+/// Whether this is a name that [`Cache::put`] gives to a file or a draft.
+fn is_own_name(name: &str) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|c| c.is_ascii_digit() || matches!(c, b'a'..=b'f'));
+    let is_code = |name: &str| {
+        let parts = name.strip_suffix(".code").and_then(|name| name.split_once('-'));
+        parts.is_some_and(|(digest, settings)| {
+            digest.len() == 64 && settings.len() == 16 && is_hex(digest) && is_hex(settings)
+        })
+    };
+    let draft = name.strip_prefix('.').and_then(|name| name.rsplit_once('.'));
+    is_code(name)
+        || draft.is_some_and(|(name, process)| {
+            is_code(name) && !process.is_empty() && process.bytes().all(|c| c.is_ascii_digit())
+        })
 }
 
 /// The name of the file for this plugin and an engine of these settings.
@@ -153,43 +245,6 @@ impl Hasher for SettingsHasher {
     }
 }
 
-/// Writes a new file: the code and its trailer.
-fn write(path: &Path, code: &[u8]) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o644).open(path)?;
-    file.write_all(code)?;
-    file.write_all(TRAILER_MARK)?;
-    file.write_all(&crc32c::crc32c(code).to_le_bytes())
-}
-
-/// Checks a file's owner, mode and checksum, and loads it.
-fn load(engine: &wasmtime::Engine, path: &Path) -> io::Result<Component> {
-    let no_follow = nix::fcntl::OFlag::O_NOFOLLOW.bits();
-    let mut file = File::options().read(true).custom_flags(no_follow).open(path)?;
-    let folder = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
-    for (what, found) in [("its folder", &folder), ("it", &file.metadata()?)] {
-        let user = nix::unistd::geteuid().as_raw();
-        if found.uid() != 0 && found.uid() != user {
-            let owner = found.uid();
-            return Err(refusal(format!(
-                "{what} belongs to user {owner}, neither root nor {user}"
-            )));
-        }
-        if found.mode() & 0o022 != 0 {
-            let mode = found.mode() & 0o7777;
-            return Err(refusal(format!("{what} can be written by others (mode {mode:04o})")));
-        }
-    }
-    if !is_whole(&mut file)? {
-        return Err(refusal("it is damaged; it is compiled again".into()));
-    }
-    // The open file was checked above; the path may lead to another file by now.
-    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // SAFETY: only root and this user can write the file, and both may control this process anyway.
-    // The file is whole: `put` wrote it from the output of this version's compiler.
-    let component = unsafe { Component::deserialize_file(engine, opened) };
-    component.map_err(|error| refusal(format!("{error:#}")))
-}
-
 fn refusal(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
@@ -211,4 +266,20 @@ fn is_whole(file: &mut File) -> io::Result<bool> {
     // either.
     let _ = file.set_modified(SystemTime::now());
     Ok(trailer.strip_prefix(TRAILER_MARK) == Some(&checksum.to_le_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_caches_own_names_are_swept() {
+        let name = format!("{}-{}.code", "0123456789abcdef".repeat(4), "0".repeat(16));
+        assert!(is_own_name(&name) && is_own_name(&format!(".{name}.17")));
+        let foreign =
+            ["notes.code", "a.code.txt", &name[1..], &format!("{name}.bak"), &format!(".{name}.x")];
+        for name in foreign {
+            assert!(!is_own_name(name), "{name}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// The CPU time of the running call. A call that ends before the first tick of the engine's clock
 /// reads no clock.
+#[derive(Default)]
 pub(super) struct CallTime {
     limit: Duration,
     /// The thread's CPU time at the first tick of the call, at most one [`TICK`] after the call

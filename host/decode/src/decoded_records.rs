@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem};
 
+use super::account::Account;
 use super::printable::printable;
 
 /// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
@@ -19,8 +20,6 @@ pub const IN_PAYLOAD: u32 = 1 << 31;
 /// Spans are turned into columns in blocks of this many records: a block of a few fields stays in
 /// the first-level cache.
 const BLOCK_RECORDS: usize = 512;
-/// Bytes that a span takes in a column: its offset and its length.
-const SPAN_BYTES: u64 = 8;
 /// Names of fields that an error shows.
 const SHOWN_NAMES: usize = 8;
 
@@ -100,7 +99,7 @@ impl LengthRule {
             Ok(1) if open => Self::Any,
             Ok(bytes) if open => Self::MultipleOf(bytes),
             Ok(bytes) => Self::Exactly(bytes),
-            // Longer than any span, so every field is refused.
+            // Longer than any span, so every field is refused. `Field::problem` finds it first.
             Err(_) => Self::Exactly(u32::MAX),
         }
     }
@@ -147,33 +146,35 @@ impl DecodedRecords {
     /// A number of spans or starts does not fit the number of records; a start is out of order or
     /// after a field of its record; a span is outside of the chunk or payload, out of order, or has
     /// a length that its field does not allow; a field is absent that is not nullable; a list's
-    /// offsets are wrong; or the call has emitted more than `max_output` bytes. Then nothing is
+    /// offsets are wrong; or the fields of a record are far larger than the chunk. Then nothing is
     /// added.
     pub(super) fn append(
         &mut self,
         bytes: &[u8],
         emitted: EmitCall<'_>,
         wants_starts: bool,
-        max_output: u64,
-    ) -> Result<(), Fault> {
+        account: &mut Account,
+    ) -> wasmtime::Result<()> {
         let EmitCall { records, spans, payload, starts } = emitted;
         let (chunk, fields) = (bytes.len(), self.columns.len());
         if spans.len() as u64 != records as u64 * fields as u64 {
-            return Err(self.describe_count(records, spans.len()));
+            return Err(self.describe_count(records, spans.len()).into());
         }
         if wants_starts && starts.len() != records {
             let count = starts.len();
-            return Err(Fault::contract(format!("emitted {records} records with {count} starts")));
+            let message = format!("emitted {records} records with {count} starts");
+            return Err(Fault::contract(message).into());
         }
         if wants_starts {
             self.check_starts(spans, starts)?;
         }
-        self.check_output(chunk, spans.len(), payload.len(), max_output)?;
+        account.work(size_of_val(spans))?;
         let base = self.payload.len();
         let payload_end = base as u64 + payload.len() as u64;
         if payload_end >= u64::from(IN_PAYLOAD) {
-            return Err(Fault::contract("emitted 2 GiB of payload in a call"));
+            return Err(Fault::contract("emitted 2 GiB of payload in a call").into());
         }
+        self.check_record_sizes(chunk, payload_end, spans, account.max_record_bytes(chunk))?;
         self.payload.extend_from_slice(payload);
         let (sizes, end_before) = ((chunk as u64, payload_end), self.end);
         let appended = if fields == 1 {
@@ -181,10 +182,13 @@ impl DecodedRecords {
         } else {
             self.append_rows(sizes, spans)
         };
-        if let Err(fault) = appended.and_then(|()| self.check_fields(bytes)) {
+        let checked = appended
+            .map_err(wasmtime::Error::from)
+            .and_then(|()| self.check_fields(bytes, account));
+        if let Err(error) = checked {
             self.truncate(base);
             self.end = end_before;
-            return Err(fault);
+            return Err(error);
         }
         if wants_starts {
             self.starts.extend_from_slice(starts);
@@ -219,26 +223,36 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks what the call has emitted, with `spans` more spans and `payload` more bytes of
-    /// payload, against `max_output`. A span counts as the 8 bytes of its entry in a column. One
-    /// span for each byte of the chunk is free: so the limit holds for what a decoder makes.
-    fn check_output(
+    /// Checks that the fields of no record have more than `max` bytes together. Spans may overlap, so
+    /// neither chunk nor payload bounds that. Only many fields of many bytes can exceed it, so in
+    /// most calls no span is looked at.
+    fn check_record_sizes(
         &self,
         chunk: usize,
-        spans: usize,
-        payload: usize,
-        max_output: u64,
+        payload: u64,
+        spans: &[u64],
+        max: u64,
     ) -> Result<(), Fault> {
-        let all_spans = (self.records * self.columns.len() + spans).saturating_sub(chunk + 1);
-        let all = self.payload.len() as u64 + payload as u64 + SPAN_BYTES * all_spans as u64;
-        if all <= max_output {
+        let fields = self.columns.len();
+        if (fields as u64).saturating_mul(payload.max(chunk as u64)) <= max {
             return Ok(());
         }
-        Err(Fault::new(
-            ErrorKind::Limit,
-            format!("the decoder emitted more than {max_output} bytes in one call"),
-            "if its records are really that large, raise `limits.output`",
-        ))
+        let length = |span: &u64| if *span == u64::MAX { 0 } else { span & 0xffff_ffff };
+        for (index, row) in spans.chunks_exact(fields).enumerate() {
+            let bytes: u64 = row.iter().map(length).sum();
+            if bytes > max {
+                let record = self.records + index;
+                return Err(Fault::new(
+                    ErrorKind::Limit,
+                    format!(
+                        "record {record} of the call has fields of {bytes} bytes together; {max} \
+                         are possible"
+                    ),
+                    "if its records are really that large, raise `limits.output`",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The fault of records that have not one span for each field.
@@ -256,12 +270,12 @@ impl DecodedRecords {
 
     /// Checks what the types of the fields ask for, in the records that were just added. `chunk` is
     /// the chunk.
-    fn check_fields(&self, chunk: &[u8]) -> Result<(), Fault> {
+    fn check_fields(&self, chunk: &[u8], account: &mut Account) -> wasmtime::Result<()> {
         self.check_lengths()?;
         if self.absent {
             self.check_absent()?;
         }
-        self.lists.iter().try_for_each(|field| self.check_lists(*field, chunk))
+        self.lists.iter().try_for_each(|field| self.check_lists(*field, chunk, account))
     }
 
     /// Checks that no field is absent that is not nullable.
@@ -280,18 +294,26 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks the offsets of the lists in a field.
-    fn check_lists(&self, field: usize, chunk: &[u8]) -> Result<(), Fault> {
+    /// Checks the offsets of the lists in a field. Lists in the payload may share bytes, so the work
+    /// is charged to `account`.
+    fn check_lists(
+        &self,
+        field: usize,
+        chunk: &[u8],
+        account: &mut Account,
+    ) -> wasmtime::Result<()> {
         let column = &self.columns[field];
         let new = column.offsets.iter().zip(&column.lengths).enumerate().skip(self.records);
         for (record, (offset, length)) in new.filter(|(_, (offset, _))| **offset != ABSENT) {
             let bytes = if offset & IN_PAYLOAD == 0 { chunk } else { &self.payload };
             let from = (offset & !IN_PAYLOAD) as usize;
+            account.work(*length as usize)?;
             if let Some(problem) = list_problem(&bytes[from..from + *length as usize]) {
+                let name = printable(&self.fields[field].name);
                 return Err(Fault::contract(format!(
-                    "record {record} of the call has a list in field `{}` that {problem}",
-                    printable(&self.fields[field].name)
-                )));
+                    "record {record} of the call has a list in field `{name}` that {problem}"
+                ))
+                .into());
             }
         }
         Ok(())

@@ -6,8 +6,9 @@ use std::ops::Range;
 use pipemill_codecs::{BlockReader, Codec};
 use pipemill_types::Fault;
 use wasmtime::StoreContextMut;
+use wasmtime::component::WasmStr;
 
-use super::call_time::thread_cpu_time;
+use super::account::WORK_PART;
 use super::host_state::HostState;
 use super::interface::wit::pipemill::decoder::host::Decompressed;
 use super::printable::printable;
@@ -36,13 +37,10 @@ impl OpenBlock {
 /// Decompresses a part of a block. A fault is the decoder's; the inner error is the block's.
 pub(super) fn decompress(
     mut store: StoreContextMut<'_, HostState>,
-    (codec, span, skip, max): (String, u64, u64, u32),
+    (codec, span, skip, max): (WasmStr, u64, u64, u32),
 ) -> wasmtime::Result<(Result<Decompressed, String>,)> {
+    let codec = known_codec(&codec.to_str(&store)?)?;
     let state = store.data_mut();
-    let codec = Codec::from_word(&codec).ok_or_else(|| {
-        let known = Codec::ALL.map(Codec::word).join(", ");
-        Fault::contract(format!("asked for the codec `{}`; known are {known}", printable(&codec)))
-    })?;
     let Some((bytes, chunk)) = &state.chunk else {
         return Err(Fault::contract("decompressed a block outside of `decode`").into());
     };
@@ -53,31 +51,55 @@ pub(super) fn decompress(
         return Err(Fault::contract(message).into());
     };
     let range = offset..offset + length;
-    // The other half is for the spans of the records.
-    let free = (state.max_output / 2).saturating_sub(state.decoded.payload.len() as u64);
-    let max = u64::from(max).min(free).min(MAX_PART_BYTES) as usize;
     let is_open = state.block.as_ref().is_some_and(|open| {
         open.codec == codec && open.range == range && open.reader.can_go_on_at(skip)
     });
+    let account = &mut state.account;
     if !is_open {
         state.block = None;
-        match BlockReader::new(codec, block.to_vec(), state.max_output) {
+        // A Snappy block is not copied. It is decompressed at once, to at most this many bytes.
+        let max = account.max_block();
+        let reader = if codec != Codec::Snappy && length as u64 > max {
+            Err(too_large(length as u64))
+        } else {
+            BlockReader::new(codec, block, max)
+        };
+        match reader {
             Ok(reader) => state.block = Some(OpenBlock { codec, range, reader }),
             Err(why) => return Ok((Err(printable(&why)),)),
         }
     }
-    let call_time = &mut state.call_time;
-    // A pass over many bytes stays in this function, so the limit is checked here.
-    let go_on = || thread_cpu_time().is_ok_and(|now| call_time.tick(now).is_some());
     let open = state.block.as_mut().ok_or_else(|| Fault::contract("no block"))?;
-    match open.reader.window(skip, max, go_on) {
-        Ok((window, last)) => {
-            state.decoded.payload.extend_from_slice(window);
-            Ok((Ok(Decompressed { bytes: window.to_vec(), last }),))
+    let payload = state.decoded.payload.len();
+    let left = account.left_to_decompress(payload, open.reader.held());
+    let max = u64::from(max).min(left).min(MAX_PART_BYTES) as usize;
+    // A pass over many bytes stays in this function, so the limit of time is checked here.
+    let part = match open.reader.window(skip, max, || account.work(WORK_PART).is_ok()) {
+        Ok((window, last)) if last || left > 0 || payload > 0 => Ok((window.to_vec(), last)),
+        Ok(_) => Err(too_large(open.reader.held())),
+        Err(why) => Err(why),
+    };
+    match part {
+        Ok((bytes, last)) => {
+            account.charge(0, bytes.len() as u64)?;
+            state.decoded.payload.extend_from_slice(&bytes);
+            Ok((Ok(Decompressed { bytes, last }),))
         }
         Err(why) => {
             state.block = None;
             Ok((Err(printable(&why)),))
         }
     }
+}
+
+fn known_codec(word: &str) -> Result<Codec, Fault> {
+    Codec::from_word(word).ok_or_else(|| {
+        let known = Codec::ALL.map(Codec::word).join(", ");
+        Fault::contract(format!("asked for the codec `{}`; known are {known}", printable(word)))
+    })
+}
+
+/// The error of a block that holds `held` bytes of memory, more than fit.
+fn too_large(held: u64) -> String {
+    format!("to decompress the block takes {held} bytes of memory; raise `limits.output`")
 }

@@ -1,7 +1,7 @@
 //! The WebAssembly engine of the process, and the clock that interrupts long calls.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 
 use wasmtime::component::Linker;
@@ -26,6 +26,10 @@ pub struct Engine {
     pub(super) builtins: Builtins,
     pub(super) cache: Option<Cache>,
     pub(super) plugin_path: Arc<[PathBuf]>,
+    /// This program, if plugins are compiled in a process of their own.
+    pub(super) compiler: Option<Arc<Path>>,
+    /// Held while a plugin is compiled: so the memory of one compiler is all that is needed.
+    pub(super) compiling: Arc<Mutex<()>>,
     _clock: Arc<()>,
 }
 
@@ -39,17 +43,21 @@ impl Engine {
     }
 
     /// Starts an engine with the cache and the plugin path of the environment variables
-    /// [`CACHE`](super::CACHE) and [`PLUGIN_PATH`].
+    /// [`CACHE`](super::CACHE) and [`PLUGIN_PATH`]. It compiles plugins in a process of this program,
+    /// which must call [`compile_stdin`](super::compile_stdin) if its first argument is
+    /// [`COMPILE_STDIN`](super::COMPILE_STDIN).
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn of_environment(builtins: Builtins) -> wasmtime::Result<Self> {
         let path = std::env::var_os(PLUGIN_PATH).unwrap_or_default();
         let folders = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
-        Self::with(builtins, Cache::of_environment(), folders.collect())
+        let engine = Self::with(builtins, Cache::of_environment(), folders.collect())?;
+        // Also if the program's file was replaced since it was started.
+        Ok(Self { compiler: Some(Path::new("/proc/self/exe").into()), ..engine })
     }
 
-    /// Starts an engine and its clock. It keeps what it compiles in `cache`, and searches the
+    /// Starts an engine and its clock. It compiles plugins in this process. It keeps what it compiles in `cache`, and searches the
     /// folders of `plugin_path` for plugins.
     ///
     /// # Errors
@@ -65,7 +73,9 @@ impl Engine {
         let clock = Arc::new(());
         start_clock(engine.clone(), Arc::downgrade(&clock))?;
         let (linker, plugin_path) = (Arc::new(linker), plugin_path.into());
-        Ok(Self { engine, linker, builtins, cache, plugin_path, _clock: clock })
+        let (compiler, compiling) = (None, Arc::default());
+        let _clock = clock;
+        Ok(Self { engine, linker, builtins, cache, plugin_path, compiler, compiling, _clock })
     }
 
     /// The decoders that come with the binary.

@@ -10,8 +10,8 @@ use log::kv::{self, Source, VisitSource};
 use pipemill_types::log::log_with;
 use pipemill_types::{Fault, Field, StreamInfo};
 
-use super::call_time::CallTime;
-use super::decoded_records::DecodedRecords;
+use super::account::Account;
+use super::decoded_records::{DecodedRecords, InlineError};
 use super::decompress::OpenBlock;
 use super::interface::field;
 use super::interface::wit::pipemill::decoder::types;
@@ -41,7 +41,8 @@ pub(super) struct HostState {
     /// The block that the decoder is decompressing.
     pub(super) block: Option<OpenBlock>,
     pub(super) limiter: Limiter,
-    pub(super) call_time: CallTime,
+    /// What the running call has used of its limits.
+    pub(super) account: Account,
     /// The chunk of the running call of `decode`, and its range in these bytes.
     pub(super) chunk: Option<(Bytes, Range<usize>)>,
     /// Number of decode errors that the running call may report with `bad` and go on.
@@ -50,8 +51,6 @@ pub(super) struct HostState {
     pub(super) must_return: bool,
     /// Whether `emit` must say where each record starts.
     pub(super) wants_starts: bool,
-    /// Bytes that one call may emit: `Limits::output`.
-    pub(super) max_output: u64,
     /// The last message that was logged as an error. If the decoder traps, it is the text of its
     /// panic.
     pub(super) last_error: Option<String>,
@@ -95,21 +94,19 @@ impl HostState {
             metadata: Metadata::default(),
             block: None,
             limiter: Limiter::new(limits),
-            call_time: CallTime::new(limits.call_timeout),
+            account: Account::new(limits),
             chunk: None,
             errors_left: 0,
             must_return: false,
             wants_starts: context.stream.as_ref().is_some_and(|stream| stream.offsets),
-            max_output: limits.output,
             last_error: None,
             context,
             logged: 0,
         }
     }
 
-    /// Logs a message of the decoder.
-    pub(super) fn log(&mut self, level: types::Level, message: &str) {
-        let line = printable(message);
+    /// Logs a message of the decoder, as one line without control characters.
+    pub(super) fn log(&mut self, level: types::Level, line: String) {
         if matches!(level, types::Level::Error) {
             self.last_error = Some(line.clone());
         }
@@ -132,21 +129,11 @@ impl HostState {
         }
     }
 
-    /// Takes the schema that the decoder declares.
+    /// Takes the schema that the decoder declares. The number of fields is checked already.
     ///
     /// # Errors
-    /// It declared one before, the number of fields is not allowed, two fields have the same name,
-    /// or a field breaks a rule of the interface.
+    /// Two fields have the same name, or a field breaks a rule of the interface.
     pub(super) fn set_schema(&mut self, fields: Vec<types::Field>) -> Result<(), Fault> {
-        if self.schema.is_some() {
-            return Err(Fault::contract("declared its schema twice"));
-        }
-        if fields.is_empty() || fields.len() > MAX_FIELDS {
-            let count = fields.len();
-            return Err(Fault::contract(format!(
-                "declared {count} fields; 1 to {MAX_FIELDS} are possible"
-            )));
-        }
         let mut names = HashSet::new();
         for field in &fields {
             if !names.insert(field.name.as_str()) {
@@ -161,23 +148,40 @@ impl HostState {
         Ok(())
     }
 
-    /// Takes a fact about the object.
+    /// Checks that the decoder may declare a schema of `count` fields.
     ///
     /// # Errors
-    /// Records were emitted before, or there are too many facts.
-    pub(super) fn set_metadata(&mut self, key: String, value: String) -> Result<(), Fault> {
+    /// It declared one before, or the number of fields is not allowed.
+    pub(super) fn check_new_schema(&self, count: usize) -> Result<(), Fault> {
+        if self.schema.is_some() {
+            return Err(Fault::contract("declared its schema twice"));
+        }
+        if count == 0 || count > MAX_FIELDS {
+            return Err(Fault::contract(format!(
+                "declared {count} fields; 1 to {MAX_FIELDS} are possible"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that the decoder may set a fact about the object.
+    ///
+    /// # Errors
+    /// Records were emitted before.
+    pub(super) fn check_metadata(&self) -> Result<(), Fault> {
         if self.has_emitted || self.decoded.records > 0 {
             return Err(Fault::contract("set metadata after its first record"));
         }
-        self.metadata.set(key, value)
+        Ok(())
     }
 
     /// Takes a decode error from `offset` to `end` in the chunk. Returns whether the decoder goes on
     /// after it.
     ///
     /// # Errors
-    /// No call of `decode` is running, or the place is not one after the records of the call.
-    pub(super) fn bad(&mut self, offset: u32, end: u32, message: &str) -> Result<bool, Fault> {
+    /// No call of `decode` is running, the place is not one after the records of the call, or the
+    /// call has produced too much.
+    pub(super) fn bad(&mut self, offset: u32, end: u32, message: String) -> Result<bool, Fault> {
         let Some((_, range)) = &self.chunk else {
             return Err(Fault::contract("reported bad bytes outside of `decode`"));
         };
@@ -189,7 +193,8 @@ impl HostState {
             return Ok(false);
         }
         self.errors_left -= 1;
-        self.decoded.add_error(offset, end, printable(message));
+        self.account.charge(0, (size_of::<InlineError>() + message.len()) as u64)?;
+        self.decoded.add_error(offset, end, message);
         Ok(true)
     }
 

@@ -5,13 +5,16 @@
 
 use pipemill_types::Fault;
 use wasmtime::StoreContextMut;
-use wasmtime::component::{Linker, WasmList};
+use wasmtime::component::{Linker, WasmList, WasmStr};
 
+use super::account::{Account, WORK_PART};
+use super::declared_schema::set_schema;
 use super::decoded_records::EmitCall;
 use super::decompress::decompress;
 use super::host_state::HostState;
 use super::interface::wit::pipemill::decoder::types;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
+use super::printable::printable;
 
 /// Defines the functions of the interface in `linker`.
 pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
@@ -19,44 +22,48 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     let mut host = linker.instance(&format!("{INTERFACE}/host@{INTERFACE_VERSION}"))?;
     host.func_wrap(
         "log",
-        |mut store: StoreContextMut<'_, HostState>, (level, message): (types::Level, String)| {
-            store.data_mut().log(level, &message);
+        |mut store: StoreContextMut<'_, HostState>, (level, message): (types::Level, WasmStr)| {
+            let line = printable(&message.to_str(&store)?);
+            store.data_mut().log(level, line);
             Ok(())
         },
     )?;
-    host.func_wrap(
-        "set-schema",
-        |mut store: StoreContextMut<'_, HostState>, (fields,): (Vec<types::Field>,)| {
-            Ok(store.data_mut().set_schema(fields)?)
-        },
-    )?;
-    host.func_wrap(
-        "set-metadata",
-        |mut store: StoreContextMut<'_, HostState>, (key, value): (String, String)| {
-            Ok(store.data_mut().set_metadata(key, value)?)
-        },
-    )?;
+    host.func_wrap("set-schema", set_schema)?;
+    host.func_wrap("set-metadata", set_metadata)?;
     host.func_wrap("emit", emit)?;
     host.func_wrap(
         "bad",
-        |mut store: StoreContextMut<'_, HostState>, (offset, end, why): (u32, u32, String)| {
-            Ok((store.data_mut().bad(offset, end, &why)?,))
+        |mut store: StoreContextMut<'_, HostState>, (offset, end, why): (u32, u32, WasmStr)| {
+            let why = printable(&why.to_str(&store)?);
+            Ok((store.data_mut().bad(offset, end, why)?,))
         },
     )?;
     host.func_wrap(
         "check-crc32c",
         |store: StoreContextMut<'_, HostState>, lists: ChecksumLists| {
-            check_crc(store, lists, crc32c::crc32c)
+            check_crc(store, lists, crc32c::crc32c_append)
         },
     )?;
     host.func_wrap(
         "check-crc32",
         |store: StoreContextMut<'_, HostState>, lists: ChecksumLists| {
-            check_crc(store, lists, crc32fast::hash)
+            check_crc(store, lists, crc32_append)
         },
     )?;
     host.func_wrap("decompress", decompress)?;
     Ok(())
+}
+
+/// Takes a fact about the object.
+fn set_metadata(
+    mut store: StoreContextMut<'_, HostState>,
+    (key, value): (WasmStr, WasmStr),
+) -> wasmtime::Result<()> {
+    store.data().check_metadata()?;
+    let mut metadata = std::mem::take(&mut store.data_mut().metadata);
+    let set = metadata.set(&key.to_str(&store)?, &value.to_str(&store)?);
+    store.data_mut().metadata = metadata;
+    Ok(set?)
 }
 
 /// Number, spans, payload and starts of the records that a decoder emits.
@@ -75,8 +82,11 @@ fn emit(
         return Err(Fault::contract("emitted records before it declared its schema").into());
     }
     state.check_not_ended()?;
-    let (wants_starts, max_output) = (state.wants_starts, state.max_output);
+    let kept_starts = if state.wants_starts { starts.len() } else { 0 };
+    state.account.charge(spans.len(), payload.len() as u64 + 4 * kept_starts as u64)?;
+    let wants_starts = state.wants_starts;
     let mut decoded = std::mem::take(&mut state.decoded);
+    let mut account = std::mem::take(&mut state.account);
     let emitted = EmitCall {
         records: records as usize,
         spans: spans.as_le_slice(&store),
@@ -84,27 +94,53 @@ fn emit(
         starts: starts.as_le_slice(&store),
     };
     let chunk = &(*bytes).as_ref()[range];
-    let result = decoded.append(chunk, emitted, wants_starts, max_output);
-    store.data_mut().decoded = decoded;
-    Ok(result?)
+    let result = decoded.append(chunk, emitted, wants_starts, &mut account);
+    let state = store.data_mut();
+    (state.decoded, state.account) = (decoded, account);
+    result
 }
 
 /// Spans and the expected checksum of each.
 type ChecksumLists = (WasmList<u64>, WasmList<u32>);
 
+/// The checksum of bytes that are continued by more bytes.
+type Checksum = fn(u32, &[u8]) -> u32;
+
+/// The CRC-32 of gzip of bytes that have the CRC-32 `before`, continued by `bytes`.
+fn crc32_append(before: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(before);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
 /// Compares the checksum of each span with the expected one. Returns the index of the first span
 /// that differs.
 fn check_crc(
-    store: StoreContextMut<'_, HostState>,
+    mut store: StoreContextMut<'_, HostState>,
     (spans, expected): ChecksumLists,
-    checksum: fn(&[u8]) -> u32,
+    checksum: Checksum,
 ) -> wasmtime::Result<(Option<u32>,)> {
+    let mut account = std::mem::take(&mut store.data_mut().account);
+    let found = find_wrong_crc(&store, &spans, &expected, checksum, &mut account);
+    store.data_mut().account = account;
+    Ok((found?,))
+}
+
+/// As [`check_crc`]. Spans may overlap, so their number says nothing about the work: it is charged
+/// to `account`.
+fn find_wrong_crc(
+    store: &StoreContextMut<'_, HostState>,
+    spans: &WasmList<u64>,
+    expected: &WasmList<u32>,
+    checksum: Checksum,
+    account: &mut Account,
+) -> wasmtime::Result<Option<u32>> {
     let Some((bytes, range)) = &store.data().chunk else {
         return Err(Fault::contract("asked for checksums outside of `decode`").into());
     };
     let chunk = &(**bytes).as_ref()[range.clone()];
     let payload = &*store.data().decoded.payload;
-    let (spans, expected) = (spans.as_le_slice(&store), expected.as_le_slice(&store));
+    let (spans, expected) = (spans.as_le_slice(store), expected.as_le_slice(store));
     if spans.len() != expected.len() {
         let (spans, expected) = (spans.len(), expected.len());
         let message = format!("asked for {spans} checksums but expects {expected}");
@@ -118,9 +154,14 @@ fn check_crc(
                 format!("asked for the checksum of a span at {offset}, outside its {place}");
             return Err(Fault::contract(message).into());
         };
-        if checksum(bytes) != *expected {
-            return Ok((Some(index as u32),));
+        let mut found = 0;
+        for part in bytes.chunks(WORK_PART) {
+            account.work(part.len())?;
+            found = checksum(found, part);
+        }
+        if found != *expected {
+            return Ok(Some(index as u32));
         }
     }
-    Ok((None,))
+    Ok(None)
 }

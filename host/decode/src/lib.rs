@@ -3,18 +3,25 @@
 //!
 //! Each module uses only modules of the lines above its own:
 //!
-//! - `builtin`, `call_profiler`, `call_time`, `decoded_records`, `digest`, `interface`, `limits`,
-//!   `metadata`, `printable`, `settings`: the types that the others use.
+//! - `builtin`, `call_profiler`, `call_time`, `digest`, `interface`, `limits`, `metadata`,
+//!   `printable`, `settings`: the types that the others use.
+//! - `account`: what a decoder lets the host allocate and compute. `decoded_records`: the records of
+//!   a call.
 //! - `cache`: compiled plugins in a folder. `host_state`: what the host keeps for each instance.
-//! - `imports`, `decompress`: the functions that a decoder may call. `store`: the sandbox of one instance.
-//! - `engine`: compiles and links.
+//! - `imports`, `declared_schema`, `decompress`: the functions that a decoder may call. `store`: the
+//!   sandbox of one instance.
+//! - `compile_limits`: bounds what compiling costs. `engine`: links.
 //! - `plugin`: a compiled decoder and its options.
-//! - `load`: finds and compiles a plugin. `stream`: one decoder that decodes one object.
+//! - `load`: finds and compiles a plugin, in a `compiler_process`. `stream`: one decoder that decodes one object.
 
+mod account;
 mod builtin;
 mod cache;
 mod call_profiler;
 mod call_time;
+mod compile_limits;
+mod compiler_process;
+mod declared_schema;
 mod decoded_records;
 mod decompress;
 mod digest;
@@ -35,6 +42,7 @@ mod stream;
 pub use builtin::{Builtin, Builtins};
 pub use cache::{CACHE, Cache};
 pub use call_profiler::CallProfiler;
+pub use compiler_process::{COMPILE_STDIN, compile_stdin};
 pub use decoded_records::{DecodedRecords, IN_PAYLOAD, InlineError};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};

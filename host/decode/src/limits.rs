@@ -12,7 +12,7 @@ pub struct Limits {
     /// CPU time of one call. Waiting does not count.
     pub call_timeout: Duration,
     /// Bytes that one call may emit: its payload, and 8 for each span beyond one for each byte of
-    /// the chunk.
+    /// the chunk. At most 1,048,576 spans are free.
     pub output: u64,
 }
 
@@ -33,14 +33,16 @@ impl Default for Limits {
     }
 }
 
-/// Elements that each table of a plugin may have: far more than any decoder's function table.
-const TABLE_ELEMENTS: usize = 100_000;
+/// Elements that all tables of a plugin may have: far more than any decoder's function table.
+const TABLE_ELEMENTS: usize = 250_000;
 
 /// Refuses memory and tables beyond the limits, and remembers the refused size.
 pub(super) struct Limiter {
     memory: u64,
     /// Bytes of linear memory that the instance has.
     pub(super) held: u64,
+    /// Elements of its tables.
+    elements: usize,
     /// Bytes of linear memory that the instance last asked for and did not get.
     pub(super) refused: Option<u64>,
 }
@@ -48,7 +50,7 @@ pub(super) struct Limiter {
 impl Limiter {
     /// A limiter for an instance that has no memory yet.
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { memory: limits.memory, held: 0, refused: None }
+        Self { memory: limits.memory, held: 0, elements: 0, refused: None }
     }
 }
 
@@ -70,11 +72,16 @@ impl ResourceLimiter for Limiter {
 
     fn table_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS)
+        let elements = self.elements.saturating_add(desired.saturating_sub(current));
+        let fits = elements <= TABLE_ELEMENTS;
+        if fits {
+            self.elements = elements;
+        }
+        Ok(fits)
     }
 
     // A decoder is one core module; the component adds small modules for its imports.

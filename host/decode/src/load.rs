@@ -4,12 +4,16 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 use wasmtime::component::Component;
 use wit_component::ComponentEncoder;
 
 use super::builtin::Builtin;
+use super::compile_limits;
+use super::compiler_process;
 use super::digest::Digest;
 use super::engine::Engine;
 use super::plugin::Plugin;
@@ -72,7 +76,7 @@ fn read_decoder(
     name: &str,
 ) -> Result<(Cow<'static, [u8]>, Option<&'static Builtin>), PluginError> {
     if let Some(builtin) = engine.builtins.iter().find(|builtin| builtin.name == name) {
-        return Ok((Cow::Borrowed(builtin.wasm), Some(builtin)));
+        return Ok((builtin.module(), Some(builtin)));
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };
     let path = find_file(engine, name).map_err(error)?;
@@ -113,16 +117,23 @@ fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
 /// Reads a plugin's file.
 ///
 /// # Errors
-/// It can't be read, or is larger than [`MAX_PLUGIN_BYTES`].
+/// It can't be read, is no regular file, or is larger than [`MAX_PLUGIN_BYTES`].
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let size = file.metadata()?.len();
-    if size > MAX_PLUGIN_BYTES {
+    // To open a FIFO would wait for its writer.
+    let no_wait = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let file = File::options().read(true).custom_flags(no_wait).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is a folder, pipe or device, not a regular file"));
+    }
+    let mut bytes = Vec::with_capacity(found.len().min(MAX_PLUGIN_BYTES) as usize);
+    // The file may have grown since.
+    let read = file.take(MAX_PLUGIN_BYTES + 1).read_to_end(&mut bytes)? as u64;
+    if read > MAX_PLUGIN_BYTES {
+        let size = found.len().max(read);
         let why = format!("it has {size} bytes; plugins may have {MAX_PLUGIN_BYTES}");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
-    let mut bytes = Vec::with_capacity(size as usize);
-    file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -146,7 +157,7 @@ fn load(
     match builtin.and_then(|builtin| load_precompiled(engine, builtin)) {
         Some(component) => Plugin::of_component(engine, name, digest, &component, true),
         None => {
-            let component = cached_or_compiled(engine, &digest, wasm)?;
+            let component = cached_or_compiled(engine, &digest, wasm, builtin.is_some())?;
             Plugin::of_component(engine, name, digest, &component, false)
         }
     }
@@ -169,23 +180,57 @@ fn load_precompiled(engine: &Engine, builtin: &Builtin) -> Option<Component> {
 }
 
 /// Loads the component from the cache, or compiles it and writes it to the cache.
-fn cached_or_compiled(engine: &Engine, digest: &Digest, wasm: &[u8]) -> Result<Component, String> {
-    if let Some(cache) = &engine.cache
-        && let Some(component) = cache.get(&engine.engine, digest)
-    {
+fn cached_or_compiled(
+    engine: &Engine,
+    digest: &Digest,
+    wasm: &[u8],
+    is_builtin: bool,
+) -> Result<Component, String> {
+    let cached = || engine.cache.as_ref().and_then(|cache| cache.get(&engine.engine, digest));
+    if let Some(component) = cached() {
         return Ok(component);
     }
-    let wasm = as_component(wasm)?;
-    let component = Component::from_binary(&engine.engine, &wasm).map_err(|why| {
-        let why = printable(&format!("{why:#}"));
-        format!("not a WebAssembly component that can be compiled: {why}")
-    })?;
+    // A thread that panicked here has changed nothing.
+    let _compiling = engine.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+    // Another channel may have compiled the same plugin meanwhile.
+    if let Some(component) = cached() {
+        return Ok(component);
+    }
+    let component = match &engine.compiler {
+        Some(program) if !is_builtin => compile_in_process(engine, program, wasm)?,
+        _ => compile_here(engine, wasm)?,
+    };
     if let Some(cache) = &engine.cache
         && let Err(error) = cache.put(&engine.engine, digest, &component)
     {
         log::debug!("compiled plugins can't be kept in {}: {error}", cache.folder().display());
     }
     Ok(component)
+}
+
+fn compile_here(engine: &Engine, wasm: &[u8]) -> Result<Component, String> {
+    let code = machine_code(&engine.engine, wasm)?;
+    // SAFETY: this engine's compiler has just made these bytes.
+    let loaded = unsafe { Component::deserialize(&engine.engine, &code) };
+    loaded.map_err(|error| format!("{error:#}"))
+}
+
+/// Compiles in a process of `program`, which is this program.
+fn compile_in_process(engine: &Engine, program: &Path, wasm: &[u8]) -> Result<Component, String> {
+    let code = compiler_process::compile(program, wasm)?;
+    // SAFETY: a process of this program made the file, which has no name: nobody else can write it.
+    let loaded = unsafe { Component::deserialize_file(&engine.engine, code.path()) };
+    loaded.map_err(|error| format!("{error:#}"))
+}
+
+/// The machine code of a plugin, for engines of these settings.
+pub(super) fn machine_code(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<Vec<u8>, String> {
+    let component = as_component(wasm)?;
+    compile_limits::check(&component)?;
+    engine.precompile_component(&component).map_err(|why| {
+        let why = printable(&format!("{why:#}"));
+        format!("not a WebAssembly component that can be compiled: {why}")
+    })
 }
 
 /// The component in a file's bytes. A core module is wrapped.
@@ -208,7 +253,6 @@ pub(super) fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     })
 }
 
-/// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
 /// Makes a component of a core module. The module must describe the interface that it implements in
 /// a custom section, as the SDK does.
 ///

@@ -19,9 +19,9 @@ impl Metadata {
     ///
     /// # Errors
     /// The facts have more than 65,536 bytes.
-    pub(super) fn set(&mut self, key: String, value: String) -> Result<(), Fault> {
+    pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), Fault> {
         let size = key.len() + value.len();
-        let before = self.facts.get(&key).map_or(0, |value| key.len() + value.len());
+        let before = self.facts.get(key).map_or(0, |value| key.len() + value.len());
         let bytes = self.bytes - before + size;
         if bytes > MAX_METADATA_BYTES {
             return Err(Fault::contract(format!(
@@ -29,7 +29,7 @@ impl Metadata {
             )));
         }
         self.bytes = bytes;
-        self.facts.insert(key, value);
+        self.facts.insert(key.to_owned(), value.to_owned());
         Ok(())
     }
 
@@ -47,11 +47,11 @@ mod tests {
     fn a_fact_that_is_replaced_does_not_count_twice() {
         let mut metadata = Metadata::default();
         for _ in 0..3 {
-            metadata.set("key".into(), "x".repeat(MAX_METADATA_BYTES - 3)).unwrap();
+            metadata.set("key", &"x".repeat(MAX_METADATA_BYTES - 3)).unwrap();
         }
-        assert!(metadata.set("k".into(), String::new()).is_err());
-        metadata.set("key".into(), String::new()).unwrap();
-        metadata.set("k".into(), String::new()).unwrap();
+        assert!(metadata.set("k", "").is_err());
+        metadata.set("key", "").unwrap();
+        metadata.set("k", "").unwrap();
         assert_eq!(metadata.facts().len(), 2);
     }
 }

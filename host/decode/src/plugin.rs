@@ -2,6 +2,7 @@
 //! the interface.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pipemill_types::{StreamInfo, nearest};
 use wasmtime::Store;
@@ -16,6 +17,12 @@ use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
 use super::printable::printable;
 use super::store::{begin_call, new_store};
+
+/// CPU time in which a decoder must say its options. A decoder with a Python interpreter takes less
+/// than 100 ms.
+const OPTIONS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Options that a decoder may declare.
+const MAX_OPTIONS: usize = 1000;
 
 /// An option that a decoder declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,12 +194,17 @@ impl PluginInner {
     }
 
     fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
-        let mut store = self.store(None, &Limits::default());
+        let limits = Limits { call_timeout: OPTIONS_TIMEOUT, ..Limits::default() };
+        let mut store = self.store(None, &limits);
         let options = self.pre.instantiate(&mut store).and_then(|bindings| {
-            begin_call(&mut store);
+            begin_call(&mut store, 0);
             bindings.pipemill_decoder_decoder().call_options(&mut store)
         });
         let specs = options.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
+        if specs.len() > MAX_OPTIONS {
+            let count = specs.len();
+            return Err(format!("declares {count} options; {MAX_OPTIONS} are possible"));
+        }
         let spec = |spec: exports::OptionSpec| OptionSpec {
             name: printable(&spec.name),
             kind: printable(&spec.kind),

@@ -1,9 +1,10 @@
 //! Compiles plugins to machine code that a binary can embed.
 
 use super::cache::compatibility;
-use super::load::as_component;
+use super::load::machine_code;
 use super::settings::settings;
 
+/// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
 #[cfg(target_arch = "x86_64")]
 const X86_64_V3: [&str; 11] = [
     "has_sse3",
@@ -54,12 +55,18 @@ impl Precompiler {
     /// # Errors
     /// The bytes are no plugin, or can't be compiled.
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
-        let component = as_component(wasm)?;
-        let code = self.0.precompile_component(&component).map_err(|why| format!("{why:#}"))?;
-        zstd::encode_all(&*code, COMPRESSION_LEVEL).map_err(|why| why.to_string())
+        Self::compress(&machine_code(&self.0, wasm)?)
+    }
+
+    /// Compresses a module as [`Builtin::wasm`](super::Builtin::wasm) has it.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn compress(wasm: &[u8]) -> Result<Vec<u8>, String> {
+        zstd::encode_all(wasm, COMPRESSION_LEVEL).map_err(|why| why.to_string())
     }
 }
 
-/// The highest level of zstd that needs no more memory to decompress. Machine code shrinks to a
-/// third; decompressing the largest takes about a millisecond.
+/// The highest level of zstd that needs no more memory to decompress. Modules and machine code shrink
+/// to a third; decompressing the largest takes about a millisecond.
 const COMPRESSION_LEVEL: i32 = 19;

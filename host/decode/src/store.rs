@@ -1,13 +1,15 @@
 //! The sandbox of one decoder instance: a store with the limits of memory and CPU time.
 
-use wasmtime::{Store, UpdateDeadline};
+use wasmtime::{CallHook, Store, StoreContextMut, UpdateDeadline};
 
 use super::call_time::thread_cpu_time;
 use super::host_state::{HostState, LogContext};
 use super::limits::Limits;
 
-/// Bytes that a decoder may pass in one call beyond its payload: spans, starts, messages.
-const CALL_OVERHEAD: usize = 64 << 20;
+/// Handles of resources that an instance may have. A decoder makes one, its stream.
+const MAX_HANDLES: usize = 10_000;
+/// Bytes that a function of the decoder may return: options, or the text of an error.
+const MAX_RETURNED_BYTES: usize = 8 << 20;
 
 /// A new store with its limits, ready for the call that makes the instance.
 pub(super) fn new_store(
@@ -17,19 +19,34 @@ pub(super) fn new_store(
 ) -> Store<HostState> {
     let mut store = Store::new(engine, HostState::new(context, limits));
     store.limiter(|state| &mut state.limiter);
+    store.call_hook(|store, transition| {
+        limit_returned(store, transition);
+        Ok(())
+    });
     store.epoch_deadline_callback(|mut store| {
         let now = thread_cpu_time()?;
-        let next = store.data_mut().call_time.tick(now);
+        let next = store.data_mut().account.tick(now);
         Ok(next.map_or(UpdateDeadline::Interrupt, UpdateDeadline::Continue))
     });
-    // Bounds what the host copies out of the guest's memory in one call.
-    store.set_hostcall_fuel((limits.output as usize).saturating_add(CALL_OVERHEAD));
-    begin_call(&mut store);
+    store.set_max_component_handles(MAX_HANDLES);
+    begin_call(&mut store, 0);
     store
 }
 
-/// Restarts the CPU time of a call. It must run before each call into the guest.
-pub(super) fn begin_call(store: &mut Store<HostState>) {
-    store.data_mut().call_time.restart();
+/// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns. The
+/// functions of the host need no such limit: they get lists and texts as references to that memory,
+/// and charge what they copy.
+pub(super) fn limit_returned(mut store: StoreContextMut<'_, HostState>, transition: CallHook) {
+    match transition {
+        CallHook::ReturningFromWasm => store.set_hostcall_fuel(MAX_RETURNED_BYTES),
+        CallHook::CallingHost => store.set_hostcall_fuel(usize::MAX),
+        CallHook::CallingWasm | CallHook::ReturningFromHost => {}
+    }
+}
+
+/// Restarts the limits of a call with a chunk of `chunk` bytes. It must run before each call into the
+/// guest.
+pub(super) fn begin_call(store: &mut Store<HostState>, chunk: usize) {
+    store.data_mut().account.begin_call(chunk);
     store.set_epoch_deadline(1);
 }

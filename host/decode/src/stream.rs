@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pipemill_types::{ErrorKind, Fault, Field, StreamInfo};
 use wasmtime::component::ResourceAny;
-use wasmtime::{Store, Trap, WasmBacktrace};
+use wasmtime::{FrameInfo, Store, Trap, WasmBacktrace};
 
 use super::call_profiler::CallProfiler;
 use super::decoded_records::{DecodedRecords, error_inside_record};
@@ -17,7 +17,7 @@ use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::limits::Limits;
 use super::plugin::Plugin;
 use super::printable::printable;
-use super::store::begin_call;
+use super::store::{begin_call, limit_returned};
 
 pub use super::interface::wit::exports::pipemill::decoder::decoder::Resume;
 
@@ -92,7 +92,7 @@ impl Stream {
             etag: info.facts.etag.clone(),
             extensions: Vec::new(),
         };
-        begin_call(&mut store);
+        begin_call(&mut store, 0);
         let opened = {
             let guest = bindings.pipemill_decoder_decoder();
             guest.stream().call_open(&mut store, options, &info)
@@ -128,8 +128,9 @@ impl Stream {
 
     /// Lets `profiler` measure all later calls of this stream.
     pub fn profile(&mut self, profiler: Arc<CallProfiler>) {
-        self.store.call_hook(move |_, transition| {
+        self.store.call_hook(move |store, transition| {
             profiler.record(transition);
+            limit_returned(store, transition);
             Ok(())
         });
     }
@@ -154,7 +155,7 @@ impl Stream {
         end: bool,
         max_errors: u64,
     ) -> Result<DecodeOutcome, Fault> {
-        begin_call(&mut self.store);
+        begin_call(&mut self.store, chunk.len());
         let state = self.store.data_mut();
         state.has_emitted |= state.decoded.records > 0;
         state.decoded.clear();
@@ -188,7 +189,7 @@ impl Stream {
         chunk: Range<usize>,
         end: bool,
     ) -> Result<(usize, bool), Fault> {
-        begin_call(&mut self.store);
+        begin_call(&mut self.store, chunk.len());
         let chunk = &(**bytes).as_ref()[chunk];
         let guest = self.bindings.pipemill_decoder_decoder();
         let result = guest.stream().call_resync(&mut self.store, self.handle, chunk, end);
@@ -281,6 +282,10 @@ fn check_error(
 
 /// Frames of the guest's stack that an error shows.
 const MAX_FRAMES: usize = 6;
+/// Frames whose names are looked at. A name of a few bytes can stand for a text of a megabyte.
+const MAX_DEMANGLED: usize = 100;
+/// A longer name is shown as it is.
+const MAX_MANGLED_BYTES: usize = 10_000;
 
 /// The fault of a call that trapped, in the operator's terms.
 fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault {
@@ -341,23 +346,28 @@ fn in_force(limits: &Limits) -> String {
 /// left out; a recursive function is named once, with the number of its calls.
 fn frames(error: &wasmtime::Error) -> String {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
+    let is_same = |one: &FrameInfo, next: &FrameInfo| {
+        (one.func_index(), one.func_name()) == (next.func_index(), next.func_name())
+    };
+    let calls = backtrace.frames().chunk_by(is_same);
     let mut names: Vec<(String, usize)> = Vec::new();
-    for frame in backtrace.frames() {
-        let name = match frame.func_name() {
-            Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
-            None => format!("function {}", frame.func_index()),
+    for calls in calls.take(MAX_DEMANGLED) {
+        let name = match calls[0].func_name() {
+            Some(name) if name.len() > MAX_MANGLED_BYTES => printable(name),
+            Some(name) => printable(&format!("{:#}", rustc_demangle::demangle(name))),
+            None => format!("function {}", calls[0].func_index()),
         };
         let count = names.len();
         match names.last_mut() {
             _ if PANIC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => {}
-            Some((last, times)) if *last == name => *times += 1,
+            Some((last, times)) if *last == name => *times += calls.len(),
             _ if count == MAX_FRAMES => break,
-            _ => names.push((name, 1)),
+            _ => names.push((name, calls.len())),
         }
     }
     let show = |(name, times): &(String, usize)| match times {
-        1 => printable(name),
-        times => format!("{} ({times} times)", printable(name)),
+        1 => name.clone(),
+        times => format!("{name} ({times} times)"),
     };
     let names: Vec<_> = names.iter().map(show).collect();
     if names.is_empty() { String::new() } else { format!(" (in {})", names.join(" < ")) }

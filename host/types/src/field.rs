@@ -161,9 +161,23 @@ impl Field {
         self.scalar.is_string() && !self.shape.is_empty()
     }
 
+    /// Bytes of one value without the dimensions of any size. `None` if they don't fit into 32 bits.
+    fn value_bytes(&self) -> Option<u32> {
+        let known = self.shape.iter().filter(|size| **size > 0);
+        known.copied().try_fold(self.scalar.size() as u32, u32::checked_mul)
+    }
+
     /// What is wrong with the field, in itself; `None` if nothing is.
     pub fn problem(&self) -> Option<String> {
         let scalar = self.scalar.word();
+        if self.shape.len() > MAX_DIMENSIONS {
+            let count = self.shape.len();
+            return Some(format!("has {count} dimensions; {MAX_DIMENSIONS} are possible"));
+        }
+        if self.value_bytes().is_none() {
+            let shape = &self.shape;
+            return Some(format!("has {scalar} {shape:?}: a value would have 4 GiB or more"));
+        }
         if self.is_list() && self.shape.len() > 1 {
             return Some(format!(
                 "has {} dimensions of {scalar}; a list has one",
@@ -188,6 +202,9 @@ impl Field {
         Some(format!("has the metadata `{unknown}`, which this version of pipemill does not know"))
     }
 }
+
+/// Dimensions that a field may have, as in NumPy.
+const MAX_DIMENSIONS: usize = 32;
 
 /// Keys of metadata that begin with this are kept for later versions of the interface.
 const RESERVED_PREFIX: &str = "pipemill.";
@@ -217,4 +234,28 @@ pub fn category<'f>(field: &'f Field, value: &[u8]) -> Option<&'f str> {
     index.get_mut(..value.len())?.copy_from_slice(value);
     let index = usize::try_from(u64::from_le_bytes(index)).ok()?;
     field.categories.get(index).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(scalar: Scalar, shape: Vec<u32>) -> Option<String> {
+        Field::new("f", scalar, shape).problem()
+    }
+
+    #[test]
+    fn a_field_has_at_most_32_dimensions() {
+        assert_eq!(problem(Scalar::Uint8, vec![1; 32]), None);
+        let refused = problem(Scalar::Uint8, vec![1; 200_000]);
+        assert_eq!(refused.as_deref(), Some("has 200000 dimensions; 32 are possible"));
+    }
+
+    #[test]
+    fn a_value_has_less_than_4_gib() {
+        assert_eq!(problem(Scalar::Uint8, vec![0, u32::MAX]), None);
+        assert_eq!(problem(Scalar::Float64, vec![1 << 14, 1 << 14, 0]), None);
+        let refused = problem(Scalar::Float64, vec![1 << 15, 1 << 14]).unwrap();
+        assert!(refused.contains("float64 [32768, 16384]: a value would have 4 GiB"), "{refused}");
+    }
 }

@@ -176,8 +176,7 @@ impl Avro {
         };
         let head = reader.at();
         if file.codec == BlockCodec::Null {
-            self.state = State::Plain(PlainBlock::new(head, records, size));
-            return Ok(Next::GoOn);
+            return self.begin_plain(PlainBlock::new(head, records, size), call);
         }
         if size > self.max_record {
             return Err(error(errors::large_block(size, self.max_record)));

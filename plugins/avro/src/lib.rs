@@ -4,8 +4,8 @@
 //! records, each followed by the marker. The schema is made a list of steps once for each file
 //! (`layout`), along which a record is read (`record`). Text and bytes are spans of the chunk or of
 //! a decompressed block. Blocks without compression are read record by record (`plain`), so they may
-//! have any size. A compressed block must be whole in the chunk; the host decompresses it in parts
-//! (`packed`).
+//! have any size; only a small one is awaited as a whole. A compressed block must be whole in the
+//! chunk; the host decompresses it in parts (`packed`).
 //!
 //! **State between calls.** The file's header, and how far the current block was read: in records,
 //! and in bytes of its records. A compressed block is consumed after its last record. A block
@@ -15,8 +15,8 @@
 //! of the sync marker. So neither is read before the byte after it is in the chunk. An input that
 //! ends inside a block therefore always has unconsumed bytes, at which the error is.
 //!
-//! **After an error** in a compressed block that has its marker, the size of the block is right, and
-//! decoding goes on after it. Else the size may be what is damaged, and the marker is searched. A
+//! **After an error** in a block whose marker was seen, the size of the block is right, and decoding
+//! goes on after it. Else the size may be what is damaged, and the marker is searched. A
 //! marker of which half is there counts as one: else damage to a marker would lose the block after
 //! it, too.
 //!

@@ -11,7 +11,7 @@ use crate::Avro;
 use crate::block::{BlockCodec, Budget, Call, File, Next, State};
 use crate::errors::{self, Limit, Place};
 use crate::header::{SYNC, was_sync};
-use crate::record::{RecordReader, RecordStop};
+use crate::record::{RecordReader, RecordStop, Source};
 
 /// Bytes that are decompressed at a time only for a checksum.
 const CHECKED_BYTES: usize = 1 << 20;
@@ -176,6 +176,7 @@ impl Parts<'_> {
             BlockCodec::Deflate if *self.has_tail => {
                 (Codec::Deflate, start..start.max(end.saturating_sub(DEFLATE_TAIL)))
             }
+            // A block without compression does not come here.
             BlockCodec::Null | BlockCodec::Deflate => (Codec::Deflate, start..end),
             BlockCodec::Zstd => (Codec::Zstd, start..end),
         }
@@ -213,8 +214,9 @@ impl Parts<'_> {
             }
             let largest = from as u64 + self.max_record;
             let largest = usize::try_from(largest).unwrap_or(usize::MAX);
-            let limit = if part.last { largest.min(size) } else { largest };
-            match self.reader.read(layout, part, from, limit, out) {
+            let is_near_end = part.last && size <= largest;
+            let limit = if is_near_end { size } else { largest };
+            match self.reader.read(layout, Source::Part(part), from, limit, out) {
                 Ok(next) => {
                     out.end_record(call.at);
                     block.left -= 1;
@@ -227,10 +229,9 @@ impl Parts<'_> {
                     break;
                 }
                 Err(RecordStop::Bad { step, at, problem }) => {
-                    let limit = if limit == largest {
-                        Limit::MaxRecord(self.max_record)
-                    } else {
-                        Limit::Block
+                    let limit = match is_near_end {
+                        true => Limit::Block,
+                        false => Limit::MaxRecord(self.max_record),
                     };
                     return Err(errors::bad_record(
                         block.place(),

@@ -1,4 +1,8 @@
 //! Blocks without compression: their records lie in the chunk, and are consumed one by one.
+//!
+//! Nothing but the sync marker tells whether a block is sound. So a small block is first awaited, and
+//! its marker checked, as that of a compressed block. Of a large block, records are read before its
+//! end is there.
 
 use pipemill_plugin::{DecodeError, Progress, Records};
 
@@ -6,7 +10,11 @@ use crate::Avro;
 use crate::block::{Call, Next, State};
 use crate::errors::{self, Limit, Place};
 use crate::header::{SYNC, was_sync};
-use crate::record::RecordStop;
+use crate::record::{RecordStop, Source};
+
+/// Bytes of the records of a small block: more than most writers put into a block. A block that is
+/// larger than `max_record` is not small, either.
+const SMALL_BLOCK: u64 = 128 << 10;
 
 /// A block that is being read.
 #[derive(Debug, Clone, Copy)]
@@ -20,11 +28,13 @@ pub(crate) struct PlainBlock {
     records_left: u64,
     /// Bytes of them, by the block's head.
     bytes_left: u64,
+    /// Whether its marker was there: then `bytes_left` is right.
+    checked: bool,
 }
 
 impl PlainBlock {
     pub(crate) fn new(head: usize, records: u64, size: u64) -> Self {
-        Self { head, records, records_left: records, bytes_left: size }
+        Self { head, records, records_left: records, bytes_left: size, checked: false }
     }
     /// The next record.
     fn place(&self) -> Place {
@@ -33,6 +43,33 @@ impl PlainBlock {
 }
 
 impl Avro {
+    /// Begins a block whose head was read. Awaits the end of a small one, and checks its marker.
+    pub(crate) fn begin_plain(
+        &mut self,
+        mut block: PlainBlock,
+        call: &mut Call,
+    ) -> Result<Next, DecodeError> {
+        let at = call.at;
+        if block.bytes_left <= SMALL_BLOCK.min(self.max_record) {
+            // It fits: the block is small.
+            let end = block.head + block.bytes_left as usize;
+            let sync = self.file.as_ref().map(|file| file.sync).unwrap_or_default();
+            let found = call.rest().get(end..).and_then(<[u8]>::first_chunk);
+            let message = match found {
+                Some(found) if was_sync(&sync, found) => None,
+                Some(found) => Some(errors::no_sync(&sync, found)),
+                None if call.end => Some(errors::cut_short(block.place())),
+                None => return Ok(call.wants(end + SYNC)),
+            };
+            if let Some(message) = message {
+                return Err(DecodeError::searchable(at, message, at as u64 + 1));
+            }
+            block.checked = true;
+        }
+        self.state = State::Plain(block);
+        Ok(Next::GoOn)
+    }
+
     /// Reads records of a block, and its end.
     pub(crate) fn plain(
         &mut self,
@@ -58,7 +95,7 @@ impl Avro {
             }
             let limit = at as u64 + block.bytes_left.min(self.max_record);
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            match self.reader.read(layout, &shown, at, limit, out) {
+            match self.reader.read(layout, Source::Chunk(shown), at, limit, out) {
                 Ok(next) => {
                     out.end_record(at);
                     block.head = 0;
@@ -86,7 +123,7 @@ impl Avro {
             }
         };
         self.state = State::Between;
-        Err(DecodeError::searchable(call.at, message, call.at as u64 + 1))
+        Err(skip_block(&block, call.at, at, message))
     }
 
     /// Checks that a block's records end with its bytes, and that the sync marker follows.
@@ -113,9 +150,17 @@ impl Avro {
             _ => errors::records_missing(block.place()),
         };
         // With the marker there, the next block follows it, whatever is wrong with this one.
-        match was_sync(&sync, found) {
-            true => Err(DecodeError::skippable(start, message, end)),
-            false => Err(DecodeError::searchable(start, message, start as u64 + 1)),
-        }
+        Err(match was_sync(&sync, found) {
+            true => DecodeError::skippable(start, message, end),
+            false => skip_block(&block, start, at, message),
+        })
+    }
+}
+
+/// The error at `start` in a block whose next record is at `at`.
+fn skip_block(block: &PlainBlock, start: usize, at: usize, message: String) -> DecodeError {
+    match block.checked {
+        true => DecodeError::skippable(start, message, at as u64 + block.bytes_left + SYNC as u64),
+        false => DecodeError::searchable(start, message, start as u64 + 1),
     }
 }

@@ -8,34 +8,30 @@ use crate::layout::{Layout, Step, Union, Value};
 use crate::reader::{Problem, Reader, Stop};
 use crate::skip::skip;
 
-/// The bytes that records lie in: the chunk, or a decompressed part of a block.
-pub(crate) trait Source {
+/// The bytes that records lie in.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// The chunk.
+    Chunk(&'a [u8]),
+    /// A decompressed part of a block.
+    Part(&'a Block),
+}
+
+impl<'a> Source<'a> {
     /// The bytes.
-    fn bytes(&self) -> &[u8];
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Chunk(bytes) => bytes,
+            Self::Part(part) => &part.bytes,
+        }
+    }
     /// Adds the next field of a record: a part of these bytes, without a copy.
-    fn field(&self, out: &mut Records, range: Range<usize>);
-}
-
-/// The chunk.
-impl Source for &[u8] {
     #[inline(always)]
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-    #[inline(always)]
-    fn field(&self, out: &mut Records, range: Range<usize>) {
-        out.field(range);
-    }
-}
-
-impl Source for Block {
-    #[inline(always)]
-    fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-    #[inline(always)]
-    fn field(&self, out: &mut Records, range: Range<usize>) {
-        out.field_in(self, range);
+    fn field(self, out: &mut Records, range: Range<usize>) {
+        match self {
+            Self::Chunk(_) => out.field(range),
+            Self::Part(part) => out.field_in(part, range),
+        }
     }
 }
 
@@ -65,11 +61,11 @@ impl RecordReader {
     /// Reads the record at `start`, and emits its fields, but not its end. It must end at `limit` or
     /// before; the source may have fewer bytes. Returns where it ends. After a stop, some fields may
     /// have been emitted.
-    #[inline(always)]
-    pub(crate) fn read<S: Source>(
+    #[inline(never)] // It is large, and called for blocks of both kinds.
+    pub(crate) fn read(
         &mut self,
         layout: &Layout,
-        source: &S,
+        source: Source,
         start: usize,
         limit: usize,
         out: &mut Records,
@@ -90,10 +86,10 @@ impl RecordReader {
     }
 
     #[inline(always)]
-    fn step<S: Source>(
+    fn step(
         &mut self,
         layout: &Layout,
-        source: &S,
+        source: Source,
         step: Step,
         reader: &mut Reader,
         out: &mut Records,
@@ -148,9 +144,9 @@ impl RecordReader {
     }
 
     #[inline(never)]
-    fn array<S: Source>(
+    fn array(
         &mut self,
-        source: &S,
+        source: Source,
         array: Value,
         reader: &mut Reader,
         out: &mut Records,
@@ -196,9 +192,9 @@ impl RecordReader {
     }
 
     /// An array of values of `size` bytes, as they are. In one block it is a part of the source.
-    fn fixeds<S: Source>(
+    fn fixeds(
         &mut self,
-        source: &S,
+        source: Source,
         size: u32,
         booleans: bool,
         reader: &mut Reader,
@@ -235,9 +231,9 @@ impl RecordReader {
 
     /// A list of bytes or text: offsets from the start of the value, then the elements. It is read
     /// twice: first to check and count the elements.
-    fn list<S: Source>(
+    fn list(
         &mut self,
-        source: &S,
+        source: Source,
         reader: &mut Reader,
         out: &mut Records,
         element: impl Fn(&mut Reader) -> Result<Range<usize>, Stop>,
@@ -277,7 +273,7 @@ fn branch(reader: &mut Reader, branches: u8) -> Result<u8, Stop> {
 
 /// The number of an enum's symbol.
 #[inline(always)]
-pub(crate) fn symbol(reader: &mut Reader, symbols: u32) -> Result<u32, Stop> {
+fn symbol(reader: &mut Reader, symbols: u32) -> Result<u32, Stop> {
     let at = reader.at();
     let found = i64::from(reader.int()?);
     if found < 0 || found >= symbols.into() {

@@ -1,7 +1,6 @@
 //! Skips a value of any type: one that becomes no field.
 
 use crate::reader::{Problem, Reader, Stop};
-use crate::record::symbol;
 use crate::schema::{Kind, Schema, TypeId};
 
 /// Values may be nested this deep in a value that is skipped. It bounds the stack for types that
@@ -23,11 +22,9 @@ fn skip_nested(schema: &Schema, id: TypeId, reader: &mut Reader, depth: u32) -> 
     }
     let deeper = depth + 1;
     match &one.kind {
-        Kind::Int => reader.int().map(drop),
+        Kind::Int | Kind::Enum(_) => reader.int().map(drop),
         Kind::Long => reader.long().map(drop),
         Kind::Bytes | Kind::String => reader.string().map(drop),
-        // A schema has at most as many symbols as bytes.
-        Kind::Enum(symbols) => symbol(reader, symbols.len() as u32).map(drop),
         Kind::Array(items) => skip_blocks(reader, schema.get(*items).size, |reader| {
             skip_nested(schema, *items, reader, deeper)
         }),

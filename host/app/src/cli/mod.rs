@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use pipemill_decode::{Builtins, Engine, Plugin};
+use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Plugin, compile_stdin};
 
 use crate::telemetry::log::{self, Format};
 
@@ -33,6 +33,9 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Cat(cat::Args),
+    /// Compiles the plugin on standard input: the process in which pipemill itself compiles
+    #[command(name = COMPILE_STDIN, hide = true)]
+    CompileStdin,
     Config(config::Args),
     Feed(feed::Args),
     Ls(ls::Args),
@@ -83,6 +86,7 @@ pub fn main(builtins: Builtins) -> ExitCode {
         Command::Run(args) => run::main(&args, builtins),
         Command::Config(args) => config::main(&args, builtins),
         Command::Cat(args) => cat::main(args, builtins),
+        Command::CompileStdin => compile_stdin().into(),
         Command::Feed(args) => feed::main(&args),
         Command::Ls(args) => ls::main(&args),
         Command::Plugin(args) => plugin::main(args, builtins),

@@ -21,8 +21,9 @@ pub(super) enum Output {
     Raw,
 }
 
-/// Bytes of memory for a batch.
-const BATCH_MEMORY: usize = 1 << 20;
+/// Bytes of memory for a batch. A batch leaves as soon as it has 1 MiB; there is room for the rest of
+/// the decoder's call, which would else be copied record by record.
+const BATCH_MEMORY: usize = 2 << 20;
 
 /// Prints batches to standard output.
 pub(super) struct Printer {

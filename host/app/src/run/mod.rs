@@ -20,10 +20,14 @@ mod terminal;
 mod wait;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
 use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText};
@@ -56,6 +60,11 @@ pub const SOCKET: &str = "PIPEMILL_SOCKET";
 /// a long read or a decoder's call then ends with the process.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The same after a signal: whoever sent it waits for the process to end.
+const SIGNAL_SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often a signal is looked for while the channels are prepared.
+const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Why a host could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -80,7 +89,7 @@ pub enum StartError {
     Command(#[from] CommandError),
     /// The machine gives no thread or descriptor.
     #[error("can't start: {0}")]
-    System(#[from] std::io::Error),
+    System(#[from] io::Error),
     /// The WebAssembly engine can't be created.
     #[error("can't start the WebAssembly engine: {0:#}")]
     Engine(EngineError),
@@ -140,12 +149,14 @@ pub fn run(
     let metrics = config.metrics.as_ref().map(bind);
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment(builtins).map_err(StartError::Engine)?;
-    let mut channels = prepare(config, &engine, &stop)?;
-    if let Some(signal) = signals.next_stop() {
-        log::info!("stopping before anything was started: {signal}");
-        let code = Some(128 + signal as u8);
-        return Ok(Ended { code, failures: Vec::new(), out_of_memory: None });
-    }
+    let mut channels = match prepare_or_stop(config, engine, &stop, signals)? {
+        Ok(channels) => channels,
+        Err(signal) => {
+            log::info!("stopping before anything was started: {signal}");
+            let code = Some(128 + signal as u8);
+            return Ok(Ended { code, failures: Vec::new(), out_of_memory: None });
+        }
+    };
     let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
     let host = Arc::new(HostState::new(handles, stop.clone()));
     let socket = config.socket.clone().unwrap_or_else(default_socket);
@@ -157,7 +168,8 @@ pub fn run(
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut channels));
     let mut threads = ChannelThreads::start(channels, stop)?;
     let (code, settle) = if command.is_empty() {
-        (serve_only::serve(signals, &mut threads, config.fail_grace), SETTLE_TIMEOUT)
+        let code = serve_only::serve(signals, &mut threads, config.fail_grace);
+        (code, if code.is_some() { SIGNAL_SETTLE_TIMEOUT } else { SETTLE_TIMEOUT })
     } else {
         // Before the command, so that no orphan is missed.
         let reaper = Reaper::new();
@@ -182,6 +194,37 @@ pub fn run(
         log::error!("{message}");
     }
     Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
+}
+
+/// Prepares the channels on a thread of its own, so that a signal can end the run meanwhile: to
+/// compile a plugin, or to list objects, may take long. Returns the channels, or that signal. After a
+/// signal, the thread ends with the process.
+fn prepare_or_stop(
+    config: &Config,
+    engine: Engine,
+    stop: &Stop,
+    signals: &Signals,
+) -> Result<Result<Vec<PreparedChannel>, Signal>, StartError> {
+    let (sender, receiver) = mpsc::channel();
+    let (config, stop) = (config.clone(), stop.clone());
+    thread::Builder::new().name("pipemill-prepare".into()).spawn(move || {
+        // Nobody receives it after a signal.
+        let _ = sender.send(prepare(&config, &engine, &stop));
+    })?;
+    loop {
+        let prepared = receiver.recv_timeout(SIGNAL_POLL_INTERVAL);
+        if let Some(signal) = signals.next_stop() {
+            return Ok(Err(signal));
+        }
+        match prepared {
+            Ok(prepared) => return Ok(Ok(prepared?)),
+            Err(RecvTimeoutError::Timeout) => {}
+            // The thread has panicked, and has said so.
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("preparing the channels failed").into());
+            }
+        }
+    }
 }
 
 /// The server of the rings, and that of the metrics. They close when dropped.

@@ -4,7 +4,7 @@ use pipemill_avro::Avro;
 use pipemill_plugin::testing::{Outcome, Record, Setup, assert_any_split, decode_whole};
 
 use crate::write::{CODECS, SYNC, block, file, header, long, one_block, string};
-use crate::{field, record, setup};
+use crate::{at_once, field, record, setup};
 
 const PACKED: [&str; 3] = ["deflate", "snappy", "zstandard"];
 
@@ -48,7 +48,7 @@ fn records_larger_than_a_part() {
     let schema = record(&field("list", r#"{"type": "array", "items": "string"}"#));
     let elements = vec![string("abc"); 200_000];
     let file = one_block(&schema, "deflate", &[crate::write::items(&elements, 1000, false)]);
-    let outcome = decode_whole::<Avro>(&setup(&[]), &file);
+    let outcome = at_once(&[], &file);
     assert_eq!(outcome.errors, []);
     assert_eq!(outcome.records[0][0].as_ref().unwrap().len(), 4 + 200_000 * 7);
 }
@@ -139,7 +139,7 @@ fn many_fields_in_few_bytes() {
     let data = vec![1; 3000];
     for codec in PACKED.iter().chain(&["null"]) {
         let file = file(&schema, codec, &[(3000, data.clone())]);
-        let outcome = decode_whole::<Avro>(&setup(&[]), &file);
+        let outcome = at_once(&[], &file);
         assert_eq!((outcome.records.len(), outcome.errors.len()), (3000, 0));
     }
 }

@@ -12,7 +12,7 @@ mod types;
 mod write;
 
 use pipemill_avro::Avro;
-use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split};
+use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split, decode_whole};
 use pipemill_plugin::{Codec, Field};
 
 /// A setup with these options, whose host can decompress.
@@ -24,7 +24,7 @@ fn setup(options: &[(&str, &str)]) -> Setup {
 fn decompress(codec: Codec, block: &[u8]) -> Result<Vec<u8>, String> {
     const WINDOW: usize = 64 << 10;
     let codec = pipemill_codecs::Codec::from_word(codec.word()).expect("the host has the codec");
-    let mut reader = pipemill_codecs::BlockReader::new(codec, block.to_vec(), 64 << 20)?;
+    let mut reader = pipemill_codecs::BlockReader::new(codec, block, 64 << 20)?;
     let mut bytes = Vec::new();
     loop {
         let (window, last) = reader.window(bytes.len() as u64, WINDOW, || true)?;
@@ -43,6 +43,11 @@ fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
         assert_eq!(whole, decode_split::<Avro>(setup, file, &[split]), "split at {split}");
     }
     whole
+}
+
+/// The outcome of a file that is shown at once: for one that takes long to decode.
+fn at_once(options: &[(&str, &str)], file: &[u8]) -> Outcome {
+    decode_whole::<Avro>(&setup(options), file)
 }
 
 /// The outcome of a file without errors.

@@ -108,11 +108,13 @@ fn need_is_exact() {
     let one = [long(5), string("x".repeat(1000)), vec![0; 8]].concat();
     let file = file(&schema(), "null", &[(2, one.repeat(2))]);
     let head = header(&schema(), "null").len();
-    let progress = |size: usize| {
-        let Progress { consumed, need, .. } =
-            decode_once::<Avro>(&setup(&[]), &file[..size]).unwrap();
+    let progress_with = |max_record: u64, size: usize| {
+        let setup = Setup { max_record, ..setup(&[]) };
+        let Progress { consumed, need, .. } = decode_once::<Avro>(&setup, &file[..size]).unwrap();
         (consumed, need)
     };
+    // The block is not small: it is larger than a record may be.
+    let progress = |size: usize| progress_with(2000, size);
     assert_eq!(progress(0), (0, 4));
     assert_eq!(progress(5), (0, 6));
     // The schema's length is known.
@@ -129,6 +131,11 @@ fn need_is_exact() {
     assert_eq!(progress(file.len() - SYNC.len()), (block + size, size + 1));
     assert_eq!(progress(file.len() - SYNC.len() + 1), (file.len() - SYNC.len(), SYNC.len()));
     assert_eq!(progress(file.len()), (file.len(), 18));
+    // A small block is awaited as a whole.
+    let size = file.len() - head;
+    assert_eq!(progress_with(64 << 20, head + 18), (head, size));
+    assert_eq!(progress_with(64 << 20, file.len() - 1), (head, size));
+    assert_eq!(progress_with(64 << 20, file.len()), (file.len(), 18));
 
     let file = crate::write::file(&schema(), "deflate", &[(2, one.repeat(2))]);
     let head = header(&schema(), "deflate").len();

@@ -4,7 +4,7 @@ use pipemill_plugin::testing::Record;
 use pipemill_plugin::{Field, Scalar};
 
 use crate::write::{items, long, one_block, string};
-use crate::{error, field, fields, good, record};
+use crate::{at_once, error, field, fields, good, record};
 
 /// Asserts the field that a type becomes, and the values that it has. The value is the second field
 /// of three, so that those around it show where it ends.
@@ -84,10 +84,7 @@ fn named_types() {
         } else {
             let schema = record(&field("x", &of_enum));
             let file = one_block(&schema, "null", &[values[1].0.clone()]);
-            let outcome = pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(
-                &crate::setup(&[]),
-                &file,
-            );
+            let outcome = at_once(&[], &file);
             assert_eq!(fields(&outcome)[0].scalar, scalar);
             assert_eq!(outcome.records, [[values[1].1.clone()]]);
         }
@@ -430,8 +427,8 @@ fn schemas_that_grow_when_they_are_resolved() {
             all.push(field(&format!("t{number}"), &of));
         }
         let file = one_block(&record(&all.join(",")), "null", &[]);
-        let (message, refused) = error(&[], &file);
-        assert!(refused && message.contains("more than 65536 fields"), "{message}");
+        let outcome = at_once(&[], &file);
+        assert!(outcome.refused && outcome.errors[0].2.contains("more than 65536 fields"));
         if !leaf.is_empty() {
             assert_eq!(good(&[("fields", "t1.a.x")], &file).records.len(), 0);
         }
@@ -446,15 +443,11 @@ fn symbols_that_are_used_often() {
     let mut all = vec![field("f", &of)];
     all.extend((0..200).map(|number| field(&format!("f{number}"), "\"e\"")));
     let file = one_block(&record(&all.join(",")), "null", &[]);
-    let outcome =
-        pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(&crate::setup(&[]), &file);
+    let outcome = at_once(&[], &file);
     let message = "the names and symbols of the file's fields have more than 16 MiB";
     assert_eq!((outcome.errors[0].2.as_str(), outcome.refused), (message, true));
     let doc = format!(r#"{{"type": "long", "doc": "{}"}}"#, "x".repeat(1 << 20));
-    let outcome = pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(
-        &crate::setup(&[]),
-        &one_block(&doc, "null", &[]),
-    );
+    let outcome = at_once(&[], &one_block(&doc, "null", &[]));
     assert!(outcome.refused && outcome.errors[0].2.ends_with("; 1048576 are supported"));
 }
 
@@ -479,14 +472,7 @@ fn types_that_are_nested_deep() {
         let one = (0..count).flat_map(|_| long(1)).collect();
         one_block(&chain(count), "null", &[one])
     };
-    let one = crate::setup(&[]);
-    let decode = |options: &[(&str, &str)], count| {
-        let setup = pipemill_plugin::testing::Setup {
-            options: crate::setup(options).options,
-            ..one.clone()
-        };
-        pipemill_plugin::testing::decode_whole::<pipemill_avro::Avro>(&setup, &one_file(count))
-    };
+    let decode = |options: &[(&str, &str)], count| at_once(options, &one_file(count));
     assert_eq!(decode(&[], 60).records[0].len(), 60);
     let outcome = decode(&[], 70);
     assert!(

@@ -5,6 +5,8 @@
 mod blocks;
 mod framed;
 #[cfg(target_arch = "wasm32")]
+mod hoards;
+#[cfg(target_arch = "wasm32")]
 mod misdeeds;
 #[cfg(target_arch = "wasm32")]
 mod mix;

@@ -9,7 +9,7 @@ use pipemill_plugin::bindings::pipemill::decoder::host;
 use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
 
 use crate::plugin::{emit, every_byte, field, nullable, progress, span, typed};
-use crate::{blocks, mix};
+use crate::{blocks, hoards, mix};
 
 /// Bit of a span that says: in the payload.
 const IN_PAYLOAD: u64 = 1 << 63;
@@ -60,7 +60,7 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         "short-number-schema" => host::set_schema(&[typed("number", "int32")]),
         "no-text-schema" => host::set_schema(&[typed("text", "utf8")]),
         "no-boolean-schema" => host::set_schema(&[typed("flag", "boolean")]),
-        _ => {}
+        _ => hoards::at_open(misdeed),
     }
     Ok(())
 }
@@ -188,10 +188,10 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
             return Some(error(0, "red \x1b[31malert\x07\r\nsecond\u{9b}2J line\0", Resume::None));
         }
         "long-message" => return Some(error(0, &"la".repeat(1 << 20), Resume::None)),
-        "resync-too-much" | "resync-spins" => {
+        "resync-too-much" | "resync-spins" | "resync-stays" => {
             return Some(error(0, "lost", Resume::Scan(1)));
         }
-        _ => return None,
+        _ => return hoards::at_decode(misdeed, chunk),
     }
     Some(Ok(all))
 }
@@ -200,6 +200,10 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
 pub fn at_resync(misdeed: &str, chunk: &[u8]) -> Resynced {
     match misdeed {
         "resync-spins" => spin(),
+        "resync-stays" => {
+            host::log(Level::Warn, "searches");
+            Resynced { consumed: 0, found: false }
+        }
         _ => Resynced { consumed: chunk.len() as u32 + 1, found: true },
     }
 }
