@@ -39,6 +39,7 @@ test-rust: wasm compilers $(VENV)/s3-ready
 	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_TEST_KEPT=$(TARGET) $(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
+	cargo test -p pipemill-ring --features shuttle --lib threads
 
 test-python: wasm venv chromium
 	@$(call build,debug,$(DEBUG))
@@ -84,6 +85,10 @@ lint: wasm venv ## formats, warnings, types, documentation
 	    (cd examples/$$example && cargo fmt --check && cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
+
+miri: ## the ring's unsafe code under Miri; needs a nightly toolchain with the components miri and rust-src
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo +nightly miri test -p pipemill-ring --lib -- \
+	    layout:: protocol:: memory::
 
 clean: ## remove the target folder
 	rm -rf $(TARGET)

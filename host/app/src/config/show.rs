@@ -21,6 +21,7 @@ pub fn show(config: &Config) -> String {
         writer.line(SOCKET.name, path(socket));
     }
     writer.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    writer.line(MAX_CONNECTIONS.name, config.max_connections);
     match &config.metrics {
         Some(Listen::Tcp(address)) => writer.line(METRICS.name, quote(&address.to_string())),
         Some(Listen::Unix(file)) => writer.line(METRICS.name, path(file)),

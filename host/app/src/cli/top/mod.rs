@@ -48,12 +48,17 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn main(args: &Args) -> ExitCode {
-    let socket = args.socket.clone().unwrap_or_else(|| {
-        let from_environment = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
-        from_environment.map_or_else(run::default_socket, PathBuf::from)
-    });
-    let mut host = match StatusClient::connect(&socket) {
+    let from_environment = || std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
+    let named = args.socket.clone().or_else(|| from_environment().map(PathBuf::from));
+    let connected = match &named {
+        Some(socket) => StatusClient::connect(socket),
+        None => StatusClient::connect_to_own(&run::default_socket()),
+    };
+    let mut host = match connected {
         Ok(host) => host,
+        Err(error @ StatusClientError::OtherUser { .. }) => {
+            return exit::because(exit::SYSTEM, error);
+        }
         Err(error) => {
             let remedy = "is `pipemill run` at work, as this user? `--socket` says where it serves";
             return exit::because(exit::MISSING, format!("{error}; {remedy}"));
