@@ -9,9 +9,7 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem};
-
-use super::printable::printable;
+use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem, printable};
 
 /// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
 /// chunk.

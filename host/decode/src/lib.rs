@@ -4,7 +4,7 @@
 //! Each module uses only modules of the lines above its own:
 //!
 //! - `builtin`, `call_profiler`, `call_time`, `decoded_records`, `digest`, `interface`, `limits`,
-//!   `metadata`, `printable`, `settings`: the types that the others use.
+//!   `metadata`, `settings`: the types that the others use.
 //! - `cache`: compiled plugins in a folder. `host_state`: what the host keeps for each instance.
 //! - `imports`, `decompress`: the functions that a decoder may call. `store`: the sandbox of one instance.
 //! - `engine`: compiles and links.
@@ -27,7 +27,6 @@ mod load;
 mod metadata;
 mod plugin;
 mod precompiler;
-mod printable;
 mod settings;
 mod store;
 mod stream;
@@ -44,7 +43,6 @@ pub use limits::Limits;
 pub use load::{PluginError, wrap};
 pub use plugin::{OptionSpec, Plugin};
 pub use precompiler::Precompiler;
-pub use printable::printable;
 pub use stream::{DecodeOutcome, Resume, Stream};
 /// Why the engine can't be started.
 pub use wasmtime::Error as EngineError;

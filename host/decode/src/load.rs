@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use pipemill_types::printable;
 use wasmtime::component::Component;
 use wit_component::ComponentEncoder;
 
@@ -13,7 +14,6 @@ use super::builtin::Builtin;
 use super::digest::Digest;
 use super::engine::Engine;
 use super::plugin::Plugin;
-use super::printable::printable;
 
 /// Why a plugin can't be used.
 #[derive(Debug, thiserror::Error)]

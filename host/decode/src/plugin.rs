@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{StreamInfo, nearest};
+use pipemill_types::{StreamInfo, nearest, printable};
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
 
@@ -14,7 +14,6 @@ use super::interface::wit::DecoderPluginPre;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
-use super::printable::printable;
 use super::store::{begin_call, new_store};
 
 /// An option that a decoder declares.

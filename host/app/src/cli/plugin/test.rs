@@ -1,14 +1,13 @@
 //! `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass, on a
 //! plugin.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use pipemill_decode::{Engine, Limits};
 
-use super::{PluginArgs, exit, read};
+use super::{PluginArgs, exit, read, say};
 use crate::config::parse_duration;
 use crate::plugin_tools::{Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property};
 
@@ -73,7 +72,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         if args.pieces.is_some() || args.cut.is_some() {
             return test_one_case(args, &subject, &input);
         }
-        println!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
+        say!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
         let conformance_test = ConformanceTest {
             seed: args.seed,
             cases: args.cases,
@@ -81,9 +80,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
             strict_end: args.strict_end,
         };
         let mut report_passed = |test: &str, details: String| {
-            println!("  ok  {test}: {details}");
-            // Shown at once; if nobody reads the output there is nothing to do.
-            let _ = std::io::stdout().flush();
+            say!("  ok  {test}: {details}");
         };
         // `--expect` is for the first file only.
         if let Err(finding) =
@@ -107,11 +104,11 @@ fn test_one_case(
     };
     match (Case { input: input.into(), property }).holds(subject, args.strict_end) {
         Ok(()) => {
-            println!("  ok  {} bytes", input.len());
+            say!("  ok  {} bytes", input.len());
             Ok(ExitCode::SUCCESS)
         }
         Err(broken) => {
-            println!("FAIL  {broken}");
+            say!("FAIL  {broken}");
             Ok(exit::DATA.into())
         }
     }
@@ -121,13 +118,13 @@ fn test_one_case(
 const MAX_HEX_INPUT: usize = 256;
 
 fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
-    println!("FAIL  {}: {}", finding.tried, finding.broken);
+    say!("FAIL  {}: {}", finding.tried, finding.broken);
     let mut command = format!("pipemill plugin test {}", quote(&args.plugin.name));
     for (name, value) in &args.plugin.options {
         command.push_str(&format!(" -o {}", quote(&format!("{name}={value}"))));
     }
     let Some(case) = &finding.case else {
-        println!("      in {}; `pipemill cat` shows the records before it", data.display());
+        say!("      in {}; `pipemill cat` shows the records before it", data.display());
         return exit::DATA.into();
     };
     let input = &case.input;
@@ -138,7 +135,7 @@ fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
         match std::fs::write(file, input) {
             Ok(()) => command.push_str(&format!(" --data {file}")),
             Err(error) => {
-                println!("      the input that shows it can't be kept in {file}: {error}")
+                say!("      the input that shows it can't be kept in {file}: {error}")
             }
         }
     }
@@ -153,8 +150,8 @@ fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
     if args.strict_end {
         command.push_str(" --strict-end");
     }
-    println!("      the smallest input found has {} bytes; it shows again by", input.len());
-    println!("      {command}");
+    say!("      the smallest input found has {} bytes; it shows again by", input.len());
+    say!("      {command}");
     exit::DATA.into()
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
+use pipemill_types::is_hidden;
+
 /// Displays a value, escaped for HTML text and for attributes in quotes. Characters that are
 /// invisible or change the direction of text are shown as their code points.
 pub(super) struct Escaped<T>(pub(super) T);
@@ -51,13 +53,6 @@ fn first_code(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('`')?;
     let (code, after) = rest.split_once('`')?;
     Some((before, code, after))
-}
-
-/// Whether a character is a control character, changes the direction of text, or has no width.
-fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
 #[cfg(test)]
