@@ -76,7 +76,8 @@ lint: wasm venv ## formats, warnings, types, documentation
 	@extra=$$(comm -23 <($(call features,-p pipemill-static)) <($(call features,--workspace -e dev))); \
 	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
 	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
-	cd examples/decoder-rust && cargo fmt --check && cargo clippy --all-targets -- -D warnings
+	for example in decoder-rust decoder-rust-wrap; do \
+	    (cd examples/$$example && cargo fmt --check && cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 

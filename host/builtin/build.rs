@@ -43,8 +43,10 @@ fn main() {
     let plain: Vec<_> = BUILTINS.into_iter().filter(|name| !WRAPPERS.contains(name)).collect();
     let groups = [("wasm", plain), ("wasm-wrappers", WRAPPERS.to_vec())];
     for (name, module) in groups.iter().flat_map(|(folder, names)| compile(&root, folder, names)) {
-        let code = precompiled.as_deref().and_then(|folder| machine_code(folder, name, &module));
-        for (extension, bytes) in [("wasm", module), ("code.zst", code.unwrap_or_default())] {
+        let packed =
+            precompiled.as_deref().and_then(|folder| precompiled_for(folder, name, &module));
+        let (wasm, code) = packed.unwrap_or_else(|| (module, Vec::new()));
+        for (extension, bytes) in [("wasm", wasm), ("code.zst", code)] {
             fs::write(out.join(format!("{name}.{extension}")), bytes)
                 .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
         }
@@ -60,13 +62,14 @@ fn compile<'n>(root: &Path, folder: &str, names: &[&'n str]) -> Vec<(&'n str, Ve
     names.iter().copied().zip(modules).collect()
 }
 
-/// Reads the machine code for `module` from `folder`. `None` if there is none, or only code for
-/// another version of the module.
-fn machine_code(folder: &Path, name: &str, module: &[u8]) -> Option<Vec<u8>> {
+/// Reads `module`, compressed, and the machine code for it from `folder`. `None` if there is none, or
+/// only that of another version of the module.
+fn precompiled_for(folder: &Path, name: &str, module: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let source = folder.join(format!("{name}.wasm"));
     println!("cargo::rerun-if-changed={}", source.display());
-    let code = fs::read(folder.join(format!("{name}.code.zst"))).ok()?;
-    (fs::read(source).ok()? == module).then_some(code)
+    let read = |extension| fs::read(folder.join(format!("{name}.{extension}"))).ok();
+    let (packed, code) = (read("wasm.zst")?, read("code.zst")?);
+    (fs::read(source).ok()? == module).then_some((packed, code))
 }
 
 fn fail(why: &str) -> ! {

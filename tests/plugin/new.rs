@@ -294,6 +294,22 @@ fn folders_and_names_that_can_not_be_used_are_refused() {
     plugin(&place, &no_sdk).with_code(64).says(&["there is no crate in nowhere"]);
     let no_rust = ["new", "mine", "--lang", "c", "--sdk", "0.1"];
     plugin(&place, &no_rust).with_code(64).says(&["--sdk is for Rust"]);
+    for (lang, wrap, says) in [
+        ("c", "lines", "--wrap is for Rust"),
+        (
+            "rust",
+            "parquet",
+            "there is no built-in decoder `parquet`; there are augmented-manifest, ",
+        ),
+    ] {
+        let new = ["new", "mine", "--lang", lang, "--wrap", wrap];
+        plugin(&place, &new).with_code(64).says(&[says]);
+    }
+    let elsewhere = ["new", "mine", "--lang", "rust", "--wrap", "lines", "--sdk"];
+    place.write("sdk/Cargo.toml", "");
+    plugin(&place, &[&elsewhere[..], &["sdk"]].concat())
+        .with_code(64)
+        .says(&["expected the crate of `lines` in ", "beside the SDK"]);
     assert!(!place.path("mine").exists());
 }
 
@@ -361,6 +377,40 @@ fn templates_pass_with_longer_lengths() {
         place.write("long", b"PSTR\xff\xff\xff\xff");
         let ended = run(&place, &["cat", "-d", &file, "--max-record", "1MiB", "long"]);
         ended.with_code(65).says(&["a string of 4294967295 bytes", "max_record (1048576)"]);
+    }
+}
+
+/// A decoder that wraps a built-in one passes as that one does.
+#[test]
+fn a_new_project_that_wraps_a_decoder_works() {
+    let place = TestDir::new();
+    let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/sdk");
+    let new = ["new", "mine", "--lang", "rust", "--wrap", "length-prefixed", "--sdk", sdk];
+    let next = plugin(&place, &new).with_code(0).text();
+    assert!(next.contains("pipemill plugin test mine/mine.wasm --data FILE\n"), "{next}");
+    plugin(&place, &["build", "mine"]).with_code(0);
+    // With lengths of 32 and of 16 bits.
+    let data = place.path("mine/data/greetings.bin");
+    let long = fs::read(&data).expect("test data");
+    let mut short = Vec::new();
+    let mut rest = &long[..];
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let (text, next) = after.split_at(u32::from_le_bytes(*length) as usize);
+        short.extend([&(text.len() as u16).to_le_bytes(), text].concat());
+        rest = next;
+    }
+    place.write("short", short);
+    for (prefix, file) in [("u32le", data.to_str().expect("UTF-8")), ("u16le", "short")] {
+        let option = format!("prefix={prefix}");
+        let args = ["mine/mine.wasm", "-o", &option];
+        let test = [&["test"], &args[..], &["--data", file, "--cases", "100"]].concat();
+        plugin(&place, &test).with_code(0);
+        let printed =
+            run(&place, &[&["cat", "-d"], &args[..], &[file]].concat()).with_code(0).text();
+        let fields: Vec<_> =
+            printed.lines().filter_map(|line| line.split("\"fields\":").nth(1)).collect();
+        assert_eq!(fields[0], "{\"data\":{\"base64\":\"SGVsbG8=\"},\"size\":5}}");
+        assert_eq!(fields.len(), 4);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The parts of a decoder that comes with the binary.
 
+use std::borrow::Cow;
+
 /// A decoder that comes with the binary. It is a plugin like any other, embedded as a core module.
 #[derive(Debug)]
 pub struct Builtin {
@@ -7,11 +9,24 @@ pub struct Builtin {
     pub name: &'static str,
     /// One line on what it reads.
     pub about: &'static str,
-    /// The core module, as WebAssembly.
+    /// The core module: as WebAssembly, or compressed with zstd where `code` is given.
     pub wasm: &'static [u8],
     /// Machine code for `wasm`, made by [`Precompiler`](super::Precompiler) and compressed with zstd.
     /// If it is empty, the decoder is compiled on first use.
     pub code: &'static [u8],
+}
+
+impl Builtin {
+    /// The core module, as WebAssembly.
+    ///
+    /// # Panics
+    /// The bytes in the binary can't be decompressed, so the binary is damaged.
+    pub fn module(&self) -> Cow<'static, [u8]> {
+        if self.code.is_empty() {
+            return Cow::Borrowed(self.wasm);
+        }
+        Cow::Owned(zstd::decode_all(self.wasm).expect("what was compressed for the binary"))
+    }
 }
 
 /// The decoders that come with a binary.

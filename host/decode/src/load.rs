@@ -72,7 +72,7 @@ fn read_decoder(
     name: &str,
 ) -> Result<(Cow<'static, [u8]>, Option<&'static Builtin>), PluginError> {
     if let Some(builtin) = engine.builtins.iter().find(|builtin| builtin.name == name) {
-        return Ok((Cow::Borrowed(builtin.wasm), Some(builtin)));
+        return Ok((builtin.module(), Some(builtin)));
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };
     let path = find_file(engine, name).map_err(error)?;
@@ -208,7 +208,6 @@ pub(super) fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     })
 }
 
-/// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
 /// Makes a component of a core module. The module must describe the interface that it implements in
 /// a custom section, as the SDK does.
 ///

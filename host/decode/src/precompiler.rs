@@ -4,6 +4,7 @@ use super::cache::compatibility;
 use super::load::as_component;
 use super::settings::settings;
 
+/// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
 #[cfg(target_arch = "x86_64")]
 const X86_64_V3: [&str; 11] = [
     "has_sse3",
@@ -56,10 +57,18 @@ impl Precompiler {
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
         let component = as_component(wasm)?;
         let code = self.0.precompile_component(&component).map_err(|why| format!("{why:#}"))?;
-        zstd::encode_all(&*code, COMPRESSION_LEVEL).map_err(|why| why.to_string())
+        Self::compress(&code)
+    }
+
+    /// Compresses a module as [`Builtin::wasm`](super::Builtin::wasm) has it.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn compress(wasm: &[u8]) -> Result<Vec<u8>, String> {
+        zstd::encode_all(wasm, COMPRESSION_LEVEL).map_err(|why| why.to_string())
     }
 }
 
-/// The highest level of zstd that needs no more memory to decompress. Machine code shrinks to a
-/// third; decompressing the largest takes about a millisecond.
+/// The highest level of zstd that needs no more memory to decompress. Modules and machine code shrink
+/// to a third; decompressing the largest takes about a millisecond.
 const COMPRESSION_LEVEL: i32 = 19;

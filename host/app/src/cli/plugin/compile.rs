@@ -68,20 +68,30 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
     let is_current = fs::read(&version).is_ok_and(|found| found == compiler.version().as_bytes());
     for builtin in engine.builtins() {
         let source = folder.join(format!("{}.wasm", builtin.name));
+        let packed = folder.join(format!("{}.wasm.zst", builtin.name));
         let code = folder.join(format!("{}.code.zst", builtin.name));
+        let module = builtin.module();
         if is_current
             && code.exists()
-            && fs::read(&source).is_ok_and(|source| source == builtin.wasm)
+            && packed.exists()
+            && fs::read(&source).is_ok_and(|source| source == *module)
         {
             continue;
         }
-        let compiled = compiler
-            .compile(builtin.wasm)
-            .map_err(|why| exit::because(exit::DATA, format!("{}: {why}", builtin.name)))?;
+        let unusable = |why| exit::because(exit::DATA, format!("{}: {why}", builtin.name));
+        let compiled = compiler.compile(&module).map_err(unusable)?;
         fs::write(&code, compiled).map_err(|why| failed(&code, why))?;
+<<<<<<< HEAD
         // Written last, because the pair is complete when this file exists.
         fs::write(&source, builtin.wasm).map_err(|why| failed(&source, why))?;
         say!("{}: compiled, in {}", builtin.name, folder.display());
+=======
+        let compressed = Precompiler::compress(&module).map_err(unusable)?;
+        fs::write(&packed, compressed).map_err(|why| failed(&packed, why))?;
+        // Written last, because the three are complete when this file exists.
+        fs::write(&source, &*module).map_err(|why| failed(&source, why))?;
+        say!("{}: compiled, in {}", builtin.name, folder.display());
+>>>>>>> origin/main
     }
     fs::write(&version, compiler.version()).map_err(|why| failed(&version, why))?;
     Ok(ExitCode::SUCCESS)

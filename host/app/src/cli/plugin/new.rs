@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{exit, say, test};
-use crate::plugin_tools::project::{Language, Sdk, refusal_of_name, template};
+use crate::plugin_tools::project::{Language, Sdk, refusal_of_name, template, wrapping};
 
 /// Make a folder with a decoder that works, its test data and a Makefile.
 #[derive(clap::Args)]
@@ -19,6 +19,9 @@ pub(super) struct Args {
     /// registry, instead of a copy in the new folder
     #[arg(long, value_name = "PATH|VERSION")]
     sdk: Option<String>,
+    /// With Rust: the new decoder changes the records of this built-in one
+    #[arg(long, value_name = "DECODER")]
+    wrap: Option<String>,
 }
 
 pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
@@ -31,10 +34,17 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
     }
     let sdk = sdk(args).map_err(usage)?;
     check_free(folder).map_err(usage)?;
-    for (path, bytes) in template(args.lang, &name, &sdk) {
+    let files = match &args.wrap {
+        None => template(args.lang, &name, &sdk),
+        Some(_) if args.lang != Language::Rust => {
+            return Err(usage("--wrap is for Rust: built-in decoders are crates".to_owned()));
+        }
+        Some(wrapped) => wrapping(&name, wrapped, &sdk).map_err(usage)?,
+    };
+    for (path, bytes) in files {
         write(&folder.join(path), &bytes)?;
     }
-    print(folder, &name, args.lang);
+    print(folder, &name, args);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,10 +89,16 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), ExitCode> {
     })
 }
 
-fn print(folder: &Path, name: &str, language: Language) {
+fn print(folder: &Path, name: &str, args: &Args) {
+    let language = args.lang;
     let quoted = |path: &str| test::quote(&folder.join(path).to_string_lossy());
     let plugin = quoted(&format!("{name}.wasm"));
-    let (data, expected) = (quoted("data/greetings.pstr"), quoted("data/greetings.jsonl"));
+    let test_options = if args.wrap.is_some() {
+        "--data FILE".to_owned()
+    } else {
+        let (data, expected) = (quoted("data/greetings.pstr"), quoted("data/greetings.jsonl"));
+        format!("-o text=true --data {data} --expect {expected}")
+    };
     say!("{}: a decoder in {} that works, to be changed", folder.display(), language.name());
     if language == Language::Python {
         let (venv, pip) = (quoted(".venv"), quoted(".venv/bin/pip"));
@@ -91,7 +107,7 @@ fn print(folder: &Path, name: &str, language: Language) {
     }
     say!("next:");
     say!("    pipemill plugin build {}", test::quote(&folder.to_string_lossy()));
-    say!("    pipemill plugin test {plugin} -o text=true --data {data} --expect {expected}");
+    say!("    pipemill plugin test {plugin} {test_options}");
     say!(
         "then change {}; the guide: {}/blob/main/docs/write-a-decoder.md",
         quoted(language.main_file()),

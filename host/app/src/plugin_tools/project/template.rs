@@ -28,8 +28,10 @@ macro_rules! files {
         )),*]
     };
 }
+pub(super) use files;
 
-type Embedded = &'static [(&'static str, &'static [u8])];
+/// The files of an example: their paths and contents.
+pub(super) type Embedded = &'static [(&'static str, &'static [u8])];
 
 const RUST: Embedded = files!["examples/decoder-rust/":
     ".cargo/config.toml", ".gitignore", "Cargo.lock", "Cargo.toml", "Makefile", "README.md",
@@ -67,9 +69,11 @@ const WORKSPACE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../..
 /// The name of the decoder in the examples.
 const EXAMPLE: &str = "pascal";
 /// The dependency on the SDK in the manifest of the Rust example.
-const EXAMPLE_SDK: &str = "{ path = \"../../plugins/sdk\" }";
+pub(super) const EXAMPLE_SDK: &str = "{ path = \"../../plugins/sdk\" }";
 /// The relative path of the documentation in the examples.
-const EXAMPLE_DOCS: &str = "../../docs/";
+pub(super) const EXAMPLE_DOCS: &str = "../../docs/";
+/// Where a project's links to the documentation point.
+pub(super) const DOCS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/");
 
 /// The files of a new project for a decoder called `name`. `sdk` matters only for Rust.
 pub fn template(language: Language, name: &str, sdk: &Sdk) -> Vec<File> {
@@ -100,11 +104,10 @@ fn rename(bytes: &[u8], name: &str, sdk: &Sdk) -> Vec<u8> {
         Sdk::Path(path) => format!("{{ path = {} }}", toml::Value::from(&*path.to_string_lossy())),
         Sdk::Version(version) => format!("\"{version}\""),
     };
-    let docs = format!("{}/blob/main/docs/", env!("CARGO_PKG_REPOSITORY"));
     text.replace(&format!("{EXAMPLE}::"), &format!("{}::", name.replace('-', "_")))
         .replace(EXAMPLE, name)
         .replace(EXAMPLE_SDK, &sdk)
-        .replace(EXAMPLE_DOCS, &docs)
+        .replace(EXAMPLE_DOCS, DOCS)
         .into_bytes()
 }
 

@@ -1,0 +1,42 @@
+//! A pipemill decoder made of another one, to copy and change. The records are those of
+//! `length-prefixed`, and each has one more field: the size of the others.
+
+use pipemill_length_prefixed::LengthPrefixed;
+use pipemill_plugin::{Field, InnerRecord, Map, MapRecords, Options, Records, Scalar, StreamInfo};
+
+const SIZE: &str = "size";
+
+/// What becomes of a record. It must depend on nothing but the record, so there is no state.
+pub struct WithSize;
+
+// Makes the type a plugin. The rest is plain Rust, which can be tested natively.
+pipemill_plugin::export!(Map<WithSize>);
+
+impl MapRecords for WithSize {
+    type Inner = LengthPrefixed;
+
+    fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(WithSize)
+    }
+
+    /// The fields of the records that `map` emits.
+    fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String> {
+        if inner.iter().any(|field| field.name == SIZE) {
+            return Err(format!("the records have a field `{SIZE}` already"));
+        }
+        Ok([inner, &[Field::new(SIZE, Scalar::Uint64)]].concat())
+    }
+
+    /// An error is a message: what was expected and what was found. The record is a bad one then.
+    fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
+        let mut size = 0;
+        for field in 0..record.fields() {
+            size += record.field(field).map_or(0, <[u8]>::len);
+            // Passes the field on as it is: nothing is copied.
+            record.pass(field, out);
+        }
+        out.u64(size as u64);
+        out.end_record(record.start());
+        Ok(())
+    }
+}
