@@ -81,17 +81,11 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
         let unusable = |why| exit::because(exit::DATA, format!("{}: {why}", builtin.name));
         let compiled = compiler.compile(&module).map_err(unusable)?;
         fs::write(&code, compiled).map_err(|why| failed(&code, why))?;
-<<<<<<< HEAD
-        // Written last, because the pair is complete when this file exists.
-        fs::write(&source, builtin.wasm).map_err(|why| failed(&source, why))?;
-        say!("{}: compiled, in {}", builtin.name, folder.display());
-=======
         let compressed = Precompiler::compress(&module).map_err(unusable)?;
         fs::write(&packed, compressed).map_err(|why| failed(&packed, why))?;
         // Written last, because the three are complete when this file exists.
         fs::write(&source, &*module).map_err(|why| failed(&source, why))?;
         say!("{}: compiled, in {}", builtin.name, folder.display());
->>>>>>> origin/main
     }
     fs::write(&version, compiler.version()).map_err(|why| failed(&version, why))?;
     Ok(ExitCode::SUCCESS)
