@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
+use pipemill_tests::host::{self, Host};
 use pipemill_tests::inputs::gzip;
 use pipemill_tests::nasty::{NASTY, SHOWN, assert_clean, clean};
 use pipemill_tests::process::{LOG_FORMAT, Process, finish};
 use pipemill_tests::test_dir::TestDir;
-use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, until};
+use pipemill_tests::{BAD_PLUGIN, pipemill, until};
 use serde_json::{Value, json};
 
 use super::{command, run, run_with};
@@ -46,6 +47,12 @@ fn names_of_objects_in_messages() {
     clean(run(&place, &["config", "check", NASTY])).with_code(64).says(&[SHOWN]);
 }
 
+/// A path as a string of TOML.
+fn in_toml(path: &Path) -> String {
+    let text = path.to_str().expect("UTF-8");
+    pipemill_types::json::to_string(text).expect("text has a form in JSON")
+}
+
 /// Raw bytes of C1 are no UTF-8.
 #[test]
 fn names_that_are_no_text() {
@@ -78,9 +85,9 @@ fn names_in_lists_and_logs() {
     let ls = clean(run(&place, &["ls", "-c", "c.toml", "--channel", "train"])).with_code(0);
     assert_eq!(ls.text().lines().count(), 2, "{ls:#?}");
     assert!(ls.text().contains(&format!("in/{SHOWN}\n")), "{ls:#?}");
-    let words = [consumer!(), "train"].map(PathBuf::from);
-    let ended = clean(host::Host::run(&pipemill!(), &place, &config, &words)).with_code(0);
-    ended.says(&["skipped", SHOWN]);
+    let host = Host::start(&pipemill!(), &place, &config);
+    assert_eq!(host.read("train").well().len(), 2);
+    clean(host.wait()).with_code(0).says(&["skipped", SHOWN]);
     let kept = std::fs::read(&quarantine).expect("it is there");
     assert_clean(&kept);
     let kept: Value = serde_json::from_slice(&kept).expect("one line");
@@ -96,9 +103,9 @@ fn names_on_the_screen_of_top() {
     let file = place.write(NASTY, "1\n");
     // The second channel waits for its pipe until the test is over.
     let config = format!(
-        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nsource = {{ file = {:?} }}\n\
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nsource = {{ file = {} }}\n\
          [[channel]]\nname = 'stays'\ndecoder = 'lines'\nsource = {{ fifo = {:?} }}\n",
-        file.to_str().expect("UTF-8"),
+        in_toml(&file),
         place.text("pipes"),
     );
     let mut command = host::command(&pipemill!(), &place, &config);
@@ -139,7 +146,7 @@ fn names_of_fields() {
         serde_json::from_str(ended.text().lines().next().expect("a record")).expect("JSON");
     assert!(record["fields"].as_object().is_some_and(|fields| fields.contains_key(NASTY)));
     let twice = format!("\"{quoted}\",\"{quoted}\"\n1,2\n");
-    clean(run_with(&place, &args, twice.as_bytes())).with_code(65);
+    clean(run_with(&place, &args, twice.as_bytes())).with_code(64);
     let typed = ["cat", "-d", "csv", "-o", "header=true", "-o", "types=int32", "-"];
     clean(run_with(&place, &typed, format!("\"{quoted}\"\nx\n").as_bytes())).with_code(65);
     // A name of 1 MB, in the messages about it.
@@ -192,8 +199,8 @@ fn names_in_the_failure_file() {
     let file = place.write(&format!("in/{NASTY}"), "1\nx\n");
     let config = format!(
         "fail_grace = '1ms'\n[[channel]]\nname = 'train'\ndecoder = 'csv'\n\
-         options = {{ types = 'int32' }}\nsource = {{ file = {:?} }}\n",
-        file.to_str().expect("UTF-8")
+         options = {{ types = 'int32' }}\nsource = {{ file = {} }}\n",
+        in_toml(&file)
     );
     let mut command = host::command(&pipemill!(), &place, &config);
     command.env("SAGEMAKER_BASE_DIR", place.path("ml")).args(["--", "sleep", "1000"]);
@@ -207,7 +214,7 @@ fn names_in_the_failure_file() {
 #[test]
 fn texts_of_a_configuration() {
     let place = TestDir::new();
-    let quoted = json!(NASTY).to_string().replace('\u{7f}', "\\u007f");
+    let quoted = in_toml(NASTY.as_ref());
     for text in [
         format!(
             "[[channel]]\nname = {quoted}\ndecoder = {quoted}\nsource = {{ file = {quoted} }}\n"

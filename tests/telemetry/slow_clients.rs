@@ -108,7 +108,7 @@ fn few_descriptors_are_enough_for_a_probe() {
     let words: Vec<_> = [command.get_program()].into_iter().chain(command.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.display())).collect();
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", &format!("ulimit -n 40; exec {}", words.join(" "))]);
+    shell.args(["-c", &format!("ulimit -n 64; exec {}", words.join(" "))]);
     let host = Process::start(&mut shell);
     until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     let slow: Vec<_> = (0..100).map(|_| connect(port)).collect();

@@ -1,5 +1,6 @@
 //! `pipemill feed` at the other end of the pipes.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -123,8 +124,12 @@ fn feed_removes_nothing_but_its_pipes() {
     finish(&mut feed(&place, "linked", &["in/text"], 1)).with_code(71).says(&["no FIFO"]);
     assert_eq!(place.names(""), ["in", "linked_0", "other", "train_0"]);
     // A FIFO that an earlier run has left is.
-    place.fifo("left_0");
+    let left = place.fifo("left_0");
+    // The new one may have the number of the old one.
+    let made = || std::fs::metadata(&left).map(|m| (m.ino(), m.ctime(), m.ctime_nsec())).ok();
+    let before = made();
     let feeder = Process::start(&mut feed(&place, "left", &["in/text"], 1));
+    until("it has made its own", || made().is_some_and(|now| Some(now) != before));
     assert_eq!(std::fs::read(place.path("left_0")).expect("it is fed"), b"line\n");
     feeder.wait().with_code(0);
 }
