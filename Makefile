@@ -90,6 +90,11 @@ miri: ## the ring's unsafe code under Miri; needs a nightly toolchain with the c
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo +nightly miri test -p pipemill-ring --lib -- \
 	    layout:: protocol:: memory::
 
+# cargo-deny takes minutes to build, so it is not part of `lint`: tests/dependencies checks the same file.
+deny: ## licences, sources and versions of all libraries, by cargo-deny
+	@cargo deny --version >/dev/null 2>&1 || { echo "make: cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
+	cargo deny check licenses bans sources
+
 clean: ## remove the target folder
 	rm -rf $(TARGET)
 
@@ -191,5 +196,5 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench lint clean
+.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench lint deny clean
 .PHONY: wasm compilers podman chromium venv
