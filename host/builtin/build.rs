@@ -4,12 +4,13 @@
 //! The binary also embeds machine code for them if `PIPEMILL_PRECOMPILED` names a folder that
 //! `pipemill plugin compile --builtin` has filled. `make` builds in these two steps. Without
 //! machine code, the host compiles a decoder on first use.
+#![allow(clippy::disallowed_macros, reason = "cargo reads the output")]
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
-const BUILTINS: [&str; 15] = [
+const BUILTINS: [&str; 16] = [
     // In the order of `docs/decoders.md`.
     "augmented-manifest",
     "avro",
@@ -18,6 +19,7 @@ const BUILTINS: [&str; 15] = [
     "jsonl",
     "length-prefixed",
     "lines",
+    "msgpack",
     "npy",
     "npz",
     "recordio",

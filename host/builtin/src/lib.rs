@@ -18,7 +18,7 @@ macro_rules! builtin {
 }
 
 /// The built-in decoders, in the order of `docs/decoders.md`.
-pub static BUILTINS: [Builtin; 15] = [
+pub static BUILTINS: [Builtin; 16] = [
     builtin!("augmented-manifest", "SageMaker's augmented manifests: RecordIO records in groups"),
     builtin!("avro", "Avro object container files: the fields of the writer's schema"),
     builtin!("csv", "rows of delimited text, as fields, typed columns or dense float32"),
@@ -26,6 +26,7 @@ pub static BUILTINS: [Builtin; 15] = [
     builtin!("jsonl", "JSON Lines, whole or by JSON pointer"),
     builtin!("length-prefixed", "records that each follow their length: an integer or a varint"),
     builtin!("lines", "lines of text"),
+    builtin!("msgpack", "MessagePack values, whole or by key or JSON pointer"),
     builtin!("npy", "NumPy's .npy files: the rows of an array"),
     builtin!("npz", "NumPy's .npz archives: the rows of an array, or an archive as a record"),
     builtin!("recordio", "MXNet RecordIO, both multi-part dialects"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use log::kv::{self, Source, VisitSource};
 use pipemill_types::log::log_with;
-use pipemill_types::{Fault, Field, StreamInfo};
+use pipemill_types::{Fault, Field, StreamInfo, printable};
 
 use super::account::Account;
 use super::decoded_records::DecodedRecords;
@@ -17,7 +17,6 @@ use super::interface::field;
 use super::interface::wit::pipemill::decoder::types;
 use super::limits::{Limiter, Limits};
 use super::metadata::Metadata;
-use super::printable::printable;
 
 /// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
 /// read its own copy and not the guest's.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_types::{StreamInfo, nearest};
+use pipemill_types::{StreamInfo, nearest, printable};
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
 
@@ -15,7 +15,6 @@ use super::interface::wit::DecoderPluginPre;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
-use super::printable::printable;
 use super::store::{begin_call, new_store};
 
 /// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder

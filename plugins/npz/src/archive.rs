@@ -6,7 +6,7 @@ use crate::zip::DirectoryEnd;
 const MAX_NAMES: usize = 20;
 
 /// The archive that is being read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Archive {
     /// Where it starts in the input.
     start: u64,
@@ -36,8 +36,10 @@ impl Archive {
         Self { start, ..Self::default() }
     }
 
-    /// Notes an array.
-    pub(crate) fn add_array(&mut self, name: &str) {
+    /// Notes a member; `array` is its name if it is an array.
+    pub(crate) fn add_member(&mut self, array: Option<&str>) {
+        self.members += 1;
+        let Some(name) = array else { return };
         self.arrays += 1;
         if self.names.len() < MAX_NAMES {
             self.names.push(name.to_owned());
@@ -53,16 +55,14 @@ impl Archive {
         }
     }
 
-    /// Notes an entry of the directory, of `size` bytes, which is at `at` in the input.
-    pub(crate) fn add_entry(&mut self, at: u64, size: usize) {
-        self.directory.get_or_insert(at);
+    /// Notes an entry of the directory, of `size` bytes.
+    pub(crate) fn add_entry(&mut self, size: usize) {
         self.entries += 1;
         self.entry_bytes += size as u64;
     }
 
     /// Notes the zip64 record.
-    pub(crate) fn set_zip64(&mut self, at: u64, end: DirectoryEnd) {
-        self.directory.get_or_insert(at);
+    pub(crate) fn set_zip64(&mut self, end: DirectoryEnd) {
         self.zip64 = Some(end);
     }
 

@@ -11,7 +11,7 @@ use pipemill_plugin::{Block, Codec, DecodeError, Progress, Records};
 
 use crate::crc32::Crc32;
 use crate::errors::{of_member, wrong_crc};
-use crate::member::{Member, MemberError, Tail, header_error, read_tail, whole_size};
+use crate::member::{Member, MemberError, Tail, header_error, read_tail};
 use crate::zip::{SIGNATURE, Sizes};
 use crate::{Npz, State, Step, more_bytes};
 
@@ -212,15 +212,7 @@ impl Npz {
         out: &mut Records,
     ) -> Result<Option<Box<InflatedRows>>, PartError> {
         let (header, head) = read_inflated_header(range, out)?;
-        let layout = self.layout(member, &header, out)?;
-        let whole = whole_size(&header).unwrap_or(u64::MAX);
-        if whole != sizes.plain {
-            return Err(damaged(format!(
-                "expected {whole} bytes for an array of shape {}, found {}",
-                header.display_shape(),
-                sizes.plain
-            )));
-        }
+        let layout = self.layout(member, &header, sizes.plain, out)?;
         self.made += head.bytes.len() as u64;
         let mut crc = self.verify.then(Crc32::new);
         if let Some(crc) = &mut crc {

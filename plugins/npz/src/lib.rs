@@ -15,25 +15,28 @@
 
 mod archive;
 mod crc32;
+mod directory;
 mod errors;
 mod inflate;
 mod member;
 mod rows;
 mod sample;
+mod skip;
 mod wanted;
 mod zip;
 
 use archive::Archive;
 use errors::{cut_short, of_member};
 use inflate::InflatedRows;
-use member::{DataSize, Member, MemberError, Tail, read_tail};
+use member::{DataSize, Member, MemberError, whole_size};
 use pipemill_parsing::npy::{ArrayLayout, NpyHeader, display_fields};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, StreamInfo,
 };
 use rows::StoredRows;
+use skip::Skip;
 use wanted::WantedArrays;
-use zip::{Descriptor, LocalHeader, Read, Sizes};
+use zip::{Descriptor, LocalHeader, Read};
 
 /// The `npz` decoder.
 #[derive(Debug)]
@@ -93,14 +96,6 @@ enum Role {
     Twice,
     /// Its rows would be the records, but there was this other array.
     Second { first: String },
-}
-
-/// A member that is skipped.
-#[derive(Debug)]
-struct Skip {
-    /// Bytes of data that are left, at least 1.
-    left: u64,
-    descriptor: Option<Descriptor>,
 }
 
 /// The result of a step.
@@ -272,100 +267,6 @@ impl Npz {
         self.directory(*signature, chunk, at, end, out)
     }
 
-    /// Reads the record of the directory at `at`. It is consumed when the byte after it is there,
-    /// except for the last one.
-    fn directory(
-        &mut self,
-        signature: [u8; zip::SIGNATURE],
-        chunk: &[u8],
-        at: usize,
-        end: bool,
-        out: &mut Records,
-    ) -> Result<Step, DecodeError> {
-        const EXPECTED: &str = "the directory of the archive";
-        let rest = &chunk[at..];
-        let (mut zip64, mut last) = (None, None);
-        let read = match signature {
-            zip::DIRECTORY_ENTRY => zip::read_entry(rest),
-            zip::ZIP64_LOCATOR if rest.len() < zip::ZIP64_LOCATOR_SIZE => {
-                Read::Cut { need: zip::ZIP64_LOCATOR_SIZE }
-            }
-            zip::ZIP64_LOCATOR => Read::Whole(zip::ZIP64_LOCATOR_SIZE),
-            zip::ZIP64_END => match zip::read_zip64_end(rest) {
-                Ok(read) => sized(read, &mut zip64),
-                Err(why) => {
-                    self.archive = None;
-                    let message =
-                        format!("expected {why} at the end of the directory, found another size");
-                    return Err(DecodeError::fatal(at, message));
-                }
-            },
-            _ => sized(zip::read_end(rest), &mut last),
-        };
-        let size = match read {
-            Read::Whole(size) if last.is_some() || rest.len() > size => size,
-            Read::Whole(size) => return more_bytes(at, size + 1, EXPECTED, rest.len(), end),
-            Read::Cut { need } => return more_bytes(at, need, EXPECTED, rest.len(), end),
-        };
-        let here = self.offset + at as u64;
-        let mut problem = match self.archive.as_ref().is_some_and(|one| one.directory.is_none()) {
-            true => self.end_of_members(at, out)?,
-            false => None,
-        };
-        let archive = self.archive.get_or_insert_default();
-        if signature == zip::DIRECTORY_ENTRY {
-            archive.add_entry(here, size);
-        }
-        if let Some(zip64) = zip64 {
-            archive.set_zip64(here, zip64);
-        }
-        if let Some(last) = last {
-            problem = problem.or_else(|| archive.check(here, last).err());
-            self.archive = None;
-            self.may_end = true;
-        }
-        if let Some(problem) = problem {
-            out.bad(at..at + size, problem)?;
-        }
-        Ok(Step::GoOn(at + size))
-    }
-
-    /// All members were read: the directory starts at `at`. Returns what the archive lacks.
-    fn end_of_members(
-        &mut self,
-        at: usize,
-        out: &mut Records,
-    ) -> Result<Option<String>, DecodeError> {
-        let Some(archive) = self.archive.as_mut() else { return Ok(None) };
-        if archive.is_done || archive.chosen.is_some() {
-            return Ok(None);
-        }
-        match &mut self.emit {
-            Emit::Rows(Some(name)) => {
-                let message = format!(
-                    "expected an array `{name}`, found only: {}; correct the option `array`",
-                    archive.arrays()
-                );
-                Err(DecodeError::refused(at, message))
-            }
-            Emit::Rows(None) => Ok(Some("expected an array, found none in the archive".to_owned())),
-            // None of them was found.
-            Emit::Sample(wanted) => {
-                archive.is_done = true;
-                match wanted.missing(&vec![None::<()>; wanted.len()]) {
-                    Some(name) => Ok(Some(wanted::missing_message(name, &archive.arrays()))),
-                    None => {
-                        let learned = wanted.learn(&vec![None; wanted.len()], out);
-                        learned.map_err(|why| DecodeError::refused(at, why))?;
-                        (0..wanted.len()).for_each(|_| out.absent());
-                        out.end_record(at);
-                        Ok(None)
-                    }
-                }
-            }
-        }
-    }
-
     /// Reads the header of the member at `at`.
     fn member(
         &mut self,
@@ -443,12 +344,9 @@ impl Npz {
     fn begin(&mut self, member: &Member) {
         let is_chosen = matches!(self.role(member), Role::OfRows);
         let archive = self.archive.get_or_insert_default();
-        archive.members += 1;
-        if let Some(name) = member.array() {
-            archive.add_array(name);
-            if is_chosen {
-                archive.chosen = Some(name.to_owned());
-            }
+        archive.add_member(member.array());
+        if is_chosen {
+            archive.chosen = member.array().map(str::to_owned);
         }
     }
 
@@ -485,94 +383,13 @@ impl Npz {
         }
     }
 
-    /// Begins to skip a member.
-    fn begin_skip(
-        &mut self,
-        member: &Member,
-        chunk: &[u8],
-        end: bool,
-    ) -> Result<Step, DecodeError> {
-        let left = match self.known_size(member, chunk, end)? {
-            Ok(size) => size,
-            Err(step) => return Ok(step),
-        };
-        let (at, held) = (member.at, chunk.len() - member.at);
-        let (descriptor, sizes) = (member.descriptor(), member.sizes());
-        if left == 0 {
-            return match read_tail(&chunk[member.data..], descriptor, sizes) {
-                Tail::Whole(size, _) => {
-                    self.begin(member);
-                    Ok(Step::GoOn(member.data + size))
-                }
-                Tail::Cut { need } => {
-                    more_bytes(at, member.header.size + need, "what follows a member", held, end)
-                }
-            };
-        }
-        if chunk.len() == member.data {
-            return more_bytes(at, held + 1, &format!("{left} bytes of data"), 0, end);
-        }
-        self.begin(member);
-        self.state = State::Skip(Skip { left, descriptor });
-        Ok(Step::GoOn(member.data))
-    }
-
-    /// Skips the data of a member, except for its last byte if what follows is not in view.
-    fn skip(
-        &mut self,
-        skip: Skip,
-        chunk: &[u8],
-        at: usize,
-        end: bool,
-    ) -> Result<Step, DecodeError> {
-        const NO_SIZES: Sizes = Sizes { crc32: 0, compressed: 0, plain: 0 };
-        let Skip { left, descriptor } = skip;
-        let held = chunk.len() - at;
-        let (step, left, need) = if held as u64 >= left {
-            // It fits: the chunk is not shorter.
-            let data_end = at + left as usize;
-            match read_tail(&chunk[data_end..], descriptor, NO_SIZES) {
-                Tail::Whole(size, _) => return Ok(Step::GoOn(data_end + size)),
-                Tail::Cut { need } => (left as usize - 1, 1, 1 + need),
-            }
-        } else {
-            let step = held.saturating_sub(1);
-            (step, left - step as u64, 2)
-        };
-        if end && held > 0 {
-            let expected = format!("{left} more bytes of a member and what follows it");
-            self.archive = None;
-            return Err(cut_short(at + step, &expected, held - step));
-        }
-        self.state = State::Skip(Skip { left, descriptor });
-        Ok(wants(at + step, need))
-    }
-
-    /// Skips the descriptor after a member that had an error.
-    fn descriptor(
-        &mut self,
-        descriptor: Descriptor,
-        chunk: &[u8],
-        at: usize,
-        end: bool,
-    ) -> Result<Step, DecodeError> {
-        let rest = &chunk[at..];
-        match descriptor.read(rest) {
-            Read::Whole((size, _)) => Ok(Step::GoOn(at + size)),
-            Read::Cut { .. } if end && rest.is_empty() => Ok(Step::Return(Progress::consumed(at))),
-            Read::Cut { need } => {
-                self.state = State::Descriptor(descriptor);
-                more_bytes(at, need, "the descriptor of a member", rest.len(), end)
-            }
-        }
-    }
-
-    /// The rows of an array, if they can be records of this stream: those of all arrays have the same
-    /// fields. Sets the schema.
+    /// The rows of an array of `size` bytes, if they can be records of this stream: those of all arrays
+    /// have the same fields. Sets the schema.
     fn layout(
         &mut self,
         member: &Member,
         header: &NpyHeader,
+        size: u64,
         out: &mut Records,
     ) -> Result<ArrayLayout, MemberError> {
         let name = member.array().unwrap_or(&member.name);
@@ -586,6 +403,15 @@ impl Npz {
                 "rows of {} bytes are larger than max_record ({} bytes); raise max_record",
                 layout.record, self.max_record
             )));
+        }
+        match whole_size(header) {
+            Some(whole) if whole != size => {
+                return Err(MemberError::Damaged(format!(
+                    "expected {whole} bytes for an array of shape {}, found {size}",
+                    header.display_shape()
+                )));
+            }
+            _ => {}
         }
         match &self.schema {
             Some(fields) if fields != layout.fields() => {
@@ -610,17 +436,6 @@ fn named(fields: &[Field]) -> String {
     match fields {
         [one] => format!("{}:{}", one.name, display_fields(fields)),
         _ => display_fields(fields),
-    }
-}
-
-/// The size of a record of the directory; the rest of what was read goes to `to`.
-fn sized<T>(read: Read<(usize, T)>, to: &mut Option<T>) -> Read<usize> {
-    match read {
-        Read::Whole((size, rest)) => {
-            *to = Some(rest);
-            Read::Whole(size)
-        }
-        Read::Cut { need } => Read::Cut { need },
     }
 }
 

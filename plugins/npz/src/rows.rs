@@ -69,34 +69,19 @@ impl Npz {
                 };
             }
         };
-        // Python objects are refused when the layout is made.
-        let whole = whole_size(&header).unwrap_or(u64::MAX);
-        let size = known.unwrap_or(whole);
-        let layout = match self.layout(member, &header, out) {
-            Ok(layout) if size == whole => layout,
-            Ok(_) => {
-                let why = format!(
-                    "expected {whole} bytes for an array of shape {}, found {size}",
-                    header.display_shape()
-                );
-                return Err(self.skip_bad(member, size, &why));
-            }
-            Err(MemberError::Damaged(why)) => {
-                return Err(self.skip_bad(member, size, &why));
-            }
+        // Python objects have no size, and are refused.
+        let size = known.or(whole_size(&header)).unwrap_or_default();
+        let layout = match self.layout(member, &header, size, out) {
+            Ok(layout) => layout,
+            Err(MemberError::Damaged(why)) => return Err(self.skip_bad(member, size, &why)),
             Err(MemberError::Refused(why)) => {
                 return Err(DecodeError::refused(at, of_member(&member.name, &why)));
             }
         };
         let first = member.data + header.size;
         if layout.records > 0 && chunk.len() == first {
-            return more_bytes(
-                at,
-                held + 1,
-                &format!("{} rows of an array", layout.records),
-                0,
-                end,
-            );
+            let expected = format!("{} rows of an array", layout.records);
+            return more_bytes(at, held + 1, &expected, 0, end);
         }
         let mut crc = self.verify.then(Crc32::new);
         if let Some(crc) = &mut crc {

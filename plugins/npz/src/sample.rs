@@ -2,21 +2,22 @@
 
 use std::ops::Range;
 
-use pipemill_parsing::npy::{ArrayBytes, ArrayLayout, ReadHeader, read_header};
+use pipemill_parsing::npy::{ArrayBytes, ArrayError, ArrayLayout, read_whole};
 use pipemill_plugin::{Block, Codec, DecodeError, Progress, Records, pack};
 
+use crate::archive::Archive;
 use crate::errors::of_member;
-use crate::member::{DataSize, Member, MemberError, Tail, header_error, read_tail, whole_size};
+use crate::member::{DataSize, Member, MemberError, Tail, read_tail};
 use crate::wanted::{WantedArrays, missing_message};
 use crate::zip::{self, LocalHeader, Read, SIGNATURE, Sizes};
 use crate::{Emit, Npz, State, Step, more_bytes};
 
 /// The members of an archive, from the first wanted one on.
-#[derive(Default)]
 struct Members {
-    members: Vec<SampleMember>,
-    /// For each wanted array, its index in `members`.
-    found: Vec<Option<usize>>,
+    /// The archive, with these members.
+    archive: Archive,
+    /// The wanted arrays.
+    found: Vec<Option<SampleMember>>,
     /// Bytes that the wanted ones have after decompression.
     inflated: u64,
     /// Why there is no record.
@@ -52,7 +53,9 @@ impl Npz {
         let held = chunk.len() - start;
         let more = |need: usize, expected: &str| more_bytes(start, need, expected, held, end);
         let fields = self.emit.wanted().map_or(0, WantedArrays::len);
-        let mut all = Members { found: vec![None; fields], ..Members::default() };
+        let archive = self.archive.clone().unwrap_or_default();
+        let found = (0..fields).map(|_| None).collect();
+        let mut all = Members { archive, found, inflated: 0, problem: None };
         let mut at = start;
         loop {
             let place = at - start;
@@ -101,6 +104,7 @@ impl Npz {
             if wanted.is_some() && !member.is_stored() {
                 all.inflated = all.inflated.saturating_add(member.sizes().plain);
             }
+            all.archive.add_member(member.array());
             let whole = (data_at as u64).saturating_add(size);
             if whole.max(all.inflated) > self.max_record {
                 return Err(self.too_large(start, all, &member, size, whole));
@@ -124,15 +128,12 @@ impl Npz {
                     }
                     Err(MemberError::Damaged(why)) => all.set_problem(&member, &why),
                     Ok(()) if all.found[index].is_some() => {
-                        all.set_problem(
-                            &member,
-                            "it comes twice; each array may come once in an archive",
-                        );
+                        let why = "it comes twice; each array may come once in an archive";
+                        all.set_problem(&member, why);
                     }
-                    Ok(()) => all.found[index] = Some(all.members.len()),
+                    Ok(()) => all.found[index] = Some(SampleMember { member, size, sizes }),
                 }
             }
-            all.members.push(SampleMember { member, size, sizes });
             at = data_end + tail;
         }
         if start > 0 && self.made > 0 && self.made.saturating_add(all.inflated) > self.call_bytes()
@@ -144,7 +145,7 @@ impl Npz {
             Some(problem) => Err(MemberError::Damaged(problem)),
             None => self.emit_sample(chunk, start, &all, out),
         };
-        self.end_sample(&all);
+        self.end_sample(all);
         match result {
             Ok(()) => {}
             Err(MemberError::Damaged(why)) => out.bad(start..at, why)?,
@@ -160,9 +161,9 @@ impl Npz {
     }
 
     /// Notes the members of a sample, after which no arrays of this archive are wanted.
-    fn end_sample(&mut self, all: &Members) {
-        all.members.iter().for_each(|one| self.begin(&one.member));
-        self.archive.get_or_insert_default().is_done = true;
+    fn end_sample(&mut self, all: Members) {
+        let archive = self.archive.insert(all.archive);
+        archive.is_done = true;
     }
 
     /// The archive is larger than `max_record`. The members after the last one are skipped.
@@ -175,8 +176,6 @@ impl Npz {
         size: u64,
         whole: u64,
     ) -> DecodeError {
-        self.end_sample(&all);
-        self.begin(last);
         self.state = last.descriptor().map_or(State::Header, State::Descriptor);
         let message = format!(
             "the members of the archive, up to `{}`, have {} bytes, more than max_record ({} bytes); raise \
@@ -185,6 +184,7 @@ impl Npz {
             whole.max(all.inflated),
             self.max_record
         );
+        self.end_sample(all);
         DecodeError::skippable(start, message, (last.data as u64).saturating_add(size))
     }
 
@@ -199,11 +199,9 @@ impl Npz {
         let verify = self.verify;
         let Emit::Sample(wanted) = &mut self.emit else { return Ok(()) };
         if let Some(name) = wanted.missing(&all.found) {
-            let arrays = all.members.iter().filter_map(|one| one.member.array());
-            let names: Vec<_> = arrays.take(20).collect();
-            return Err(MemberError::Damaged(missing_message(name, &names.join(", "))));
+            return Err(MemberError::Damaged(missing_message(name, &all.archive.arrays())));
         }
-        let found: Vec<_> = all.found.iter().map(|at| at.map(|at| &all.members[at])).collect();
+        let found: Vec<_> = all.found.iter().map(Option::as_ref).collect();
         let mut blocks = Vec::new();
         for one in &found {
             blocks.push(match one {
@@ -312,31 +310,11 @@ impl SampleMember {
             Some(block) => &block.bytes,
             None => &chunk[range.clone()],
         };
-        let damaged = |why| Err(MemberError::Damaged(why));
-        let header = match read_header(bytes).map_err(header_error)? {
-            ReadHeader::Whole(header) => header,
-            ReadHeader::Cut { need } => {
-                return damaged(format!(
-                    "expected an array, whose header has at least {need} bytes, found {} bytes",
-                    bytes.len()
-                ));
-            }
-        };
-        let layout = header.whole(self.member.array().unwrap_or_default()).map_err(|why| {
-            MemberError::Refused(format!(
-                "expected an array that can be a field, found one with {why}"
-            ))
+        let name = self.member.array().unwrap_or_default();
+        let (header, layout) = read_whole(bytes, name).map_err(|error| match error {
+            ArrayError::Damaged(why) => MemberError::Damaged(why),
+            ArrayError::Unsupported(why) => MemberError::Refused(why),
         })?;
-        match whole_size(&header) {
-            Some(whole) if whole != bytes.len() as u64 => {
-                return damaged(format!(
-                    "expected {whole} bytes for an array of shape {}, found {}",
-                    header.display_shape(),
-                    bytes.len()
-                ));
-            }
-            _ => {}
-        }
         wanted.check(index, &header, &layout).map_err(MemberError::Damaged)?;
         let start = if block.is_some() { 0 } else { range.start };
         Ok(Value { layout, block, at: start + header.size })

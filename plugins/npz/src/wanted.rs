@@ -1,6 +1,6 @@
 //! The option `fields`: the arrays of an archive that become fields of one record.
 
-use pipemill_parsing::field_spec::{FieldSpec, FieldType, SpecOption, display_type};
+use pipemill_parsing::field_spec::{FieldSpec, FieldType, SpecOption};
 use pipemill_parsing::npy::{ArrayLayout, NpyHeader, display_fields};
 use pipemill_plugin::{Field, Records, Scalar};
 
@@ -24,7 +24,7 @@ const FIELDS: SpecOption = SpecOption {
     ],
     sized_bytes: false,
     logical_types: &[],
-    lists: false,
+    lists: true,
 };
 
 /// The wanted arrays, in the order of the fields.
@@ -93,14 +93,8 @@ impl WantedArrays {
         layout: &ArrayLayout,
     ) -> Result<(), String> {
         let (one, found) = (&self.arrays[index], &layout.fields()[0]);
-        let found_type = display_fields(layout.fields());
-        if let Some(FieldType { scalar, shape, .. }) = &one.field_type {
-            let is_list = found.scalar == Scalar::Bytes && !found.shape.is_empty();
-            let is_same = *scalar == found.scalar && found.logical.is_empty() && !is_list;
-            if is_same && (found.scalar == Scalar::Bytes || header.has_shape(shape)) {
-                return Ok(());
-            }
-            return Err(format!("expected {}, found {found_type}", display_type(*scalar, shape)));
+        if let Some(field_type) = &one.field_type {
+            return header.check_type(layout, field_type);
         }
         match &one.field {
             Some(field)
@@ -111,9 +105,10 @@ impl WantedArrays {
                 Ok(())
             }
             Some(field) => Err(format!(
-                "expected {}, as in the first archive, found {found_type}; if it may have any size, give \
-                 its type in the option `fields`, as in \"x:float32[0,3]\"",
-                display_fields(std::slice::from_ref(field))
+                "expected {}, as in the first archive, found {}; if it may have any size, give its type in \
+                 the option `fields`, as in \"x:float32[0,3]\"",
+                display_fields(std::slice::from_ref(field)),
+                display_fields(layout.fields())
             )),
             None => Ok(()),
         }

@@ -16,3 +16,7 @@ pub mod numbers;
 pub mod pointers;
 pub mod protobuf;
 pub mod testing;
+
+mod shown;
+
+pub use shown::shown;

@@ -113,11 +113,22 @@ pub fn pointer_keys(pointer: &str) -> Option<Vec<String>> {
         return Some(Vec::new());
     }
     let keys = pointer.strip_prefix('/')?.split('/');
-    keys.map(|key| {
-        let valid = key.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-        valid.then(|| key.replace("~1", "/").replace("~0", "~"))
-    })
-    .collect()
+    keys.map(unescape).collect()
+}
+
+/// A key without escapes; `None` if it has one that is not valid.
+fn unescape(key: &str) -> Option<String> {
+    let mut parts = key.split('~');
+    let mut text = parts.next()?.to_owned();
+    for part in parts {
+        let (char, rest) = match part.strip_prefix('1') {
+            Some(rest) => ('/', rest),
+            None => ('~', part.strip_prefix('0')?),
+        };
+        text.push(char);
+        text.push_str(rest);
+    }
+    Some(text)
 }
 
 /// The name of the field that a pointer selects: the one that the spec gives, else the last key.

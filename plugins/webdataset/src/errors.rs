@@ -5,6 +5,7 @@ use pipemill_plugin::DecodeError;
 use crate::header::{BLOCK, HeaderError};
 use crate::member::{MAX_EXTRA_HEADERS, MemberError};
 use crate::sample::{Sample, SampleError};
+use crate::wanted::Form;
 
 /// The archive is damaged or not supported: at `start`, or after the first members of the sample
 /// with this key, which started there.
@@ -113,11 +114,12 @@ pub(crate) fn invalid_sample(
             )
         }
         SampleError::Key => "expected a key in UTF-8; set key = false to do without it".to_owned(),
-        SampleError::NotUtf8(field, at) => format!(
-            "member `{}`: expected UTF-8, found something else at byte {at} of it; set fields to take \
-             it as bytes",
-            field.extensions.join(";")
-        ),
+        SampleError::Value(field, why) => match &field.form {
+            // It names the pointer, too.
+            Form::Json(_, json) => format!("`{}`: {why}", json.selector),
+            _ => format!("member `{}`: {why}", field.extensions.join(";")),
+        },
+        SampleError::Json(member, why) => format!("member `{member}`: {why}; it is not JSON"),
     };
     let message = format!("sample `{}`: {what}", sample.key.escape_ascii());
     DecodeError::skippable(sample.start, message, next as u64)

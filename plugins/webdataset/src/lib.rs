@@ -1,6 +1,7 @@
 //! WebDataset: tar archives in which consecutive files with one key (the path up to the first dot
 //! of the file name) make up a sample. Fields are the members that the option `fields` names by
-//! their extensions, and the key. All fields are spans of the chunk.
+//! their extensions, and the key. Bytes, text and arrays of NumPy are spans of the chunk; numbers that
+//! are written as text, and values of JSON texts, are converted.
 //!
 //! The tar formats are those of POSIX, GNU and older writers, with long names and large sizes. The
 //! rules for keys are webdataset's own: see `key`. Directories, links and other entries that are no
@@ -15,12 +16,14 @@
 //! header after it must be in the chunk. Until then the sample is shown again; only its headers are
 //! read again. `need` is exact, so this happens at most once per member.
 
+mod array;
 mod errors;
 mod header;
 mod key;
 mod member;
 mod sample;
 mod search;
+mod trailing;
 mod wanted;
 
 use std::ops::Range;
@@ -62,8 +65,8 @@ impl Decoder for WebDataset {
             OptionSpec::string(
                 "fields",
                 None,
-                "the members of a sample to emit, by their extensions: \"jpg;png,cls:utf8,json?\"; \
-                 required",
+                "the members of a sample to emit, by their extensions, and their types: \
+                 \"jpg;png,cls:int64,x.npy:float32[3,4],id=json/meta/id:int64,txt:utf8?\"; required",
             ),
             OptionSpec::bool("key", true, "emit the sample's key as the field `__key__`"),
         ]
@@ -156,6 +159,13 @@ impl WebDataset {
             let next = match self.next_member(chunk, at, end) {
                 Ok(next) => next,
                 Err(error) => {
+                    // After an end mark no sample is open.
+                    if self.at_end
+                        && error.is_no_header(at)
+                        && let Some(progress) = trailing::ignore(chunk, at, end, out)
+                    {
+                        return Ok(NextStep::Return(progress));
+                    }
                     self.search.begin(None, 0);
                     let key = is_open.then_some(&*self.sample.key);
                     return Err(errors::damaged(start, key, error));
@@ -267,8 +277,8 @@ impl WebDataset {
     }
 
     /// Emits the sample. The next member starts at `next`.
-    fn emit(&self, chunk: &[u8], next: usize, out: &mut Records) -> Result<(), DecodeError> {
-        self.sample.emit(chunk, &self.wanted, out).map_err(|error| {
+    fn emit(&mut self, chunk: &[u8], next: usize, out: &mut Records) -> Result<(), DecodeError> {
+        self.sample.emit(chunk, &mut self.wanted, out).map_err(|error| {
             out.abandon_record();
             errors::invalid_sample(&self.sample, chunk, next, error)
         })

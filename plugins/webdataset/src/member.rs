@@ -94,6 +94,13 @@ pub(crate) enum MemberError {
     Sparse { at: usize },
 }
 
+impl MemberError {
+    /// Whether the block at `start`, where a member was expected, is no header.
+    pub(crate) fn is_no_header(&self, start: usize) -> bool {
+        matches!(self, Self::Header { at, .. } if *at == start)
+    }
+}
+
 /// The values that the extra headers of a member set. Ranges are in the chunk.
 #[derive(Default)]
 struct ExtraHeaders {

@@ -3,10 +3,13 @@
 
 use std::ops::Range;
 
-use pipemill_plugin::Records;
+use pipemill_parsing::field_spec::type_name;
+use pipemill_parsing::numbers::Number;
+use pipemill_parsing::shown;
+use pipemill_plugin::{Records, Scalar};
 
 use crate::key::{is_same, lower};
-use crate::wanted::{Wanted, WantedMember};
+use crate::wanted::{Form, JsonMember, Wanted, WantedMember};
 
 /// The members of a sample so far. One value serves all samples, so that its memory is reused.
 #[derive(Debug, Default)]
@@ -35,8 +38,10 @@ pub(crate) enum SampleError<'a> {
     Missing(&'a WantedMember),
     /// The key is not UTF-8.
     Key,
-    /// The member of this field is not UTF-8 at this offset.
-    NotUtf8(&'a WantedMember, usize),
+    /// The value of this field is not valid: what was expected and what was found.
+    Value(&'a WantedMember, String),
+    /// The member with these extensions is not JSON: what was expected and what was found.
+    Json(String, String),
 }
 
 impl Sample {
@@ -62,7 +67,7 @@ impl Sample {
     pub(crate) fn emit<'a>(
         &self,
         chunk: &[u8],
-        wanted: &'a Wanted,
+        wanted: &'a mut Wanted,
         out: &mut Records,
     ) -> Result<(), SampleError<'a>> {
         if let Some(twice) = self.twice(chunk) {
@@ -77,16 +82,12 @@ impl Sample {
                 None => out.field_bytes(&self.key),
             }
         }
-        for field in &wanted.members {
-            match self.find(chunk, field) {
-                Some(data) => {
-                    if field.utf8
-                        && let Err(error) = str::from_utf8(&chunk[data.clone()])
-                    {
-                        return Err(SampleError::NotUtf8(field, error.valid_up_to()));
-                    }
-                    out.field(data);
-                }
+        for text in &mut wanted.texts {
+            self.parse(chunk, text)?;
+        }
+        for field in &mut wanted.members {
+            match self.find(chunk, &field.extensions) {
+                Some(data) => emit_value(chunk, data, field, &wanted.texts, out)?,
                 None if field.optional => out.absent(),
                 None => return Err(SampleError::Missing(field)),
             }
@@ -95,9 +96,17 @@ impl Sample {
         Ok(())
     }
 
-    /// The data of the member for this field.
-    fn find(&self, chunk: &[u8], field: &WantedMember) -> Option<Range<usize>> {
-        field.extensions.iter().find_map(|wanted| {
+    /// Parses a JSON text, if the sample has it.
+    fn parse<'a>(&self, chunk: &[u8], text: &mut JsonMember) -> Result<(), SampleError<'a>> {
+        let Some(data) = self.find(chunk, &text.extensions) else { return Ok(()) };
+        text.values.parse(chunk, data.clone()).map_err(|error| {
+            SampleError::Json(text.extensions.join(";"), error.describe(chunk, &data, "the end"))
+        })
+    }
+
+    /// The data of the member with one of these extensions.
+    fn find(&self, chunk: &[u8], extensions: &[String]) -> Option<Range<usize>> {
+        extensions.iter().find_map(|wanted| {
             let same = |member: &&SampleMember| is_same(&chunk[member.extension.clone()], wanted);
             self.members.iter().find(same).map(|member| member.data.clone())
         })
@@ -117,4 +126,59 @@ impl Sample {
         all.sort_unstable();
         all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
     }
+}
+
+/// Emits the value of a field, whose member has this data.
+#[inline]
+fn emit_value<'a>(
+    chunk: &[u8],
+    data: Range<usize>,
+    field: &'a mut WantedMember,
+    texts: &[JsonMember],
+    out: &mut Records,
+) -> Result<(), SampleError<'a>> {
+    let emitted = match &mut field.form {
+        Form::Bytes => {
+            out.field(data);
+            Ok(())
+        }
+        Form::Utf8 => emit_utf8(chunk, data, out),
+        Form::Number(scalar) => emit_number(&chunk[data], *scalar, out),
+        Form::Array(arrays) => arrays.emit(chunk, data, out),
+        Form::Json(text, json) => {
+            let emitted = json.emit(chunk, texts[*text].values.get(json.node()), out);
+            emitted.map_err(|error| json.describe(&error, chunk, data.start, "samples"))
+        }
+    };
+    match emitted {
+        Ok(()) => Ok(()),
+        Err(why) => Err(SampleError::Value(field, why)),
+    }
+}
+
+/// Emits text as it is. The error says what was expected and what was found.
+fn emit_utf8(chunk: &[u8], data: Range<usize>, out: &mut Records) -> Result<(), String> {
+    if let Err(error) = str::from_utf8(&chunk[data.clone()]) {
+        return Err(format!(
+            "expected UTF-8, found something else at byte {} of it; set fields to take it as bytes",
+            error.valid_up_to()
+        ));
+    }
+    out.field(data);
+    Ok(())
+}
+
+/// Emits a number that is written as text, with blanks around it. The error says what was expected
+/// and what was found.
+fn emit_number(text: &[u8], scalar: Scalar, out: &mut Records) -> Result<(), String> {
+    let number = text.trim_ascii();
+    let emitted = match scalar {
+        Scalar::Int32 => i32::parse(number).map(|number| out.i32(number)),
+        Scalar::Int64 => i64::parse(number).map(|number| out.i64(number)),
+        Scalar::Float32 => f32::parse(number).map(|number| out.f32(number)),
+        _ => f64::parse(number).map(|number| out.f64(number)),
+    };
+    emitted.ok_or_else(|| {
+        format!("expected {} as text, found {}", type_name(scalar), shown(text, "nothing"))
+    })
 }

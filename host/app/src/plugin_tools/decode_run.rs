@@ -1,15 +1,19 @@
 //! Decodes an input in memory, in given pieces, and keeps the records and errors.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, OnPluginError,
     Outcome, Sink, StopReason,
 };
-use pipemill_decode::{Bytes, DecodeOutcome, DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
+use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ABSENT, Fault, Field, ObjectFacts, StreamInfo};
+use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, StreamInfo};
+
+use super::work::Work;
 
 /// A plugin with its options and limits.
 #[derive(Clone)]
@@ -22,6 +26,29 @@ pub struct PluginUnderTest {
     pub limits: Limits,
     /// Largest record, in bytes.
     pub max_record: u64,
+    /// Whether its records are known to come of blocks: several records have one start, and errors
+    /// may follow inside of the block.
+    pub(super) has_blocks: bool,
+    /// What its runs cost so far, those of all clones together.
+    pub(super) work: Work,
+    /// Runs of inputs in one piece.
+    whole_runs: WholeRuns,
+}
+
+/// The last runs of inputs in one piece: most cases of a test compare with the same one.
+#[derive(Default)]
+struct WholeRuns(Mutex<Vec<WholeRun>>);
+
+/// An input, whether its errors were skipped, and its run.
+type WholeRun = (Arc<[u8]>, bool, Arc<DecodeRun>);
+
+/// Runs that are kept.
+const KEPT_RUNS: usize = 2;
+
+impl Clone for WholeRuns {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// One record.
@@ -38,15 +65,115 @@ pub struct Record {
 pub struct DecodeRun {
     /// The fields of the records; `None` if the decoder did not declare them.
     pub schema: Option<Arc<[Field]>>,
+    /// The facts about the input that the decoder told. Without a record they are not known.
+    pub metadata: BTreeMap<String, String>,
     /// The records.
     pub records: Vec<Record>,
     /// The errors: all that were skipped, and the one that ended the run.
-    pub errors: Vec<Failure>,
+    pub errors: Vec<RunError>,
 }
 
+/// An error of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunError {
+    /// Byte offset in the input.
+    pub offset: u64,
+    /// What was expected and what stood there.
+    pub message: String,
+    /// Which part of the run is to blame.
+    pub kind: ErrorKind,
+    /// Number of records before it.
+    pub records: usize,
+    /// Where decoding went on.
+    pub resumed: Resumed,
+}
+
+/// How decoding went on after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumed {
+    /// It did not: the error ended the run, or the rest of the input can't be decoded.
+    No,
+    /// At this byte offset, as the decoder said. It may be after the end of the input.
+    At(u64),
+    /// At this byte offset, where the decoder found a record. The search began at `from`.
+    Found {
+        /// Byte offset at which the search began.
+        from: u64,
+        /// Byte offset at which it ended; the length of the input if it found nothing.
+        at: u64,
+    },
+}
+
+impl Resumed {
+    /// The byte offset at which decoding went on.
+    pub fn place(self) -> Option<u64> {
+        match self {
+            Self::No => None,
+            Self::At(at) | Self::Found { at, .. } => Some(at),
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at byte offset {}", self.message, self.offset)
+    }
+}
+
+impl DecodeRun {
+    /// Whether records share a start: they come of compressed blocks.
+    pub fn has_blocks(&self) -> bool {
+        self.records.windows(2).any(|pair| pair[0].start == pair[1].start)
+    }
+
+    /// The size of each value of each record, in bytes.
+    pub(super) fn value_sizes(&self) -> impl Iterator<Item = usize> {
+        let values = self.records.iter().flat_map(|record| &record.fields);
+        values.map(|value| value.as_ref().map_or(0, Vec::len))
+    }
+
+    /// The fields of the records; none if they are not known.
+    pub fn fields(&self) -> &[Field] {
+        self.schema.as_deref().unwrap_or_default()
+    }
+}
+
+/// The start of the message of an input that ends inside a record. The host makes it, not the
+/// decoder.
+pub(super) const INPUT_ENDS: &str = "the input ends inside a record";
+
+/// The start of the message of a channel that skipped all of its input. It repeats the first error.
+const NOTHING_DELIVERED: &str = "no record was delivered";
+
 impl PluginUnderTest {
-    /// Decodes `input`. It arrives in pieces of these sizes in bytes, and one more piece with the
-    /// rest. With `skip`, decode errors are skipped; else the first one ends the run.
+    /// A plugin with options, and with the limits that records of up to `max_record` bytes need.
+    pub fn new(plugin: Plugin, options: Vec<(String, String)>, max_record: u64) -> Self {
+        let limits = Limits::for_records(max_record);
+        let (work, whole_runs) = (Work::default(), WholeRuns::default());
+        Self { plugin, options, limits, max_record, has_blocks: false, work, whole_runs }
+    }
+
+    /// The same plugin, with another largest record. Its limits stay.
+    pub(super) fn with_max_record(&self, max_record: u64) -> Self {
+        Self { max_record, ..self.clone() }
+    }
+
+    /// Decodes `input` in one piece, unless it was among the last ones.
+    pub(super) fn decode_whole(&self, input: &Arc<[u8]>, skip: bool) -> Arc<DecodeRun> {
+        let mut runs = self.whole_runs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |run: &&WholeRun| Arc::ptr_eq(&run.0, input) && run.1 == skip;
+        if let Some((_, _, run)) = runs.iter().find(is_same) {
+            return run.clone();
+        }
+        let run = Arc::new(self.decode(input, &[], skip));
+        runs.truncate(KEPT_RUNS - 1);
+        runs.insert(0, (input.clone(), skip, run.clone()));
+        run
+    }
+
+    /// Decodes `input` in a channel. It arrives in pieces of these sizes in bytes, and one more
+    /// piece with the rest. With `skip`, decode errors are skipped; else the first one ends the
+    /// run.
     pub fn decode(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
         let errors = Arc::new(Mutex::new(Vec::new()));
         let on_error = if skip { OnError::Skip } else { OnError::Fail };
@@ -63,32 +190,26 @@ impl PluginUnderTest {
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
         let mut sink = RecordCollector::default();
-        let outcome = channel.run(&mut sink, &ChannelStats::default());
+        let stats = ChannelStats::default();
+        let outcome = channel.run(&mut sink, &stats);
         let mut errors =
             errors.lock().map(|mut errors| std::mem::take(&mut *errors)).unwrap_or_default();
-        if let Outcome::Failed(failure) = outcome {
-            errors.push(failure);
+        if let Outcome::Failed(failure) = outcome
+            && !(skip && failure.fault.message.starts_with(NOTHING_DELIVERED))
+        {
+            errors.push(run_error(&failure, Resumed::No));
         }
-        DecodeRun { schema: sink.schema, records: sink.records, errors }
+        let metadata = serde_json::from_str(&sink.metadata).unwrap_or_default();
+        let run = DecodeRun { schema: sink.schema, metadata, records: sink.records, errors };
+        self.work.add(stats.calls().iter().sum(), input.len() as u64, run.value_sizes());
+        run
     }
-}
 
-/// The result of decoding an input that is shown together with its end.
-pub(super) struct AtOnce {
-    /// The records before the first error.
-    pub(super) records: Vec<Record>,
-    /// The first error; `None` if all of the input was decoded.
-    pub(super) error: Option<String>,
-}
-
-impl PluginUnderTest {
-    /// Decodes `input`, of which each chunk is shown with `end-of-input` set: the decoder sees the
-    /// end together with bytes that it has not seen before. A channel does this only if the end
-    /// comes while the decoder waits for more bytes. Ends at the first error.
+    /// Opens a stream.
     ///
     /// # Errors
-    /// The decoder failed.
-    pub(super) fn decode_at_once(&self, input: &Arc<[u8]>) -> Result<AtOnce, Fault> {
+    /// The decoder refuses its options, or fails.
+    pub(super) fn open(&self) -> Result<Stream, Fault> {
         let info = StreamInfo {
             channel: "test".to_owned(),
             epoch: 0,
@@ -97,28 +218,17 @@ impl PluginUnderTest {
             offsets: true,
             facts: ObjectFacts::default(),
         };
-        let mut stream = Stream::open(&self.plugin, &self.options, &info, &self.limits)?;
-        let bytes: Bytes = Arc::new(input.clone());
-        let (mut at, mut records) = (0, Vec::new());
-        let error = loop {
-            let outcome = stream.decode(&bytes, at..input.len(), true, 0);
-            collect(stream.decoded(), input, at, &mut records);
-            match outcome? {
-                DecodeOutcome::Bad { message, .. } => break Some(message),
-                DecodeOutcome::Progress { consumed, more: true, .. } => at += consumed,
-                DecodeOutcome::Progress { consumed: 0, .. } if at == input.len() => break None,
-                DecodeOutcome::Progress { consumed: 0, .. } => {
-                    break Some("the input ends inside a record".to_owned());
-                }
-                DecodeOutcome::Progress { consumed, .. } => at += consumed,
-            }
-        };
-        Ok(AtOnce { records, error })
+        Stream::open(&self.plugin, &self.options, &info, &self.limits)
     }
 }
 
 /// Appends the records of a call whose chunk is the input from `at` on.
-fn collect(decoded: &DecodedRecords, input: &[u8], at: usize, records: &mut Vec<Record>) {
+pub(super) fn collect(
+    decoded: &DecodedRecords,
+    input: &[u8],
+    at: usize,
+    records: &mut Vec<Record>,
+) {
     for record in 0..decoded.records {
         let fields = decoded.columns.iter().map(|column| {
             let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
@@ -134,15 +244,27 @@ fn collect(decoded: &DecodedRecords, input: &[u8], at: usize, records: &mut Vec<
     }
 }
 
+fn run_error(failure: &Failure, resumed: Resumed) -> RunError {
+    RunError {
+        offset: failure.position.offset.unwrap_or_default(),
+        message: failure.fault.message.clone(),
+        kind: failure.fault.kind,
+        records: failure.position.record.unwrap_or_default() as usize,
+        resumed,
+    }
+}
+
 /// Collects the decode errors that are skipped.
-struct ErrorCollector(Arc<Mutex<Vec<Failure>>>);
+struct ErrorCollector(Arc<Mutex<Vec<RunError>>>);
 
 impl Observer for ErrorCollector {
     fn event(&self, _: Instant, event: &Event<'_>) {
-        if let Event::DecodeErrorSkipped { failure, .. } = *event
+        if let Event::DecodeErrorSkipped { failure, bytes } = *event
             && let Ok(mut errors) = self.0.lock()
         {
-            errors.push(failure.clone());
+            let mut error = run_error(failure, Resumed::No);
+            error.resumed = Resumed::At(error.offset + bytes);
+            errors.push(error);
         }
     }
 }
@@ -197,6 +319,8 @@ const BATCH_BYTES: usize = 256 << 10;
 #[derive(Default)]
 struct RecordCollector {
     schema: Option<Arc<[Field]>>,
+    /// A JSON object; empty if there are no facts.
+    metadata: String,
     records: Vec<Record>,
 }
 
@@ -220,6 +344,7 @@ impl Sink for RecordCollector {
     }
 
     fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+        self.metadata.clone_from(&batch.metadata);
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);

@@ -90,6 +90,8 @@ fn lists_of_bytes_and_times_are_learned() {
         vec![Some(list), Some(vec![1; 8])]
     };
     assert_eq!(outcome.records, [list(&[12, 13, 15], b"abc"), list(&[4], b"")]);
+    let outcome = crate::outcome(&setup(&[("fields", "tags:bytes[],time")]), &file);
+    assert_eq!((outcome.records.len(), outcome.errors), (2, vec![]));
 }
 
 #[test]

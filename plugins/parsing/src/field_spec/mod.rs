@@ -71,8 +71,13 @@ impl FieldType {
     /// The type as it is written in a field spec.
     #[must_use]
     pub fn display(&self) -> String {
-        let name = self.logical.map_or_else(|| type_name(self.scalar), |word| word.name);
-        display_shaped(name, &self.shape)
+        display_shaped(self.word(), &self.shape)
+    }
+
+    /// The type word, without the shape.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        self.logical.map_or_else(|| type_name(self.scalar), |word| word.name)
     }
 }
 

@@ -7,9 +7,9 @@ use pipemill_plugin::{Field, Records, Scalar};
 
 use super::parser::{JsonValue, ValueKind};
 use super::text::unescape;
-use super::values::shown;
 use crate::field_spec::{FieldType, display_type, type_name};
 use crate::numbers::Number;
+use crate::shown;
 
 /// The types that a field can have.
 pub const SCALARS: &[Scalar] = &[
@@ -68,6 +68,11 @@ impl JsonField {
     ) -> Result<Self, String> {
         let array = match field_type.shape[..] {
             [] => None,
+            [..] if field_type.scalar == Scalar::Boolean => {
+                return Err(format!(
+                    "option `fields`: `{selector}` can't be an array of bool; arrays are of numbers"
+                ));
+            }
             [size] => Some(size),
             _ => {
                 return Err(format!(

@@ -5,9 +5,7 @@ use std::ops::Range;
 use super::parser::{JsonValue, parse};
 use super::syntax_error::SyntaxError;
 use crate::pointers::PointerTree;
-
-/// How many bytes of the input a message shows.
-const MAX_SHOWN: usize = 24;
+use crate::shown;
 
 /// The values at these pointers, in the text that was parsed last.
 #[derive(Debug)]
@@ -57,14 +55,5 @@ impl SyntaxError {
             shown(&chunk[self.at..text.end], end),
             self.at - text.start
         )
-    }
-}
-
-/// The bytes for a message: escaped and shortened; `nothing` if there are none.
-pub(super) fn shown(text: &[u8], nothing: &str) -> String {
-    match text {
-        [] => nothing.to_owned(),
-        text if text.len() > MAX_SHOWN => format!("`{}…`", text[..MAX_SHOWN].escape_ascii()),
-        text => format!("`{}`", text.escape_ascii()),
     }
 }

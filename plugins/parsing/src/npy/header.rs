@@ -131,14 +131,6 @@ fn read_dict(dict: &Literal, size: usize) -> Result<NpyHeader, (usize, &'static 
     Ok(NpyHeader { size, dtype, fortran_order, shape, data: data.transpose()? })
 }
 
-impl NpyHeader {
-    /// Whether the array has this shape, in which 0 is any size.
-    pub fn has_shape(&self, shape: &[u32]) -> bool {
-        let same = |(wanted, found): (&u32, &u64)| *wanted == 0 || u64::from(*wanted) == *found;
-        self.shape.len() == shape.len() && shape.iter().zip(&self.shape).all(same)
-    }
-}
-
 /// The bytes of a header for a message. Quotes are left as they are.
 fn printable(bytes: &[u8]) -> String {
     let escaped = |byte: &u8| match byte {

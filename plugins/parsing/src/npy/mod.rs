@@ -11,4 +11,4 @@ mod records;
 
 pub use dtype::{Dtype, ElementType, Member};
 pub use header::{HeaderError, MAGIC, NpyHeader, ReadHeader, read_header};
-pub use records::{ArrayBytes, ArrayLayout, ValueError, display_fields};
+pub use records::{ArrayBytes, ArrayError, ArrayLayout, ValueError, display_fields, read_whole};

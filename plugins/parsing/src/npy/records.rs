@@ -5,8 +5,8 @@ use std::ops::Range;
 use pipemill_plugin::{Block, Field, Records, Scalar};
 
 use super::dtype::{Dtype, ElementType, multiply};
-use super::header::NpyHeader;
-use crate::field_spec::display_type;
+use super::header::{HeaderError, NpyHeader, ReadHeader, read_header};
+use crate::field_spec::{FieldType, display_type};
 
 /// The records that an array becomes: its rows, or one that is all of it.
 #[derive(Debug)]
@@ -79,7 +79,69 @@ impl ArrayBytes<'_> {
     }
 }
 
+/// Why bytes can't be a field.
+#[derive(Debug)]
+pub enum ArrayError {
+    /// They are no array: what was expected and what was found.
+    Damaged(String),
+    /// The array is not supported: what was expected and what was found.
+    Unsupported(String),
+}
+
+impl From<HeaderError> for ArrayError {
+    fn from(error: HeaderError) -> Self {
+        match error {
+            HeaderError::Damaged(why) => Self::Damaged(why),
+            HeaderError::Version(why) => Self::Unsupported(why),
+        }
+    }
+}
+
+/// Reads bytes that are one array, to be one record of one field, which is called `name`.
+///
+/// # Errors
+/// The bytes are no array, or one that can't be a field, or there are more of them or fewer.
+pub fn read_whole(bytes: &[u8], name: &str) -> Result<(NpyHeader, ArrayLayout), ArrayError> {
+    let header = match read_header(bytes)? {
+        ReadHeader::Whole(header) => header,
+        ReadHeader::Cut { need } => {
+            return Err(ArrayError::Damaged(format!(
+                "expected an array, whose header has at least {need} bytes, found {} bytes",
+                bytes.len()
+            )));
+        }
+    };
+    let layout = header.whole(name).map_err(|why| {
+        ArrayError::Unsupported(format!(
+            "expected an array that can be a field, found one with {why}"
+        ))
+    })?;
+    match header.data.map(|data| data + header.size as u64) {
+        Some(whole) if whole != bytes.len() as u64 => Err(ArrayError::Damaged(format!(
+            "expected {whole} bytes for an array of shape {}, found {}",
+            header.display_shape(),
+            bytes.len()
+        ))),
+        _ => Ok((header, layout)),
+    }
+}
+
 impl NpyHeader {
+    /// Compares a whole array with the type of a field. A size of 0 is any size.
+    ///
+    /// # Errors
+    /// What was expected and what was found.
+    pub fn check_type(&self, layout: &ArrayLayout, wanted: &FieldType) -> Result<(), String> {
+        let (FieldType { scalar, shape, .. }, found) = (wanted, &layout.fields[0]);
+        let same = |(wanted, found): (&u32, &u64)| *wanted == 0 || u64::from(*wanted) == *found;
+        let same_shape = self.shape.len() == shape.len() && shape.iter().zip(&self.shape).all(same);
+        if *scalar == found.scalar && found.logical.is_empty() && same_shape {
+            return Ok(());
+        }
+        let (wanted, found) = (display_type(*scalar, shape), display_fields(&layout.fields));
+        Err(format!("expected {wanted}, found {found}"))
+    }
+
     /// The rows of the array: one record for each index of the first dimension. The field of a row
     /// is called `name`; a structured array has a field for each member.
     ///

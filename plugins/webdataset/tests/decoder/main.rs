@@ -8,6 +8,8 @@ mod options;
 mod real_files;
 mod splits;
 mod tar_crate;
+mod trailing;
+mod values;
 mod write;
 
 use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split};

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::outcome;
 
-const FILES: [(&str, &[u8]); 10] = [
+const FILES: [(&str, &[u8]); 11] = [
     ("gnu-gnu.tar", include_bytes!("../fixtures/gnu-gnu.tar")),
     ("gnu-pax.tar", include_bytes!("../fixtures/gnu-pax.tar")),
     ("gnu-ustar.tar", include_bytes!("../fixtures/gnu-ustar.tar")),
@@ -18,6 +18,7 @@ const FILES: [(&str, &[u8]); 10] = [
     ("python-ustar.tar", include_bytes!("../fixtures/python-ustar.tar")),
     ("shard-0.tar", include_bytes!("../fixtures/shard-0.tar")),
     ("shard-1.tar", include_bytes!("../fixtures/shard-1.tar")),
+    ("typed.tar", include_bytes!("../fixtures/typed.tar")),
     ("writer.tar", include_bytes!("../fixtures/writer.tar")),
 ];
 
@@ -57,6 +58,48 @@ fn same_as_webdataset() {
             .filter(|key| *key != "__key__")
             .collect();
         assert_eq!(&samples(file, &extensions), wanted, "{name}");
+    }
+}
+
+/// Members of many types: the values that were given to webdataset's writer.
+#[test]
+fn typed_members() {
+    let fields = "cls:int64,txt:utf8,score=score.txt:float64,json/size:int32[2],json/name:utf8,json/ok:bool,\
+                  json_score=json/score:float64,json/tag:utf8?,image=image.npy:uint8[2,3],\
+                  boxes=boxes.npy:float32[0,4],mask=mask.npy:bool[2,3],index=index.npy:int64,\
+                  half=half.npy:float16[3]?";
+    let file = include_bytes!("../fixtures/typed.tar");
+    let outcome = outcome(&Setup::new(&[("fields", fields), ("key", "false")]), file);
+    assert_eq!(outcome.errors, []);
+    let names: Vec<_> =
+        outcome.schema.expect("known").into_iter().map(|field| field.name).collect();
+    let wanted: Vec<Map<String, Value>> =
+        serde_json::from_str(include_str!("../fixtures/typed.json")).expect("JSON");
+    assert_eq!(outcome.records.len(), wanted.len());
+    for (record, wanted) in outcome.records.iter().zip(wanted) {
+        assert_eq!(names.len(), wanted.len());
+        for (name, found) in names.iter().zip(record) {
+            let value = &wanted[name];
+            let bytes = match (&**name, value) {
+                (_, Value::Null) => None,
+                ("image" | "boxes" | "mask" | "half", Value::String(hex)) => {
+                    let digits =
+                        hex.as_bytes().chunks(2).map(|two| str::from_utf8(two).expect("ASCII"));
+                    Some(digits.map(|two| u8::from_str_radix(two, 16).expect("a byte")).collect())
+                }
+                (_, Value::String(text)) => Some(text.clone().into_bytes()),
+                (_, Value::Bool(value)) => Some(vec![u8::from(*value)]),
+                ("score" | "json_score", value) => {
+                    value.as_f64().map(|number| number.to_le_bytes().to_vec())
+                }
+                (_, Value::Array(all)) => {
+                    let numbers = all.iter().map(|one| one.as_i64().expect("an integer") as i32);
+                    Some(numbers.flat_map(i32::to_le_bytes).collect())
+                }
+                (_, value) => value.as_i64().map(|number| number.to_le_bytes().to_vec()),
+            };
+            assert_eq!(*found, bytes, "{name}");
+        }
     }
 }
 

@@ -51,3 +51,10 @@ pub fn pax_text(records: &[(&str, &str)]) -> Vec<u8> {
 pub fn end() -> Vec<u8> {
     vec![0; 2 * BLOCK]
 }
+
+/// An array of NumPy. `descr` and `shape` are Python.
+pub fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
+    let length = (text.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\0", &length[..], text.as_bytes(), data].concat()
+}

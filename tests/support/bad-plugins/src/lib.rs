@@ -3,6 +3,7 @@
 
 #[cfg(target_arch = "wasm32")]
 mod blocks;
+mod framed;
 #[cfg(target_arch = "wasm32")]
 mod hoards;
 #[cfg(target_arch = "wasm32")]

@@ -8,7 +8,7 @@ use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
 use pipemill_plugin::bindings::pipemill::decoder::host;
 use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
 
-use crate::misdeeds;
+use crate::{framed, misdeeds};
 
 struct Plugin;
 
@@ -29,25 +29,28 @@ impl Guest for Plugin {
 /// An open stream.
 pub struct Bad {
     misdeed: String,
+    framed: framed::Framed,
     /// Set while a call runs, and so for ever in an instance that died in one.
     busy: Cell<bool>,
 }
 
 impl GuestStream for Bad {
-    fn open(options: Vec<(String, String)>, _: StreamInfo) -> Result<Stream, String> {
+    fn open(options: Vec<(String, String)>, info: StreamInfo) -> Result<Stream, String> {
         std::panic::set_hook(Box::new(|info| host::log(Level::Error, &info.to_string())));
         let misdeed = options.into_iter().next().map_or_else(String::new, |(_, value)| value);
         misdeeds::at_open(&misdeed)?;
         if !misdeed.ends_with("-schema") {
             host::set_schema(&[field("byte")]);
         }
-        Ok(Stream::new(Bad { misdeed, busy: Cell::new(false) }))
+        let framed = framed::Framed::new(&misdeed, info.max_record);
+        Ok(Stream::new(Bad { misdeed, framed, busy: Cell::new(false) }))
     }
 
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<Progress, DecodeError> {
         assert!(!self.busy.replace(true), "called again after it died");
         let answer = match chunk.as_slice() {
             [] => Ok(progress(0, 1)),
+            chunk if framed::knows(&self.misdeed) => framed::decode(&self.framed, chunk, end),
             chunk => misdeeds::at_decode(&self.misdeed, chunk, end)
                 .unwrap_or_else(|| Ok(every_byte(chunk))),
         };
@@ -55,8 +58,11 @@ impl GuestStream for Bad {
         answer
     }
 
-    fn resync(&self, chunk: Vec<u8>, _: bool) -> Resynced {
-        misdeeds::at_resync(&self.misdeed, &chunk)
+    fn resync(&self, chunk: Vec<u8>, end: bool) -> Resynced {
+        match framed::knows(&self.misdeed) {
+            true => framed::resync(&self.framed, &chunk, end),
+            false => misdeeds::at_resync(&self.misdeed, &chunk),
+        }
     }
 }
 

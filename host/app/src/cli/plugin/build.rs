@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pipemill_decode::{Engine, Limits, Plugin};
+use pipemill_decode::{Engine, Plugin};
 
-use super::{check, exit, test};
+use super::{DEFAULT_MAX_RECORD, check, exit, say, test};
 use crate::plugin_tools::{Inspection, PluginUnderTest, project};
 
 /// Compile a decoder's project to a plugin, and check that it can be used.
@@ -34,9 +34,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     })?;
     let plugin = Plugin::compile(engine, &shown, &component)
         .map_err(|error| exit::because(exit::DATA, error))?;
-    let max_record = 64 << 20;
-    let limits = Limits::for_records(max_record);
-    let subject = PluginUnderTest { plugin, options: Vec::new(), limits, max_record };
+    let subject = PluginUnderTest::new(plugin, Vec::new(), DEFAULT_MAX_RECORD);
     if !check::report(&subject, &Inspection::at(&subject, &component)) {
         return Err(exit::DATA.into());
     }
@@ -45,7 +43,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     })?;
     // A name without a `/` would do, too, but in a configuration it looks like that of a built-in
     // one.
-    println!("next: pipemill plugin test {} --data FILE", test::quote(&shown));
+    say!("next: pipemill plugin test {} --data FILE", test::quote(&shown));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -15,9 +15,10 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use pipemill_decode::{Builtins, Engine, Limits, Plugin};
+use pipemill_decode::{Builtins, Engine, Plugin};
 
 use super::cat::key_value;
+use super::output::say;
 use super::{engine, exit, load};
 use crate::config::parse_size;
 use crate::plugin_tools::PluginUnderTest;
@@ -59,6 +60,9 @@ fn act(action: Action, engine: &Engine) -> Result<ExitCode, ExitCode> {
     }
 }
 
+/// The value of `--max-record`, as in its help.
+const DEFAULT_MAX_RECORD: u64 = 64 << 20;
+
 /// Options that choose a plugin and its options.
 #[derive(clap::Args)]
 struct PluginArgs {
@@ -77,12 +81,7 @@ impl PluginArgs {
     /// Loads the plugin. An error is reported; the exit code is returned.
     fn load(&self, engine: &Engine) -> Result<PluginUnderTest, ExitCode> {
         let plugin = load(engine, &self.name, &self.options, exit::DATA)?;
-        Ok(PluginUnderTest {
-            plugin,
-            options: self.options.clone(),
-            limits: Limits::for_records(self.max_record),
-            max_record: self.max_record,
-        })
+        Ok(PluginUnderTest::new(plugin, self.options.clone(), self.max_record))
     }
 
     /// The bytes of the plugin's file. An error is reported; the exit code is returned.

@@ -1,16 +1,20 @@
 //! `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass, on a
 //! plugin.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pipemill_decode::{Engine, Limits};
+use clap::ValueEnum;
 
-use super::{PluginArgs, exit, read};
+use pipemill_decode::Engine;
+
+use super::{DEFAULT_MAX_RECORD, PluginArgs, exit, read, say};
 use crate::config::parse_duration;
-use crate::plugin_tools::{Case, ConformanceTest, Expected, Finding, PluginUnderTest, Property};
+use crate::plugin_tools::{
+    Case, ConformanceTest, Expectations, Expected, ExpectedErrors, Finding, PluginUnderTest,
+    Property, Report,
+};
 
 /// Test a plugin with its input in pieces of any size, cut off at any place, and damaged.
 ///
@@ -27,18 +31,30 @@ pub(super) struct Args {
     /// compared
     #[arg(long, value_name = "FILE", requires = "data")]
     expect: Option<PathBuf>,
-    /// Number of random cases of each kind
-    #[arg(long, default_value_t = 500, value_name = "N")]
-    cases: u32,
+    /// The errors of the (first) file, as JSON lines with `offset`, `length` and `message` (a part of
+    /// it), or a quarantine file; missing keys are not compared
+    #[arg(long, value_name = "FILE", requires = "data")]
+    expect_errors: Option<PathBuf>,
+    /// What to do with decode errors of the unchanged data
+    #[arg(long, value_enum, default_value = "fail")]
+    on_error: OnErrorArg,
+    /// Largest number of cases of each kind; by default 500 of random ones
+    #[arg(long, value_name = "N")]
+    cases: Option<u32>,
     /// Seed of the random cases: the same seed gives the same cases
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Time limit for each kind of cases of a file, and for the search for a smaller input
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_duration)]
-    time: Duration,
-    /// Also fail if the end of the input cuts the last record short without an error
+    /// Time for each kind of cases of a file, and for the search for a smaller input. By default the
+    /// work is limited and not the time: some seconds for all, and the same cases on every machine
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    time: Option<Duration>,
+    /// Also fail if the end of the input cuts a record, or what is before the first one, without an
+    /// error
     #[arg(long)]
     strict_end: bool,
+    /// Allow bytes between records that belong to none
+    #[arg(long)]
+    allow_gaps: bool,
     /// Test only one case: this input, as hexadecimal digits
     #[arg(long, value_name = "BYTES", conflicts_with = "expect")]
     hex: Option<String>,
@@ -48,6 +64,17 @@ pub(super) struct Args {
     /// Test only one case: the input cut off after N bytes
     #[arg(long, value_name = "N")]
     cut: Option<usize>,
+    /// Test only one case, as a report prints it
+    #[arg(long, value_name = "CASE", value_parser = Property::parse, conflicts_with_all = ["cut", "pieces"])]
+    case: Option<Property>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnErrorArg {
+    /// They are a fault, unless they are expected
+    Fail,
+    /// Skip them
+    Skip,
 }
 
 /// A call that uses more CPU time than this counts as a hang.
@@ -56,43 +83,51 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     // The plugin's log messages for a thousand inputs would hide the result.
     log::set_max_level(log::LevelFilter::Off);
-    let subject = args.plugin.load(engine)?;
-    let subject = PluginUnderTest {
-        limits: Limits { call_timeout: CALL_TIMEOUT, ..subject.limits.clone() },
-        ..subject
-    };
+    let mut subject = args.plugin.load(engine)?;
+    subject.limits.call_timeout = CALL_TIMEOUT;
     if let Some(digits) = &args.hex {
         let why = "--hex: expected an even number of hexadecimal digits";
         let input = hex::decode(digits).map_err(|_| exit::because(exit::USAGE, why))?;
         return test_one_case(args, &subject, &input);
     }
-    let expected = args.expect.as_deref().map(expected).transpose()?;
-    let mut expected = expected.as_ref();
+    let records = args.expect.as_deref().map(|path| expected(path, Expected::parse)).transpose()?;
+    let errors = args.expect_errors.as_deref();
+    let errors = errors.map(|path| expected(path, ExpectedErrors::parse)).transpose()?;
+    // They are for the first file only.
+    let mut expectations = Expectations { records: records.as_ref(), errors: errors.as_ref() };
     for path in &args.data {
         let input = read(path)?;
-        if args.pieces.is_some() || args.cut.is_some() {
+        if args.pieces.is_some() || args.cut.is_some() || args.case.is_some() {
             return test_one_case(args, &subject, &input);
         }
-        println!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
-        let conformance_test = ConformanceTest {
-            seed: args.seed,
-            cases: args.cases,
-            time_limit: args.time,
-            strict_end: args.strict_end,
-        };
-        let mut report_passed = |test: &str, details: String| {
-            println!("  ok  {test}: {details}");
-            // Shown at once; if nobody reads the output there is nothing to do.
-            let _ = std::io::stdout().flush();
-        };
-        // `--expect` is for the first file only.
-        if let Err(finding) =
-            conformance_test.run(&subject, &input, expected.take(), &mut report_passed)
-        {
-            return Ok(report(args, path, &finding));
+        say!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
+        let expected = std::mem::take(&mut expectations);
+        if let Err(finding) = test(args).run(&subject, &input, expected, &mut print) {
+            return Ok(report(args, path, &input, &finding));
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn test(args: &Args) -> ConformanceTest {
+    ConformanceTest {
+        seed: args.seed,
+        cases: args.cases,
+        time_limit: args.time,
+        strict_end: args.strict_end,
+        allow_gaps: args.allow_gaps,
+        skip_errors: args.on_error == OnErrorArg::Skip,
+    }
+}
+
+/// Prints a line of the report.
+fn print(line: Report<'_>) {
+    match line {
+        Report::Passed(check, details) => say!("  ok  {check}: {details}"),
+        Report::Note(text) => say!("note  {text}"),
+    }
+    // Shown at once; if nobody reads the output there is nothing to do.
+    let _ = std::io::stdout().flush();
 }
 
 /// Tests one case: the command that repeats a failure comes here.
@@ -101,17 +136,18 @@ fn test_one_case(
     subject: &PluginUnderTest,
     input: &[u8],
 ) -> Result<ExitCode, ExitCode> {
-    let property = match args.cut {
-        Some(at) => Property::Cut(at),
-        None => Property::Pieces(args.pieces.clone().unwrap_or_default()),
+    let property = match (&args.case, args.cut) {
+        (Some(property), _) => property.clone(),
+        (None, Some(at)) => Property::Cut(at),
+        (None, None) => Property::Pieces(args.pieces.clone().unwrap_or_default()),
     };
     match (Case { input: input.into(), property }).holds(subject, args.strict_end) {
         Ok(()) => {
-            println!("  ok  {} bytes", input.len());
+            say!("  ok  {} bytes", input.len());
             Ok(ExitCode::SUCCESS)
         }
         Err(broken) => {
-            println!("FAIL  {broken}");
+            say!("FAIL  {broken}");
             Ok(exit::DATA.into())
         }
     }
@@ -120,48 +156,55 @@ fn test_one_case(
 /// Larger inputs, in bytes, are written to a file and not to the command line.
 const MAX_HEX_INPUT: usize = 256;
 
-fn report(args: &Args, data: &Path, finding: &Finding) -> ExitCode {
-    println!("FAIL  {}: {}", finding.tried, finding.broken);
+/// Prints a failure of the test with the file `data`, which has the bytes `unchanged`.
+fn report(args: &Args, data: &Path, unchanged: &[u8], finding: &Finding) -> ExitCode {
+    say!("FAIL  {}: {}", finding.tried, finding.broken);
     let mut command = format!("pipemill plugin test {}", quote(&args.plugin.name));
     for (name, value) in &args.plugin.options {
         command.push_str(&format!(" -o {}", quote(&format!("{name}={value}"))));
     }
+    if args.plugin.max_record != DEFAULT_MAX_RECORD {
+        command.push_str(&format!(" --max-record {}B", args.plugin.max_record));
+    }
     let Some(case) = &finding.case else {
-        println!("      in {}; `pipemill cat` shows the records before it", data.display());
+        say!("      in {}; `pipemill cat` shows the records before it", data.display());
         return exit::DATA.into();
     };
     let input = &case.input;
     if input.len() <= MAX_HEX_INPUT {
         command.push_str(&format!(" --hex '{}'", hex::encode(input)));
+    } else if input[..] == *unchanged {
+        command.push_str(&format!(" --data {}", quote(&data.display().to_string())));
     } else {
         let file = "pipemill-plugin-test.bin";
         match std::fs::write(file, input) {
             Ok(()) => command.push_str(&format!(" --data {file}")),
             Err(error) => {
-                println!("      the input that shows it can't be kept in {file}: {error}")
+                say!("      the input that shows it can't be kept in {file}: {error}")
             }
         }
     }
-    match &case.property {
-        Property::Pieces(sizes) if sizes.is_empty() => {}
-        Property::Pieces(sizes) => {
-            let sizes: Vec<_> = sizes.iter().map(usize::to_string).collect();
-            command.push_str(&format!(" --pieces '{}'", sizes.join(",")));
-        }
-        Property::Cut(at) => command.push_str(&format!(" --cut {at}")),
+    let property = case.property.to_string();
+    if !property.is_empty() {
+        command.push_str(&format!(" {property}"));
     }
     if args.strict_end {
         command.push_str(" --strict-end");
     }
-    println!("      the smallest input found has {} bytes; it shows again by", input.len());
-    println!("      {command}");
+    match input[..] == *unchanged {
+        true => say!("      it shows again by"),
+        false => {
+            say!("      the smallest input found has {} bytes; it shows again by", input.len());
+        }
+    }
+    say!("      {command}");
     exit::DATA.into()
 }
 
-fn expected(path: &Path) -> Result<Expected, ExitCode> {
+/// Reads a file of JSON lines.
+fn expected<T>(path: &Path, parse: fn(&str) -> Result<T, String>) -> Result<T, ExitCode> {
     let text = String::from_utf8_lossy(&read(path)?).into_owned();
-    Expected::parse(&text)
-        .map_err(|why| exit::because(exit::USAGE, format!("{}: {why}", path.display())))
+    parse(&text).map_err(|why| exit::because(exit::USAGE, format!("{}: {why}", path.display())))
 }
 
 /// Quotes a text for a shell, if it needs quotes.

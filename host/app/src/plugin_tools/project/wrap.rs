@@ -16,7 +16,7 @@ const EXAMPLE_TYPE: &str = "LengthPrefixed";
 const EXAMPLE_DEPENDENCY: &str = "{ path = \"../../plugins/length-prefixed\" }";
 
 /// The built-in decoders, each with its type.
-const TYPES: [(&str, &str); 15] = [
+const TYPES: [(&str, &str); 16] = [
     ("augmented-manifest", "AugmentedManifest"),
     ("avro", "Avro"),
     ("csv", "Csv"),
@@ -24,6 +24,7 @@ const TYPES: [(&str, &str); 15] = [
     ("jsonl", "Jsonl"),
     ("length-prefixed", "LengthPrefixed"),
     ("lines", "Lines"),
+    ("msgpack", "Msgpack"),
     ("npy", "Npy"),
     ("npz", "Npz"),
     ("recordio", "RecordIo"),

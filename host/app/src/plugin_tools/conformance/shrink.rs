@@ -1,34 +1,40 @@
 //! Shrinks a case that fails to a smaller one that still fails.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use super::check::{Case, Property};
-use super::decode_run::PluginUnderTest;
+use super::budget::Budget;
+use super::case::{Case, Property};
+use super::compare::words;
 
-/// The smallest failing case that is found within `time_limit`, and its failure.
+/// Words of a failure that stay the same.
+const KIND_WORDS: usize = 5;
+
+/// The smallest case that fails in the same way and is found within the budget, and its failure.
+/// `fails` returns the failure of a case that fails.
 pub(super) fn shrink(
-    tested: &PluginUnderTest,
-    case: Case,
-    broken: String,
-    time_limit: Duration,
+    (case, broken): (Case, String),
+    fails: &dyn Fn(&Case) -> Option<String>,
+    budget: Budget,
 ) -> (Case, String) {
-    let mut search = Search { tested, until: Instant::now() + time_limit, case, broken };
+    let mut search = Search { fails, budget, case, broken };
     loop {
-        let before = (search.case.input.len(), search.case.property.clone());
+        let before = (search.case.input.clone(), search.case.property.clone());
         search.fewer_bytes();
         search.fewer_pieces();
-        if before == (search.case.input.len(), search.case.property.clone()) {
+        if before.0.len() == search.case.input.len() && before.1 == search.case.property {
+            // With simpler bytes, a length for example, more of them may be left out.
             search.simpler_bytes();
-            return (search.case, search.broken);
+            if before.0 == search.case.input {
+                return (search.case, search.broken);
+            }
         }
     }
 }
 
 /// The search for a smaller case: the best one so far, and its failure.
 struct Search<'a> {
-    tested: &'a PluginUnderTest,
-    until: Instant,
+    fails: &'a dyn Fn(&Case) -> Option<String>,
+    budget: Budget,
     case: Case,
     broken: String,
 }
@@ -36,16 +42,15 @@ struct Search<'a> {
 impl Search<'_> {
     /// Replaces the case by the candidate if that fails, too.
     fn replace_if_broken(&mut self, candidate: Case) -> bool {
-        if Instant::now() > self.until {
+        if !self.budget.take() {
             return false;
         }
-        match candidate.check(self.tested) {
-            Ok(_) => false,
-            Err(broken) => {
-                (self.case, self.broken) = (candidate, broken);
-                true
-            }
+        let Some(broken) = (self.fails)(&candidate) else { return false };
+        if words(&broken, KIND_WORDS) != words(&self.broken, KIND_WORDS) {
+            return false;
         }
+        (self.case, self.broken) = (candidate, broken);
+        true
     }
 
     /// Removes ranges of the input, large ones first.
@@ -121,6 +126,7 @@ fn without(case: &Case, at: usize, count: usize) -> Case {
             });
             Property::Pieces(sizes.filter(|size| *size > 0).collect())
         }
+        other => other.clone(),
     };
     Case { input, property }
 }

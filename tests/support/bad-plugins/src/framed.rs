@@ -1,0 +1,239 @@
+//! A sound decoder of framed records, and the subtle mistakes that its author could make.
+//!
+//! A record is `a5 · u16 length · payload · sum of the payload's bytes`. Its field is the payload.
+
+use std::cell::Cell;
+
+use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+    DecodeError, Progress, Resume, Resynced,
+};
+use pipemill_plugin::bindings::pipemill::decoder::host;
+
+use crate::plugin::{emit, progress, span};
+
+const MAGIC: u8 = 0xa5;
+const IN_PAYLOAD: u64 = 1 << 63;
+/// Bytes before and after the payload.
+const HEADER: usize = 3;
+const FOOTER: usize = 1;
+
+/// A stream of framed records.
+pub struct Framed {
+    mistake: Mistake,
+    max_record: u64,
+    /// Whether the decoder was called.
+    called: Cell<bool>,
+}
+
+/// The mistake that a decoder makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    /// At the end, the bytes of a record that is not whole are consumed.
+    SwallowTail,
+    /// The same, if not even the header is whole.
+    SwallowHeader,
+    /// A record that is not whole in the chunk is an error.
+    ErrorAtCut,
+    /// A record that is not whole in the chunk is emitted as far as it is there.
+    PartAtCut,
+    /// After a wrong sum, decoding goes on this many bytes after the end of the record.
+    ResumeOff(i64),
+    /// A search ends one byte after the start of a record.
+    FoundLate,
+    /// A search finds nothing.
+    FindsNothing,
+    /// A search begins too far away.
+    SearchFar,
+    /// A record begins after its header.
+    StartLate,
+    /// A record is made, and begins where it ends.
+    StartAtEnd,
+    /// A record begins at the last byte of the one before it.
+    StartEarly,
+    /// The record after a wrong sum is emitted before the error is returned.
+    EmitBeyond,
+    /// The record with the wrong sum is emitted.
+    EmitBad,
+    /// One byte too much is asked for.
+    NeedMore,
+    /// It is never said how many bytes are needed.
+    NeedNone,
+    /// Bytes before a magic are skipped.
+    SkipGarbage,
+    /// A record is compared with `max_record` when it is whole.
+    TooLargeLate,
+    /// All bytes of the chunk are compared with it.
+    TooLargeBySplit,
+    /// It is not compared.
+    NoMaxRecord,
+    /// The metadata depend on the split.
+    MetadataOfChunk,
+}
+
+const MISTAKES: [(&str, Mistake); 23] = [
+    ("framed", Mistake::None),
+    ("framed-swallow-tail", Mistake::SwallowTail),
+    ("framed-swallow-header", Mistake::SwallowHeader),
+    ("framed-error-at-cut", Mistake::ErrorAtCut),
+    ("framed-part-at-cut", Mistake::PartAtCut),
+    ("framed-resume-late", Mistake::ResumeOff(1)),
+    ("framed-resume-early", Mistake::ResumeOff(-1)),
+    ("framed-resume-far", Mistake::ResumeOff(200)),
+    ("framed-found-late", Mistake::FoundLate),
+    ("framed-finds-nothing", Mistake::FindsNothing),
+    ("framed-search-far", Mistake::SearchFar),
+    ("framed-start-late", Mistake::StartLate),
+    ("framed-start-at-end", Mistake::StartAtEnd),
+    ("framed-start-early", Mistake::StartEarly),
+    ("framed-emit-beyond", Mistake::EmitBeyond),
+    ("framed-emit-bad", Mistake::EmitBad),
+    ("framed-need-more", Mistake::NeedMore),
+    ("framed-need-none", Mistake::NeedNone),
+    ("framed-skip-garbage", Mistake::SkipGarbage),
+    ("framed-too-large-late", Mistake::TooLargeLate),
+    ("framed-too-large-by-split", Mistake::TooLargeBySplit),
+    ("framed-no-max-record", Mistake::NoMaxRecord),
+    ("framed-metadata-of-chunk", Mistake::MetadataOfChunk),
+];
+
+fn mistake(name: &str) -> Option<Mistake> {
+    MISTAKES.iter().find(|(known, _)| *known == name).map(|(_, mistake)| *mistake)
+}
+
+/// Whether this is one of these mistakes, or none of them.
+pub fn knows(misdeed: &str) -> bool {
+    mistake(misdeed).is_some()
+}
+
+impl Framed {
+    pub fn new(misdeed: &str, max_record: u64) -> Self {
+        let mistake = mistake(misdeed).unwrap_or(Mistake::None);
+        Self { mistake, max_record, called: Cell::new(false) }
+    }
+}
+
+/// Emits the records that lie whole in the chunk.
+pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, DecodeError> {
+    let is = |mistake| stream.mistake == mistake;
+    if !stream.called.replace(true) {
+        let first = if is(Mistake::MetadataOfChunk) { chunk.len().min(5) } else { 0 };
+        host::set_metadata("first chunk", &first.to_string());
+    }
+    let (mut at, mut made) = (0, 0);
+    loop {
+        let rest = &chunk[at..];
+        let wants = |size: usize| match stream.mistake {
+            Mistake::NeedMore => progress(at as u32, size as u32 + 1),
+            Mistake::NeedNone => progress(at as u32, 0),
+            _ => progress(at as u32, size as u32),
+        };
+        let consumed = || Ok(progress(chunk.len() as u32, 0));
+        let [first, ..] = rest else { return Ok(wants(HEADER)) };
+        if *first != MAGIC {
+            if is(Mistake::SkipGarbage) {
+                at += 1;
+                continue;
+            }
+            let message = format!("expected the magic a5, found {first:02x}");
+            let far = if is(Mistake::SearchFar) { 120 } else { 0 };
+            return error(at, message, Resume::Scan(at as u64 + 1 + far));
+        }
+        let [_, low, high, ..] = rest else {
+            if end && (is(Mistake::SwallowTail) || is(Mistake::SwallowHeader)) {
+                return consumed();
+            }
+            return Ok(wants(HEADER));
+        };
+        let length = usize::from(u16::from_le_bytes([*low, *high]));
+        let size = HEADER + length + FOOTER;
+        let compared = match stream.mistake {
+            Mistake::NoMaxRecord => 0,
+            Mistake::TooLargeLate if rest.len() < size => 0,
+            Mistake::TooLargeBySplit => rest.len() - HEADER,
+            _ => length,
+        };
+        if compared as u64 > stream.max_record {
+            let message = format!("a record of {length} bytes is larger than max_record");
+            return error(at, message, Resume::At((at + size) as u64));
+        }
+        if rest.len() < size {
+            match stream.mistake {
+                Mistake::SwallowTail if end => return consumed(),
+                Mistake::ErrorAtCut => {
+                    return error(at, "a record is not whole".to_owned(), Resume::None);
+                }
+                Mistake::PartAtCut if !end && rest.len() > HEADER => {
+                    let payload = span((at + HEADER) as u32, (rest.len() - HEADER) as u32);
+                    emit(&[payload], &[], &[at as u32]);
+                    return consumed();
+                }
+                _ => return Ok(wants(size)),
+            }
+        }
+        let payload = &rest[HEADER..HEADER + length];
+        let sum = payload.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+        if sum != rest[size - FOOTER] {
+            return wrong_sum(stream, chunk, at, size);
+        }
+        let start = match stream.mistake {
+            Mistake::StartLate => at + HEADER,
+            Mistake::StartEarly => at.saturating_sub(1),
+            _ => at,
+        };
+        if is(Mistake::StartAtEnd) {
+            made += emit_made(made, payload, at + size);
+        } else {
+            emit(&[span((at + HEADER) as u32, length as u32)], &[], &[start as u32]);
+        }
+        at += size;
+    }
+}
+
+/// Emits a record that is made, after `made` bytes of payload. Returns its length.
+fn emit_made(made: usize, payload: &[u8], start: usize) -> usize {
+    let value = IN_PAYLOAD | span(made as u32, payload.len() as u32);
+    emit(&[value], payload, &[start as u32]);
+    payload.len()
+}
+
+/// The record of `size` bytes at `at` has a wrong sum.
+fn wrong_sum(
+    stream: &Framed,
+    chunk: &[u8],
+    at: usize,
+    size: usize,
+) -> Result<Progress, DecodeError> {
+    let next = at + size;
+    let off = match stream.mistake {
+        Mistake::EmitBeyond if next < chunk.len() => {
+            emit_made(0, b"bad", next);
+            0
+        }
+        Mistake::EmitBad => {
+            emit_made(0, b"bad", at);
+            0
+        }
+        Mistake::ResumeOff(off) => off,
+        _ => 0,
+    };
+    let message = format!("expected another sum than {:02x}", chunk[next - FOOTER]);
+    error(at, message, Resume::At(next.saturating_add_signed(off as isize) as u64))
+}
+
+/// Searches for a record: its magic.
+pub fn resync(stream: &Framed, chunk: &[u8], _end: bool) -> Resynced {
+    let magics = chunk.iter().enumerate().filter(|(_, byte)| **byte == MAGIC);
+    let mut places = magics.map(|(place, _)| place);
+    let found = match stream.mistake {
+        Mistake::FindsNothing => None,
+        Mistake::FoundLate => places.next().map(|place| (place + 1).min(chunk.len())),
+        _ => places.next(),
+    };
+    let consumed = found.unwrap_or(chunk.len()) as u32;
+    Resynced { consumed, found: found.is_some() }
+}
+
+fn error(offset: usize, message: String, resume: Resume) -> Result<Progress, DecodeError> {
+    Err(DecodeError { offset: offset as u32, message, resume })
+}
