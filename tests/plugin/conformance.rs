@@ -75,7 +75,9 @@ fn decoders_of_framed_records_pass() {
     passes("fixed", npy, "fixed/tests/fixtures/images.npy", "200");
     let delimited = "length-prefixed/tests/fixtures/delimited.pb";
     passes("length-prefixed", &["prefix=varint"], delimited, "100");
-    passes("msgpack", &[], "msgpack/tests/fixtures/rows.msgpack", "200");
+    let rows = "msgpack/tests/fixtures/rows.msgpack";
+    passes("msgpack", &[], rows, "200");
+    passes("msgpack", &["fields=id=0:int64,x=1:float32,name=2:utf8"], rows, "200");
     passes("recordio", &[], "recordio/tests/fixtures/raw.rec", "200");
     passes("tfrecord", &[], "tfrecord/tests/fixtures/plain.tfrecord", "200");
     passes("tfrecord", &["verify=false"], "tfrecord/tests/fixtures/plain.tfrecord", "100");

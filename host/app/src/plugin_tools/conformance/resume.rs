@@ -103,7 +103,7 @@ impl<'a> Damages<'a> {
         let run = trace.run;
         let noticed = !run.errors.is_empty();
         let lost = self.count_lost(unit, &run);
-        let first = self.first_in(unit, &run);
+        let first = self.first_in(unit, at, &run);
         let to = first.as_ref().and_then(|(error, _)| error.resumed.place());
         let index =
             run.errors.iter().position(|error| first.as_ref().is_some_and(|(one, _)| one == error));
@@ -147,11 +147,15 @@ impl<'a> Damages<'a> {
         (searches, most)
     }
 
-    /// The first error in this unit after which decoding went on, and where it went on.
-    fn first_in(&mut self, unit: usize, run: &DecodeRun) -> Option<(RunError, Place)> {
+    /// The first error in this unit after which decoding went on, and where it went on. Nothing is
+    /// known if it is after the damaged byte: then that byte was taken for a sound one.
+    fn first_in(&mut self, unit: usize, at: usize, run: &DecodeRun) -> Option<(RunError, Place)> {
         let structure = self.structure;
         let (start, end) = (structure.units[unit], structure.end_of(unit));
         let error = run.errors.iter().find(|error| (start..end).contains(&error.offset))?;
+        if error.offset > at as u64 {
+            return None;
+        }
         let place = error.resumed.place()?;
         // Beyond the last record nothing is known.
         if unit + 1 >= structure.units.len() {
