@@ -126,8 +126,6 @@ fn print(line: Report<'_>) {
         Report::Passed(check, details) => say!("  ok  {check}: {details}"),
         Report::Note(text) => say!("note  {text}"),
     }
-    // Shown at once; if nobody reads the output there is nothing to do.
-    let _ = std::io::stdout().flush();
 }
 
 /// Tests one case: the command that repeats a failure comes here.
