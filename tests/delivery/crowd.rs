@@ -65,7 +65,7 @@ fn the_host_takes_all_files_that_it_may_open_and_the_command_keeps_its_limit() {
         host::command(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
     let script = "ulimit -Sn; ulimit -Hn; grep 'open files' /proc/$PPID/limits";
     command.args(["--", "sh", "-c", script]);
-    let ended = finish(&mut limited(&command, &["-Hn 400", "-Sn 200"])).with_code(0);
+    let ended = finish(&mut limited(&command, &["-Sn 200", "-Hn 400"])).with_code(0);
     let words: Vec<_> = ended.text().split_whitespace().map(str::to_owned).collect();
     assert_eq!(words, ["200", "400", "Max", "open", "files", "400", "400", "files"]);
 }
