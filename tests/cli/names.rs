@@ -187,7 +187,9 @@ fn names_and_texts_of_decoders() {
         let option = format!("do={misdeed}");
         clean(run(&place, &["cat", "-d", BAD_PLUGIN, "-o", &option, "data"]));
         clean(run(&place, &["plugin", "inspect", BAD_PLUGIN, "-o", &option]));
-        clean(run(&place, &["plugin", "test", BAD_PLUGIN, "-o", &option, "--data", "data"]));
+        // One case is enough: they all say the same.
+        let test = ["plugin", "test", BAD_PLUGIN, "-o", &option, "--data", "data", "--pieces", "8,8"];
+        clean(run(&place, &test));
     }
 }
 
