@@ -39,6 +39,7 @@ test-rust: wasm compilers $(VENV)/s3-ready
 	PIPEMILL_RCLONE=$(VENV)/bin/rclone PIPEMILL_MOTO=$(VENV)/bin/moto_server PIPEMILL_PYTHON=$(PY) \
 	    PIPEMILL_TEST_KEPT=$(TARGET) $(plugin-tools) cargo $(if $(nextest),nextest run,test) --workspace
 	$(if $(nextest),cargo test --workspace --doc)
+	cargo test -p pipemill-ring --features shuttle --lib threads
 
 test-python: wasm venv chromium
 	@$(call build,debug,$(DEBUG))
@@ -84,6 +85,15 @@ lint: wasm venv ## formats, warnings, types, documentation
 	    (cd examples/$$example && cargo fmt --check && cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
+
+miri: ## the ring's unsafe code under Miri; needs a nightly toolchain with the components miri and rust-src
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo +nightly miri test -p pipemill-ring --lib -- \
+	    layout:: protocol:: memory::
+
+# cargo-deny takes minutes to build, so it is not part of `lint`: tests/dependencies checks the same file.
+deny: ## licences, sources and versions of all libraries, by cargo-deny
+	@cargo deny --version >/dev/null 2>&1 || { echo "make: cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
+	cargo deny check licenses bans sources
 
 clean: ## remove the target folder
 	rm -rf $(TARGET)
@@ -186,5 +196,5 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench lint clean
+.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench lint deny clean
 .PHONY: wasm compilers podman chromium venv

@@ -12,7 +12,7 @@ use pipemill_channel::{
     Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, StatsSnapshot,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
-use pipemill_ring::host::{Ring, RingConfig, Server};
+use pipemill_ring::host::{Ring, RingConfig, Server, ServerConfig};
 use pipemill_ring::protocol::Mode;
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_source::Source;
@@ -53,7 +53,7 @@ impl BenchDecoder {
         })?;
         let dir = tempfile::tempdir_in(dir)?;
         let socket = dir.path().join("s/bench.sock");
-        let server = Server::start(&socket, false, vec![ring.clone()], None)?;
+        let server = Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None)?;
         let consumer = consume(&socket)?;
         let mut channel = Channel {
             name: "bench".into(),

@@ -4,6 +4,7 @@
 //! The binary also embeds machine code for them if `PIPEMILL_PRECOMPILED` names a folder that
 //! `pipemill plugin compile --builtin` has filled. `make` builds in these two steps. Without
 //! machine code, the host compiles a decoder on first use.
+#![allow(clippy::disallowed_macros, reason = "cargo reads the output")]
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

@@ -4,6 +4,7 @@
 //! Rust gives no function an address of its own: the compiler may merge them, too. The C code in the
 //! binary (zstd, ring) compares no addresses of functions. Only `rust-lld` is known to take the
 //! option; it is the default linker for this target.
+#![allow(clippy::disallowed_macros, reason = "cargo reads the output")]
 
 use std::env;
 

@@ -6,9 +6,11 @@ reader sends a RELEASE too early.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ from fakehost import HANG_TIMEOUT, FakeHost, Peer, Rows
 
 import pipemill
 from pipemill.connection import Connection
+from pipemill.memory import window_type
 
 
 def text(i: int) -> bytes:
@@ -211,6 +214,67 @@ def test_a_forked_child_can_not_use_the_stream(path: str) -> None:
             os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         del view, batch
+        assert [batch.number for batch in stream] == [1, 2]
+
+
+def test_a_forked_child_keeps_what_its_parent_held(path: str) -> None:
+    """The fake host overwrites what the parent RELEASEs. The child's views must not show that."""
+    read, write = os.pipe()
+    with FakeHost(path, serve(6), slots=4) as host, pipemill.connect("train", path) as stream:
+        first = next(stream)
+        view = first.payload
+        batch = next(stream)
+        child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)  # the end of the parent's stream
+            right = bytes(view) == text(0) == first["x"][0] and batch.number == 1
+            right = right and bytes(batch.payload) == bytes(batch["x"][0]) == text(1)
+            right = right and batch.object == "folder/object-0"
+            grandchild = os.fork()
+            if grandchild == 0:
+                os._exit(7 if bytes(view) == text(0) else 1)
+            right = right and os.waitpid(grandchild, 0)[1] == 7 << 8
+            del view, first, batch, stream
+            gc.collect()
+            os._exit(7 if right else 1)
+        del view, first, batch
+        assert [batch.number for batch in stream] == [2, 3, 4, 5]
+    assert sorted(host.peers[0].released) == list(range(6))
+    os.close(read)
+    os.close(write)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_a_dedicated_buffer_stays_readable_in_a_forked_child(path: str) -> None:
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.epoch(0, [Rows([(text(0),)], dedicated=True)])
+        peer.stream_end()
+        peer.linger()
+
+    with FakeHost(path, script), pipemill.connect("train", path) as stream:
+        batch = next(stream)
+        child = os.fork()
+        if child == 0:
+            os._exit(7 if bytes(batch.payload) == text(0) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        del batch
+        assert list(stream) == []
+
+
+def test_a_forked_child_can_not_read_what_its_parent_did_not_hold(path: str) -> None:
+    with FakeHost(path, serve(3)), pipemill.connect("train", path) as stream:
+        batch = next(stream)
+        other = (batch._lease.grant.slot + 1) % 4
+        child = os.fork()
+        if child == 0:
+            faulthandler.disable()
+            size = stream._connection.welcome.slot_bytes
+            window = stream._connection._ring.window(other * size, window_type(size))
+            os._exit(bytes(window)[0] & 0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGSEGV
+        del batch
         assert [batch.number for batch in stream] == [1, 2]
 
 

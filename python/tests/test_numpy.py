@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import types
@@ -50,6 +51,25 @@ def test_dense_fields_are_views_of_shared_memory(path: str, shape: list[int]) ->
                 assert batch.offsets("x").dtype == np.uint32
                 assert not batch.offsets("x").flags.writeable
             del x
+
+
+def test_an_array_from_before_a_fork_never_changes_in_the_child(path: str) -> None:
+    read, write = os.pipe()
+    with one_batch(path, [("x", "float32", [5])], Rows(floats(100, 5))):
+        with pipemill.connect("train", path) as stream:
+            batch = next(stream)
+            x = batch["x"]
+            assert is_view(x, batch)
+            child = os.fork()
+            if child == 0:
+                os.close(write)
+                os.read(read, 1)  # until the parent has RELEASEd the batch
+                os._exit(7 if (x == np.arange(100)[:, None] + np.arange(5)).all() else 1)
+            del x, batch
+            assert list(stream) == []
+    os.close(read)
+    os.close(write)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 @pytest.mark.parametrize("gap", [b"12345678", b"!"])

@@ -4,7 +4,7 @@
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use pipemill_ring::host::{BatchInfo, Column, Ring, RingConfig, Server};
+use pipemill_ring::host::{BatchInfo, Column, Ring, RingConfig, Server, ServerConfig};
 use pipemill_ring::protocol::{Field, Mode, Scalar};
 use pipemill_ring::reader::{Event, Reader};
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let field = Field::new("data", Scalar::Bytes, vec![]);
     ring.set_schema(vec![field])?;
     let socket = folder.path().join("folder/socket");
-    let _server = Server::start(&socket, false, vec![ring.clone()], None)?;
+    let _server = Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None)?;
     let mut reader = Reader::connect(&socket, "train", None)?;
     let (arrived, arrivals) = channel();
     let consumer = std::thread::spawn(move || {

@@ -31,7 +31,9 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use pipemill_ring::host::{AcquireError, BatchInfo, Column, Ring, RingConfig, Server, Writer};
+use pipemill_ring::host::{
+    AcquireError, BatchInfo, Column, Ring, RingConfig, Server, ServerConfig, Writer,
+};
 use pipemill_ring::layout::{ABSENT, index_room};
 use pipemill_ring::protocol::{ErrorKind, ErrorReport, Field, Mode, Scalar};
 
@@ -79,7 +81,8 @@ fn main() -> Result<()> {
     if let Some(name) = given.keys().next() {
         return Err(format!("unknown option {name}").into());
     }
-    let _server = Server::start(Path::new(&socket), false, vec![ring.clone()], None)?;
+    let _server =
+        Server::start(Path::new(&socket), &ServerConfig::default(), vec![ring.clone()], None)?;
     println!("ready");
     // The ring gives no signal when a consumer connects.
     while ring.status().consumers.is_empty() {

@@ -11,17 +11,14 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, listen};
+use nix::sys::socket::{Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
 
-use crate::socket::unix;
+use crate::socket::{peer_of, unix};
 
 /// Another host that starts holds the folder's lock for milliseconds. After this time it hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 128;
 
 /// Why a path can't be served.
 #[derive(Debug, thiserror::Error)]
@@ -127,8 +124,8 @@ impl Endpoint {
             std::fs::set_permissions(path, Permissions::from_mode(mode))
                 .map_err(failed("chmod", path))?;
         }
-        let backlog = Backlog::new(BACKLOG).map_err(failed("listening", path))?;
-        listen(&endpoint.listener, backlog).map_err(failed("listening", path))?;
+        // As many connections may wait to be accepted as the kernel allows: net.core.somaxconn.
+        listen(&endpoint.listener, Backlog::MAXALLOWABLE).map_err(failed("listening", path))?;
         Ok(endpoint)
     }
 
@@ -220,7 +217,7 @@ fn remove_stale(path: &Path, kind: SockType, address: &UnixAddr) -> Result<(), E
         Err(Errno::ENOENT) => Ok(()),
         // EPROTOTYPE: another kind of server. EAGAIN: one that is busy. Both are alive.
         Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
-            let pid = getsockopt(&probe, PeerCredentials).map_or(0, |peer| peer.pid());
+            let pid = peer_of(&probe).map_or(0, |peer| peer.pid);
             Err(EndpointError::InUse { path: path.into(), pid })
         }
         Err(errno) => Err(failed("asking whether somebody serves it", path)(errno)),

@@ -3,7 +3,7 @@
 
 pub use pipemill_types::ABSENT;
 
-use crate::memory::column;
+use crate::memory::column::column;
 
 /// The first four bytes of a batch: `PMB1`.
 pub const MAGIC: u32 = 0x3142_4d50;

@@ -7,9 +7,11 @@ use std::path::Path;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType,
-    UnixAddr, accept4, connect, recv, recvmsg, sendmsg, shutdown, socket,
+    UnixAddr, accept4, connect, getsockopt, recv, recvmsg, sendmsg, shutdown, socket,
 };
 
 use crate::protocol::MAX_MESSAGE;
@@ -61,6 +63,29 @@ pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
     let fd = accept4(listener.as_fd().as_raw_fd(), flags)?;
     // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The process at the other end, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// 0 where it is in a process namespace that this process can't see.
+    pub(crate) pid: i32,
+    pub(crate) uid: u32,
+}
+
+/// Who is at the other end: the process that connected, or that called `listen`.
+pub(crate) fn peer_of(socket: impl AsFd) -> nix::Result<Peer> {
+    let peer = getsockopt(&socket, PeerCredentials)?;
+    Ok(Peer { pid: peer.pid(), uid: peer.uid() })
+}
+
+/// Whether the other end has not received all that was sent to it.
+pub(crate) fn has_unread(socket: impl AsFd) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes a c_int to this address.
+    let failed = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    // It can't fail for a socket.
+    failed == 0 && bytes > 0
 }
 
 /// Sends one message. `wait`: wait for room where the socket is full. A signal is no error.

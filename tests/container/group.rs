@@ -27,6 +27,25 @@ fn a_process_of_the_commands_group_that_ignores_sigterm_is_killed() {
     nothing_is_left(&place);
 }
 
+/// Signals are sent to the group's number. It is the command's own, so the command stays a zombie until
+/// the others have ended: else the kernel could give the number to a stranger, who would get the signals.
+#[test]
+fn the_commands_number_is_its_groups_until_the_last_has_ended() {
+    let place = TestDir::new();
+    let child = r#"trap "" TERM; leader=$PPID; echo $PPID > ready
+        while [ "$(cut -d " " -f 4 /proc/$$/stat)" = $leader ]; do sleep 0.02; done
+        (sh -c "echo \$\$ > orphan" &)
+        while [ ! -s orphan ] || [ -e /proc/$(cat orphan) ]; do sleep 0.02; done
+        if [ -e /proc/$leader ]; then echo kept > number; else echo gone > number; fi"#;
+    let script = format!("trap 'exit 3' TERM; sh -c '{child}' & while :; do sleep 0.02; done");
+    let process = start(&place, &numbered(&place, 100, "stop_timeout = '24h'"), &script);
+    line(&place.path("ready"));
+    process.signal(Signal::SIGTERM);
+    process.wait().with_code(3);
+    assert_eq!(line(&place.path("number")), "kept");
+    nothing_is_left(&place);
+}
+
 /// In a group of its own, it is nobody's child but the host's.
 #[test]
 fn an_orphan_is_waited_for() {

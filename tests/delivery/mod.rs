@@ -2,6 +2,7 @@
 //! command beside it, a second host, another user.
 
 mod consumers_die;
+mod crowd;
 mod host_dies;
 mod several;
 mod socket;

@@ -3,3 +3,4 @@
 mod bottleneck;
 mod log;
 mod progress;
+mod slow_clients;

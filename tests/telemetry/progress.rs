@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pipemill_tests::nasty::NASTY;
 use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{PATIENCE, consumer, host, pipemill};
@@ -112,6 +113,21 @@ fn cat_shows_how_much_of_its_files() {
     assert_eq!(all.len(), 7 * LINES);
     let said = seen.end(0);
     assert_eq!(log(&said), [""], "nothing stays: {said:?}");
+}
+
+/// The terminal obeys pipemill, and no name.
+#[test]
+fn names_are_shown_as_they_are_read() {
+    let place = TestDir::new();
+    place.write(NASTY, b"1234567\n".repeat(LINES));
+    let (mut out, records) = std::io::pipe().expect("the kernel makes pipes");
+    let args = ["cat", "-d", "lines", "--output", "raw", NASTY];
+    let seen = ProgressReader::start(command(&place, &args).stdout(OwnedFd::from(records)));
+    seen.until(" records, a\\u{1b}[2J");
+    out.read_to_end(&mut Vec::new()).expect("it is a pipe");
+    let said = seen.end(0);
+    assert!(!said.contains(['\u{9b}', '\u{202e}', '\u{200b}']), "{said:?}");
+    assert!(!said.contains("\u{1b}[2J") && !said.contains("\npipemill: forged"), "{said:?}");
 }
 
 #[test]

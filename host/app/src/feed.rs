@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -259,11 +260,7 @@ pub struct Fifos(Arc<Mutex<BTreeSet<PathBuf>>>);
 impl Fifos {
     fn make(&self, path: &Path) -> io::Result<()> {
         let mut fifos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = fs::remove_file(path)
-            && error.kind() != ErrorKind::NotFound
-        {
-            return Err(error);
-        }
+        remove_fifo(path)?;
         mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)?;
         fifos.insert(path.to_owned());
         Ok(())
@@ -271,15 +268,32 @@ impl Fifos {
 
     fn remove_one(&self, path: &Path) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
-            // The error means that somebody else has removed it.
-            let _ = fs::remove_file(path);
+            // The error means that somebody else has removed or replaced it.
+            let _ = remove_fifo(path);
         }
     }
 
     fn remove(&self) {
         for path in std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
-            let _ = fs::remove_file(path);
+            let _ = remove_fifo(&path);
         }
+    }
+}
+
+/// Removes the FIFO of an earlier run, if there is one.
+///
+/// # Errors
+/// Something else has its name, or it can't be removed.
+fn remove_fifo(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_fifo() => fs::remove_file(path),
+        Ok(_) => {
+            let why = "something that is no FIFO has this name, and is not removed; give another \
+                       --to or --channel, or remove it";
+            Err(io::Error::new(ErrorKind::AlreadyExists, why))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use pipemill_types::json::to_writer;
 use pipemill_types::{Field, Scalar, category, list_elements, list_problem};
 
 /// Prints the value of a field. `bytes` are the value as the decoder returned it, little-endian.
@@ -41,7 +42,7 @@ pub fn print_object<'v>(
         if index > 0 {
             out.write_all(b",")?;
         }
-        serde_json::to_writer(&mut *out, &field.name)?;
+        to_writer(&mut *out, &field.name)?;
         out.write_all(b":")?;
         match value(index) {
             Some(bytes) => print(out, field, bytes)?,
@@ -57,7 +58,7 @@ fn print_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 fn print_string(out: &mut impl Write, scalar: Scalar, bytes: &[u8]) -> io::Result<()> {
     match std::str::from_utf8(bytes) {
-        Ok(text) if scalar == Scalar::Utf8 => Ok(serde_json::to_writer(out, text)?),
+        Ok(text) if scalar == Scalar::Utf8 => Ok(to_writer(out, text)?),
         _ => print_base64(out, bytes),
     }
 }
@@ -80,7 +81,7 @@ fn print_list(out: &mut impl Write, scalar: Scalar, bytes: &[u8]) -> io::Result<
 /// Prints the text that a value stands for; the value itself if it stands for none.
 fn print_category(out: &mut impl Write, field: &Field, bytes: &[u8]) -> io::Result<()> {
     match category(field, bytes) {
-        Some(text) => Ok(serde_json::to_writer(out, text)?),
+        Some(text) => Ok(to_writer(out, text)?),
         None => print_number(out, field.scalar, bytes),
     }
 }
@@ -130,7 +131,7 @@ fn print_number(out: &mut impl Write, scalar: Scalar, bytes: &[u8]) -> io::Resul
         Scalar::Int64 => write!(out, "{}", i64::from_le_bytes(array(bytes))),
         Scalar::Float32 => print_f32(out, f32::from_le_bytes(array(bytes))),
         Scalar::Float64 => match f64::from_le_bytes(array(bytes)) {
-            number if number.is_finite() => Ok(serde_json::to_writer(out, &number)?),
+            number if number.is_finite() => Ok(to_writer(out, &number)?),
             number => print_non_finite(out, number),
         },
         Scalar::Bytes | Scalar::Utf8 => print_base64(out, bytes),
@@ -139,7 +140,7 @@ fn print_number(out: &mut impl Write, scalar: Scalar, bytes: &[u8]) -> io::Resul
 
 fn print_f32(out: &mut impl Write, number: f32) -> io::Result<()> {
     match number.is_finite() {
-        true => Ok(serde_json::to_writer(out, &number)?),
+        true => Ok(to_writer(out, &number)?),
         false => print_non_finite(out, f64::from(number)),
     }
 }

@@ -8,11 +8,12 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pipemill_types::{ErrorKind, Fault};
+use pipemill_types::{ErrorKind, Fault, json};
 
 use super::Failure;
 
@@ -168,7 +169,8 @@ impl ErrorPolicy {
         let file = match &mut self.file {
             Some(file) => Ok(file),
             none => {
-                let opened = File::options().append(true).create(true).open(path);
+                // For the owner alone: it has raw data of the input.
+                let opened = File::options().append(true).create(true).mode(0o600).open(path);
                 opened.map(|file| none.insert(file))
             }
         };
@@ -195,5 +197,6 @@ fn quarantine_line(failure: &Failure, length: u64, bytes: &[u8]) -> String {
     if (bytes.len() as u64) < length {
         line["truncated"] = true.into();
     }
-    format!("{line}\n")
+    // It has a form in JSON: its keys are names.
+    json::to_string(&line).unwrap_or_default() + "\n"
 }

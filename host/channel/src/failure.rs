@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use pipemill_types::{Fault, Position};
+use pipemill_types::{Fault, Position, Printable};
 
 /// A fault with its position. It ends the channel, or it is a decode error that is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +25,15 @@ pub struct Failure {
 /// Bytes of the input that a failure shows.
 pub(super) const SHOWN_BYTES: usize = 16;
 
+/// One printable line. The fields of the failure have names and texts as they are.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printable::line(fmt::from_fn(|f| self.write(f))).fmt(f)
+    }
+}
+
+impl Failure {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "channel `{}`, {}", self.channel, self.position)?;
         write!(f, ", decoder {}: {}", self.decoder, self.fault.message)?;
         if !self.bytes.is_empty() {

@@ -15,9 +15,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
+use pipemill_types::printable;
 
 use super::load::machine_code;
-use super::printable::printable;
 use super::settings::settings;
 
 /// The word on the command line of a program that makes it the compiler: it calls

@@ -9,10 +9,9 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem};
+use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem, printable};
 
 use super::account::Account;
-use super::printable::printable;
 
 /// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
 /// chunk.

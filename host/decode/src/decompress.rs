@@ -4,14 +4,13 @@
 use std::ops::Range;
 
 use pipemill_codecs::{BlockReader, Codec};
-use pipemill_types::Fault;
+use pipemill_types::{Fault, printable};
 use wasmtime::StoreContextMut;
 use wasmtime::component::WasmStr;
 
 use super::account::WORK_PART;
 use super::host_state::HostState;
 use super::interface::wit::pipemill::decoder::host::Decompressed;
-use super::printable::printable;
 
 /// Bytes that one call decompresses at most. It bounds the copies that the host makes.
 const MAX_PART_BYTES: u64 = 1 << 20;

@@ -8,16 +8,15 @@ use std::sync::Arc;
 
 use log::kv::{self, Source, VisitSource};
 use pipemill_types::log::log_with;
-use pipemill_types::{Fault, Field, StreamInfo};
+use pipemill_types::{Fault, Field, StreamInfo, printable};
 
 use super::account::Account;
-use super::decoded_records::{DecodedRecords, InlineError};
+use super::decoded_records::DecodedRecords;
 use super::decompress::OpenBlock;
 use super::interface::field;
 use super::interface::wit::pipemill::decoder::types;
 use super::limits::{Limiter, Limits};
 use super::metadata::Metadata;
-use super::printable::printable;
 
 /// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
 /// read its own copy and not the guest's.
@@ -25,6 +24,8 @@ pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Messages that a decoder may log in a stream. The rest is dropped after a notice.
 const MAX_LOG_MESSAGES: u32 = 200;
+/// Bytes that an error counts beside its message: what the host keeps of it, and its work with it.
+const ERROR_BYTES: u64 = 256;
 /// Fields that a schema may have.
 const MAX_FIELDS: usize = 65_536;
 
@@ -193,7 +194,7 @@ impl HostState {
             return Ok(false);
         }
         self.errors_left -= 1;
-        self.account.charge(0, (size_of::<InlineError>() + message.len()) as u64)?;
+        self.account.charge(0, ERROR_BYTES + message.len() as u64)?;
         self.decoded.add_error(offset, end, message);
         Ok(true)
     }

@@ -3,7 +3,7 @@
 //! They are defined by hand, because the generated ones would copy: here a list that a decoder
 //! passes is read in the decoder's memory, during the call and never later.
 
-use pipemill_types::Fault;
+use pipemill_types::{Fault, printable};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList, WasmStr};
 
@@ -14,7 +14,6 @@ use super::decompress::decompress;
 use super::host_state::HostState;
 use super::interface::wit::pipemill::decoder::types;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
-use super::printable::printable;
 
 /// Defines the functions of the interface in `linker`.
 pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {

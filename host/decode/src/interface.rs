@@ -1,10 +1,9 @@
 //! The interface between host and decoder, version 0.1: its name, and the types generated from
 //! `wit/`.
 
-use pipemill_types::{Field, Scalar};
+use pipemill_types::{Field, Scalar, printable};
 
 use self::wit::pipemill::decoder::types;
-use super::printable::printable;
 
 /// Types and calls that are generated from the interface's definition.
 pub(super) mod wit {

@@ -4,7 +4,7 @@
 //! Each module uses only modules of the lines above its own:
 //!
 //! - `builtin`, `call_profiler`, `call_time`, `digest`, `interface`, `limits`, `metadata`,
-//!   `printable`, `settings`: the types that the others use.
+//!   `settings`: the types that the others use.
 //! - `account`: what a decoder lets the host allocate and compute. `decoded_records`: the records of
 //!   a call.
 //! - `cache`: compiled plugins in a folder. `host_state`: what the host keeps for each instance.
@@ -34,7 +34,6 @@ mod load;
 mod metadata;
 mod plugin;
 mod precompiler;
-mod printable;
 mod settings;
 mod store;
 mod stream;
@@ -52,7 +51,6 @@ pub use limits::Limits;
 pub use load::{PluginError, wrap};
 pub use plugin::{OptionSpec, Plugin};
 pub use precompiler::Precompiler;
-pub use printable::printable;
 pub use stream::{DecodeOutcome, Resume, Stream};
 /// Why the engine can't be started.
 pub use wasmtime::Error as EngineError;

@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use pipemill_types::printable;
 use wasmtime::component::Component;
 use wit_component::ComponentEncoder;
 
@@ -17,7 +18,6 @@ use super::compiler_process;
 use super::digest::Digest;
 use super::engine::Engine;
 use super::plugin::Plugin;
-use super::printable::printable;
 
 /// Why a plugin can't be used.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_types::{StreamInfo, nearest};
+use pipemill_types::{StreamInfo, nearest, printable};
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
 
@@ -15,12 +15,12 @@ use super::interface::wit::DecoderPluginPre;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
-use super::printable::printable;
 use super::store::{begin_call, new_store};
 
-/// CPU time in which a decoder must say its options. A decoder with a Python interpreter takes less
-/// than 100 ms.
-const OPTIONS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder
+/// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
+const OPTIONS_LIMITS: Limits =
+    Limits { memory: 64 << 20, call_timeout: Duration::from_secs(5), output: 0 };
 /// Options that a decoder may declare.
 const MAX_OPTIONS: usize = 1000;
 
@@ -194,8 +194,7 @@ impl PluginInner {
     }
 
     fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
-        let limits = Limits { call_timeout: OPTIONS_TIMEOUT, ..Limits::default() };
-        let mut store = self.store(None, &limits);
+        let mut store = self.store(None, &OPTIONS_LIMITS);
         let options = self.pre.instantiate(&mut store).and_then(|bindings| {
             begin_call(&mut store, 0);
             bindings.pipemill_decoder_decoder().call_options(&mut store)

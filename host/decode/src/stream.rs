@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_types::{ErrorKind, Fault, Field, StreamInfo};
+use pipemill_types::{ErrorKind, Fault, Field, StreamInfo, printable};
 use wasmtime::component::ResourceAny;
 use wasmtime::{FrameInfo, Store, Trap, WasmBacktrace};
 
@@ -16,7 +16,6 @@ use super::interface::wit::DecoderPlugin;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::limits::Limits;
 use super::plugin::Plugin;
-use super::printable::printable;
 use super::store::{begin_call, limit_returned};
 
 pub use super::interface::wit::exports::pipemill::decoder::decoder::Resume;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use pipemill_types::Printable;
+
 /// Why a source can't continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -31,12 +33,14 @@ impl SourceError {
         }
     }
 
-    /// Object, message and remedy in one line.
+    /// Object, message and remedy in one line for people.
     pub fn in_full(&self) -> String {
-        let object = self.object.as_deref().map_or(String::new(), |object| format!("{object}: "));
+        let object = self.object.as_deref();
+        let object =
+            object.map_or(String::new(), |object| format!("{}: ", Printable::name(object)));
         let remedy =
             if self.remedy.is_empty() { String::new() } else { format!("; {}", self.remedy) };
-        format!("{object}{}{remedy}", self.message)
+        Printable::line(format_args!("{object}{}{remedy}", self.message)).to_string()
     }
 
     /// An error of a system call about this object. `failed` says what could not be done, for

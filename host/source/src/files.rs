@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use glob::MatchOptions;
+
 use crate::reading::file_facts;
+use crate::walk::walk;
 use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Stop, TotalSize};
 
 /// Selects files.
@@ -12,7 +15,8 @@ pub enum Pattern {
     File(PathBuf),
     /// All files that match a shell pattern, sorted by path.
     Glob(String),
-    /// All files in a folder and its subfolders, sorted by path.
+    /// All files in a folder and its subfolders, sorted by path. Links to folders are followed,
+    /// unless they lead back to a folder that they lie in.
     Folder(PathBuf),
 }
 
@@ -80,22 +84,8 @@ impl Pattern {
         let mut files = Vec::new();
         match self {
             Self::File(path) => files.push(path.clone()),
-            Self::Glob(pattern) => {
-                let paths = glob::glob(pattern).map_err(|error| {
-                    let message = format!("is not a pattern: {error}");
-                    SourceError::new(pattern, message, "see `*`, `?`, `[…]` and `**` in a shell")
-                })?;
-                for path in paths {
-                    let path = path.map_err(|error| {
-                        let path = error.path().to_string_lossy().into_owned();
-                        SourceError::io(path, "can't list it", error.error())
-                    })?;
-                    if !path.is_dir() {
-                        files.push(path);
-                    }
-                }
-            }
-            Self::Folder(folder) => list_folder(folder, &mut files)?,
+            Self::Glob(pattern) => files = matching(pattern)?,
+            Self::Folder(folder) => walk(folder, &mut |path| files.push(path))?,
         }
         if files.is_empty() {
             let (name, reason) = match self {
@@ -111,12 +101,111 @@ impl Pattern {
     }
 }
 
-fn list_folder(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), SourceError> {
-    let name = folder.to_string_lossy();
-    let failed = |error| SourceError::io(&*name, "can't list it", &error);
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() { list_folder(&path, files)? } else { files.push(path) }
+/// The files that match a shell pattern.
+fn matching(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
+    let wrong = |error| {
+        let message = format!("is not a pattern: {error}");
+        SourceError::new(pattern, message, "see `*`, `?`, `[…]` and `**` in a shell")
+    };
+    let mut files = Vec::new();
+    if pattern.split('/').any(|part| part == "**") {
+        let compiled = glob::Pattern::new(pattern).map_err(wrong)?;
+        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+        // `glob` itself would follow links around in a circle.
+        let folder = folder_of(pattern);
+        if folder.is_dir() {
+            walk(&folder, &mut |path| {
+                let path = path.strip_prefix("./").map(Path::to_owned).unwrap_or(path);
+                if compiled.matches_path_with(&path, options) {
+                    files.push(path);
+                }
+            })?;
+        }
+        return Ok(files);
     }
-    Ok(())
+    for path in glob::glob(pattern).map_err(wrong)? {
+        let path = path.map_err(|error| {
+            let path = error.path().to_string_lossy().into_owned();
+            SourceError::io(path, "can't list it", error.error())
+        })?;
+        if !path.is_dir() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// The folder that all matches of a pattern lie in: its parts before the first with a wildcard.
+fn folder_of(pattern: &str) -> PathBuf {
+    let plain = |part: &&str| !part.contains(['*', '?', '[']);
+    let parts: Vec<_> = pattern.split('/').take_while(plain).collect();
+    match parts.as_slice() {
+        [] => ".".into(),
+        [""] => "/".into(),
+        parts => parts.join("/").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Names of the listed files, below the folder.
+    fn list(pattern: Pattern, folder: &Path) -> Vec<String> {
+        let name = |path: PathBuf| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+        pattern.list().unwrap().into_iter().map(name).collect()
+    }
+
+    /// Without a check for loops, there are 2^40 ways through these links.
+    #[test]
+    fn links_to_a_folder_itself_are_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        fs::create_dir_all(folder.join("sub/deep")).unwrap();
+        for file in ["b.csv", "sub/a.csv", "sub/deep/c.txt"] {
+            fs::write(folder.join(file), file).unwrap();
+        }
+        for (target, link) in [(".", "x"), (".", "y"), ("..", "sub/up"), ("../..", "sub/deep/up")] {
+            symlink(target, folder.join(link)).unwrap();
+        }
+        let all = ["b.csv", "sub/a.csv", "sub/deep/c.txt"];
+        assert_eq!(list(Pattern::Folder(folder.into()), folder), all);
+        let glob =
+            |pattern: &str| list(Pattern::Glob(format!("{}/{pattern}", folder.display())), folder);
+        assert_eq!(glob("**/*"), all);
+        assert_eq!(glob("**/*.csv"), all[..2]);
+        assert_eq!(glob("sub/**/*.txt"), all[2..]);
+        assert_eq!(glob("*.csv"), all[..1]);
+        assert!(Pattern::Glob(format!("{}/no/**/*", folder.display())).list().is_err());
+    }
+
+    #[test]
+    fn links_to_other_folders_are_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let [folder, other] = ["folder", "other"].map(|name| place.path().join(name));
+        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        fs::write(other.join("1"), "1").unwrap();
+        symlink(&other, folder.join("b")).unwrap();
+        symlink(&other, folder.join("a")).unwrap();
+        assert_eq!(list(Pattern::Folder(folder.clone()), &folder), ["a/1", "b/1"]);
+        let pattern = format!("{}/**/*", folder.display());
+        assert_eq!(list(Pattern::Glob(pattern), &folder), ["a/1", "b/1"]);
+    }
+
+    #[test]
+    fn the_folder_of_a_pattern_is_before_its_first_wildcard() {
+        for (pattern, folder) in [
+            ("**/a", "."),
+            ("/**/a", "/"),
+            ("a/b*/**", "a"),
+            ("/a/b/**/c", "/a/b"),
+            ("../**", ".."),
+        ] {
+            assert_eq!(folder_of(pattern), Path::new(folder), "{pattern}");
+        }
+    }
 }

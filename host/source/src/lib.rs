@@ -20,6 +20,7 @@ mod source;
 mod stop;
 mod total_size;
 mod wait;
+mod walk;
 mod wrap;
 
 pub use error::SourceError;

@@ -1,4 +1,5 @@
-//! Types that all crates of pipemill share: the fields of a record, positions in the input, faults.
+//! Types that all crates of pipemill share: the fields of a record, positions in the input, faults,
+//! text for people.
 //! This crate does no input or output and knows no sandbox.
 
 #![forbid(unsafe_code)]
@@ -6,10 +7,12 @@
 mod column;
 mod fault;
 mod field;
+pub mod json;
 mod list;
 pub mod log;
 mod mode;
 mod position;
+mod printable;
 mod stream_info;
 mod suggest;
 
@@ -19,5 +22,6 @@ pub use field::{Field, Scalar, category};
 pub use list::{list_elements, list_problem};
 pub use mode::Mode;
 pub use position::Position;
+pub use printable::{Printable, is_hidden, printable};
 pub use stream_info::{ObjectFacts, StreamInfo};
 pub use suggest::nearest;

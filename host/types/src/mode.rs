@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// How the batches of a channel are divided among its consumers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Each batch goes to one consumer.

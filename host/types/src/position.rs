@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Printable;
+
 /// A position in a channel's input, as precise as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Position {
@@ -31,7 +33,7 @@ impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "epoch {}", self.epoch)?;
         if let Some(object) = &self.object {
-            write!(f, ", object {object}")?;
+            write!(f, ", object {}", Printable::name(object))?;
         }
         if let Some(offset) = self.offset {
             write!(f, ", byte offset {offset}")?;

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
+from .fork import register
 from .memory import Mapping, window_type
 from .protocol import ACK, DEDICATED, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome
 
@@ -66,7 +67,7 @@ class Connection:
         self._hung_up = False
         # Re-entrant: the last view may die at any point of this code, and then its RELEASE is sent.
         self._lock = threading.RLock()
-        _connections.add(self)
+        register(self)
 
     # --- receiving
 
@@ -224,28 +225,32 @@ class Connection:
             self._closed = True
             self._sock.close()
 
-    def close_in_child(self) -> None:
-        """In the child of a fork: closes its copy of the socket. With it open, the host would not
-        notice when the parent dies."""
+    # --- a fork, see `fork`
+
+    def copy_held(self) -> int | None:
+        """The address of a copy of the slots that views show. None where there is no such view."""
+        held, size = list(self.open.values()), self.welcome.slot_bytes
+        windows = [lease() for lease in held]  # while these live, the host writes to no such slot
+        grants = [lease.grant for lease, window in zip(held, windows) if window is not None]
+        parts = [(one.slot * size, one.bytes) for one in grants if one.slot != DEDICATED]
+        return self._ring.copy(parts) if parts else None
+
+    def drop_copy(self, copy: int) -> None:
+        """In the parent: the child has the copy."""
+        self._ring.drop_copy(copy)
+
+    def leave_to_parent(self, copy: int | None) -> None:
+        """In the child: its views show the copy, and it closes its copy of the socket. With it
+        open, the host would not notice when the parent dies."""
         self._lock = threading.RLock()
         self._closed = self._closing = True
+        self._ring.replace_by(copy)
         self._sock.close()
 
     def __del__(self) -> None:
         # No window is left either, because each keeps its connection.
         with contextlib.suppress(Exception):
             self._hang_up()
-
-
-_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for connection in list(_connections):
-        connection.close_in_child()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def _on_last_view_died(lease: Any) -> None:

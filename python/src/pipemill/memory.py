@@ -21,6 +21,13 @@ _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
 _libc.munmap.restype = ctypes.c_int
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.mprotect.restype = ctypes.c_int
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.mremap.restype = ctypes.c_void_p
+_libc.mremap.argtypes = [ctypes.c_void_p] + [ctypes.c_size_t] * 2 + [ctypes.c_int, ctypes.c_void_p]
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+# From linux/mman.h. The module `mmap` does not have them.
+_PROT_NONE, _MAP_FIXED, _MREMAP_MAYMOVE, _MREMAP_FIXED = 0, 0x10, 1, 2
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -33,17 +40,41 @@ class Mapping:
         if size == 0:
             return  # a ring without slots: every batch has a dedicated buffer
         _check(fd, size)
-        address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-        if address is None or address == _FAILED:
-            code = ctypes.get_errno()
-            raise OSError(code, f"can't map {size} bytes of shared memory: {os.strerror(code)}")
-        self._address = address
+        self._address = _map(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd)
 
     def window(self, offset: int, kind: Any) -> Any:
         """A window at `offset`, of a type from `window_type`. The caller has checked the range."""
         window = kind.from_address(self._address + offset)
         window.mapping = self
         return window
+
+    def copy(self, parts: list[tuple[int, int]]) -> int:
+        """The address of a private copy of these parts, each a pair of offset and size. The copy
+        has the size of the mapping, and what is not in `parts` can't be read. It is the caller's:
+        end it with `drop_copy` or `replace_by`.
+        """
+        copy = _map(None, self._size, _PROT_NONE, _PRIVATE)
+        for offset, size in parts:
+            first = copy + offset // mmap.PAGESIZE * mmap.PAGESIZE
+            pages = first, copy + offset + size - first
+            _checked(_libc.mprotect(*pages, mmap.PROT_READ | mmap.PROT_WRITE), "copy", size)
+            ctypes.memmove(copy + offset, self._address + offset, size)
+            _checked(_libc.mprotect(*pages, mmap.PROT_READ), "copy", size)
+        return copy
+
+    def drop_copy(self, copy: int) -> None:
+        """Unmaps what `copy` has made."""
+        _libc.munmap(copy, self._size)
+
+    def replace_by(self, copy: int | None) -> None:
+        """Puts what `copy` has made in the place of the shared memory, at the same addresses.
+        Where that is None, nothing can be read there any more: to try ends the process.
+        """
+        if self._address:
+            _map(self._address, self._size, _PROT_NONE, _PRIVATE | _MAP_FIXED)
+            if copy is not None:
+                flags = _MREMAP_MAYMOVE | _MREMAP_FIXED
+                _libc.mremap(copy, self._size, self._size, flags, self._address)
 
     def __del__(self, munmap: Any = _libc.munmap) -> None:
         if self._address:
@@ -58,6 +89,18 @@ def window_type(size: int) -> Any:
 def view(window: Any) -> memoryview:
     """The window's bytes, read-only."""
     return memoryview(window).cast("B").toreadonly()
+
+
+def _map(address: int | None, size: int, protection: int, flags: int, fd: int = -1) -> int:
+    found = _libc.mmap(address, size, protection, flags, fd, 0)
+    _checked(-1 if found is None or found == _FAILED else 0, "map", size)
+    return int(found)
+
+
+def _checked(result: int, verb: str, size: int) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"can't {verb} {size} bytes of shared memory: {os.strerror(code)}")
 
 
 def _check(fd: int, size: int) -> None:

@@ -1,4 +1,4 @@
-//! The settings of a ring, and its errors.
+//! The settings of a ring and of the server, and the ring's errors.
 
 use crate::memory::MemoryError;
 use crate::protocol::{Field, Mode};
@@ -19,6 +19,22 @@ pub struct RingConfig {
     /// Consumers that must be connected before the first grant, 1 or more. In `Broadcast` this
     /// makes sure that all of them see all batches.
     pub consumers: u32,
+}
+
+/// The settings of a [`Server`](super::Server).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Whether processes of other users may connect.
+    pub allow_other_users: bool,
+    /// Connections that there may be at once, 1 or more. There may be fewer: at most a quarter of
+    /// the files that this process may open, and then at least 8.
+    pub max_connections: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig { allow_other_users: false, max_connections: 1024 }
+    }
 }
 
 /// Why a ring can't be made, or a batch can't be granted.

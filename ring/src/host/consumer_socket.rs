@@ -9,18 +9,10 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{Shutdown, shutdown};
 
 use super::table::ConsumerId;
-use crate::socket::send;
+use crate::socket::{Peer, send};
 
 /// The descriptor that is attached to a message. It stays open until the message is sent.
 pub(super) type AttachedFd = Option<Arc<OwnedFd>>;
-
-/// The process at the other end, as the kernel says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Peer {
-    /// 0 where it is in a process namespace that the host can't see.
-    pub(super) pid: i32,
-    pub(super) uid: u32,
-}
 
 /// A consumer's socket. The server's thread receives from it; any thread that holds the ring's
 /// lock sends.
@@ -93,7 +85,8 @@ impl ConsumerSocket {
             Err(errno) => {
                 // A grant that can't be sent must not be lost: end the connection, and the
                 // server's thread takes back all that this consumer held.
-                log::warn!("consumer {}: hanging up, sending failed: {errno}", self.peer.pid);
+                let Peer { pid, uid } = self.peer;
+                log::warn!("process {pid} (user {uid}): hanging up: sending failed: {errno}");
                 let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
             }
         }

@@ -7,18 +7,24 @@
 //! Messages are sent under the lock, so that a consumer gets them in the order of the table.
 
 mod config;
+mod connections;
 mod consumer_socket;
+mod log_limit;
 mod observer;
 mod ring;
 mod server;
 mod server_loop;
 mod state;
 mod status;
+mod status_answer;
+mod sync;
 mod table;
+#[cfg(all(test, feature = "shuttle"))]
+mod threads;
 mod writer;
 
 pub use crate::endpoint::EndpointError;
-pub use config::{AcquireError, RingConfig, RingError};
+pub use config::{AcquireError, RingConfig, RingError, ServerConfig};
 pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;
 pub use server::{Server, ServerError};

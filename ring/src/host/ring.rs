@@ -2,20 +2,21 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::Epoll;
 
 use super::config::{AcquireError, RingConfig, RingError};
-use super::consumer_socket::{ConsumerSocket, Peer};
+use super::consumer_socket::ConsumerSocket;
 use super::observer::{self, BatchEvent, Observer};
 use super::state::RingState;
 use super::status::{self, Status};
+use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
 use crate::protocol::{self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome};
-use crate::socket::send;
+use crate::socket::{Peer, send};
 
 /// A writer waits while this many ends are not sent: without a limit, empty epochs would pile up.
 const MAX_UNSENT_ENDS: usize = 64;
@@ -241,7 +242,10 @@ impl Ring {
 
     // ---- for the server
 
-    /// Welcomes a consumer. An error means that it has hung up already.
+    /// Welcomes a consumer.
+    ///
+    /// # Errors
+    /// The kernel's: the consumer has hung up already, or the kernel passes no descriptor on.
     pub(super) fn connect(
         &self,
         id: ConsumerId,

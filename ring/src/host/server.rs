@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::SockType;
 
+use super::config::ServerConfig;
 use super::ring::Ring;
 use super::server_loop::{ServerLoop, StatusText};
 use crate::endpoint::{Endpoint, EndpointError};
@@ -45,7 +46,7 @@ impl Server {
     /// Starts the server. Consumers may connect when this returns.
     ///
     /// The folder of `socket` is made if it is missing. It must be this user's alone unless
-    /// `allow_other_users`. `status` makes the answers to GET_STATUS; without it they are refused.
+    /// `config.allow_other_users`. `status` makes the answers to GET_STATUS; without it they are refused.
     ///
     /// # Errors
     /// [`ServerError::SameName`] where two rings have the same channel name,
@@ -53,7 +54,7 @@ impl Server {
     /// kernel refuses.
     pub fn start(
         socket: &Path,
-        allow_other_users: bool,
+        config: &ServerConfig,
         rings: Vec<Arc<Ring>>,
         status: Option<StatusText>,
     ) -> Result<Server, ServerError> {
@@ -64,9 +65,9 @@ impl Server {
                 return Err(ServerError::SameName(name));
             }
         }
-        let endpoint = Endpoint::bind(socket, SockType::SeqPacket, allow_other_users)?;
+        let endpoint = Endpoint::bind(socket, SockType::SeqPacket, config.allow_other_users)?;
         let stop = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
-        let server = ServerLoop::new(endpoint, allow_other_users, channels, status, &stop)?;
+        let server = ServerLoop::new(endpoint, config, channels, status, &stop)?;
         let thread = std::thread::Builder::new().name("ring-server".into());
         let thread = Some(thread.spawn(move || server.run())?);
         Ok(Server { stop, thread })

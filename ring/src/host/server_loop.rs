@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
-use nix::sys::socket::getsockopt;
-use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
 
-use super::consumer_socket::Peer;
+use super::config::ServerConfig;
+use super::connections::{Connection, Connections, HELLO_TIMEOUT, Role};
+use super::log_limit::LogLimit;
 use super::ring::Ring;
+use super::status_answer::StatusAnswer;
 use super::table::ConsumerId;
 use crate::endpoint::Endpoint;
-use crate::memory::DedicatedBuffer;
 use crate::protocol::{self, Hello, PROTOCOL, ToHost};
-use crate::socket::{Received, accept, buffer, hang_up, receive, send};
+use crate::socket::{Received, accept, buffer, hang_up, peer_of, receive, send};
 
 /// The poller's tokens. Each consumer's token is its id.
 const LISTENER: u64 = 0;
@@ -29,18 +29,14 @@ const FIRST_CONSUMER: ConsumerId = 2;
 
 /// Messages that are received from one consumer before the others have their turn.
 const MAX_MESSAGES_PER_TURN: usize = 64;
-/// How often the loop looks for stuck consumers, and tries again to accept after a failure.
+/// Connections that are accepted before the others have their turn.
+const MAX_ACCEPTS_PER_TURN: usize = 64;
+/// How often the loop looks for stuck consumers and silent connections, and tries again to accept
+/// after a failure.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Makes the host's status, as JSON. The server's thread calls it, and holds no lock meanwhile.
 pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
-
-struct Connection {
-    socket: Arc<OwnedFd>,
-    peer: Peer,
-    /// The ring that it reads, after HELLO.
-    ring: Option<Arc<Ring>>,
-}
 
 /// All that the server's thread owns.
 pub(super) struct ServerLoop {
@@ -49,11 +45,12 @@ pub(super) struct ServerLoop {
     channels: HashMap<String, Arc<Ring>>,
     status: Option<StatusText>,
     poller: Arc<Epoll>,
-    connections: HashMap<ConsumerId, Connection>,
+    connections: Connections,
     next_id: ConsumerId,
     /// False for up to a second after accepting failed. Else the loop would try again at once, for
     /// ever.
     listening: bool,
+    log_limit: LogLimit,
     buffer: Vec<u8>,
 }
 
@@ -69,7 +66,7 @@ impl ServerLoop {
     /// `stop`: the loop ends when it is written.
     pub(super) fn new(
         endpoint: Endpoint,
-        allow_other_users: bool,
+        config: &ServerConfig,
         channels: HashMap<String, Arc<Ring>>,
         status: Option<StatusText>,
         stop: &EventFd,
@@ -79,13 +76,14 @@ impl ServerLoop {
         poller.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))?;
         Ok(ServerLoop {
             endpoint,
-            allow_other_users,
+            allow_other_users: config.allow_other_users,
             channels,
             status,
             poller,
-            connections: HashMap::new(),
+            connections: Connections::new(config.max_connections),
             next_id: FIRST_CONSUMER,
             listening: true,
+            log_limit: LogLimit::new(),
             buffer: buffer(),
         })
     }
@@ -111,23 +109,28 @@ impl ServerLoop {
                     id => self.serve(id, event.events()),
                 }
             }
-            if Instant::now() >= housekeeping {
-                self.do_housekeeping();
-                housekeeping = Instant::now() + HOUSEKEEPING_INTERVAL;
+            let now = Instant::now();
+            if now >= housekeeping {
+                self.do_housekeeping(now);
+                housekeeping = now + HOUSEKEEPING_INTERVAL;
             }
         }
-        let ids: Vec<ConsumerId> = self.connections.keys().copied().collect();
-        for id in ids {
+        for id in self.connections.ids() {
             self.close(id, None);
         }
     }
 
-    fn do_housekeeping(&mut self) {
+    fn do_housekeeping(&mut self, now: Instant) {
         for ring in self.channels.values() {
-            for line in ring.stuck(Instant::now()) {
+            for line in ring.stuck(now) {
                 log::warn!(channel = ring.config().channel.as_str(); "{line}");
             }
         }
+        for id in self.connections.overdue(now) {
+            let seconds = HELLO_TIMEOUT.as_secs();
+            self.close(id, Some(&format!("no HELLO within {seconds} s after the connection")));
+        }
+        self.log_limit.renew();
         if !self.listening {
             self.listen(true);
         }
@@ -144,30 +147,36 @@ impl ServerLoop {
     }
 
     fn accept(&mut self) {
-        let socket = match accept(&self.endpoint) {
-            Ok(socket) => socket,
-            // It hung up before it was accepted.
-            Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return,
-            Err(errno) => {
-                log::warn!(
-                    "{}: accepting a consumer failed, again in a second: {errno}",
-                    self.endpoint.path().display()
-                );
-                return self.listen(false);
+        for _ in 0..MAX_ACCEPTS_PER_TURN {
+            match accept(&self.endpoint) {
+                Ok(socket) => self.admit(socket),
+                // None is left, or it hung up before it was accepted.
+                Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return,
+                Err(Errno::EMFILE | Errno::ENFILE) if self.make_room() => {}
+                Err(errno) => {
+                    log::warn!(
+                        "{}: accepting a consumer failed, again in a second: {errno}",
+                        self.endpoint.path().display()
+                    );
+                    return self.listen(false);
+                }
             }
-        };
-        let peer = match getsockopt(&socket, PeerCredentials) {
-            Ok(peer) => Peer { pid: peer.pid(), uid: peer.uid() },
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd) {
+        let peer = match peer_of(&socket) {
+            Ok(peer) => peer,
             Err(errno) => return log::warn!("a consumer's user is unknown, hanging up: {errno}"),
         };
         let (uid, euid) = (peer.uid, geteuid().as_raw());
+        let has_room = !self.connections.is_full() || self.make_room();
         let id = self.next_id;
         self.next_id += 1;
         let watched = self.poller.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, id));
-        self.connections.insert(id, Connection { socket: Arc::new(socket), peer, ring: None });
-        if let Err(errno) = watched {
-            self.close(id, Some(&format!("the host can't watch another connection: {errno}")));
-        } else if uid != euid && !self.allow_other_users {
+        let (socket, role) = (Arc::new(socket), Role::Silent(Instant::now()));
+        self.connections.insert(id, Connection { socket, peer, role });
+        if uid != euid && !self.allow_other_users {
             self.close(
                 id,
                 Some(&format!(
@@ -175,18 +184,56 @@ impl ServerLoop {
                      can allow other users"
                 )),
             );
+        } else if !has_room {
+            self.close(
+                id,
+                Some(&format!(
+                    "this host has {} consumers, all that it takes; raise `max_connections` in its \
+                     configuration, or the number of files that it may open (ulimit -n)",
+                    self.connections.limit()
+                )),
+            );
+        } else if let Err(errno) = watched {
+            self.close(id, Some(&format!("the host can't watch another connection: {errno}")));
+        } else {
+            // Most often, HELLO has come already.
+            self.serve(id, EpollFlags::EPOLLIN);
         }
+    }
+
+    /// Ends a connection that holds nothing, so that another can be accepted: the oldest that has
+    /// said nothing, else the status client that has asked for nothing for longest. False where all
+    /// are consumers.
+    fn make_room(&mut self) -> bool {
+        while let Some(id) = self.connections.oldest_silent() {
+            // Perhaps it has said something now.
+            self.serve(id, EpollFlags::EPOLLIN);
+            if self.connections.oldest_silent() == Some(id) {
+                self.end_for_room(id);
+            }
+            if !self.connections.is_full() {
+                return true;
+            }
+        }
+        let idlest = self.connections.idlest_status_client();
+        idlest.inspect(|id| self.end_for_room(*id)).is_some()
+    }
+
+    fn end_for_room(&mut self, id: ConsumerId) {
+        let reason = "the host has too many connections, and this one was silent for longest";
+        self.close(id, Some(reason));
     }
 
     /// Receives and obeys the messages of a consumer. Those that it sent before it hung up count.
     fn serve(&mut self, id: ConsumerId, events: EpollFlags) {
-        if events.contains(EpollFlags::EPOLLOUT)
-            && let Some(Connection { ring: Some(ring), .. }) = self.connections.get(&id)
-        {
-            ring.flush(id);
+        if events.contains(EpollFlags::EPOLLOUT) {
+            let next = self.send_waiting(id);
+            if self.act(id, next) {
+                return;
+            }
         }
         for _ in 0..MAX_MESSAGES_PER_TURN {
-            let Some(connection) = self.connections.get(&id) else { return };
+            let Some(connection) = self.connections.get(id) else { return };
             let next = match receive(&connection.socket, &mut self.buffer) {
                 Ok(Received::WouldBlock) => return,
                 Ok(Received::Message(bytes, _)) => self.message(id, bytes),
@@ -194,29 +241,52 @@ impl ServerLoop {
                 Ok(Received::Invalid(what)) => NextAction::Refuse(what.into()),
                 Err(errno) => NextAction::Refuse(format!("receiving failed: {errno}")),
             };
-            match next {
-                NextAction::Continue => {}
-                NextAction::HangUp => return self.close(id, None),
-                NextAction::Refuse(reason) => return self.close(id, Some(&reason)),
+            if self.act(id, next) {
+                return;
             }
         }
     }
 
+    /// Whether the connection was ended.
+    fn act(&mut self, id: ConsumerId, next: NextAction) -> bool {
+        match next {
+            NextAction::Continue => return false,
+            NextAction::HangUp => self.close(id, None),
+            NextAction::Refuse(reason) => self.close(id, Some(&reason)),
+        }
+        true
+    }
+
+    /// Sends what waits for room in a socket.
+    fn send_waiting(&mut self, id: ConsumerId) -> NextAction {
+        match self.connections.get(id).map(|connection| &connection.role) {
+            Some(Role::Consumer(ring)) => {
+                ring.flush(id);
+                NextAction::Continue
+            }
+            Some(Role::StatusClient(_)) => self.send_status(id),
+            Some(Role::Silent(_)) | None => NextAction::Continue,
+        }
+    }
+
     fn message(&mut self, id: ConsumerId, bytes: usize) -> NextAction {
-        let Some(connection) = self.connections.get_mut(&id) else { return NextAction::Continue };
+        let Some(connection) = self.connections.get_mut(id) else { return NextAction::Continue };
         let message = match ToHost::decode(&self.buffer[..bytes]) {
             Ok(message) => message,
             Err(error) => return NextAction::Refuse(error.to_string()),
         };
-        if let Some(ring) = &connection.ring {
-            return match ring.obey(id, &message) {
-                Ok(()) => NextAction::Continue,
-                Err(reason) => NextAction::Refuse(reason),
-            };
-        }
-        let hello = match message {
-            ToHost::Hello(hello) => hello,
-            ToHost::GetStatus => return self.send_status(id),
+        let hello = match (&connection.role, message) {
+            (Role::Consumer(ring), message) => {
+                return match ring.obey(id, &message) {
+                    Ok(()) => NextAction::Continue,
+                    Err(reason) => NextAction::Refuse(reason),
+                };
+            }
+            (Role::Silent(_), ToHost::Hello(hello)) => hello,
+            (_, ToHost::GetStatus) => return self.make_status(id),
+            (Role::StatusClient(_), _) => {
+                return NextAction::Refuse("a status client sends nothing but GET_STATUS".into());
+            }
             _ => return NextAction::Refuse("the first message must be HELLO".into()),
         };
         let ring = match choose_ring(&self.channels, &hello) {
@@ -224,8 +294,12 @@ impl ServerLoop {
             Err(reason) => return NextAction::Refuse(reason),
         };
         let (socket, poller) = (connection.socket.clone(), self.poller.clone());
-        if ring.connect(id, connection.peer.clone(), &hello, socket, poller).is_err() {
-            return NextAction::HangUp;
+        match ring.connect(id, connection.peer, &hello, socket, poller) {
+            Ok(()) => {}
+            Err(Errno::EPIPE | Errno::ECONNRESET) => return NextAction::HangUp,
+            Err(errno) => {
+                return NextAction::Refuse(format!("the channel's memory can't be sent: {errno}"));
+            }
         }
         log::debug!(
             "channel {:?}: process {} ({:?}) is connected",
@@ -233,43 +307,55 @@ impl ServerLoop {
             connection.peer.pid,
             hello.client
         );
-        connection.ring = Some(ring);
+        connection.role = Role::Consumer(ring);
         NextAction::Continue
     }
 
-    /// Answers GET_STATUS. Where the socket is full it hangs up: the client can connect again.
-    fn send_status(&self, id: ConsumerId) -> NextAction {
-        let (Some(status), Some(connection)) = (&self.status, self.connections.get(&id)) else {
+    /// Answers GET_STATUS.
+    fn make_status(&mut self, id: ConsumerId) -> NextAction {
+        let (Some(status), Some(connection)) = (&self.status, self.connections.get_mut(id)) else {
             return NextAction::Refuse("this host does not serve its status".into());
         };
-        let text = status();
-        let sealed =
-            DedicatedBuffer::create("pipemill-status", text.len()).and_then(|mut memory| {
-                memory.bytes()[..text.len()].copy_from_slice(&text);
-                memory.seal(text.len())
-            });
-        let memory = match sealed {
-            Ok(memory) => memory,
-            Err(error) => return NextAction::Refuse(format!("no memory for the status: {error}")),
+        if let Role::StatusClient(last) = &connection.role
+            && !last.is_received(&connection.socket)
+        {
+            return NextAction::Refuse("GET_STATUS before the last answer was received".into());
+        }
+        connection.role = Role::StatusClient(StatusAnswer::new(status(), Instant::now()));
+        self.send_status(id)
+    }
+
+    /// Sends what is left of the answer to a status client, and watches for room for the rest.
+    fn send_status(&mut self, id: ConsumerId) -> NextAction {
+        let Some(Connection { socket, role: Role::StatusClient(answer), .. }) =
+            self.connections.get_mut(id)
+        else {
+            return NextAction::Continue;
         };
-        let message = protocol::status(text.len() as u64);
-        match send(&connection.socket, &message, Some(memory.as_fd()), false) {
+        let events = match answer.send(&*socket) {
+            Ok(true) => EpollFlags::EPOLLIN,
+            Ok(false) => EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT,
+            Err(Errno::EPIPE | Errno::ECONNRESET) => return NextAction::HangUp,
+            Err(errno) => return NextAction::Refuse(format!("sending failed: {errno}")),
+        };
+        match self.poller.modify(&*socket, &mut EpollEvent::new(events, id)) {
             Ok(()) => NextAction::Continue,
-            Err(_) => NextAction::HangUp,
+            Err(errno) => NextAction::Refuse(format!("the host can't watch its socket: {errno}")),
         }
     }
 
     /// Hangs up on a consumer and takes back what it held. Where there is a reason, it is sent as
     /// REFUSED before.
     fn close(&mut self, id: ConsumerId, refused: Option<&str>) {
-        let Some(Connection { socket, peer, ring }) = self.connections.remove(&id) else { return };
-        if let Some(ring) = &ring {
+        let Some(Connection { socket, peer, role }) = self.connections.remove(id) else { return };
+        if let Role::Consumer(ring) = &role {
             // Drops the ring's `ConsumerSocket`, so that this is the last owner of the socket.
             ring.disconnect(id);
             log::debug!("channel {:?}: process {} is gone", ring.config().channel, peer.pid);
         }
         if let Some(reason) = refused {
-            log::warn!("process {} (user {}): hanging up: {reason}", peer.pid, peer.uid);
+            let line = || format!("process {} (user {}): hanging up: {reason}", peer.pid, peer.uid);
+            self.log_limit.warn(line);
             // Where this can't be sent, the consumer sees the hang-up alone.
             let _ = send(&socket, &protocol::refused(reason), None, false);
         }
@@ -299,4 +385,157 @@ fn choose_ring<'c>(
         known.sort();
         format!("no channel {:?} here; there are: {}", hello.channel, known.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use nix::sys::eventfd::EfdFlags;
+    use nix::sys::socket::SockType;
+
+    use super::*;
+    use crate::host::RingConfig;
+    use crate::protocol::{Mode, ToConsumer};
+    use crate::socket::{connect_to, receive_with_fd};
+
+    /// A server without its thread: the tests take its turns.
+    fn server(folder: &Path, max_connections: usize) -> ServerLoop {
+        let ring = Ring::new(RingConfig {
+            channel: "train".into(),
+            slots: 4,
+            slot_bytes: 4096,
+            credits: 2,
+            mode: Mode::Share,
+            consumers: 1,
+        });
+        let channels = HashMap::from([("train".to_owned(), ring.unwrap())]);
+        let endpoint = Endpoint::bind(&folder.join("socket"), SockType::SeqPacket, false).unwrap();
+        let config = ServerConfig { allow_other_users: false, max_connections };
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        let status: StatusText = Box::new(|| vec![b'x'; 300_000]);
+        ServerLoop::new(endpoint, &config, channels, Some(status), &stop).unwrap()
+    }
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().unwrap()
+    }
+
+    fn connect(server: &mut ServerLoop) -> OwnedFd {
+        let socket = connect_to(server.endpoint.path()).unwrap();
+        server.accept();
+        socket
+    }
+
+    fn say_hello(socket: &OwnedFd) {
+        let hello = Hello {
+            protocol: PROTOCOL,
+            channel: "train".into(),
+            credits: None,
+            client: "tester".into(),
+        };
+        send(socket, &protocol::hello(&hello), None, true).unwrap();
+    }
+
+    /// The next message, and None after a hang-up.
+    fn next(socket: &OwnedFd) -> Option<ToConsumer> {
+        let mut buffer = buffer();
+        match receive_with_fd(socket, &mut buffer).unwrap() {
+            Received::Message(bytes, _) => Some(ToConsumer::decode(&buffer[..bytes]).unwrap()),
+            _ => None,
+        }
+    }
+
+    fn refusal(socket: &OwnedFd) -> String {
+        match next(socket) {
+            Some(ToConsumer::Refused(reason)) => reason,
+            other => panic!("expected REFUSED, found {other:?}"),
+        }
+    }
+
+    fn serve_all(server: &mut ServerLoop) {
+        for id in server.connections.ids() {
+            server.serve(id, EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT);
+        }
+    }
+
+    #[test]
+    fn a_connection_without_hello_is_ended_after_a_time() {
+        let folder = folder();
+        let mut server = server(folder.path(), 10);
+        let (silent, consumer) = (connect(&mut server), connect(&mut server));
+        say_hello(&consumer);
+        serve_all(&mut server);
+        let now = Instant::now();
+        server.do_housekeeping(now);
+        assert_eq!(server.connections.ids().len(), 2, "not before its time");
+        server.do_housekeeping(now + HELLO_TIMEOUT);
+        assert_eq!(refusal(&silent), "no HELLO within 10 s after the connection");
+        assert_eq!(next(&silent), None);
+        assert!(matches!(next(&consumer), Some(ToConsumer::Welcome(_))));
+        assert_eq!(server.connections.ids().len(), 1);
+    }
+
+    #[test]
+    fn a_new_connection_takes_the_place_of_the_one_that_was_silent_for_longest() {
+        let folder = folder();
+        let mut server = server(folder.path(), 3);
+        let consumer = connect(&mut server);
+        // Its HELLO comes after it was accepted, and before it would have to go.
+        say_hello(&consumer);
+        let (first, second) = (connect(&mut server), connect(&mut server));
+        let third = connect(&mut server);
+        assert!(refusal(&first).contains("silent for longest"));
+        assert!(matches!(next(&consumer), Some(ToConsumer::Welcome(_))));
+        say_hello(&second);
+        say_hello(&third);
+        let fourth = connect(&mut server);
+        let said = refusal(&fourth);
+        assert!(said.contains("has 3 consumers") && said.contains("max_connections"), "{said}");
+        drop(second);
+        serve_all(&mut server);
+        let fifth = connect(&mut server);
+        say_hello(&fifth);
+        serve_all(&mut server);
+        assert!(matches!(next(&fifth), Some(ToConsumer::Welcome(_))));
+    }
+
+    #[test]
+    fn a_status_client_has_at_most_one_answer_that_it_has_not_received() {
+        let folder = folder();
+        let mut server = server(folder.path(), 3);
+        let client = connect(&mut server);
+        for _ in 0..3 {
+            send(&client, &protocol::get_status(), None, true).unwrap();
+            // Five messages, of which the socket holds fewer: the rest is sent when there is room.
+            let mut bytes = 0;
+            while bytes < 300_000 {
+                serve_all(&mut server);
+                let Some(ToConsumer::Status(part)) = next(&client) else { panic!("no STATUS") };
+                assert_eq!(part.left, 300_000 - bytes);
+                bytes += part.text.len() as u64;
+            }
+        }
+        send(&client, &protocol::get_status(), None, true).unwrap();
+        send(&client, &protocol::get_status(), None, true).unwrap();
+        serve_all(&mut server);
+        while let Some(ToConsumer::Status(_)) = next(&client) {}
+        assert_eq!(server.connections.ids().len(), 0);
+    }
+
+    #[test]
+    fn an_idle_status_client_goes_before_a_consumer_is_refused() {
+        let folder = folder();
+        let mut server = server(folder.path(), 2);
+        let (client, consumer) = (connect(&mut server), connect(&mut server));
+        send(&client, &protocol::get_status(), None, true).unwrap();
+        say_hello(&consumer);
+        serve_all(&mut server);
+        let late = connect(&mut server);
+        say_hello(&late);
+        serve_all(&mut server);
+        assert!(matches!(next(&late), Some(ToConsumer::Welcome(_))));
+        assert!(matches!(next(&consumer), Some(ToConsumer::Welcome(_))));
+    }
 }

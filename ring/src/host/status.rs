@@ -127,9 +127,9 @@ mod tests {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
     use super::*;
-    use crate::host::consumer_socket::Peer;
     use crate::host::{BatchInfo, Ring, RingConfig};
     use crate::protocol::{Hello, Mode, PROTOCOL, ToHost, release};
+    use crate::socket::Peer;
 
     const CONSUMER: u64 = 7;
 

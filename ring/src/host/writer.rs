@@ -10,7 +10,8 @@ use super::config::{AcquireError, RingError};
 use super::ring::Ring;
 use super::table::{Batch, SlotId, Table};
 use crate::layout::{ABSENT, HEADER_BYTES, Header, Plan, spans_fit};
-use crate::memory::{DedicatedBuffer, column_bytes};
+use crate::memory::DedicatedBuffer;
+use crate::memory::column::column_bytes;
 
 /// Bytes. An offset is a u32, and the largest one means "absent".
 const MAX_PAYLOAD: usize = ABSENT as usize;

@@ -41,7 +41,7 @@ impl ToConsumer {
                 ToConsumer::StreamEnd
             }
             ERROR => ToConsumer::Error(parse("ERROR", body)?),
-            STATUS => ToConsumer::Status(u64::from_le_bytes(exactly("STATUS", body)?)),
+            STATUS => ToConsumer::Status(parse_status(body)?),
             _ => return Err(unknown(kind)),
         })
     }
@@ -54,6 +54,19 @@ fn parse_grant(body: [u8; 32]) -> Grant {
         bytes: u64_at(&body, 16),
         slot: u32_at(&body, 24),
         epoch: u32_at(&body, 28),
+    }
+}
+
+fn parse_status(body: &[u8]) -> Result<StatusPart, ProtocolError> {
+    let split = body.split_first_chunk::<8>().map(|(left, text)| (u64::from_le_bytes(*left), text));
+    match split {
+        Some((left, text)) if !text.is_empty() && left >= text.len() as u64 => {
+            Ok(StatusPart { left, text: text.into() })
+        }
+        _ => Err(ProtocolError(format!(
+            "STATUS with a body of {} bytes: expected 8 bytes, and then up to as many as these say",
+            body.len()
+        ))),
     }
 }
 
@@ -134,7 +147,6 @@ mod tests {
             prop_assert_eq!(ToConsumer::decode(&grant(&sent)), Ok(ToConsumer::Grant(sent)));
             let sent = EpochEnd { batches: a, records: b, epoch: d, early };
             prop_assert_eq!(ToConsumer::decode(&epoch_end(&sent)), Ok(ToConsumer::EpochEnd(sent)));
-            prop_assert_eq!(ToConsumer::decode(&status(a)), Ok(ToConsumer::Status(a)));
             let message = end_epoch(d);
             prop_assert_eq!(ToHost::decode(&message), Ok(ToHost::EndEpoch(d)));
             for (sent, message) in [(a, ack(a)), (b, release(b))] {
@@ -145,6 +157,25 @@ mod tests {
                     other => prop_assert!(false, "{other:?}"),
                 }
             }
+        }
+
+        #[test]
+        fn a_status_of_any_length_is_joined_from_its_parts(text: Vec<u8>, times in 1usize..2000) {
+            let whole = text.repeat(times);
+            let mut joined = Vec::new();
+            while joined.len() < whole.len() {
+                let (message, bytes) = status(&whole[joined.len()..]);
+                prop_assert!(message.len() <= MAX_MESSAGE);
+                match ToConsumer::decode(&message) {
+                    Ok(ToConsumer::Status(StatusPart { left, text })) => {
+                        prop_assert_eq!(left, (whole.len() - joined.len()) as u64);
+                        prop_assert_eq!(text.len(), bytes);
+                        joined.extend(text);
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+            prop_assert!(joined == whole);
         }
 
         /// The texts are up to three times as long as a message, also before JSON escapes them.
@@ -187,6 +218,7 @@ mod tests {
         assert_eq!(ToHost::decode(&message), Ok(ToHost::Hello(hello)));
         assert_eq!(ack(0x0102)[..6], [2, 0, 0, 0, 2, 1]);
         assert_eq!(stream_end(), [21, 0, 0, 0]);
+        assert_eq!(status(b"{}").0, *b"\x17\0\0\0\x02\0\0\0\0\0\0\0{}");
         let fields = [Field::new("x", Scalar::Float32, vec![2, 0])];
         let text = r#"{"fields":[{"name":"x","scalar":"float32","shape":[2,0]}]}"#;
         assert_eq!(schema(&fields), [&[18, 0, 0, 0], text.as_bytes()].concat());

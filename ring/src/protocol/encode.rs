@@ -32,9 +32,12 @@ pub fn get_status() -> [u8; 4] {
     GET_STATUS.to_le_bytes()
 }
 
-/// Encodes STATUS. `bytes`: length of the JSON in the memory that is to be attached.
-pub fn status(bytes: u64) -> [u8; 12] {
-    numbered(STATUS, bytes)
+/// Encodes STATUS with as much of `text` as fits a message: all of it, or its first 65,524 bytes.
+/// `text` is the part of the status that is not sent yet. Also returns how many bytes of it the
+/// message has.
+pub fn status(text: &[u8]) -> (Vec<u8>, usize) {
+    let part = &text[..text.len().min(MAX_MESSAGE - 12)];
+    ([&numbered(STATUS, text.len() as u64), part].concat(), part.len())
 }
 
 /// Encodes WELCOME.

@@ -110,7 +110,7 @@ pub struct Grant {
 }
 
 /// The end of an epoch: every batch of it was ACKed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EpochEnd {
     /// Batches that were delivered, to all consumers of the channel together.
     pub batches: u64,
@@ -165,8 +165,18 @@ pub enum ToConsumer {
     StreamEnd,
     /// ERROR: the channel has failed.
     Error(ErrorReport),
-    /// STATUS: the length in bytes of the JSON in the memory that is attached to it.
-    Status(u64),
+    /// STATUS: a part of the host's status, which is JSON.
+    Status(StatusPart),
+}
+
+/// A part of the host's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusPart {
+    /// Length in bytes of the text from the start of this part to the end: where it is that of
+    /// `text`, this part is the last one.
+    pub left: u64,
+    /// The part's bytes, one or more.
+    pub text: Vec<u8>,
 }
 
 /// Why a message can't be decoded.

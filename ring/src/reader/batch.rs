@@ -71,8 +71,8 @@ impl Batch {
         lease: Arc<Lease>,
     ) -> Result<Batch, String> {
         let range = usize::try_from(from).ok().zip(usize::try_from(grant.bytes).ok());
-        let part =
-            range.and_then(|(from, bytes)| memory.bytes().get(from..from.checked_add(bytes)?));
+        // SAFETY: the host has granted this part, and the slice ends before `ReleaseOnDrop` exists.
+        let part = range.and_then(|(from, bytes)| unsafe { memory.part(from, bytes) });
         let (Some((from, bytes)), Some(part)) = (range, part) else {
             return Err(format!("GRANT of {} bytes, more than there is", grant.bytes));
         };
@@ -184,6 +184,7 @@ impl Batch {
 
     /// The batch's bytes. `open` has checked that they are within the memory.
     fn part(&self) -> &[u8] {
-        self.memory.bytes().get(self.from..self.from + self.bytes).unwrap_or_default()
+        // SAFETY: the grant of this part is RELEASEd when `self` is dropped, after the slice's end.
+        unsafe { self.memory.part(self.from, self.bytes) }.unwrap_or_default()
     }
 }

@@ -109,7 +109,7 @@ impl Reader {
         let Some(bytes) = bytes.filter(|_| fits) else {
             return Err(broke(format!("an impossible WELCOME: {welcome:?}")));
         };
-        let ring = Arc::new(ReadMemory::map(fd, bytes)?);
+        let ring = Arc::new(ReadMemory::map_ring(fd, bytes)?);
         let connection = Arc::new(connection);
         Ok(Reader { connection, ring, welcome, fields: None, last: None, end: None, buffer })
     }

@@ -1,6 +1,7 @@
 //! Processes that tests start. Each is this test binary again, with the test `child::child` and a
 //! role in its environment. It reports in lines on standard error, each with its time in front.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -8,12 +9,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use nix::libc;
-use nix::unistd::{Uid, setuid};
-use pipemill_ring::host::{BatchEvent, Observer, Ring, Server};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::socket::SockType;
+use nix::unistd::{Uid, geteuid, setuid};
+use pipemill_ring::endpoint::Endpoint;
+use pipemill_ring::host::{BatchEvent, Observer, Ring, Server, ServerConfig};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
 use crate::setup::{RECORDS, check, config, fields, grant};
 
+/// What Linux calls a user that owns nothing.
+const NOBODY: Uid = Uid::from_raw(65_534);
 const ROLE: &str = "RING_TEST_ROLE";
 const SOCKET: &str = "RING_TEST_SOCKET";
 
@@ -29,6 +35,7 @@ impl Process {
             .args(["child::child", "--exact", "--ignored", "--nocapture"])
             .env(ROLE, role)
             .env(SOCKET, socket)
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -81,7 +88,9 @@ fn child() {
     match role.as_str() {
         "consume" => consume(socket.as_ref()),
         "serve" => serve(socket.as_ref()),
+        "serve with few files" => serve_with_few_files(socket.as_ref()),
         "other user" => connect_as_other_user(socket.as_ref()),
+        "squatter" => listen_as_other_user(socket.as_ref()),
         other => panic!("no role {other}"),
     }
 }
@@ -118,7 +127,8 @@ fn serve(socket: &Path) {
     ring.set_schema(fields()).unwrap();
     let (third_grant, granted) = channel();
     ring.set_observer(Box::new(GrantCounter { count: AtomicU32::new(0), third_grant }));
-    let _server = Server::start(socket, false, vec![ring.clone()], None).unwrap();
+    let _server =
+        Server::start(socket, &ServerConfig::default(), vec![ring.clone()], None).unwrap();
     for batch in 0..3 {
         grant(&ring, 0, batch * RECORDS, RECORDS).unwrap();
     }
@@ -129,6 +139,30 @@ fn serve(socket: &Path) {
     say("granted");
     loop {
         std::thread::park();
+    }
+}
+
+/// A host that may open 256 files, not as root. It serves batches without end, and opens sources
+/// when it is told to on standard input.
+fn serve_with_few_files(socket: &Path) {
+    setrlimit(Resource::RLIMIT_NOFILE, 256, 256).unwrap();
+    if geteuid().is_root() {
+        setuid(NOBODY).unwrap();
+    }
+    let ring = Ring::new(config()).unwrap();
+    ring.set_schema(fields()).unwrap();
+    let server = ServerConfig { allow_other_users: true, ..ServerConfig::default() };
+    let status = Box::new(|| vec![b'x'; 2000]);
+    let _server = Server::start(socket, &server, vec![ring.clone()], Some(status)).unwrap();
+    std::thread::spawn(move || {
+        for batch in 0.. {
+            grant(&ring, 0, batch * RECORDS, RECORDS).unwrap();
+        }
+    });
+    say("ready");
+    for _ in std::io::stdin().lines() {
+        let opened: Result<Vec<_>, _> = (0..100).map(|_| File::open("/dev/null")).collect();
+        say(&format!("opened {:?}", opened.map(|files| files.len())));
     }
 }
 
@@ -148,8 +182,18 @@ impl Observer for GrantCounter {
     }
 }
 
+/// Another user who has made the path first.
+fn listen_as_other_user(socket: &Path) {
+    setuid(NOBODY).unwrap();
+    let _endpoint = Endpoint::bind(socket, SockType::SeqPacket, true).unwrap();
+    say("listening");
+    loop {
+        std::thread::park();
+    }
+}
+
 fn connect_as_other_user(socket: &Path) {
-    setuid(Uid::from_raw(65_534)).unwrap();
+    setuid(NOBODY).unwrap();
     match Reader::connect(socket, "train", None) {
         Ok(_) => say("welcomed"),
         Err(ReaderError::Refused(message)) => say(&format!("refused {message}")),

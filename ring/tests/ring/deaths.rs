@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use pipemill_ring::host::Ring;
@@ -279,6 +280,40 @@ fn a_forked_child_can_not_use_its_parents_connection() {
     check(&batch);
     host.wait_until("ACKed", |status| status.consumers[0].unacked == 0);
     assert_eq!(host.ring.status().consumers[0].held, 1);
+}
+
+/// When the parent RELEASEs a batch, the host writes another one to the same memory. So a child
+/// must not read it, also not where a new ring was mapped since.
+#[test]
+fn a_forked_child_is_ended_where_it_reads_its_parents_batch() {
+    let host = host(config());
+    grant(&host.ring, 0, 0, RECORDS).unwrap();
+    let mut reader = host.reader(2);
+    // The memory of a reader that has ended is used again, and is not hidden any more.
+    drop(host.reader(1));
+    let _second = host.reader(1);
+    let batch = next_batch(&mut reader);
+    for connects in [false, true] {
+        // SAFETY: as above.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child => {
+                if connects {
+                    std::mem::forget(host.reader(1));
+                }
+                std::hint::black_box(batch.payload()[0]);
+                // SAFETY: ends the process.
+                unsafe { nix::libc::_exit(0) }
+            }
+            ForkResult::Parent { child } => {
+                let ended = waitpid(child, None);
+                assert!(
+                    matches!(ended, Ok(WaitStatus::Signaled(_, Signal::SIGSEGV, _))),
+                    "{ended:?}"
+                );
+            }
+        }
+        check(&batch);
+    }
 }
 
 #[test]

@@ -7,13 +7,16 @@ use std::sync::Barrier;
 
 use nix::unistd::geteuid;
 use pipemill_ring::endpoint::EndpointError;
-use pipemill_ring::host::{Ring, Server, ServerError};
+use pipemill_ring::host::{Ring, Server, ServerConfig, ServerError};
+
+use pipemill_ring::status_client::StatusClient;
 
 use crate::child::Process;
 use crate::setup::{config, folder};
 
 fn start(socket: &Path, allow_other_users: bool) -> Result<Server, ServerError> {
-    Server::start(socket, allow_other_users, vec![Ring::new(config()).unwrap()], None)
+    let server = ServerConfig { allow_other_users, ..ServerConfig::default() };
+    Server::start(socket, &server, vec![Ring::new(config()).unwrap()], None)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -81,7 +84,7 @@ fn of_four_hosts_that_start_at_once_on_a_stale_socket_one_wins() {
                 scope.spawn(|| {
                     let ring = Ring::new(config()).unwrap();
                     barrier.wait();
-                    Server::start(&socket, false, vec![ring], None)
+                    Server::start(&socket, &ServerConfig::default(), vec![ring], None)
                 })
             });
             starts.map(|start| start.join().unwrap()).into()
@@ -139,4 +142,28 @@ fn another_user_is_refused_unless_allowed() {
     drop(server);
     let _server = start(&socket, true).unwrap();
     assert_eq!(answer(), "welcomed");
+}
+
+#[test]
+fn a_status_client_does_not_trust_another_users_socket_at_a_path_that_anybody_can_guess() {
+    let folder = folder();
+    let socket = folder.path().join("socket");
+    let server = start(&socket, false).unwrap();
+    assert!(StatusClient::connect_to_own(&socket).is_ok());
+    drop(server);
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root can start a process of another user");
+        return;
+    }
+    set_mode(folder.path(), 0o777);
+    let mut squatter = Process::start("squatter", &socket);
+    assert_eq!(squatter.line().unwrap().1, "listening");
+    let refused = StatusClient::connect_to_own(&socket).unwrap_err().to_string();
+    let expected = format!(
+        "expected a socket that user 0 serves, found one of user 65534 (process {})",
+        squatter.child.id()
+    );
+    assert!(refused.contains(&expected), "{refused}");
+    // A person who names the path knows what is there.
+    assert!(StatusClient::connect(&socket).is_ok());
 }

@@ -1,6 +1,7 @@
 //! The ring as its users meet it: real sockets, real memory, real processes that are killed.
 
 mod child;
+mod crowds;
 mod deaths;
 mod endpoint;
 mod ends;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipemill_ring::host::{
-    AcquireError, BatchInfo, Column, Ring, RingConfig, Server, Status, Writer,
+    AcquireError, BatchInfo, Column, Ring, RingConfig, Server, ServerConfig, Status, Writer,
 };
 use pipemill_ring::protocol::{Field, Mode, Scalar};
 use pipemill_ring::reader::{Batch, Event, Reader};
@@ -50,7 +50,8 @@ pub fn host(config: RingConfig) -> Host {
     let socket = folder.path().join("run/socket");
     let ring = Ring::new(config).unwrap();
     ring.set_schema(fields()).unwrap();
-    let server = Server::start(&socket, false, vec![ring.clone()], None).unwrap();
+    let server =
+        Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None).unwrap();
     Host { ring, server: Some(server), socket, _folder: folder }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pipemill_ring::host::{BatchInfo, Column, Ring, RingError, Server};
+use pipemill_ring::host::{BatchInfo, Column, Ring, RingError, Server, ServerConfig};
 use pipemill_ring::protocol::{Mode, ToConsumer, ack, release};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 
@@ -148,7 +148,9 @@ fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
         config.channel = name.into();
         Ring::new(config).unwrap()
     };
-    let _server = Server::start(&socket, false, vec![ring("train"), ring("test")], None).unwrap();
+    let _server =
+        Server::start(&socket, &ServerConfig::default(), vec![ring("train"), ring("test")], None)
+            .unwrap();
     match Reader::connect(&socket, "trian", None) {
         Err(ReaderError::Refused(why)) => {
             assert_eq!(why, r#"no channel "trian" here; there are: "test", "train""#);
@@ -168,7 +170,12 @@ fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
     // Without credits in HELLO the channel's setting counts. More than the slots allow is reduced.
     assert_eq!(Reader::connect(&socket, "train", None).unwrap().welcome().credits, 2);
     assert_eq!(Reader::connect(&socket, "train", Some(9999)).unwrap().welcome().credits, 7);
-    let same = Server::start(&folder.path().join("other"), false, vec![ring("a"), ring("a")], None);
+    let same = Server::start(
+        &folder.path().join("other"),
+        &ServerConfig::default(),
+        vec![ring("a"), ring("a")],
+        None,
+    );
     assert!(same.unwrap_err().to_string().contains(r#"two channels have the name "a""#));
 }
 

@@ -1,5 +1,6 @@
 //! `pipemill feed` at the other end of the pipes.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -103,4 +104,32 @@ fn feed_of_a_missing_file_is_an_error() {
         .with_code(66)
         .says(&["nothing.txt", "check the path"]);
     assert!(place.names("").is_empty());
+}
+
+/// Who gives the wrong folder loses no data.
+#[test]
+fn feed_removes_nothing_but_its_pipes() {
+    let place = TestDir::new();
+    place.write("in/text", "line\n");
+    place.write("train_0", "data of somebody");
+    finish(&mut feed(&place, "train", &["in/text"], 1)).with_code(71).says(&[
+        "train_0",
+        "no FIFO",
+        "not removed",
+    ]);
+    assert_eq!(std::fs::read(place.path("train_0")).expect("it is there"), b"data of somebody");
+    // A link to a FIFO is none of its own either.
+    place.fifo("other");
+    std::os::unix::fs::symlink("other", place.path("linked_0")).expect("a link can be made");
+    finish(&mut feed(&place, "linked", &["in/text"], 1)).with_code(71).says(&["no FIFO"]);
+    assert_eq!(place.names(""), ["in", "linked_0", "other", "train_0"]);
+    // A FIFO that an earlier run has left is.
+    let left = place.fifo("left_0");
+    // The new one may have the number of the old one.
+    let made = || std::fs::metadata(&left).map(|m| (m.ino(), m.ctime(), m.ctime_nsec())).ok();
+    let before = made();
+    let feeder = Process::start(&mut feed(&place, "left", &["in/text"], 1));
+    until("it has made its own", || made().is_some_and(|now| Some(now) != before));
+    assert_eq!(std::fs::read(place.path("left_0")).expect("it is fed"), b"line\n");
+    feeder.wait().with_code(0);
 }

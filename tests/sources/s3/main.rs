@@ -5,6 +5,7 @@ mod command;
 mod credentials;
 mod faults;
 mod feed;
+mod hostile;
 mod many;
 mod other_servers;
 mod pauses;

@@ -4,6 +4,7 @@ pub mod consumer;
 pub mod gate;
 pub mod host;
 pub mod inputs;
+pub mod nasty;
 pub mod process;
 pub mod test_dir;
 pub mod tiny;

@@ -1,6 +1,5 @@
 //! `pipemill cat`: decodes sources and prints the records to standard output.
 
-use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use pipemill_decode::{Builtins, Limits};
 use pipemill_source::{Compression, Paths, ReadSettings, Stop};
 
 use super::print::{Output, Printer};
-use super::{engine, exit, load, s3};
+use super::{engine, exit, load, output, s3};
 use crate::config::parse_size;
 use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
@@ -162,7 +161,7 @@ fn with_option_names(mut failure: Failure) -> Failure {
 fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
     let stats = Arc::new(ChannelStats::default());
     // If the records go to the terminal, no progress is shown: it would disturb them.
-    let progress = (is_watched() && !stdout().is_terminal()).then(|| {
+    let progress = (is_watched() && !output::is_terminal()).then(|| {
         let (total, stats) = (channel.source.total_size(), stats.clone());
         Progress::of(vec![ShownChannel {
             name: None,

@@ -1,5 +1,6 @@
 //! `pipemill config`: checks and shows a configuration. The other commands read theirs here, too.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +11,7 @@ use pipemill_source::Stop;
 
 use super::engine;
 use super::exit::{self, Refusal};
+use super::output::{self, say};
 use crate::config::{self, Config, Fault};
 use crate::factory::Sources;
 use crate::run::{self, Tried, TryError};
@@ -48,7 +50,8 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     };
     match args.action {
         Action::Show { .. } => {
-            print!("{}", config::show(&config));
+            // If nobody reads the output there is nothing to do.
+            let _ = output::raw().write_all(config::show(&config).as_bytes());
             ExitCode::SUCCESS
         }
         Action::Check { try_sources, .. } => match check(&config, try_sources, builtins) {
@@ -69,10 +72,10 @@ fn check(config: &Config, try_sources: bool, builtins: Builtins) -> Result<(), E
         }
     }
     if !faults.is_empty() {
-        return Err(exit::because(exit::USAGE, faults.join("\n")));
+        return Err(exit::because_all(exit::USAGE, &faults));
     }
     let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
-    println!("{}: nothing wrong; channels: {}", config.file, names.join(", "));
+    say!("{}: nothing wrong; channels: {}", config.file, names.join(", "));
     if try_sources { try_channels(config, plugins) } else { Ok(()) }
 }
 
@@ -92,9 +95,9 @@ fn try_channels(config: &Config, plugins: Vec<Plugin>) -> Result<(), ExitCode> {
             Ok(Tried::Record { object, fields }) => {
                 let shown: String = fields.chars().take(SHOWN_CHARS).collect();
                 let more = if shown.len() < fields.len() { "…" } else { "" };
-                println!("{name}: the first record of {object}: {shown}{more}");
+                say!("{name}: the first record of {object}: {shown}{more}");
             }
-            Ok(Tried::ReadOnce(why)) => println!("{name}: not tried: {why}"),
+            Ok(Tried::ReadOnce(why)) => say!("{name}: not tried: {why}"),
             Ok(Tried::Empty) => {
                 let why = format!("channel `{name}`: its source has no record");
                 failed = Some(exit::because(exit::DATA, why));
@@ -141,7 +144,7 @@ pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Conf
             let remedy =
                 "say in a --config which decoder it has: [[channel]] with `name` and `decoder`";
             let why = format!("{described}: channel `{channel}`: {why}; {remedy}");
-            Refusal { code: exit::USAGE, why }
+            Refusal::new(exit::USAGE, why)
         })?;
         config.channels.push(config::Channel::new(channel, preset.source.clone(), decoder));
     }
@@ -162,7 +165,7 @@ fn read_by(file: &Path, parse: Parse) -> Result<Config, Refusal> {
 fn text(file: &Path) -> Result<String, Refusal> {
     std::fs::read_to_string(file).map_err(|error| {
         let why = format!("{}: the configuration can't be read: {error}", file.display());
-        Refusal { code: exit::USAGE, why }
+        Refusal::new(exit::USAGE, why)
     })
 }
 
@@ -171,5 +174,5 @@ fn refusal(name: &str, faults: &[Fault]) -> Refusal {
     let things = if faults.len() == 1 { "thing is" } else { "things are" };
     let last = format!("{name}: {} {things} wrong", faults.len());
     let lines: Vec<_> = faults.iter().map(Fault::to_string).chain([last]).collect();
-    Refusal { code: exit::USAGE, why: lines.join("\n") }
+    Refusal { code: exit::USAGE, why: lines }
 }

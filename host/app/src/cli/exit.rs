@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use log::kv::Source;
 
 use pipemill_channel::Failure;
-use pipemill_types::ErrorKind;
 use pipemill_types::log::NO_FIELDS;
+use pipemill_types::{ErrorKind, Printable};
 
 use crate::telemetry::log::last_words;
 
@@ -20,14 +20,20 @@ pub(super) const MISSING: u8 = 66;
 /// Something on this machine failed.
 pub(super) const SYSTEM: u8 = 71;
 
-/// Reports why the command fails, one line for each reason, and returns the code.
+/// Reports why the command fails, and returns the code.
 pub(super) fn because(code: u8, why: impl Display) -> ExitCode {
     because_of(&NO_FIELDS, code, why)
 }
 
+/// Like [`because`], with several reasons, one in each line.
+pub(super) fn because_all(code: u8, reasons: &[impl Display]) -> ExitCode {
+    reasons.iter().for_each(|why| last_words(why, &NO_FIELDS));
+    code.into()
+}
+
 /// Like [`because`], with fields for programs that read the log.
 pub(super) fn because_of(fields: &dyn Source, code: u8, why: impl Display) -> ExitCode {
-    last_words(&why.to_string(), fields);
+    last_words(&why, fields);
     code.into()
 }
 
@@ -35,13 +41,25 @@ pub(super) fn because_of(fields: &dyn Source, code: u8, why: impl Display) -> Ex
 pub(super) struct Refusal {
     /// The exit code.
     pub(super) code: u8,
-    pub(super) why: String,
+    /// The reasons.
+    pub(super) why: Vec<String>,
 }
 
 impl Refusal {
+    /// A refusal with one reason.
+    pub(super) fn new(code: u8, why: impl Display) -> Self {
+        Self { code, why: vec![why.to_string()] }
+    }
+
     /// Reports it and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
-        because(self.code, self.why)
+        because_all(self.code, &self.why)
+    }
+
+    /// The reasons as text for people, one in each line.
+    pub(super) fn text(&self) -> String {
+        let lines: Vec<_> = self.why.iter().map(|why| Printable::line(why).to_string()).collect();
+        lines.join("\n")
     }
 }
 

@@ -6,16 +6,17 @@ use std::process::ExitCode;
 
 use pipemill_source::s3::{LazyS3Runtime, ListedObject, Selection, Settings, list_objects};
 use pipemill_source::{Pattern, ReadSettings, SourceError, Stop, file_size};
+use pipemill_types::Printable;
 
 use super::order::OrderArgs;
-use super::{config, exit, s3};
+use super::{config, exit, output, s3};
 use crate::config::Source;
 
 /// List the objects that a channel would read, in its order, with their sizes in bytes.
 ///
-/// Prints one line for each object, as soon as it is listed: its size, a tab, its name. At the end
-/// it prints the number of objects and the sum of their sizes on standard error. Exits with 66 if
-/// there is nothing to list.
+/// Prints one line for each object, as soon as it is listed: its size, a tab, its name. Characters of
+/// a name that can't be seen are printed as escapes. At the end it prints the number of objects and
+/// the sum of their sizes on standard error. Exits with 66 if there is nothing to list.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// `s3://bucket/key`, `s3://bucket/prefix`
@@ -41,8 +42,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
         Ok(sources) => sources,
         Err(code) => return code,
     };
-    let mut printer =
-        ObjectPrinter { count: 0, size: 0, out: io::BufWriter::new(io::stdout().lock()) };
+    let mut printer = ObjectPrinter { count: 0, size: 0, out: io::BufWriter::new(output::raw()) };
     let mut s3 = LazyS3Runtime::new(None);
     for source in sources {
         if let Err(error) = list(source, args.epoch, &mut s3, &mut printer) {
@@ -60,7 +60,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     {
         return exit::because(exit::SYSTEM, format!("can't write the output: {error}"));
     }
-    eprintln!("{} objects, {} bytes", printer.count, printer.size);
+    output::remark(format_args!("{} objects, {} bytes", printer.count, printer.size));
     ExitCode::SUCCESS
 }
 
@@ -101,7 +101,7 @@ impl<W: Write> ObjectPrinter<W> {
     fn add(&mut self, listed: &ListedObject) -> bool {
         self.count += 1;
         self.size += listed.size;
-        writeln!(self.out, "{}\t{}", listed.size, listed.name).is_ok()
+        writeln!(self.out, "{}\t{}", listed.size, Printable::name(&listed.name)).is_ok()
     }
 }
 

@@ -6,6 +6,7 @@ mod exit;
 mod feed;
 mod ls;
 mod order;
+mod output;
 mod outputs;
 mod plugin;
 mod print;
@@ -13,11 +14,13 @@ mod run;
 mod s3;
 mod top;
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Plugin, compile_stdin};
+use pipemill_types::Printable;
 
 use crate::telemetry::log::{self, Format};
 
@@ -64,7 +67,11 @@ fn load(
     if faults.is_empty() {
         return Ok(plugin);
     }
-    Err(exit::because(exit::USAGE, faults.join("\n")))
+    Err(exit::because_all(exit::USAGE, &faults))
+}
+
+fn printable_word(word: &OsStr) -> OsString {
+    Printable::line(word.to_string_lossy()).to_string().into()
 }
 
 /// Runs the command line of this process with these built-in decoders. Returns the exit code.
@@ -72,9 +79,12 @@ pub fn main(builtins: Builtins) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            // The message quotes arguments, which may be names of files.
+            let words = std::env::args_os().map(|word| printable_word(&word));
+            let shown = Cli::try_parse_from(words).err().unwrap_or(error);
             // If the terminal is closed there is nothing to do.
-            let _ = error.print();
-            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+            let _ = shown.print();
+            return if shown.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
     log::start(match cli.command {

@@ -62,7 +62,7 @@ impl RunOutputs {
         if let Some(report) = self.report {
             match result {
                 Ok(()) => report.write(0, ""),
-                Err(Refusal { code, why }) => report.write(*code, why),
+                Err(refusal) => report.write(refusal.code, &refusal.text()),
             }
         }
     }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use pipemill_channel::{Batch, Sink, StopReason};
+use pipemill_types::json::to_writer;
 use pipemill_types::{ABSENT, Field};
 
+use super::output;
 use crate::json;
 
 /// The output format.
@@ -42,7 +44,7 @@ impl Printer {
     pub(super) fn new(output: Output) -> Self {
         Self {
             output,
-            out: BufWriter::with_capacity(64 << 10, io::stdout().lock()),
+            out: BufWriter::with_capacity(64 << 10, output::raw()),
             spare: None,
             fields: Arc::new([]),
             records: 0,
@@ -94,7 +96,7 @@ impl Printer {
     fn print_json(&mut self, memory: &[u8], batch: &Batch, record: usize) -> io::Result<()> {
         let out = &mut self.out;
         out.write_all(b"{\"object\":")?;
-        serde_json::to_writer(&mut *out, &batch.object)?;
+        to_writer(&mut *out, &batch.object)?;
         write!(out, ",\"index\":{}", batch.first_record + record as u64)?;
         match batch.starts.get(record) {
             Some(start) => write!(out, ",\"offset\":{start}")?,

@@ -53,29 +53,29 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     let base = sagemaker::base();
-    let Refusal { code, why } = match attempt(args, builtins, base.clone()) {
+    let refusal = match attempt(args, builtins, base.clone()) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(refusal) => refusal,
     };
     if let Some(base) = base {
-        sagemaker::report_failure(&base, &why);
+        sagemaker::report_failure(&base, &refusal.text());
     }
     // Nothing is reported here: channels' failures were reported when they happened.
-    code.into()
+    refusal.code.into()
 }
 
 /// Runs to the end. The error is reported already: it has the exit code and the reason.
 fn attempt(args: &Args, builtins: Builtins, base: Option<PathBuf>) -> Result<(), Refusal> {
     let report = |refusal: Refusal| {
-        exit::because(refusal.code, &refusal.why);
+        exit::because_all(refusal.code, &refusal.why);
         refusal
     };
     // Before all else: no signal may come earlier, and all threads must have signals blocked.
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
-        report(Refusal { code: exit::SYSTEM, why: format!("can't start: {error}") })
+        report(Refusal::new(exit::SYSTEM, format_args!("can't start: {error}")))
     })?;
     let mut outputs = RunOutputs::new(&args.outputs, &args.command)
-        .map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
+        .map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
     let result = serve(args, builtins, base, &signals, &mut outputs, report);
     outputs.end(&result);
     result
@@ -90,7 +90,7 @@ fn serve(
     report: impl Fn(Refusal) -> Refusal,
 ) -> Result<(), Refusal> {
     let platform = base.map(Platform::read).transpose();
-    let platform = platform.map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
+    let platform = platform.map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
     let config = configuration(args, platform.as_ref()).map_err(&report)?;
     outputs.set_config(&config);
     let command = command(args, platform.is_some());
@@ -108,7 +108,10 @@ fn serve(
                 | StartError::System(_)
                 | StartError::Engine(_) => exit::SYSTEM,
             };
-            Err(report(Refusal { code, why: error.to_string() }))
+            Err(report(match error {
+                StartError::NotReady(not_ready) => Refusal { code, why: not_ready.faults },
+                error => Refusal::new(code, error),
+            }))
         }
     }
 }
@@ -121,7 +124,7 @@ fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Ref
         (None, None) => {
             let why = "which channels? Give --config FILE, or its path in PIPEMILL_CONFIG; only on \
                        SageMaker, where /opt/ml/input/config is, the platform tells them";
-            Err(Refusal { code: exit::USAGE, why: why.to_owned() })
+            Err(Refusal::new(exit::USAGE, why))
         }
     }
 }
@@ -148,12 +151,11 @@ fn result(ended: &Ended, command: &[OsString]) -> Result<(), Refusal> {
             };
             // The cause comes first.
             let memory = ended.out_of_memory.clone();
-            let why =
-                failures.into_iter().chain(memory).chain([own]).collect::<Vec<_>>().join("\n");
+            let why = failures.into_iter().chain(memory).chain([own]).collect();
             Err(Refusal { code, why })
         }
         _ if !failures.is_empty() => {
-            Err(Refusal { code: exit::of_failures(&ended.failures), why: failures.join("\n") })
+            Err(Refusal { code: exit::of_failures(&ended.failures), why: failures })
         }
         _ => Ok(()),
     }

@@ -39,6 +39,8 @@ pub(super) enum Policy {
 pub(super) static SOCKET: FreeForm =
     free_form("socket", "a path of at most 107 bytes", "a path that pipemill chooses");
 pub(super) static ALLOW_OTHER_USERS: Flag = Flag { name: "allow_other_users" };
+pub(super) static MAX_CONNECTIONS: Number<u64> =
+    Number::new("max_connections", Unit::Count, (8, 65_536), 1_024);
 pub(super) static METRICS: FreeForm = free_form(
     "metrics",
     "an IP address and a port such as 127.0.0.1:9464, or a path with a `/` of at most 107 bytes",
@@ -215,6 +217,7 @@ pub(super) static ROOT_TABLE: Table = Table {
     groups: &[&[
         &SOCKET,
         &ALLOW_OTHER_USERS,
+        &MAX_CONNECTIONS,
         &METRICS,
         &STOP_TIMEOUT,
         &FAIL_GRACE,

@@ -21,6 +21,8 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// Whether processes of other users may connect. Default: no.
     pub allow_other_users: bool,
+    /// Connections of consumers and status clients at once, 8 to 65,536. Default: 1,024.
+    pub max_connections: u32,
     /// Where metrics are served. If absent, they are not served.
     pub metrics: Option<Listen>,
     /// Time between the request to end and SIGKILL for the command. Default: 110 seconds.

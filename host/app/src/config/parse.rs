@@ -93,6 +93,7 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> ReadResult<Confi
         path => Ok(path),
     });
     let allow_other_users = root.flag(&ALLOW_OTHER_USERS);
+    let max_connections = root.number(&MAX_CONNECTIONS);
     let metrics = listen(&root);
     let stop_timeout = root.number(&STOP_TIMEOUT);
     let fail_grace = root.number(&FAIL_GRACE);
@@ -103,16 +104,29 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> ReadResult<Confi
         doc.set_rank(rank);
     }
     let channels = channels(doc, &root, table.get(CHANNEL.name))?;
+    let max_connections = max_connections.and_then(|number| enough(&root, number, &channels));
     Ok(Config {
         file: doc.file().to_owned(),
         socket: socket?,
         allow_other_users: allow_other_users?,
+        max_connections: max_connections?,
         metrics: metrics?,
         stop_timeout: Duration::from_millis(stop_timeout?),
         fail_grace: Duration::from_millis(fail_grace?),
         s3_budget: s3_budget?,
         channels,
     })
+}
+
+/// `number` connections, if all consumers that the channels wait for are among them.
+fn enough(root: &Reader<'_>, number: u64, channels: &[Channel]) -> ReadResult<u32> {
+    let needed: u64 = channels.iter().map(|channel| u64::from(channel.consumers)).sum();
+    if number < needed {
+        let message = format!("the channels wait for {needed} consumers, and {number} may connect");
+        let remedy = format!("give at least {needed}");
+        return Err(root.fault(MAX_CONNECTIONS.name, message, remedy));
+    }
+    Ok(number as u32) // its range fits
 }
 
 fn listen(root: &Reader<'_>) -> ReadResult<Option<Listen>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError};
 use pipemill_source::{Order, Pattern, ReadSettings, Shard, s3};
-use pipemill_types::Mode;
+use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
 use super::model::{Channel, Config, DecoderRef, Listen, Source};
@@ -21,6 +21,7 @@ pub fn show(config: &Config) -> String {
         writer.line(SOCKET.name, path(socket));
     }
     writer.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
+    writer.line(MAX_CONNECTIONS.name, config.max_connections);
     match &config.metrics {
         Some(Listen::Tcp(address)) => writer.line(METRICS.name, quote(&address.to_string())),
         Some(Listen::Unix(file)) => writer.line(METRICS.name, path(file)),
@@ -238,9 +239,9 @@ fn toml_string(text: &str) -> String {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            c if c.is_control() => {
+            c if is_hidden(c) => {
                 // Writing to a String can't fail.
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
+                let _ = write!(out, "\\U{:08X}", u32::from(c));
             }
             c => out.push(c),
         }

@@ -29,7 +29,7 @@ pub struct NotReady {
 
 impl std::fmt::Display for NotReady {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.faults.join("\n"))
+        f.write_str(&self.faults.join("; "))
     }
 }
 

@@ -11,6 +11,7 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::unistd::{Pid, getpid, getppid};
 
 use super::SOCKET;
+use super::open_files::OpenFiles;
 use super::terminal::Terminal;
 
 /// Why a command could not be started.
@@ -42,17 +43,20 @@ impl Command {
         socket: &Path,
         environment: &[(String, String)],
         terminal: Terminal,
+        files: OpenFiles,
     ) -> Result<Self, CommandError> {
         let name = words.first().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_default();
-        spawn(words, socket, environment, terminal).map(|pid| Self { pid }).map_err(|error| {
-            let remedy = match error.kind() {
-                ErrorKind::NotFound => "; check its name and PATH",
-                ErrorKind::PermissionDenied => "; check that it is executable",
-                _ => "",
-            };
-            CommandError { command: name, error, remedy }
-        })
+        spawn(words, socket, environment, terminal, files).map(|pid| Self { pid }).map_err(
+            |error| {
+                let remedy = match error.kind() {
+                    ErrorKind::NotFound => "; check its name and PATH",
+                    ErrorKind::PermissionDenied => "; check that it is executable",
+                    _ => "",
+                };
+                CommandError { command: name, error, remedy }
+            },
+        )
     }
 
     /// The process id of the command, and of its group.
@@ -60,18 +64,14 @@ impl Command {
         self.pid
     }
 
-    /// Sends a signal to the whole group. Does nothing if the group has no members left.
+    /// Sends a signal to the whole group. The number is that of the group until the command is
+    /// waited for, see [`reaper`](super::reaper).
     pub(super) fn signal(&self, signal: Signal) {
         if let Err(error) = killpg(self.pid, signal)
             && error != Errno::ESRCH
         {
             log::warn!("the command can't be sent {signal}: {error}");
         }
-    }
-
-    /// Whether the group has members. Zombies count.
-    pub(super) fn has_members(&self) -> bool {
-        killpg(self.pid, None) != Err(Errno::ESRCH)
     }
 }
 
@@ -81,6 +81,7 @@ fn spawn(
     socket: &Path,
     environment: &[(String, String)],
     terminal: Terminal,
+    files: OpenFiles,
 ) -> io::Result<Pid> {
     let (name, args) = words.split_first().ok_or(ErrorKind::NotFound)?;
     let mut command = std::process::Command::new(name);
@@ -90,14 +91,14 @@ fn spawn(
     let terminal = terminal.is_ours().then_some(terminal);
     // SAFETY: between fork and exec, a process with several threads may only call what is safe in a
     // signal handler. `in_child` only makes system calls: it neither allocates nor locks.
-    unsafe { command.pre_exec(move || in_child(host, terminal)) };
+    unsafe { command.pre_exec(move || in_child(host, terminal, files)) };
     // Nobody waits for it through std: `reaper` does.
     let child = command.spawn()?;
     Ok(Pid::from_raw(child.id() as i32))
 }
 
 /// Prepares the child, which is in its new group already, before exec.
-fn in_child(host: Pid, terminal: Option<Terminal>) -> io::Result<()> {
+fn in_child(host: Pid, terminal: Option<Terminal>, files: OpenFiles) -> io::Result<()> {
     // If the host is killed, the kernel sends SIGTERM to the command. It does so when the thread
     // that forked ends, so that must be the main thread: it lives as long as the process.
     prctl::set_pdeathsig(Signal::SIGTERM)?;
@@ -110,6 +111,7 @@ fn in_child(host: Pid, terminal: Option<Terminal>) -> io::Result<()> {
     if let Some(terminal) = terminal {
         terminal.give(getpid());
     }
+    files.restore()?;
     // The child inherits the host's signal mask. With SIGTERM blocked it could not be stopped.
     SigSet::empty().thread_set_mask()?;
     Ok(())

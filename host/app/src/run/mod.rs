@@ -3,7 +3,7 @@
 //! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run without a command is
 //! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
 //! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
-//! do. `memory` is about the container's memory limit.
+//! do. `memory` is about the container's memory limit, `open_files` about that of open files.
 
 mod channel_threads;
 mod channels;
@@ -11,6 +11,8 @@ mod check;
 mod command;
 mod fail_grace;
 mod memory;
+mod open_files;
+mod processes;
 mod reaper;
 mod serve_only;
 mod shutdown;
@@ -30,7 +32,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
-use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText};
+use pipemill_ring::host::{EndpointError, Server, ServerConfig, ServerError, StatusText};
 use pipemill_source::Stop;
 
 use crate::config::{Config, Source};
@@ -48,6 +50,7 @@ pub use signals::Signals;
 use channel_threads::ChannelThreads;
 use command::Command;
 use memory::OomKills;
+use open_files::OpenFiles;
 use reaper::Reaper;
 use shutdown::Timeouts;
 use supervise::Supervisor;
@@ -143,6 +146,7 @@ pub fn run(
         return Err(StartError::ExceedsLimit(why));
     }
     let kills = OomKills::now();
+    let files = OpenFiles::raise();
     let stop = Stop::new()?;
     // Listens before all is ready: an early request waits, and is not refused.
     let bind = |listen| MetricsListener::bind(listen, config.allow_other_users);
@@ -174,7 +178,7 @@ pub fn run(
         // Before the command, so that no orphan is missed.
         let reaper = Reaper::new();
         let terminal = terminal(config);
-        let command = Command::start(command, &socket, environment, terminal)
+        let command = Command::start(command, &socket, environment, terminal, files)
             .inspect_err(|_| threads.stop())?;
         memory::adjust_oom_score(command.pid(), config);
         let timeouts = Timeouts { stop: config.stop_timeout, fail: config.fail_grace };
@@ -240,7 +244,11 @@ fn start_servers(
     let rings = host.channels.iter().map(|channel| channel.ring.clone()).collect();
     let of_status = host.clone();
     let status: StatusText = Box::new(move || Status::of(&of_status).json());
-    let server = Server::start(socket, config.allow_other_users, rings, Some(status))?;
+    let of_server = ServerConfig {
+        allow_other_users: config.allow_other_users,
+        max_connections: config.max_connections as usize,
+    };
+    let server = Server::start(socket, &of_server, rings, Some(status))?;
     let metrics = metrics.map(|bound| MetricsServer::start(bound, host.clone())).transpose()?;
     let names: Vec<_> = host.channels.iter().map(|channel| channel.name.as_str()).collect();
     log::info!("serving {} on {}", names.join(", "), socket.display());

@@ -8,7 +8,7 @@ use nix::unistd::{Pid, getpid};
 
 use super::channel_threads::ChannelThreads;
 use super::command::Command;
-use super::reaper::{CommandEvent, Reaper};
+use super::reaper::{CommandEvent, Reaper, reap_command};
 use super::shutdown::{Action, Shutdown, Timeouts};
 use super::signals::Signals;
 use super::terminal::Terminal;
@@ -69,10 +69,14 @@ impl<'a> Supervisor<'a> {
                 CommandEvent::None => {}
             }
             let now = Instant::now();
-            let reap_again = self.reaper.reap_orphans(pid, now);
+            let (reap_again, is_alone) = match code {
+                None => (self.reaper.reap_orphans(pid, now), false),
+                Some(_) => self.reaper.reap_after_command(pid, now),
+            };
             if let Some(code) = code
-                && (!self.command.has_members() || self.shutdown.is_given_up(now))
+                && (is_alone || self.shutdown.is_given_up(now))
             {
+                reap_command(pid);
                 return self.end(code);
             }
             self.threads.receive_events();

@@ -8,11 +8,13 @@ use log::kv::{Error, Key, Source, Value, VisitSource, VisitValue};
 use serde::Serializer as _;
 use serde::ser::SerializeMap;
 
+use pipemill_types::json::Escaping;
+
 /// The object on one line, with a newline at its end.
 pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> String {
     let object = || {
         let mut out = Vec::new();
-        let mut serializer = serde_json::Serializer::new(&mut out);
+        let mut serializer = serde_json::Serializer::with_formatter(&mut out, Escaping);
         let mut map = serializer.serialize_map(None)?;
         let now = humantime::format_rfc3339_millis(SystemTime::now());
         map.serialize_entry("time", &now.to_string())?;

@@ -1,12 +1,15 @@
 //! The log: lines on standard error, as text for people or as JSON for a log collector. The final
-//! error of a command that fails is written the same way.
+//! error of a command that fails is written the same way. A message is always one line.
+#![expect(clippy::disallowed_methods, reason = "this is the place")]
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::OnceLock;
 
 use indicatif::MultiProgress;
 use log::kv::Source;
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use pipemill_types::Printable;
 
 use super::json;
 
@@ -58,15 +61,12 @@ pub fn start(elsewhere: Format) {
     }
 }
 
-/// Writes the final error of a command that fails, one message for each line. The level does not
-/// matter.
-pub(crate) fn last_words(why: &str, fields: &dyn Source) {
-    for why in why.lines() {
-        write(&match CHOSEN_FORMAT.get() {
-            Some(Format::Json) => json::line(Level::Error, &why, fields),
-            _ => format!("pipemill: {why}\n"),
-        });
-    }
+/// Writes a final error of a command that fails. The level does not matter.
+pub(crate) fn last_words(why: &dyn Display, fields: &dyn Source) {
+    write(&match CHOSEN_FORMAT.get() {
+        Some(Format::Json) => json::line(Level::Error, why, fields),
+        _ => format!("pipemill: {}\n", Printable::line(why)),
+    });
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -108,7 +108,10 @@ impl Log for StderrLog {
                 Some(Format::Json) => {
                     json::line(record.level(), record.args(), record.key_values())
                 }
-                _ => format!("pipemill: {}: {}\n", json::level_word(record.level()), record.args()),
+                _ => {
+                    let (level, message) = (json::level_word(record.level()), record.args());
+                    format!("pipemill: {level}: {}\n", Printable::line(message))
+                }
             });
         }
     }
@@ -130,9 +133,11 @@ pub(crate) fn above<T>(act: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Whether people can follow a run in the log: it is text, and its level is `info` or more.
-pub(super) fn tells_people() -> bool {
-    CHOSEN_FORMAT.get() == Some(&Format::Human) && log::max_level() >= LevelFilter::Info
+/// Whether a person follows the log: it is text of level `info` or more on a terminal.
+pub(super) fn is_watched() -> bool {
+    let tells_people =
+        CHOSEN_FORMAT.get() == Some(&Format::Human) && log::max_level() >= LevelFilter::Info;
+    tells_people && stderr().is_terminal()
 }
 
 /// Writes all further lines above these progress bars.

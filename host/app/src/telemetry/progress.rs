@@ -1,7 +1,6 @@
 //! The progress display on a terminal: one line for each channel, redrawn in place below the log.
 //! Without a terminal nothing is shown.
 
-use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
 use pipemill_channel::ChannelStats;
 use pipemill_source::TotalSize;
+use pipemill_types::Printable;
 
 use super::log;
 
@@ -55,7 +55,7 @@ impl ProgressSnapshot {
 /// Whether a person watches: standard error is a terminal, and the log on it is text of level
 /// `info` or more.
 pub fn is_watched() -> bool {
-    stderr().is_terminal() && log::tells_people()
+    log::is_watched()
 }
 
 /// The progress display. Dropping it removes the lines.
@@ -140,7 +140,7 @@ impl ProgressLine {
         }
         let records = snapshot.records.map(|count| format!("{} records", HumanCount(count)));
         let words: Vec<_> = records.into_iter().chain(snapshot.at).collect();
-        self.bar.set_message(words.join(", "));
+        self.bar.set_message(Printable::name(words.join(", ")).to_string());
         self.bar.set_position(snapshot.bytes);
         self.bar.tick();
     }

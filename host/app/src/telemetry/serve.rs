@@ -1,13 +1,14 @@
 //! Serves metrics, health and status over HTTP, on a TCP port or a Unix socket. A separate thread
-//! computes them for each request, so requests do not slow the channels down.
+//! computes them for each request, so requests do not slow the channels down. Slow clients do not
+//! delay other ones.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -20,19 +21,22 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::socket::SockType;
 use pipemill_ring::endpoint::{Endpoint, EndpointError};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::status::Status;
 use super::{HostState, metrics};
 use crate::config::Listen;
 
-/// Largest number of connections at a time; more connections wait to be accepted.
-const MAX_CONNECTIONS: usize = 16;
+/// Largest number of connections at a time.
+const MAX_CONNECTIONS: usize = 64;
 /// How long the headers of a request may take; then the connection is closed.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest size of a request's headers in bytes.
+const MAX_HEADER_BYTES: usize = 16 << 10;
 /// How long a connection may last; then it is closed, also in the middle of a response.
-const MAX_CONNECTION_TIME: Duration = Duration::from_secs(60);
+const MAX_CONNECTION_TIME: Duration = Duration::from_secs(30);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -108,7 +112,7 @@ impl MetricsListener {
 /// The server of metrics, health and status. Dropping it stops it.
 pub struct MetricsServer {
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl MetricsServer {
@@ -150,58 +154,84 @@ impl Drop for MetricsServer {
 }
 
 async fn serve(bound: &MetricsListener, host: Arc<HostState>) -> io::Result<()> {
-    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = Connections { host, open: VecDeque::new() };
     match bound {
         MetricsListener::Tcp(listener) => {
             let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
             loop {
-                let permit = free.clone().acquire_owned().await;
-                let accepted = listener.accept().await.map(|(socket, _)| socket);
-                serve_connection(accepted, permit, host.clone()).await;
+                connections.add(listener.accept().await.map(|(socket, _)| socket)).await;
             }
         }
         MetricsListener::Unix(endpoint) => {
             let listener = UnixListener::from(endpoint.as_fd().try_clone_to_owned()?);
             let listener = tokio::net::UnixListener::from_std(listener)?;
             loop {
-                let permit = free.clone().acquire_owned().await;
-                let accepted = listener.accept().await.map(|(socket, _)| socket);
-                serve_connection(accepted, permit, host.clone()).await;
+                connections.add(listener.accept().await.map(|(socket, _)| socket)).await;
             }
         }
     }
 }
 
-/// Serves one connection in a task of its own, and drops `permit` at its end.
-async fn serve_connection<S>(
-    accepted: io::Result<S>,
-    permit: impl Send + 'static,
+/// The open connections. A new one is always served: for it the oldest one is closed, which is most
+/// likely one of a client that is slow. A client that is well has its answer by then.
+struct Connections {
     host: Arc<HostState>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    /// Their tasks, from the oldest to the newest.
+    open: VecDeque<JoinHandle<()>>,
+}
+
+impl Connections {
+    /// Serves an accepted connection in a task of its own.
+    async fn add<S>(&mut self, accepted: io::Result<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.open.retain(|task| !task.is_finished());
+        match accepted {
+            Ok(socket) => {
+                if self.open.len() >= MAX_CONNECTIONS {
+                    self.close_oldest().await;
+                }
+                self.open.push_back(tokio::spawn(serve_connection(socket, self.host.clone())));
+            }
+            // Most likely this process has no more descriptors: one of ours becomes free. The newest
+            // one is kept, because its request may be on its way.
+            Err(_) if self.open.len() > 1 => self.close_oldest().await,
+            Err(error) => {
+                log::warn!("metrics: accepting failed, again in a second: {error}");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+
+    async fn close_oldest(&mut self) {
+        if let Some(task) = self.open.pop_front() {
+            task.abort();
+            // Returns when the socket is closed. An error says that the task was aborted.
+            let _ = task.await;
+        }
+    }
+}
+
+/// Answers the one request of a connection.
+async fn serve_connection<S>(socket: S, host: Arc<HostState>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
 {
-    let socket = match accepted {
-        Ok(socket) => socket,
-        Err(error) => {
-            log::warn!("metrics: accepting failed, again in a second: {error}");
-            return tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    };
-    tokio::spawn(async move {
-        let service = service_fn(move |request| {
-            let response = answer(&request, &host);
-            async move { Ok::<_, Infallible>(response) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(IDLE_TIMEOUT)
-            .serve_connection(TokioIo::new(socket), service);
-        // An error needs no more than this: the client disconnected, or its time is over.
-        if let Ok(Err(error)) = timeout(MAX_CONNECTION_TIME, connection).await {
-            log::debug!("metrics: a connection ended: {error}");
-        }
-        drop(permit);
+    let service = service_fn(move |request| {
+        let response = answer(&request, &host);
+        async move { Ok::<_, Infallible>(response) }
     });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(socket), service);
+    // An error needs no more than this: the client disconnected, or its time is over.
+    if let Ok(Err(error)) = timeout(MAX_CONNECTION_TIME, connection).await {
+        log::debug!("metrics: a connection ended: {error}");
+    }
 }
 
 fn answer(request: &Request<Incoming>, host: &Arc<HostState>) -> Response<Full<Bytes>> {

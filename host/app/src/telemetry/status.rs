@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
+use pipemill_types::json;
 use serde::{Deserialize, Serialize};
 
 use super::bottleneck::remedy;
@@ -156,8 +157,9 @@ impl Status {
 
     /// The status as JSON.
     pub fn json(&self) -> Vec<u8> {
-        serde_json::to_vec(self)
+        json::to_string(self)
             .expect("writing to memory can't fail, and there are no keys but names")
+            .into_bytes()
     }
 }
 

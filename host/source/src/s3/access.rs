@@ -16,6 +16,7 @@ use aws_sdk_s3::config::{ProvideCredentials, ResponseChecksumValidation, SharedH
 
 use super::error::causes;
 use super::http::Clients;
+use super::limit::LimitBodies;
 
 /// Region, endpoint and credentials. The SDK finds what is not set: in `AWS_…` variables, in
 /// `~/.aws`, or from the machine's metadata service.
@@ -71,6 +72,7 @@ impl Access {
         };
         let mut config = aws_sdk_s3::config::Builder::from(&sdk)
             .http_client(clients.s3)
+            .interceptor(LimitBodies)
             .force_path_style(path_style)
             // The response to a range may have the checksum of the whole object. `checksum` handles
             // it.

@@ -15,6 +15,9 @@ pub struct Address {
     pub version: Option<String>,
 }
 
+/// Largest length of a key in bytes. Amazon's keys have up to 1,024; other servers store objects in
+/// files, whose paths have up to 4,096.
+pub(super) const MAX_KEY_BYTES: usize = 4096;
 /// Separates the key and the version.
 const VERSION: &str = "?versionId=";
 
@@ -57,6 +60,9 @@ impl FromStr for Address {
         if bucket.contains(|c: char| c.is_whitespace() || c.is_control() || c == '*') {
             return Err("its bucket has a character that no bucket's name has");
         }
+        if key.len() > MAX_KEY_BYTES {
+            return Err("its key has more than 4,096 bytes");
+        }
         Ok(Self { bucket: bucket.into(), key: key.to_owned(), version })
     }
 }
@@ -90,6 +96,8 @@ mod tests {
         assert_eq!(parts("s3://b/k?x=1"), of("b", "k?x=1", None));
         let point = "arn:aws:s3:eu-west-1:123456789012:accesspoint/mine";
         assert_eq!(parts(&format!("s3://{point}/a/b")), of(point, "a/b", None));
+        let long = format!("s3://b/{}", "k".repeat(MAX_KEY_BYTES + 1));
+        assert!(parts(&long).is_none() && parts(&long[..long.len() - 1]).is_some());
         for wrong in ["", "b/k", "s3:/b/k", "s3://", "s3:///k", "s3://a b/k", "https://b/k"] {
             assert_eq!(parts(wrong), None, "{wrong}");
         }

@@ -91,6 +91,9 @@ impl From<SourceError> for ListError {
     }
 }
 
+/// Largest number of entries that are held to be shuffled: about 3 GiB of memory.
+const MAX_SHUFFLED: usize = 1 << 24;
+
 /// Receives an epoch's entries in the order of the list, and sends those of this machine's shard in
 /// the epoch's order. It holds the whole list only to shuffle it.
 pub(super) struct EntryList {
@@ -125,6 +128,12 @@ impl EntryList {
     pub(super) async fn push(&mut self, entry: Entry) -> Result<(), ListError> {
         self.count += 1;
         if self.settings.reading.order.shuffle.is_some() {
+            if self.to_shuffle.len() == MAX_SHUFFLED {
+                let message = format!("has more than {MAX_SHUFFLED} objects, too many to shuffle");
+                let remedy = "take fewer, larger objects, or several channels, or no `shuffle`";
+                let name = self.settings.selection.to_string();
+                return Err(SourceError::new(name, message, remedy).into());
+            }
             self.to_shuffle.push(entry);
             return Ok(());
         }

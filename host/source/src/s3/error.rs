@@ -2,8 +2,10 @@
 
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use pipemill_types::printable;
 
 use super::address::Address;
+use super::limit::is_body_too_long;
 use crate::SourceError;
 
 /// Why a request failed.
@@ -40,9 +42,9 @@ impl RequestError {
         };
         let status = response.status().as_u16();
         let meta = error.as_service_error().map(ProvideErrorMetadata::meta);
-        let code = meta.and_then(|meta| meta.code()).unwrap_or_default();
-        let detail = meta.and_then(|meta| meta.message()).unwrap_or_default();
-        let message = describe(status, code, detail, request);
+        let code = &*printable(meta.and_then(|meta| meta.code()).unwrap_or_default());
+        let detail = printable(meta.and_then(|meta| meta.message()).unwrap_or_default());
+        let message = describe(status, code, &detail, request);
         if code == "SlowDown" || status == 429 || status == 503 {
             return Self::Retryable { message, slow_down: true };
         }
@@ -52,10 +54,13 @@ impl RequestError {
         }
         // The status is a success, so the body of the response was malformed.
         if status < 300 {
-            let reason = causes(error);
-            return Self::retryable(format!(
-                "{request} was answered with what can't be read: {reason}"
-            ));
+            let reason = printable(&causes(error));
+            let message = format!("{request} was answered with what can't be read: {reason}");
+            if is_body_too_long(error) {
+                let address = address.to_string();
+                return Self::Fatal(SourceError::new(address, message, "use another server"));
+            }
+            return Self::retryable(message);
         }
         if status == 412 {
             return Self::Changed("its ETag is another one now".to_owned());
@@ -63,8 +68,8 @@ impl RequestError {
         if status == 416 {
             return Self::Changed("it is shorter now".to_owned());
         }
-        let region = response.headers().get("x-amz-bucket-region");
-        let remedy = remedy(status, code, region, address);
+        let region = response.headers().get("x-amz-bucket-region").map(printable);
+        let remedy = remedy(status, code, region.as_deref(), address);
         let missing = status == 404;
         let error = SourceError::new(address.to_string(), message, remedy);
         Self::Fatal(SourceError { missing, ..error })
@@ -78,7 +83,7 @@ impl RequestError {
     where
         E: std::error::Error + 'static,
     {
-        let message = format!("{request} failed: {}", causes(error));
+        let message = format!("{request} failed: {}", printable(&causes(error)));
         match error {
             SdkError::ConstructionFailure(_) => {
                 let remedy = "see `region`, `endpoint` and the bucket's name";
@@ -89,7 +94,7 @@ impl RequestError {
     }
 }
 
-/// An error and its causes in one line.
+/// An error and its causes.
 pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

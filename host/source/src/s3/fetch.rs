@@ -8,6 +8,7 @@ use std::time::Duration;
 use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use bytes::Bytes;
+use pipemill_types::printable;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
@@ -15,7 +16,7 @@ use super::address::Address;
 use super::checksum::{Checksum, ChecksumHeaders};
 use super::error::{RequestError, causes};
 use super::retry::Retries;
-use super::runtime::S3Handle;
+use super::runtime::{S3Handle, Task};
 use super::target::{Target, head};
 use super::window::ReadWindow;
 use crate::SourceError;
@@ -82,7 +83,8 @@ impl Fetch {
             let Some(frame) = frame else {
                 return Err(body_error(*offset, end, "it ended early"));
             };
-            let bytes = frame.map_err(|error| body_error(*offset, end, &causes(&error)))?;
+            let bytes =
+                frame.map_err(|error| body_error(*offset, end, &printable(&causes(&error))))?;
             if bytes.len() as u64 > end - *offset {
                 return Err(body_error(*offset, end, "more bytes came than were requested"));
             }
@@ -149,6 +151,7 @@ impl Fetch {
             Some((_, _, Some(size))) if size != target.size => Err(size_changed(target.size, size)),
             Some((first, last, _)) if (first, last + 1) == (start, end) => Ok(()),
             _ => {
+                let range = printable(range);
                 let message =
                     format!("bytes {start} to {end} were requested, but the server sent `{range}`");
                 Err(RequestError::Fatal(self.error(&message, "use a server that knows ranges")))
@@ -219,9 +222,9 @@ pub(super) async fn fetch_whole(
     let mut bytes = Vec::with_capacity(size as usize);
     if size > 0 {
         let (sender, mut frames) = unbounded_channel();
-        let target = target.clone();
-        Fetch { s3, window, target, verify: true }.range(0..size, &sender).await;
-        drop(sender);
+        let fetch = Fetch { s3, window, target: target.clone(), verify: true };
+        // Fetched in a task, so that the bytes are in memory only once.
+        let _task = Task(tokio::spawn(async move { fetch.range(0..size, &sender).await }));
         while let Some(frame) = frames.recv().await {
             bytes.extend_from_slice(&frame.map_err(|error| error.into_source_error(address))?);
         }

@@ -14,6 +14,8 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 
+use super::limit::limit;
+
 /// The HTTP clients of one SDK client.
 pub(super) struct Clients {
     /// For requests to S3.
@@ -58,7 +60,8 @@ fn client(tls: TlsContext, proxy: ProxyConfig) -> SharedHttpClient {
     })
 }
 
-/// Uses `direct` for services of this machine, and `default` for all other hosts.
+/// Uses `direct` for services of this machine, and `default` for all other hosts. Limits the bodies
+/// of all responses.
 #[derive(Debug)]
 struct ByHost<T> {
     direct: T,
@@ -81,7 +84,12 @@ impl HttpClient for ByHost<SharedHttpClient> {
 impl HttpConnector for ByHost<SharedHttpConnector> {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let connector = if is_local(request.uri()) { &self.direct } else { &self.default };
-        connector.call(request)
+        let response = connector.call(request);
+        HttpConnectorFuture::new(async move {
+            let mut response = response.await?;
+            limit(&mut response);
+            Ok(response)
+        })
     }
 }
 

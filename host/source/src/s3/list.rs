@@ -4,7 +4,7 @@ use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{ChecksumType, Object};
 use tokio::time::timeout;
 
-use super::address::Address;
+use super::address::{Address, MAX_KEY_BYTES};
 use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo};
 use super::error::RequestError;
 use super::retry::with_retries;
@@ -22,6 +22,12 @@ pub(super) async fn list_prefix(
         let request = || list_page(s3, address, token.as_deref());
         let page = with_retries(s3, address, request).await?;
         for object in page.contents() {
+            if object.key().is_some_and(|key| key.len() > MAX_KEY_BYTES) {
+                let message = format!("the list has a key of more than {MAX_KEY_BYTES} bytes");
+                return Err(
+                    SourceError::new(address.to_string(), message, "use another server").into()
+                );
+            }
             if let Some(found) = found_object(address, object) {
                 count += 1;
                 entries.push(Entry::Object(found)).await?;

@@ -2,6 +2,7 @@
 //! SageMaker: `ManifestFile` and `AugmentedManifestFile`.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -13,6 +14,8 @@ use crate::SourceError;
 
 /// Size limit of a manifest in bytes.
 pub(super) const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+/// Size limit of a line of an augmented manifest in bytes.
+const MAX_LINE_BYTES: usize = 16 << 20;
 /// Ending of the names of attributes whose value is the address of an object.
 const REFERENCE_SUFFIX: &str = "-ref";
 
@@ -24,36 +27,110 @@ enum Element {
     Suffix(String),
 }
 
-/// The addresses in a manifest: `[{"prefix": "s3://bucket/path/"}, "rest-of-key", …]`.
-pub(super) fn objects(text: &[u8], manifest: &Address) -> Result<Vec<Address>, SourceError> {
-    let wrong = |message: String| {
-        let remedy = "a manifest is a JSON array: [{\"prefix\": \"s3://bucket/path/\"}, \
-                      \"rest-of-key\", …]; it names objects, not prefixes";
-        SourceError::new(manifest.to_string(), message, remedy)
-    };
-    let elements: Vec<Element> = serde_json::from_slice(text)
-        .map_err(|error| wrong(format!("is not a manifest: {error}")))?;
-    let mut elements = elements.into_iter();
-    let prefix = match elements.next() {
-        Some(Element::Prefix { prefix }) => prefix,
-        Some(Element::Suffix(first)) => {
-            return Err(wrong(format!("its first element is {first:?}, not a prefix")));
-        }
-        None => return Ok(Vec::new()),
-    };
-    let address = |(index, element): (usize, Element)| {
-        let Element::Suffix(suffix) = element else {
-            let message = format!("its element {} is a second prefix", index + 2);
-            return Err(wrong(message));
+/// The addresses in a manifest: `[{"prefix": "s3://bucket/path/"}, "rest-of-key", …]`. The whole
+/// manifest is checked first; then each address is made when it is asked for, because all of them
+/// would need many times the memory of the text.
+pub(super) fn objects<'a>(
+    text: &'a [u8],
+    manifest: &'a Address,
+) -> Result<impl Iterator<Item = Result<Address, SourceError>> + 'a, SourceError> {
+    Addresses::new(text, manifest).try_for_each(|address| address.map(drop))?;
+    Ok(Addresses::new(text, manifest))
+}
+
+/// Parses a manifest, element by element.
+struct Addresses<'a> {
+    manifest: &'a Address,
+    /// What follows the last element; `None` after the end or an error.
+    rest: Option<&'a [u8]>,
+    /// Number of the last element.
+    number: u64,
+    /// The first element.
+    prefix: String,
+}
+
+impl<'a> Addresses<'a> {
+    fn new(text: &'a [u8], manifest: &'a Address) -> Self {
+        Self { manifest, rest: Some(text), number: 0, prefix: String::new() }
+    }
+
+    /// The next element; `None` after the last one.
+    fn element(&mut self) -> Result<Option<Element>, String> {
+        let Some(rest) = self.rest.take() else { return Ok(None) };
+        let malformed = |why: &dyn Display| format!("is not a manifest: {why}");
+        let rest = rest.trim_ascii_start();
+        let rest = match (rest.split_first(), self.number) {
+            (Some((b'[', rest)), 0) => match rest.trim_ascii_start() {
+                [b']', end @ ..] => return at_end(end).map(|()| None),
+                rest => rest,
+            },
+            (Some((b',', rest)), 1..) => rest,
+            (Some((b']', end)), 1..) => return at_end(end).map(|()| None),
+            (_, 0) => return Err(malformed(&"expected an array")),
+            (_, number) => {
+                return Err(malformed(&format!("expected `,` or `]` after element {number}")));
+            }
         };
-        let text = format!("{prefix}{suffix}");
-        if text.ends_with('/') {
-            let message = format!("its element {}, {text:?}, is a prefix", index + 2);
-            return Err(wrong(message));
+        self.number += 1;
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter();
+        let element = match values.next() {
+            Some(Ok(element)) => element,
+            Some(Err(why)) => {
+                return Err(malformed(&format!("its element {}: {why}", self.number)));
+            }
+            None => return Err(malformed(&"it has no end")),
+        };
+        self.rest = Some(&rest[values.byte_offset()..]);
+        Ok(Some(element))
+    }
+
+    /// The next address; `None` after the last one.
+    fn address(&mut self) -> Result<Option<Address>, String> {
+        if self.number == 0 {
+            match self.element()? {
+                Some(Element::Prefix { prefix }) => self.prefix = prefix,
+                Some(Element::Suffix(first)) => {
+                    return Err(format!("its first element is {first:?}, not a prefix"));
+                }
+                None => return Ok(None),
+            }
         }
-        text.parse().map_err(|why| wrong(format!("its element {}, {text:?}: {why}", index + 2)))
-    };
-    elements.enumerate().map(address).collect()
+        let suffix = match self.element()? {
+            Some(Element::Suffix(suffix)) => suffix,
+            Some(Element::Prefix { .. }) => {
+                return Err(format!("its element {} is a second prefix", self.number));
+            }
+            None => return Ok(None),
+        };
+        let text = format!("{}{suffix}", self.prefix);
+        if text.ends_with('/') {
+            return Err(format!("its element {}, {text:?}, is a prefix", self.number));
+        }
+        let address = text.parse();
+        address.map(Some).map_err(|why| format!("its element {}, {text:?}: {why}", self.number))
+    }
+}
+
+/// Checks what follows a manifest.
+fn at_end(rest: &[u8]) -> Result<(), String> {
+    match rest.trim_ascii_start() {
+        [] => Ok(()),
+        _ => Err("is not a manifest: there is more after its array".to_owned()),
+    }
+}
+
+impl Iterator for Addresses<'_> {
+    type Item = Result<Address, SourceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let address = self.address().map_err(|message| {
+            self.rest = None;
+            let remedy = "a manifest is a JSON array: [{\"prefix\": \"s3://bucket/path/\"}, \
+                          \"rest-of-key\", …]; it names objects, not prefixes";
+            SourceError::new(self.manifest.to_string(), message, remedy)
+        });
+        address.transpose()
+    }
 }
 
 /// The entries of an augmented manifest: for each line the values of these attributes, in their
@@ -65,13 +142,23 @@ pub(super) fn lines<'a>(
 ) -> impl Iterator<Item = Result<Entry, ListError>> + 'a {
     let lines = text.split(|byte| *byte == b'\n').zip(1..);
     lines.filter(|(line, _)| !line.trim_ascii().is_empty()).map(move |(line, number)| {
-        let pieces = pieces(line, attributes).map_err(|message| {
+        let pieces = checked(line).and_then(|()| pieces(line, attributes)).map_err(|message| {
             let remedy =
                 "each line of an augmented manifest is a JSON object with all `attributes`";
             SourceError::new(format!("{manifest} line {number}"), message, remedy)
         })?;
         Ok(Entry::Line { number, pieces })
     })
+}
+
+/// Checks the length of a line, because a parsed line needs several times its memory.
+fn checked(line: &[u8]) -> Result<(), String> {
+    match line.len() {
+        length if length > MAX_LINE_BYTES => {
+            Err(format!("has {length} bytes; a line has at most {MAX_LINE_BYTES}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn pieces(line: &[u8], attributes: &[String]) -> Result<Vec<Piece>, String> {
@@ -106,13 +193,26 @@ mod tests {
         "s3://b/m".parse().unwrap()
     }
 
+    fn names(text: &[u8]) -> Vec<String> {
+        let manifest = manifest();
+        let addresses = objects(text, &manifest).unwrap();
+        addresses.map(|address| address.unwrap().to_string()).collect()
+    }
+
     #[test]
     fn addresses_are_the_prefix_and_each_suffix() {
         let text = br#"[{"prefix": "s3://data/a b/"}, "x/1", "+2", "//3"]"#;
-        let names =
-            objects(text, &manifest()).unwrap().iter().map(Address::to_string).collect::<Vec<_>>();
-        assert_eq!(names, ["s3://data/a b/x/1", "s3://data/a b/+2", "s3://data/a b///3"]);
-        assert!(objects(b"[]", &manifest()).unwrap().is_empty());
+        assert_eq!(names(text), ["s3://data/a b/x/1", "s3://data/a b/+2", "s3://data/a b///3"]);
+        for empty in [&b"[]"[..], b" [ ] ", br#"[{"prefix": "s3://b/"}]"#] {
+            assert_eq!(names(empty), [""; 0]);
+        }
+        assert_eq!(
+            names(
+                br#"[ {"prefix":"s3://b/"}  ,"x"
+            ,"y" ] "#
+            ),
+            ["s3://b/x", "s3://b/y"]
+        );
     }
 
     #[test]
@@ -124,8 +224,14 @@ mod tests {
             (br#"[{"prefix": "b/"}, "a"]"#, "element 2, \"b/a\": it does not begin with s3://"),
             (br#"[{"prefix": "s3://b/"}, 1]"#, "is not a manifest"),
             (b"[", "is not a manifest"),
+            (b"", "expected an array"),
+            (br#"[{"prefix": "s3://b/"} "a"]"#, "expected `,` or `]` after element 1"),
+            (br#"[{"prefix": "s3://b/"}, "a",]"#, "element 3"),
+            (br#"[{"prefix": "s3://b/"}, "a"] x"#, "more after its array"),
+            (br#"[{"prefix": "s3://b/"}, "a""#, "expected `,` or `]` after element 2"),
         ] {
-            let error = objects(text, &manifest()).unwrap_err();
+            let manifest = manifest();
+            let error = objects(text, &manifest).err().unwrap();
             assert!(error.message.contains(expected), "{error}");
         }
     }

@@ -18,6 +18,7 @@ mod entry;
 mod error;
 mod fetch;
 mod http;
+mod limit;
 mod list;
 mod listing;
 mod manifest;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use pipemill_types::printable;
 use tokio::sync::mpsc;
 
 use super::body::{Body, Reader};
@@ -186,6 +187,7 @@ impl Input for ByContentEncoding {
             }
             let encoding = body.target.encoding.get().map(String::as_str).unwrap_or_default();
             let kind = compression(encoding).ok_or_else(|| {
+                let encoding = printable(encoding);
                 let message =
                     format!("its Content-Encoding is `{encoding}`, expected gzip, zstd or none");
                 let remedy = "set `compression = \"none\"` to decode its bytes as they are";

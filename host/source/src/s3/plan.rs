@@ -141,7 +141,7 @@ impl Planner {
             Selection::Manifest(address) => {
                 let text = self.fetch_manifest(address).await?;
                 for address in manifest::objects(&text, address)? {
-                    let info = ObjectInfo::Name;
+                    let (address, info) = (address?, ObjectInfo::Name);
                     entries.push(Entry::Object(FoundObject { address, info })).await?;
                 }
             }

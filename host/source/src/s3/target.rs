@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::ChecksumMode;
-use pipemill_types::ObjectFacts;
+use pipemill_types::{ObjectFacts, printable};
 use tokio::time::timeout;
 
 use super::address::Address;
@@ -89,7 +89,8 @@ impl Target {
         if let Some(etag) = etag {
             let pinned = self.etag.get_or_init(|| etag.to_owned());
             if bare_etag(pinned) != bare_etag(etag) {
-                let change = format!("its ETag was {pinned} and is {etag} now");
+                let change =
+                    format!("its ETag was {} and is {} now", printable(pinned), printable(etag));
                 return Err(RequestError::Changed(change));
             }
         }

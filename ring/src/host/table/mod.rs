@@ -13,6 +13,8 @@
 mod consumer;
 mod delivery;
 #[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ use types::{Entry, EpochCount, SlotState};
 use crate::protocol::{EpochEnd, Mode};
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, Hash))]
 pub(super) struct Table {
     mode: Mode,
     /// Consumers that must be connected before anything is sent for the first time.

@@ -9,7 +9,7 @@ pub(super) const SLOTS: u32 = 5;
 pub(super) const DEDICATED: u32 = 2;
 
 /// What waits to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Item {
     Batch(u64),
     EpochEnd(u32),
@@ -17,7 +17,7 @@ pub(super) enum Item {
 }
 
 /// One consumer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct ModelConsumer {
     pub(super) credits: u32,
     pub(super) blocked: bool,
@@ -38,7 +38,7 @@ impl ModelConsumer {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Model {
     pub(super) mode: Mode,
     pub(super) min_consumers: usize,

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::model::{DEDICATED, Item, Model, ModelConsumer, SLOTS};
 use super::*;
 
-#[derive(Clone, Debug)]
-enum Command {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Command {
     TakeSlot,
     TakeDedicated,
     PutBack,
@@ -45,9 +45,10 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-struct Run {
+#[derive(Clone, Hash)]
+pub(super) struct Run {
     table: Table,
-    model: Model,
+    pub(super) model: Model,
     now: Instant,
     next_batch: u64,
     next_consumer: ConsumerId,
@@ -56,7 +57,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(mode: Mode, min_consumers: u32) -> Run {
+    pub(super) fn new(mode: Mode, min_consumers: u32) -> Run {
         Run {
             table: Table::new(mode, min_consumers, SLOTS, DEDICATED),
             model: Model::new(mode, min_consumers),
@@ -72,7 +73,7 @@ impl Run {
         (!ids.is_empty()).then(|| *ids[at % ids.len()])
     }
 
-    fn step(&mut self, command: Command) {
+    pub(super) fn step(&mut self, command: Command) {
         match command {
             Command::TakeSlot => {
                 let slot = self.table.take_slot();
@@ -241,7 +242,7 @@ impl Run {
 
     /// Connects enough consumers, ends the stream and releases everything: every batch is
     /// delivered.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         while self.model.consumers.len() < self.model.min_consumers.max(1) {
             self.step(Command::Connect(2));
         }
@@ -291,7 +292,7 @@ fn broadcast(min_consumers: u32) -> Run {
 }
 
 fn all(run: &mut Run, commands: &[Command]) {
-    commands.iter().for_each(|command| run.step(command.clone()));
+    commands.iter().for_each(|command| run.step(*command));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pipemill_decode::Engine;
 
-use super::{PluginArgs, exit, read};
+use super::{PluginArgs, exit, read, say};
 use crate::config::parse_duration;
 use crate::plugin_tools::{self, Timing};
 
@@ -38,20 +38,17 @@ fn print(name: &str, timing: &Timing) {
     let rate = timing.bytes as f64 / 1e9 / seconds;
     let memcpy = timing.bytes as f64 / 1e9 / timing.memcpy.as_secs_f64().max(f64::MIN_POSITIVE);
     let per_record = seconds * 1e9 / timing.records.max(1) as f64;
-    println!("{name}: {} bytes, {} records", timing.bytes, timing.records);
-    println!("  {rate:.2} GB/s, {per_record:.0} ns a record (median of {} passes)", timing.passes);
-    println!(
+    say!("{name}: {} bytes, {} records", timing.bytes, timing.records);
+    say!("  {rate:.2} GB/s, {per_record:.0} ns a record (median of {} passes)", timing.passes);
+    say!(
         "  {:.0} % in the plugin, {:.0} % in the host's checks, \
          {:.0} % at the boundary between them",
         timing.guest * 100.0,
         timing.host * 100.0,
         timing.boundary * 100.0
     );
-    println!(
-        "  memcpy of the same chunks: {memcpy:.2} GB/s; decoding is {:.2} of that",
-        rate / memcpy
-    );
+    say!("  memcpy of the same chunks: {memcpy:.2} GB/s; decoding is {:.2} of that", rate / memcpy);
     if timing.bytes < 1 << 20 {
-        println!("  the file is small: most of this is the start of a stream");
+        say!("  the file is small: most of this is the start of a stream");
     }
 }

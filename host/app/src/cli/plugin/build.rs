@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use pipemill_decode::{Engine, Plugin};
 
-use super::{DEFAULT_MAX_RECORD, check, exit, test};
+use super::{DEFAULT_MAX_RECORD, check, exit, say, test};
 use crate::plugin_tools::{Inspection, PluginUnderTest, project};
 
 /// Compile a decoder's project to a plugin, and check that it can be used.
@@ -43,7 +43,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     })?;
     // A name without a `/` would do, too, but in a configuration it looks like that of a built-in
     // one.
-    println!("next: pipemill plugin test {} --data FILE", test::quote(&shown));
+    say!("next: pipemill plugin test {} --data FILE", test::quote(&shown));
     Ok(ExitCode::SUCCESS)
 }
 

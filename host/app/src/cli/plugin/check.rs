@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use pipemill_decode::Engine;
 
-use super::{PluginArgs, exit};
+use super::{PluginArgs, exit, say};
 use crate::plugin_tools::{Inspection, PluginUnderTest};
 
 /// Check whether a plugin can be used: interface, imports, options, fields.
@@ -27,13 +27,13 @@ pub(super) fn report(subject: &PluginUnderTest, inspection: &Inspection) -> bool
     let name = subject.plugin.name();
     for remark in &inspection.remarks {
         let weight = if remark.fatal { "wrong" } else { "note" };
-        println!("{name}: {weight}: {}", remark.text);
+        say!("{name}: {weight}: {}", remark.text);
     }
     if inspection.remarks.iter().any(|remark| remark.fatal) {
         return false;
     }
     let (options, imports) = (inspection.options.len(), inspection.imports.len());
-    println!(
+    say!(
         "{name}: a decoder for {}; {} KiB, {options} options, {imports} imports, all of them given",
         inspection.interface,
         inspection.bytes.div_ceil(1024),

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use pipemill_decode::{CACHE, Cache, Engine, Plugin, Precompiler};
 
-use super::exit;
+use super::{exit, say};
 use crate::cli::config;
 
 /// Compile plugins into the cache, so that `run` starts at once.
@@ -44,9 +44,9 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         let plugin = Plugin::load(engine, name, pinned.as_ref())
             .map_err(|error| exit::because(exit::DATA, error))?;
         if plugin.is_precompiled() {
-            println!("{name}: comes compiled with pipemill");
+            say!("{name}: comes compiled with pipemill");
         } else if engine.is_cached(&cache, plugin.digest()) {
-            println!("{name}: compiled, in {}", cache.folder().display());
+            say!("{name}: compiled, in {}", cache.folder().display());
         } else {
             let folder = cache.folder().display();
             let why = format!("{name}: compiled, but not kept: {folder} can't be written");
@@ -85,7 +85,7 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
         fs::write(&packed, compressed).map_err(|why| failed(&packed, why))?;
         // Written last, because the three are complete when this file exists.
         fs::write(&source, &*module).map_err(|why| failed(&source, why))?;
-        println!("{}: compiled, in {}", builtin.name, folder.display());
+        say!("{}: compiled, in {}", builtin.name, folder.display());
     }
     fs::write(&version, compiler.version()).map_err(|why| failed(&version, why))?;
     Ok(ExitCode::SUCCESS)

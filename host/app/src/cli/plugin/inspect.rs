@@ -1,12 +1,11 @@
 //! `pipemill plugin inspect`: prints what a plugin contains.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use pipemill_decode::{Engine, printable};
-use pipemill_types::Field;
+use pipemill_decode::Engine;
+use pipemill_types::{Field, printable};
 
-use super::{PluginArgs, list};
+use super::{PluginArgs, list, say};
 use crate::plugin_tools::Inspection;
 
 /// Print what a plugin contains: interface, digest, imports, tools that made it, fields, options.
@@ -19,40 +18,38 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let plugin = args.plugin.load(engine)?;
     let inspection = Inspection::at(&plugin, &args.plugin.bytes(engine)?);
-    // If nobody reads the output there is nothing to do.
-    let _ = print(plugin.plugin.name(), &inspection);
+    print(plugin.plugin.name(), &inspection);
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(name: &str, inspection: &Inspection) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "plugin     {name}")?;
-    writeln!(out, "sha256     {}", inspection.digest)?;
+fn print(name: &str, inspection: &Inspection) {
+    say!("plugin     {name}");
+    say!("sha256     {}", inspection.digest);
     let kind =
         if inspection.is_component { "component" } else { "core module, wrapped when loaded" };
-    writeln!(out, "file       {} bytes, {kind}", inspection.bytes)?;
-    writeln!(out, "interface  {}", inspection.interface)?;
+    say!("file       {} bytes, {kind}", inspection.bytes);
+    say!("interface  {}", inspection.interface);
     for (index, import) in inspection.imports.iter().enumerate() {
-        writeln!(out, "{}  {import}", if index == 0 { "imports  " } else { "         " })?;
+        say!("{}  {import}", if index == 0 { "imports  " } else { "         " });
     }
     let producers: Vec<_> =
         inspection.producers.iter().map(|(name, at)| format!("{name} {at}")).collect();
     if !producers.is_empty() {
-        writeln!(out, "made by    {}", producers.join(", "))?;
+        say!("made by    {}", producers.join(", "));
     }
     match &inspection.schema {
         Ok(Some(fields)) => {
             let fields: Vec<_> = fields.iter().map(field).collect();
-            writeln!(out, "fields     {}", fields.join(", "))?;
+            say!("fields     {}", fields.join(", "));
         }
-        Ok(None) => writeln!(out, "fields     known from the input")?,
-        Err(why) => writeln!(out, "fields     not known with these options: {why}")?,
+        Ok(None) => say!("fields     known from the input"),
+        Err(why) => say!("fields     not known with these options: {why}"),
     }
     if inspection.options.is_empty() {
-        return writeln!(out, "options    none");
+        return say!("options    none");
     }
-    writeln!(out, "options")?;
-    inspection.options.iter().try_for_each(|spec| list::print_option(&mut out, spec))
+    say!("options");
+    inspection.options.iter().for_each(list::print_option);
 }
 
 fn field(field: &Field) -> String {

@@ -18,6 +18,7 @@ use clap::Subcommand;
 use pipemill_decode::{Builtins, Engine, Plugin};
 
 use super::cat::key_value;
+use super::output::say;
 use super::{engine, exit, load};
 use crate::config::parse_size;
 use crate::plugin_tools::PluginUnderTest;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{exit, test};
+use super::{exit, say, test};
 use crate::plugin_tools::project::{Language, Sdk, refusal_of_name, template, wrapping};
 
 /// Make a folder with a decoder that works, its test data and a Makefile.
@@ -99,16 +99,16 @@ fn print(folder: &Path, name: &str, args: &Args) {
         let (data, expected) = (quoted("data/greetings.pstr"), quoted("data/greetings.jsonl"));
         format!("-o text=true --data {data} --expect {expected}")
     };
-    println!("{}: a decoder in {} that works, to be changed", folder.display(), language.name());
+    say!("{}: a decoder in {} that works, to be changed", folder.display(), language.name());
     if language == Language::Python {
         let (venv, pip) = (quoted(".venv"), quoted(".venv/bin/pip"));
-        println!("once:");
-        println!("    python3 -m venv {venv} && {pip} install componentize-py~=0.25");
+        say!("once:");
+        say!("    python3 -m venv {venv} && {pip} install componentize-py~=0.25");
     }
-    println!("next:");
-    println!("    pipemill plugin build {}", test::quote(&folder.to_string_lossy()));
-    println!("    pipemill plugin test {plugin} {test_options}");
-    println!(
+    say!("next:");
+    say!("    pipemill plugin build {}", test::quote(&folder.to_string_lossy()));
+    say!("    pipemill plugin test {plugin} {test_options}");
+    say!(
         "then change {}; the guide: {}/blob/main/docs/write-a-decoder.md",
         quoted(language.main_file()),
         env!("CARGO_PKG_REPOSITORY")

@@ -1,7 +1,6 @@
 //! `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass, on a
 //! plugin.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use clap::ValueEnum;
 
 use pipemill_decode::Engine;
 
-use super::{DEFAULT_MAX_RECORD, PluginArgs, exit, read};
+use super::{DEFAULT_MAX_RECORD, PluginArgs, exit, read, say};
 use crate::config::parse_duration;
 use crate::plugin_tools::{
     Case, ConformanceTest, Expectations, Expected, ExpectedErrors, Finding, PluginUnderTest,
@@ -101,7 +100,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         if args.pieces.is_some() || args.cut.is_some() || args.case.is_some() {
             return test_one_case(args, &subject, &input);
         }
-        println!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
+        say!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
         let expected = std::mem::take(&mut expectations);
         if let Err(finding) = test(args).run(&subject, &input, expected, &mut print) {
             return Ok(report(args, path, &input, &finding));
@@ -124,11 +123,9 @@ fn test(args: &Args) -> ConformanceTest {
 /// Prints a line of the report.
 fn print(line: Report<'_>) {
     match line {
-        Report::Passed(check, details) => println!("  ok  {check}: {details}"),
-        Report::Note(text) => println!("note  {text}"),
+        Report::Passed(check, details) => say!("  ok  {check}: {details}"),
+        Report::Note(text) => say!("note  {text}"),
     }
-    // Shown at once; if nobody reads the output there is nothing to do.
-    let _ = std::io::stdout().flush();
 }
 
 /// Tests one case: the command that repeats a failure comes here.
@@ -144,11 +141,11 @@ fn test_one_case(
     };
     match (Case { input: input.into(), property }).holds(subject, args.strict_end) {
         Ok(()) => {
-            println!("  ok  {} bytes", input.len());
+            say!("  ok  {} bytes", input.len());
             Ok(ExitCode::SUCCESS)
         }
         Err(broken) => {
-            println!("FAIL  {broken}");
+            say!("FAIL  {broken}");
             Ok(exit::DATA.into())
         }
     }
@@ -159,7 +156,7 @@ const MAX_HEX_INPUT: usize = 256;
 
 /// Prints a failure of the test with the file `data`, which has the bytes `unchanged`.
 fn report(args: &Args, data: &Path, unchanged: &[u8], finding: &Finding) -> ExitCode {
-    println!("FAIL  {}: {}", finding.tried, finding.broken);
+    say!("FAIL  {}: {}", finding.tried, finding.broken);
     let mut command = format!("pipemill plugin test {}", quote(&args.plugin.name));
     for (name, value) in &args.plugin.options {
         command.push_str(&format!(" -o {}", quote(&format!("{name}={value}"))));
@@ -168,7 +165,7 @@ fn report(args: &Args, data: &Path, unchanged: &[u8], finding: &Finding) -> Exit
         command.push_str(&format!(" --max-record {}B", args.plugin.max_record));
     }
     let Some(case) = &finding.case else {
-        println!("      in {}; `pipemill cat` shows the records before it", data.display());
+        say!("      in {}; `pipemill cat` shows the records before it", data.display());
         return exit::DATA.into();
     };
     let input = &case.input;
@@ -181,7 +178,7 @@ fn report(args: &Args, data: &Path, unchanged: &[u8], finding: &Finding) -> Exit
         match std::fs::write(file, input) {
             Ok(()) => command.push_str(&format!(" --data {file}")),
             Err(error) => {
-                println!("      the input that shows it can't be kept in {file}: {error}")
+                say!("      the input that shows it can't be kept in {file}: {error}")
             }
         }
     }
@@ -193,12 +190,12 @@ fn report(args: &Args, data: &Path, unchanged: &[u8], finding: &Finding) -> Exit
         command.push_str(" --strict-end");
     }
     match input[..] == *unchanged {
-        true => println!("      it shows again by"),
+        true => say!("      it shows again by"),
         false => {
-            println!("      the smallest input found has {} bytes; it shows again by", input.len());
+            say!("      the smallest input found has {} bytes; it shows again by", input.len());
         }
     }
-    println!("      {command}");
+    say!("      {command}");
     exit::DATA.into()
 }
 

@@ -4,16 +4,18 @@ mod history;
 mod screen;
 mod table;
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pipemill_ring::status_client::{StatusClient, StatusClientError};
+use pipemill_types::{Printable, json};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use serde_json::Value;
 
-use super::exit;
+use super::{exit, output};
 use crate::config::parse_duration;
 use crate::run;
 use crate::telemetry::status::Status;
@@ -48,21 +50,26 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn main(args: &Args) -> ExitCode {
-    let socket = args.socket.clone().unwrap_or_else(|| {
-        let from_environment = std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
-        from_environment.map_or_else(run::default_socket, PathBuf::from)
-    });
-    let mut host = match StatusClient::connect(&socket) {
+    let from_environment = || std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
+    let named = args.socket.clone().or_else(|| from_environment().map(PathBuf::from));
+    let connected = match &named {
+        Some(socket) => StatusClient::connect(socket),
+        None => StatusClient::connect_to_own(&run::default_socket()),
+    };
+    let mut host = match connected {
         Ok(host) => host,
+        Err(error @ StatusClientError::OtherUser { .. }) => {
+            return exit::because(exit::SYSTEM, error);
+        }
         Err(error) => {
             let remedy = "is `pipemill run` at work, as this user? `--socket` says where it serves";
             return exit::because(exit::MISSING, format!("{error}; {remedy}"));
         }
     };
     let done = if args.json {
-        print(|| host.status().map_err(TopError::from))
-    } else if args.once || !stdout().is_terminal() {
-        print(|| Ok(table::text(&request(&mut host)?).into_bytes()))
+        print(|| Ok(json::escape(&String::from_utf8_lossy(&host.status()?))))
+    } else if args.once || !output::is_terminal() {
+        print(|| Ok(table::text(&request(&mut host)?)))
     } else {
         watch(&mut host, args.interval)
     };
@@ -83,17 +90,35 @@ enum TopError {
     Terminal(#[from] std::io::Error),
 }
 
+/// A status whose names and texts are printable: they come from the input, from consumers, and
+/// perhaps from another program than pipemill.
 fn request(host: &mut StatusClient) -> Result<Status, TopError> {
-    Ok(serde_json::from_slice(&host.status()?)?)
+    status(&host.status()?)
 }
 
-fn print(text: impl FnOnce() -> Result<Vec<u8>, TopError>) -> Result<(), TopError> {
+fn status(json: &[u8]) -> Result<Status, TopError> {
+    let mut status = serde_json::from_slice(json)?;
+    make_printable(&mut status);
+    Ok(serde_json::from_value(status)?)
+}
+
+/// Makes all strings printable, so that none can be forgotten.
+fn make_printable(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = Printable::name(&*text).to_string(),
+        Value::Array(values) => values.iter_mut().for_each(make_printable),
+        Value::Object(fields) => fields.values_mut().for_each(make_printable),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn print(text: impl FnOnce() -> Result<String, TopError>) -> Result<(), TopError> {
     let mut text = text()?;
-    if !text.ends_with(b"\n") {
-        text.push(b'\n');
+    if !text.ends_with('\n') {
+        text.push('\n');
     }
     // The reader may have closed the pipe: nothing to do.
-    let _ = stdout().lock().write_all(&text);
+    let _ = output::raw().write_all(text.as_bytes());
     Ok(())
 }
 
@@ -108,9 +133,9 @@ fn watch(host: &mut StatusClient, interval: Duration) -> Result<(), TopError> {
         // The host has ended: not an error.
         Err(TopError::Host(StatusClientError::HungUp)) => {
             if let Some(status) = history.last() {
-                print(|| Ok(table::text(status).into_bytes()))?;
+                print(|| Ok(table::text(status)))?;
             }
-            eprintln!("pipemill: the host has ended; this is how it stood last");
+            output::remark(format_args!("pipemill: the host has ended; this is how it stood last"));
             Ok(())
         }
         done => done,
@@ -149,5 +174,28 @@ fn keep_watching(
             history.add(Instant::now(), request(host)?);
             next += interval;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipemill_types::is_hidden;
+
+    use super::*;
+
+    #[test]
+    fn names_in_a_status_are_printable() {
+        let nasty = "a\n\u{1b}[2J\u{9b}2J\u{202e}b";
+        let mut status: Value = serde_json::from_str(include_str!("status.json")).unwrap();
+        let channel = &mut status["channels"][0];
+        for name in ["name", "decoder", "object", "source", "state"] {
+            channel[name] = nasty.into();
+        }
+        channel["ring"]["consumers"][0]["client"] = nasty.into();
+        let read = super::status(&serde_json::to_vec(&status).unwrap()).unwrap();
+        let shown = table::text(&read) + &format!("{read:?}");
+        assert!(!shown.chars().any(|c| is_hidden(c) && c != '\n'), "{shown:?}");
+        let client = &read.channels[0].ring.consumers[0].client;
+        assert_eq!(client, "a\\n\\u{1b}[2J\\u{9b}2J\\u{202e}b");
     }
 }

@@ -261,10 +261,12 @@ fn config() -> impl Strategy<Value = Config> {
     let stdin = option::of(compression());
     let budget = option::of(any_in_range(&keys::BUDGET));
     let times = (millis(&keys::STOP_TIMEOUT), millis(&keys::FAIL_GRACE));
-    let top = (option::of("/[a-z$]{0,100}"), option::of(listen()), any::<bool>(), times, budget);
+    let connections = any_in_range(&keys::MAX_CONNECTIONS);
+    let open = (any::<bool>(), connections);
+    let top = (option::of("/[a-z$]{0,100}"), option::of(listen()), open, times, budget);
     (top, vec(channel(), 1..4), stdin).prop_map(
         |(
-            (socket, metrics, allow_other_users, (stop_timeout, fail_grace), s3_budget),
+            (socket, metrics, (allow_other_users, max), (stop_timeout, fail_grace), s3_budget),
             mut channels,
             stdin,
         )| {
@@ -274,10 +276,13 @@ fn config() -> impl Strategy<Value = Config> {
                 channels[0].source = Source::Stdin { compression };
             }
             let (file, socket) = (String::new(), socket.map(PathBuf::from));
+            let consumers: u32 = channels.iter().map(|channel| channel.consumers).sum();
+            let max_connections = consumers.max(max as u32);
             Config {
                 file,
                 socket,
                 allow_other_users,
+                max_connections,
                 metrics,
                 stop_timeout,
                 fail_grace,

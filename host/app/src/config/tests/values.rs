@@ -144,6 +144,7 @@ fn a_short_file_has_the_documented_defaults() {
         file: "pipemill.toml".to_owned(),
         socket: None,
         allow_other_users: false,
+        max_connections: 1024,
         metrics: None,
         stop_timeout: Duration::from_secs(110),
         fail_grace: Duration::from_secs(10),
@@ -151,6 +152,20 @@ fn a_short_file_has_the_documented_defaults() {
         channels: vec![channel],
     };
     assert_eq!(parse_bare(text), Ok(config));
+}
+
+#[test]
+fn there_are_connections_for_all_consumers_that_the_channels_wait_for() {
+    let channel = |name: &str| {
+        format!(
+            "[[channel]]\nname = '{name}'\nsource = {{ file = 'f' }}\ndecoder = 'lines'\n\
+             mode = 'broadcast'\nconsumers = 20\n"
+        )
+    };
+    let config = |max| format!("max_connections = {max}\n{}{}", channel("a"), channel("b"));
+    assert_eq!(parse_bare(&config(40)).map(|config| config.max_connections), Ok(40));
+    let faults = parse_bare(&config(39)).unwrap_err();
+    assert_eq!(faults[0].message, "the channels wait for 40 consumers, and 39 may connect");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Builds a project in Python with componentize-py, which puts the interpreter and the project's
 //! modules into one component.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use pipemill_decode::{INTERFACE, INTERFACE_VERSION};
@@ -39,7 +40,9 @@ pub(super) fn build(folder: &Path, temp_dir: &Path, wit: &str) -> Result<Vec<u8>
     // An error in the author's module prints a Python traceback. That of the tool is of no use.
     python.env("RUST_BACKTRACE", "0").env("PYTHONDONTWRITEBYTECODE", "1");
     let output = run(&mut python, INSTALL)?;
-    eprint!("{}", String::from_utf8_lossy(&output));
+    #[expect(clippy::disallowed_methods, reason = "the output of the author's own compiler")]
+    // If the terminal is closed there is nothing to do.
+    let _ = std::io::stderr().write_all(&output);
     std::fs::read(&component)
         .map_err(|error| failed("what componentize-py has made can't be read", error))
 }

@@ -2,30 +2,44 @@
 
 use std::fmt::{self, Display, Write};
 
-/// Displays a value, escaped for HTML text and for attributes in quotes. Characters that are
-/// invisible or change the direction of text are shown as their code points.
+use pipemill_types::is_hidden;
+
+/// Displays a value, escaped for HTML text and for attributes in quotes. Line breaks, and characters
+/// that are invisible or change the direction of text, are shown as escapes.
 pub(super) struct Escaped<T>(pub(super) T);
 
 impl<T: Display> Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaping(f), "{}", self.0)
+        write!(Escaping { out: f, keeps_lines: false }, "{}", self.0)
     }
 }
 
-struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+/// Displays a text of several lines like [`Escaped`]. Its lines stay lines.
+pub(super) struct Lines<'a>(pub(super) &'a str);
+
+impl Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping { out: f, keeps_lines: true }, "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'b> {
+    out: &'a mut fmt::Formatter<'b>,
+    keeps_lines: bool,
+}
 
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for char in text.chars() {
             match char {
-                '&' => self.0.write_str("&amp;")?,
-                '<' => self.0.write_str("&lt;")?,
-                '>' => self.0.write_str("&gt;")?,
-                '"' => self.0.write_str("&quot;")?,
-                '\'' => self.0.write_str("&#39;")?,
-                '\n' | '\t' => self.0.write_char(char)?,
-                _ if is_hidden(char) => write!(self.0, "\\u{{{:x}}}", u32::from(char))?,
-                _ => self.0.write_char(char)?,
+                '&' => self.out.write_str("&amp;")?,
+                '<' => self.out.write_str("&lt;")?,
+                '>' => self.out.write_str("&gt;")?,
+                '"' => self.out.write_str("&quot;")?,
+                '\'' => self.out.write_str("&#39;")?,
+                '\n' if self.keeps_lines => self.out.write_char(char)?,
+                _ if is_hidden(char) => write!(self.out, "{}", char.escape_default())?,
+                _ => self.out.write_char(char)?,
             }
         }
         Ok(())
@@ -53,13 +67,6 @@ fn first_code(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, code, after))
 }
 
-/// Whether a character is a control character, changes the direction of text, or has no width.
-fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +83,7 @@ mod tests {
             Prose("see `<a>` and `b`, not `c").to_string(),
             "see <code>&lt;a&gt;</code> and <code>b</code>, not `c"
         );
-        assert_eq!(Escaped("äöü 数据 🙂\n").to_string(), "äöü 数据 🙂\n");
+        assert_eq!(Escaped("äöü\t数据 🙂\n").to_string(), "äöü\\t数据 🙂\\n");
+        assert_eq!(Lines("a\n\u{1b}<b>").to_string(), "a\n\\u{1b}&lt;b&gt;");
     }
 }

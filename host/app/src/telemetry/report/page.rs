@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
 
-use super::markup::{Escaped, Prose};
+use super::markup::{Escaped, Lines, Prose};
 use super::view::ChannelView;
 use super::{channel, units};
 use crate::telemetry::Bottleneck;
@@ -45,7 +45,7 @@ impl Run<'_> {
                 "<section><h2>Configuration</h2>\n\
                  <details><summary>All of it, with every default</summary>\n\
                  <pre>{}</pre></details></section>",
-                Escaped(config)
+                Lines(config)
             );
         }
         self.foot(&mut page);
@@ -75,7 +75,8 @@ impl Run<'_> {
             Escaped(self.outcome())
         );
         if !self.why.is_empty() {
-            let _ = writeln!(page, "<p class=\"why\">{}</p>", Prose(self.why));
+            let lines: Vec<_> = self.why.lines().map(|line| Prose(line).to_string()).collect();
+            let _ = writeln!(page, "<p class=\"why\">{}</p>", lines.join("\n"));
         }
         let began = self.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut figures = vec![

@@ -1,0 +1,38 @@
+//! Standard output and standard error of the commands. All of it goes through here or through the
+//! log: `host/clippy.toml` forbids other ways. Lines for people have no hidden characters, whatever
+//! names are in them.
+#![expect(clippy::disallowed_methods, reason = "this is the place")]
+
+use std::fmt::Arguments;
+use std::io::{self, IsTerminal, StdoutLock, Write};
+
+use pipemill_types::Printable;
+
+/// Prints a line for people to standard output, with the arguments of `format!`.
+macro_rules! say {
+    ($($argument:tt)*) => {
+        $crate::cli::output::line(format_args!($($argument)*))
+    };
+}
+pub(super) use say;
+
+/// Prints a line for people to standard output, at once.
+pub(super) fn line(text: Arguments<'_>) {
+    // If nobody reads the output there is nothing to do.
+    let _ = writeln!(io::stdout().lock(), "{}", Printable::line(text));
+}
+
+/// Prints a line beside the output, to standard error.
+pub(super) fn remark(text: Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{}", Printable::line(text));
+}
+
+/// Standard output as it is: for data, and for text whose names the caller has made printable.
+pub(super) fn raw() -> StdoutLock<'static> {
+    io::stdout().lock()
+}
+
+/// Whether standard output is a terminal.
+pub(super) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}

@@ -1,0 +1,73 @@
+"""What a forked child has of its parent's batches: a private copy of those that the parent held.
+
+The shared memory itself is not the child's. As soon as the parent RELEASEs a batch, the host writes
+another one there, and a view in the child would show it. So the parent copies what it holds before
+it forks, and the child puts the copy in the place of the shared memory, at the same addresses: all
+views show what they showed before the fork, and never anything else. The rest of the ring can't be
+read in the child: an attempt ends it with SIGSEGV. This can only happen to a view that another
+thread made during the fork, or where native code has forked without Python's hooks.
+
+Dedicated buffers need no copy: nobody writes to them again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+class _Forking(threading.local):
+    """The thread that forks: each connection that holds batches, and its copy."""
+
+    copies: tuple[tuple[Connection, int], ...] = ()
+
+
+_forking = _Forking()
+
+
+def register(connection: Connection) -> None:
+    """From now on, children that are forked have copies of what this connection holds."""
+    _connections.add(connection)
+
+
+def _before() -> None:
+    copies = []
+    for connection in list(_connections):
+        # Without memory for a copy, the child can't read these batches.
+        with contextlib.suppress(OSError):
+            copy = connection.copy_held()
+            if copy is not None:
+                copies.append((connection, copy))
+    _forking.copies = tuple(copies)
+
+
+def _after_in_parent() -> None:
+    copies, _forking.copies = _forking.copies, ()
+    for connection, copy in copies:
+        connection.drop_copy(copy)
+
+
+def _after_in_child() -> None:
+    copies = dict(_forking.copies)
+    _forking.copies = ()
+    try:
+        for connection in list(_connections):
+            connection.leave_to_parent(copies.get(connection))
+            # A child of this child inherits the copy.
+            _connections.discard(connection)
+    except BaseException:
+        # The child must not go on with views that the host overwrites.
+        os.abort()
+
+
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)

@@ -1,0 +1,116 @@
+//! The server's connections: what each is for, how many there may be, and which one has to go where
+//! there are too many.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use super::ring::Ring;
+use super::status_answer::StatusAnswer;
+use super::table::ConsumerId;
+use crate::socket::Peer;
+
+/// A connection that has said nothing for this long after it was accepted is ended.
+pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of the files that this process may open, one in this many may be a connection. The others are
+/// for sources, and for the descriptors on their way to consumers: at most three for each
+/// connection (the ring and two dedicated buffers), which the kernel counts against the same limit.
+const FILES_PER_CONNECTION: u64 = 4;
+/// So many connections there may always be.
+const MIN_CONNECTIONS: usize = 8;
+
+pub(super) struct Connection {
+    pub(super) socket: Arc<OwnedFd>,
+    pub(super) peer: Peer,
+    pub(super) role: Role,
+}
+
+/// What a connection is for.
+pub(super) enum Role {
+    /// It has said nothing yet. The time at which it was accepted.
+    Silent(Instant),
+    StatusClient(StatusAnswer),
+    /// The ring that it reads.
+    Consumer(Arc<Ring>),
+}
+
+/// All connections, oldest first: ids rise.
+pub(super) struct Connections {
+    all: BTreeMap<ConsumerId, Connection>,
+    limit: usize,
+}
+
+impl Connections {
+    /// At most `max` connections, or fewer where this process may open few files.
+    pub(super) fn new(max: usize) -> Connections {
+        // Can't fail: the resource is a constant of the kernel.
+        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+        let fit = usize::try_from(files / FILES_PER_CONNECTION).unwrap_or(usize::MAX);
+        let limit = max.min(fit.max(MIN_CONNECTIONS));
+        if limit < max {
+            log::info!(
+                "at most {limit} connections at once, not {max}: this process may open {files} \
+                 files (ulimit -n)"
+            );
+        }
+        Connections { all: BTreeMap::new(), limit }
+    }
+
+    /// How many connections there may be.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether there are as many as there may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.all.len() >= self.limit
+    }
+
+    pub(super) fn insert(&mut self, id: ConsumerId, connection: Connection) {
+        self.all.insert(id, connection);
+    }
+
+    pub(super) fn remove(&mut self, id: ConsumerId) -> Option<Connection> {
+        self.all.remove(&id)
+    }
+
+    pub(super) fn get(&self, id: ConsumerId) -> Option<&Connection> {
+        self.all.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: ConsumerId) -> Option<&mut Connection> {
+        self.all.get_mut(&id)
+    }
+
+    /// The ids of all.
+    pub(super) fn ids(&self) -> Vec<ConsumerId> {
+        self.all.keys().copied().collect()
+    }
+
+    /// The oldest of those that have said nothing.
+    pub(super) fn oldest_silent(&self) -> Option<ConsumerId> {
+        let silent = |connection: &Connection| matches!(connection.role, Role::Silent(_));
+        self.all.iter().find(|(_, connection)| silent(connection)).map(|(id, _)| *id)
+    }
+
+    /// The status client that has asked for nothing for longest.
+    pub(super) fn idlest_status_client(&self) -> Option<ConsumerId> {
+        let asked = |(id, connection): (&ConsumerId, &Connection)| match &connection.role {
+            Role::StatusClient(answer) => Some((answer.asked(), *id)),
+            Role::Silent(_) | Role::Consumer(_) => None,
+        };
+        self.all.iter().filter_map(asked).min().map(|(_, id)| id)
+    }
+
+    /// Those that have said nothing within [`HELLO_TIMEOUT`].
+    pub(super) fn overdue(&self, now: Instant) -> Vec<ConsumerId> {
+        let overdue = |connection: &Connection| match connection.role {
+            Role::Silent(since) => now.saturating_duration_since(since) >= HELLO_TIMEOUT,
+            Role::StatusClient(_) | Role::Consumer(_) => false,
+        };
+        self.all.iter().filter(|(_, one)| overdue(one)).map(|(id, _)| *id).collect()
+    }
+}

@@ -1,0 +1,33 @@
+//! Limits the lines about connections that are ended: a program can make thousands of them a second.
+
+/// Lines from one renewal to the next.
+const LINES: u32 = 10;
+
+pub(super) struct LogLimit {
+    left: u32,
+    dropped: u64,
+}
+
+impl LogLimit {
+    pub(super) fn new() -> LogLimit {
+        LogLimit { left: LINES, dropped: 0 }
+    }
+
+    /// Logs a warning, or counts it.
+    pub(super) fn warn(&mut self, line: impl FnOnce() -> String) {
+        if self.left == 0 {
+            self.dropped += 1;
+            return;
+        }
+        self.left -= 1;
+        log::warn!("{}", line());
+    }
+
+    /// Allows lines again. To be called once in a while.
+    pub(super) fn renew(&mut self) {
+        if self.dropped > 0 {
+            log::warn!("{} more connections were ended; the first are listed above", self.dropped);
+        }
+        *self = LogLimit::new();
+    }
+}

@@ -1,0 +1,99 @@
+//! Every sequence of up to eight commands over up to three consumers, and of up to six after three
+//! have connected, given to the table and to its model. `tests` draws longer ones at random.
+//!
+//! A breadth-first search: a state that was reached before, by another sequence, is not followed
+//! again. States are told apart by a hash of 64 bits of all of table and model.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::tests::{Command, Run};
+use crate::protocol::Mode;
+
+const CONSUMERS: usize = 3;
+
+/// All commands that can have an effect in this state. Numbers of batches and records have no
+/// influence on what the table does, so one number of records is enough.
+fn commands(run: &Run) -> Vec<Command> {
+    use Command::*;
+    let mut all = vec![TakeSlot, TakeDedicated, PutBack, Push(1)];
+    all.extend([EndEpoch(false), EndEpoch(true), Finish(false), Finish(true)]);
+    if run.model.consumers.len() < CONSUMERS {
+        all.extend([Connect(1), Connect(2)]);
+    }
+    for (at, consumer) in run.model.consumers.values().enumerate() {
+        all.extend([Disconnect(at), Wrong(at, true), Wrong(at, false)]);
+        all.extend([Skip(at, 0), Skip(at, 1), Block(at, !consumer.blocked)]);
+        for grant in 0..consumer.grants.len() {
+            all.extend([Ack(at, grant), Release(at, grant)]);
+        }
+    }
+    all
+}
+
+/// Says which commands led to a panic.
+struct Trail<'a>(&'a [Command], Command);
+
+impl Drop for Trail<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("after {:?}, {:?}", self.0, self.1);
+        }
+    }
+}
+
+fn hash(run: &Run) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    run.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Follows `first` and then every sequence of up to `depth` commands. Returns how many states there
+/// are. From those after fewer commands, the stream also ends in good order.
+fn explore(mode: Mode, first: &[Command], depth: usize) -> usize {
+    let mut start = Run::new(mode, 1);
+    first.iter().for_each(|command| start.step(*command));
+    let mut known = HashSet::from([hash(&start)]);
+    // Sequences take less memory than the states that they lead to.
+    let mut last: Vec<Vec<Command>> = vec![vec![]];
+    for left in (0..depth).rev() {
+        let mut next = Vec::new();
+        for path in &last {
+            let mut before = start.clone();
+            path.iter().for_each(|command| before.step(*command));
+            for command in commands(&before) {
+                let _trail = Trail(path, command);
+                let mut run = before.clone();
+                run.step(command);
+                if known.insert(hash(&run)) && left > 0 {
+                    next.push([&path[..], &[command]].concat());
+                    run.drain();
+                }
+            }
+        }
+        last = next;
+    }
+    known.len()
+}
+
+const CONNECTED: [Command; 3] = [Command::Connect(1), Command::Connect(2), Command::Connect(1)];
+
+#[test]
+fn share_from_the_start() {
+    assert!(explore(Mode::Share, &[], 8) > 100_000);
+}
+
+#[test]
+fn broadcast_from_the_start() {
+    assert!(explore(Mode::Broadcast, &[], 8) > 100_000);
+}
+
+#[test]
+fn share_with_three_consumers() {
+    assert!(explore(Mode::Share, &CONNECTED, 6) > 20_000);
+}
+
+#[test]
+fn broadcast_with_three_consumers() {
+    assert!(explore(Mode::Broadcast, &CONNECTED, 6) > 20_000);
+}

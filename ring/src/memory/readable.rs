@@ -1,0 +1,58 @@
+//! The consumer's side: a read-only mapping of memory whose descriptor the host has sent.
+
+use std::os::fd::OwnedFd;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::mman::ProtFlags;
+use nix::sys::stat::fstat;
+
+use super::fork::HiddenAfterFork;
+use super::{Mapping, MemoryError, failed};
+
+/// A consumer's read-only mapping of shared memory.
+#[derive(Debug)]
+pub(crate) struct ReadMemory {
+    // Dropped in this order: from then on, a child of a fork has these addresses for other use.
+    hidden: Option<HiddenAfterFork>,
+    map: Mapping,
+}
+
+impl ReadMemory {
+    /// Maps a ring of `bytes` bytes. In children that are forked later it can't be read: the host
+    /// overwrites a slot there as soon as the parent has sent RELEASE.
+    pub(crate) fn map_ring(fd: OwnedFd, bytes: u64) -> Result<ReadMemory, MemoryError> {
+        let mut memory = ReadMemory::map(fd, bytes)?;
+        memory.hidden = Some(HiddenAfterFork::new(&memory.map)?);
+        Ok(memory)
+    }
+
+    /// Maps `bytes` bytes of a received descriptor, after it has checked that reading them can't
+    /// fault.
+    pub(crate) fn map(fd: OwnedFd, bytes: u64) -> Result<ReadMemory, MemoryError> {
+        let size = fstat(&fd).map_err(failed("asking for its size", 0))?.st_size;
+        if u64::try_from(size).unwrap_or(0) < bytes {
+            let text = format!("{size} bytes long where {bytes} were announced");
+            return Err(MemoryError::Unfit(text));
+        }
+        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS).map_err(failed("asking for its seals", 0))?;
+        if !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK) {
+            return Err(MemoryError::Unfit("not sealed against shrinking".into()));
+        }
+        let bytes = usize::try_from(bytes)
+            .map_err(|_| MemoryError::Unfit(format!("{bytes} bytes long: more than fit here")))?;
+        let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ)?;
+        Ok(ReadMemory { hidden: None, map })
+    }
+
+    /// `bytes` bytes from `from` on. None where they are not within the memory.
+    ///
+    /// # Safety
+    /// While the slice lives, the host must not write to this part: it is of a batch that was
+    /// granted, and that is RELEASEd after the slice's end.
+    pub(crate) unsafe fn part(&self, from: usize, bytes: usize) -> Option<&[u8]> {
+        let part = self.map.part(from, bytes)?;
+        // SAFETY: the part is within the mapping, which can't shrink (`map` has checked the seal),
+        // and the caller vouches that nobody writes it.
+        Some(unsafe { std::slice::from_raw_parts(part, bytes) })
+    }
+}

@@ -1,0 +1,71 @@
+//! Thousands of connections that say nothing, at a host that may open few files.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use pipemill_tests::host::{self, Host};
+use pipemill_tests::process::{Process, finish};
+use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{consumer, pipemill};
+
+use super::{lines, numbered};
+
+/// A command with other limits of open files: arguments of `ulimit`, in order.
+fn limited(command: &Command, limits: &[&str]) -> Command {
+    let mut script: String = limits.iter().map(|limit| format!("ulimit {limit}; ")).collect();
+    script.push_str("exec \"$0\" \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(script).arg(command.get_program()).args(command.get_args());
+    shell.env_remove("PIPEMILL_SOCKET").env_remove("PIPEMILL_LOG");
+    shell
+}
+
+fn silent(path: &Path) -> OwnedFd {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).expect("a socket");
+    let address = UnixAddr::new(path).expect("a short path");
+    connect(fd.as_raw_fd(), &address).expect("the host accepts it");
+    fd
+}
+
+#[test]
+fn silent_connections_keep_no_consumer_and_no_source_out() {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("every process has limits");
+    let many = soft.max(hard.min(4_000));
+    setrlimit(Resource::RLIMIT_NOFILE, many, hard).expect("up to the hard limit");
+    let place = TestDir::new();
+    for number in 0..300 {
+        place.write(&format!("data/{number:03}"), numbered(10, 10).join(&b'\n'));
+    }
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nsource = {{ folder = {:?} }}\n",
+        place.path("data")
+    );
+    let command = host::command(&pipemill!(), &place, &config);
+    let process = Process::start(&mut limited(&command, &["-n 256"]));
+    let host = Host { process, socket: place.path("run/host.sock") };
+    // Only shows that the host is up, and takes nothing.
+    drop(host.connect("train"));
+    let crowd: Vec<OwnedFd> = (0..2_000.min(many - 200)).map(|_| silent(&host.socket)).collect();
+    // The channel opens each file while the crowd is there.
+    assert_eq!(consumer::read(&mut host.connect("train")).well().len(), 3_000);
+    let pid = format!("process {} (user ", std::process::id());
+    let reason = "hanging up: the host has too many connections, and this one was silent";
+    host.wait().with_code(0).says(&[&pid, reason, "at most 64 connections at once, not 1024"]);
+    drop(crowd);
+}
+
+#[test]
+fn the_host_takes_all_files_that_it_may_open_and_the_command_keeps_its_limit() {
+    let place = TestDir::new();
+    let mut command =
+        host::command(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
+    let script = "ulimit -Sn; ulimit -Hn; grep 'open files' /proc/$PPID/limits";
+    command.args(["--", "sh", "-c", script]);
+    let ended = finish(&mut limited(&command, &["-Hn 400", "-Sn 200"])).with_code(0);
+    let words: Vec<_> = ended.text().split_whitespace().map(str::to_owned).collect();
+    assert_eq!(words, ["200", "400", "Max", "open", "files", "400", "400", "files"]);
+}

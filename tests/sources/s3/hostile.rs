@@ -1,0 +1,220 @@
+//! An endpoint that means harm: answers without end, names and messages that a terminal would obey.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pipemill_s3_test::http::{Reader, RequestHead};
+use pipemill_tests::nasty::{NASTY, SHOWN, clean};
+use pipemill_tests::pipemill;
+use pipemill_tests::process::{Ended, Process, finish};
+use pipemill_tests::test_dir::TestDir;
+
+/// A server that answers each request as the test says, on a connection of its own.
+struct HostileServer {
+    endpoint: String,
+    /// Bytes that clients took of the answers.
+    sent: Arc<AtomicU64>,
+}
+
+/// Where an answer is written; counts what is taken.
+struct Answer {
+    stream: TcpStream,
+    sent: Arc<AtomicU64>,
+}
+
+impl Answer {
+    /// Writes; false if the client has gone.
+    fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        let sent = self.stream.write_all(bytes.as_ref()).is_ok();
+        self.sent.fetch_add(bytes.as_ref().len() as u64, Ordering::Relaxed);
+        sent
+    }
+
+    fn head(&mut self, status: u16, length: Option<usize>) {
+        let length = length.map_or("Transfer-Encoding: chunked".to_owned(), |length| {
+            format!("Content-Length: {length}")
+        });
+        self.send(format!("HTTP/1.1 {status} X\r\nConnection: close\r\n{length}\r\n\r\n"));
+    }
+
+    fn whole(&mut self, status: u16, body: &str) {
+        self.head(status, Some(body.len()));
+        self.send(body);
+    }
+
+    /// The beginning, then the same again until the client has gone.
+    fn endless(&mut self, status: u16, begin: &str, again: &str) {
+        self.head(status, None);
+        let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+        let many = chunk(&again.repeat(64 * 1024 / again.len()));
+        let mut more = self.send(chunk(begin));
+        // It has an end, so that a client that takes all of it fails and does not hang.
+        while more && self.sent.load(Ordering::Relaxed) < 1 << 30 {
+            more = self.send(&many);
+        }
+    }
+}
+
+impl HostileServer {
+    fn start(answer: impl Fn(&RequestHead, &mut Answer) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let endpoint = format!("http://{}", listener.local_addr().expect("it has an address"));
+        let (sent, answer) = (Arc::new(AtomicU64::new(0)), Arc::new(answer));
+        let counted = sent.clone();
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (sent, answer) = (counted.clone(), answer.clone());
+                std::thread::spawn(move || {
+                    let copy = stream.try_clone().expect("there are descriptors");
+                    if let Ok(Some(head)) = Reader::new(Arc::new(copy), 64 << 10).request() {
+                        answer(&head, &mut Answer { stream, sent });
+                    }
+                });
+            }
+        });
+        Self { endpoint, sent }
+    }
+
+    fn command(&self, place: &TestDir, args: &[&str]) -> Command {
+        let mut command = Command::new(pipemill!());
+        command.args(args).args(["--anonymous", "--region", "x", "--endpoint", &self.endpoint]);
+        command.current_dir(place.folder()).env_remove("PIPEMILL_LOG");
+        command
+    }
+
+    fn ls(&self, address: &str) -> Ended {
+        clean(finish(&mut self.command(&TestDir::new(), &["ls", address])))
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+const LIST: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+                    <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                    <IsTruncated>false</IsTruncated>";
+
+/// What is read of an endless answer, with all that lies in buffers on the way.
+const MAX_TAKEN: u64 = 64 << 20;
+
+#[test]
+fn a_list_without_end_is_refused() {
+    for again in ["<Contents/>", "<a>", "x", "<Contents><Key>k</Key><Size>1</Size></Contents>"] {
+        let server = HostileServer::start(move |_, answer| answer.endless(200, LIST, again));
+        let ended = server.ls("s3://bucket/p/").with_code(65);
+        ended.says(&["s3://bucket/p/", "its body has more than 8388608 bytes"]);
+        assert!(server.sent() < MAX_TAKEN, "{} bytes were taken of {again}", server.sent());
+    }
+}
+
+#[test]
+fn an_error_without_end_is_refused() {
+    let begin = "<Error><Code>AccessDenied</Code><Message>";
+    let server = HostileServer::start(move |_, answer| answer.endless(403, begin, "no "));
+    server.ls("s3://bucket/p/").with_code(65).says(&["s3://bucket/p/", "403"]);
+    assert!(server.sent() < MAX_TAKEN, "{} bytes were taken", server.sent());
+    // The same for the error of a GET: a HEAD finds the object.
+    let server = HostileServer::start(move |head, answer| match &*head.method {
+        "HEAD" => answer.head(200, Some(1_000)),
+        _ => answer.endless(403, begin, "no "),
+    });
+    let args = ["cat", "-d", "lines", "s3://bucket/object"];
+    let ended = clean(finish(&mut server.command(&TestDir::new(), &args))).with_code(65);
+    ended.says(&["s3://bucket/object", "403"]);
+    assert!(server.sent() < MAX_TAKEN, "{} bytes were taken", server.sent());
+}
+
+/// Credentials come from endpoints, too.
+#[test]
+fn credentials_without_end_are_refused() {
+    let server = HostileServer::start(|_, answer| answer.endless(200, "{\"AccessKeyId\":\"", "x"));
+    let mut command = Command::new(pipemill!());
+    command.args(["ls", "s3://bucket/p/", "--region", "x", "--endpoint", &server.endpoint]);
+    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/credentials", server.endpoint));
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "PIPEMILL_LOG"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
+    clean(finish(&mut command)).with_code(65).says(&["no credentials"]);
+    assert!(server.sent() < 4 * MAX_TAKEN, "{} bytes were taken", server.sent());
+}
+
+fn in_xml(text: &str) -> String {
+    text.chars().map(|c| format!("&#{};", u32::from(c))).collect()
+}
+
+#[test]
+fn keys_are_printed_without_control() {
+    let key = in_xml(NASTY);
+    let list =
+        format!("{LIST}<Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>");
+    let server = HostileServer::start(move |head, answer| match &*head.method {
+        "GET" if head.target.contains("list-type=2") => answer.whole(200, &list),
+        _ => answer.whole(404, ""),
+    });
+    let ended = server.ls("s3://bucket/").with_code(0);
+    assert_eq!(ended.text(), format!("1\ts3://bucket/{SHOWN}\n"));
+    let args = ["cat", "-d", "lines", "s3://bucket/"];
+    clean(finish(&mut server.command(&TestDir::new(), &args))).with_code(66).says(&[SHOWN]);
+}
+
+#[test]
+fn a_key_of_a_megabyte_is_refused() {
+    let key = "k".repeat(1 << 20);
+    let list =
+        format!("{LIST}<Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>");
+    let server = HostileServer::start(move |_, answer| answer.whole(200, &list));
+    server.ls("s3://bucket/").with_code(65).says(&["a key of more than 4096 bytes"]);
+}
+
+#[test]
+fn messages_are_printed_without_control_and_cut() {
+    let message = in_xml(NASTY) + &"x".repeat(1 << 20);
+    let code = in_xml(NASTY);
+    let body = format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
+    let server = HostileServer::start(move |_, answer| answer.whole(403, &body));
+    let ended = server.ls("s3://bucket/p/").with_code(65);
+    assert!(ended.stderr.lines().count() == 1 && ended.stderr.len() < 10_000, "{ended:#?}");
+    ended.says(&["403", "\\u{1b}[2J", "forged", "check the credentials"]);
+}
+
+/// Each of its elements has 3 bytes. Parsed as a whole, each would need 100 and more.
+#[test]
+fn a_manifest_of_many_short_elements_needs_little_memory() {
+    const ELEMENTS: usize = 2_000_000;
+    let manifest = format!("[{{\"prefix\":\"s3://bucket/k\"}}{}]", ",\"\"".repeat(ELEMENTS));
+    let size = manifest.len();
+    let heads = Arc::new(AtomicU64::new(0));
+    let counted = heads.clone();
+    let server = HostileServer::start(move |head, answer| {
+        match (&*head.method, head.target.contains("/manifest")) {
+            ("HEAD", true) => answer.head(200, Some(size)),
+            ("GET", true) => answer.whole(200, &manifest),
+            _ => {
+                counted.fetch_add(1, Ordering::Relaxed);
+                answer.head(200, Some(1));
+            }
+        }
+    });
+    let place = TestDir::new();
+    let config = format!(
+        "[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ manifest = 's3://bucket/manifest', \
+         anonymous = true, region = 'x', endpoint = {:?} }}\n",
+        server.endpoint
+    );
+    place.write("c.toml", config);
+    let mut command = Command::new(pipemill!());
+    command.args(["ls", "-c", "c.toml", "--channel", "a"]).current_dir(place.folder());
+    let listing = Process::start(command.stdout(std::process::Stdio::piped()));
+    pipemill_tests::until("objects are planned", || heads.load(Ordering::Relaxed) > 100);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", listing.pid()));
+    let status = status.expect("it runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(peak < 120 << 10, "{peak} KiB for a manifest of {} KiB", size >> 10);
+}
