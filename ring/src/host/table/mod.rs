@@ -12,14 +12,19 @@
 
 mod consumer;
 mod delivery;
-#[cfg(test)]
+#[cfg(any(test, feature = "unstable"))]
 mod model;
+#[cfg(any(test, feature = "unstable"))]
+mod run;
 #[cfg(test)]
 mod tests;
 mod types;
 
 use std::collections::VecDeque;
 use std::time::Instant;
+
+#[cfg(feature = "unstable")]
+pub use run::check_table;
 
 pub(super) use consumer::{Consumer, HeldGrant};
 pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, SlotCounts, SlotId};
