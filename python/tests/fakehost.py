@@ -43,6 +43,8 @@ class Rows:
     metadata: bytes = b""
     #: Header fields that are written instead of the true ones.
     lies: dict[str, int] = field(default_factory=dict)
+    #: Bytes that are written over the batch, each at its place; what does not fit is left out.
+    damage: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 def up(n: int, to: int = 64) -> int:
@@ -82,7 +84,10 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
     true_index_at = header["index_at"]
     header.update(batch.lies)
     slot = struct.pack("<IIQIIIIQQQIIQQII", *header.values()).ljust(128, b"\0") + payload
-    return slot.ljust(true_index_at, b"\0") + index + name + batch.metadata
+    data = bytearray(slot.ljust(true_index_at, b"\0") + index + name + batch.metadata)
+    for at, damage in batch.damage:
+        data[at : at + len(damage)] = damage[: len(data) - at]
+    return bytes(data)
 
 
 def list_value(elements: list[bytes]) -> bytes:

@@ -4,13 +4,16 @@
 //! them to a decoder of `pipemill_decode`, and `pipemill_ring` is the shared memory that a training
 //! process reads.
 //!
-//! The feature `unstable` makes [`ring_sink`] public for the benches. It promises nothing to others.
+//! The feature `unstable` makes [`ring_sink`] public for the benches, and `parsers` for the fuzz
+//! targets. It promises nothing to others.
 
 pub mod cli;
 mod config;
 mod factory;
 mod feed;
 mod json;
+#[cfg(feature = "unstable")]
+pub mod parsers;
 mod plugin_tools;
 #[cfg(not(feature = "unstable"))]
 mod ring_sink;

@@ -22,12 +22,15 @@ pub(super) fn read(path: &Path) -> io::Result<u32> {
     })
 }
 
-/// Writes the number of the next epoch.
+/// Writes the number of the next epoch. If the process is killed meanwhile, the file has the old
+/// number or the new one: one call writes it, and only then what follows it is cut off. That holds
+/// for numbers that grow.
 pub(super) fn write(path: &Path, epoch: u32) -> io::Result<()> {
     let mut file = open_locked(path)?;
-    file.set_len(0)?;
+    let text = epoch.to_string();
     file.seek(SeekFrom::Start(0))?;
-    file.write_all(epoch.to_string().as_bytes())
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)
 }
 
 /// Opens the file and locks it. A file that does not exist is created.
@@ -54,5 +57,25 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "3");
         std::fs::write(&path, "x\n").unwrap();
         assert!(read(&path).unwrap_err().to_string().contains("found \"x\""));
+    }
+
+    /// What is there between two system calls is what a killed process leaves.
+    #[test]
+    fn at_no_moment_the_number_is_missing_or_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("epoch");
+        write(&path, 1000).unwrap();
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            // All have four digits: so a read that comes during a call sees four, too.
+            move || (1000..10_000).for_each(|epoch| write(&path, epoch).unwrap())
+        });
+        while !writer.is_finished() {
+            let mut bytes = [0; 8];
+            let count = File::open(&path).unwrap().read(&mut bytes).unwrap();
+            assert_eq!(count, 4, "it holds {:?}", bytes[..count].escape_ascii().to_string());
+        }
+        writer.join().unwrap();
+        assert_eq!(read(&path).unwrap(), 9999);
     }
 }

@@ -35,7 +35,7 @@ impl Compression {
     }
 
     /// Wraps an input so that its inflated bytes are read. `Auto` inflates according to `name`.
-    pub(super) fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
+    pub fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
         let kind = self.resolve(name);
         let compressed =
             Compressed { input, timeout: None, stopped: false, failed: None, count: 0 };

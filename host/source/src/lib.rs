@@ -1,5 +1,8 @@
 //! Sources of bytes: FIFOs, files, S3, standard input. Each source delivers objects in order, and
 //! of each object its bytes and its end.
+//!
+//! The feature `unstable` makes the parsers of manifests public for the fuzz targets. It promises
+//! nothing to others.
 
 #![forbid(unsafe_code)]
 

@@ -359,8 +359,14 @@ impl<'a, D: Decoder> Run<'a, D> {
                             return self.error(at, 0, error.message);
                         }
                     };
-                    assert!(self.start > at, "no progress after an error");
+                    let nothing_left = self.start == self.input.len();
+                    assert!(self.start > at || nothing_left, "no progress after an error");
                     self.error(at, self.start - at, error.message);
+                    // As in the host: after the rest was given up, and after an error at the end,
+                    // the decoder is not called again.
+                    if error.resume == Resume::None || (end && nothing_left) {
+                        return;
+                    }
                 }
             }
         }

@@ -30,4 +30,6 @@ pub use ring::Ring;
 pub use server::{Server, ServerError};
 pub use server_loop::StatusText;
 pub use status::{ConsumerStatus, Status};
+#[cfg(feature = "unstable")]
+pub use table::check_table;
 pub use writer::{BatchInfo, Column, Writer};

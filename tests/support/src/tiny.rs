@@ -14,17 +14,26 @@ const WIT: &str = include_str!("../../../wit/0.1/decoder.wit");
 /// # Panics
 /// If they are not.
 pub fn tiny(at_start: &str, at_decode: &str) -> Vec<u8> {
-    let mut module = wat::parse_str(text(at_start, at_decode)).expect("instructions");
+    let module = wat::parse_str(text(at_start, at_decode)).expect("instructions");
+    component(module).expect("it fits the world")
+}
+
+/// A core module with the interface's imports and exports as a component.
+///
+/// # Errors
+/// It does not fit the interface.
+pub fn component(mut module: Vec<u8>) -> Result<Vec<u8>, String> {
     let mut resolve = Resolve::default();
     let package = resolve.push_str("decoder.wit", WIT).expect("the interface parses");
     let world = resolve.select_world(&[package], None).expect("its one world");
     wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
         .expect("the world can be embedded");
     let encoder = ComponentEncoder::default().validate(true).module(&module);
-    encoder.and_then(|mut encoder| encoder.encode()).expect("it fits the world")
+    encoder.and_then(|mut encoder| encoder.encode()).map_err(|why| format!("{why:#}"))
 }
 
-fn text(at_start: &str, at_decode: &str) -> String {
+/// The tiny decoder's module in the text form.
+pub fn text(at_start: &str, at_decode: &str) -> String {
     const EXPORT: &str = "pipemill:decoder/decoder@0.1.0";
     format!(
         r#"(module
@@ -37,10 +46,10 @@ fn text(at_start: &str, at_decode: &str) -> String {
             (memory (export "memory") 64)
             (table $table 1 funcref)
             (global $top (mut i32) (i32.const 4096))
-            ;; One field of 52 bytes: its name is at 64, its type at 72; the rest is empty. The answers of
-            ;; calls go to 128, a span to 256.
+            ;; One field of 52 bytes: its name is at 64, its type at 72; the rest is empty. Where the fields are, and
+            ;; how many, is at 56. The answers of calls go to 128, a span to 256.
             (data (i32.const 0) "\40\00\00\00\05\00\00\00\48\00\00\00\05\00\00\00")
-            (data (i32.const 64) "chunk\00\00\00bytes")
+            (data (i32.const 56) "\00\00\00\00\01\00\00\00chunk\00\00\00bytes")
             (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                 (global.get $top)
                 (global.set $top (i32.and
@@ -51,7 +60,7 @@ fn text(at_start: &str, at_decode: &str) -> String {
                 (i32.const 128))
             (func (export "{EXPORT}#[static]stream.open")
                 (param i32) (result i32)
-                (call $set_schema (i32.const 0) (i32.const 1))
+                (call $set_schema (i32.load (i32.const 56)) (i32.load (i32.const 60)))
                 (i32.store8 (i32.const 128) (i32.const 0))
                 (i32.store (i32.const 132) (call $new (i32.const 1)))
                 (i32.const 128))

@@ -43,7 +43,8 @@ pub(super) fn environment(platform: &Platform) -> Vec<(String, String)> {
             set("SM_CURRENT_INSTANCE_TYPE", kind.clone());
         }
     }
-    all.retain(|(name, _)| std::env::var_os(name).is_none());
+    // No variable can hold a NUL, which JSON can.
+    all.retain(|(name, value)| !value.contains('\0') && std::env::var_os(name).is_none());
     all
 }
 
@@ -81,9 +82,14 @@ mod tests {
                 resource_config(r#"{"current_host": "algo-1", "hosts": ["algo-1", "algo-2"]}"#)
                     .unwrap(),
             ),
-            hyperparameters: [("batch-size", "32"), ("name", "x"), ("layers", "[1, 2]")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            hyperparameters: [
+                ("batch-size", "32"),
+                ("name", "x"),
+                ("layers", "[1, 2]"),
+                ("nul", "\0"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         };
         let all = environment(&platform);
         for (name, value) in [
@@ -93,11 +99,12 @@ mod tests {
             ("SM_CURRENT_HOST", "algo-1"),
             ("SM_HP_BATCH_SIZE", "32"),
             ("SM_HP_NAME", "x"),
-            ("SM_HPS", r#"{"batch-size":32,"layers":[1,2],"name":"x"}"#),
+            ("SM_HPS", r#"{"batch-size":32,"layers":[1,2],"name":"x","nul":"\u0000"}"#),
             ("SM_MODEL_DIR", "/opt/ml/model"),
         ] {
             let found = all.iter().find(|(other, _)| other == name);
             assert_eq!(found.map(|(_, value)| value.as_str()), Some(value), "{name}");
         }
+        assert!(all.iter().all(|(name, _)| name != "SM_HP_NUL"), "no variable can hold it");
     }
 }

@@ -54,6 +54,23 @@ impl Platform {
         })
     }
 
+    /// The job that the texts of the three files describe, in the order of [`read`](Self::read).
+    ///
+    /// # Errors
+    /// A text is not as documented.
+    #[cfg(feature = "unstable")]
+    pub fn of_texts(
+        base: PathBuf,
+        [channels, resources, parameters]: [&str; 3],
+    ) -> Result<Self, String> {
+        Ok(Self {
+            base,
+            channels: input_data_config(channels)?,
+            resources: Some(resource_config(resources)?),
+            hyperparameters: hyperparameters(parameters)?,
+        })
+    }
+
     /// The file that describes the channels, for messages.
     pub fn described_in(&self) -> PathBuf {
         self.base.join(CONFIG).join("inputdataconfig.json")

@@ -49,8 +49,9 @@ impl FromStr for Address {
         let (bucket, key) = match rest.strip_prefix("arn:") {
             // An access point: `arn:aws:s3:region:account:accesspoint/name/key`.
             Some(_) => {
-                let slash = rest.match_indices('/').nth(1).map_or(rest.len(), |(at, _)| at);
-                (&rest[..slash], rest[slash..].trim_start_matches('/'))
+                let (kind, name) = rest.split_once('/').unwrap_or((rest, ""));
+                let (name, key) = name.split_once('/').unwrap_or((name, ""));
+                (if name.is_empty() { "" } else { &rest[..=kind.len() + name.len()] }, key)
             }
             None => rest.split_once('/').unwrap_or((rest, "")),
         };
@@ -98,6 +99,11 @@ mod tests {
         assert_eq!(parts(&format!("s3://{point}/a/b")), of(point, "a/b", None));
         let long = format!("s3://b/{}", "k".repeat(MAX_KEY_BYTES + 1));
         assert!(parts(&long).is_none() && parts(&long[..long.len() - 1]).is_some());
+        assert_eq!(parts(&format!("s3://{point}//a")), of(point, "/a", None));
+        assert_eq!(parts(&format!("s3://{point}")), of(point, "", None));
+        for wrong in ["s3://arn:b", "s3://arn:b/", "s3://arn:b//k"] {
+            assert_eq!(parts(wrong), None, "{wrong}");
+        }
         for wrong in ["", "b/k", "s3:/b/k", "s3://", "s3:///k", "s3://a b/k", "https://b/k"] {
             assert_eq!(parts(wrong), None, "{wrong}");
         }

@@ -185,6 +185,42 @@ fn value_text(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
 
+/// The addresses in a manifest.
+///
+/// # Errors
+/// The text is not a manifest.
+#[cfg(feature = "unstable")]
+pub fn manifest(text: &[u8]) -> Result<Vec<Address>, SourceError> {
+    objects(text, &any_address())
+}
+
+/// The values in each line of an augmented manifest, as text or as addresses.
+///
+/// # Errors
+/// A line is not a JSON object with these attributes.
+#[cfg(feature = "unstable")]
+pub fn augmented_manifest(
+    text: Bytes,
+    attributes: &[String],
+) -> Result<Vec<Vec<Bytes>>, SourceError> {
+    let manifest = any_address();
+    let value = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Object(found) => found.address.to_string().into(),
+    };
+    let values = |entry| match entry {
+        Ok(Entry::Line { pieces, .. }) => Some(Ok(pieces.iter().map(value).collect())),
+        Err(ListError::Failed(error)) => Some(Err(error)),
+        Ok(Entry::Object(_)) | Err(_) => None,
+    };
+    lines(&text, &manifest, attributes).filter_map(values).collect()
+}
+
+#[cfg(feature = "unstable")]
+fn any_address() -> Address {
+    Address { bucket: "bucket".into(), key: "manifest".to_owned(), version: None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::types::{ConsumerId, SlotId};
 
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(test, derive(Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(in crate::host) struct HeldGrant {
     pub(in crate::host) grant: u64,
     pub(in crate::host) slot: SlotId,
@@ -16,7 +16,7 @@ pub(in crate::host) struct HeldGrant {
 }
 
 #[derive(Debug)]
-#[cfg_attr(test, derive(Clone, Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Clone, Hash))]
 pub(in crate::host) struct Consumer {
     pub(in crate::host) id: ConsumerId,
     pub(in crate::host) credits: u32,

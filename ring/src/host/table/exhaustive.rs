@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::tests::{Command, Run};
+use super::run::{Command, Run};
 use crate::protocol::Mode;
 
 const CONSUMERS: usize = 3;

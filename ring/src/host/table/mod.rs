@@ -14,14 +14,19 @@ mod consumer;
 mod delivery;
 #[cfg(test)]
 mod exhaustive;
-#[cfg(test)]
+#[cfg(any(test, feature = "unstable"))]
 mod model;
+#[cfg(any(test, feature = "unstable"))]
+mod run;
 #[cfg(test)]
 mod tests;
 mod types;
 
 use std::collections::VecDeque;
 use std::time::Instant;
+
+#[cfg(feature = "unstable")]
+pub use run::check_table;
 
 pub(super) use consumer::{Consumer, HeldGrant};
 pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, SlotCounts, SlotId};
@@ -30,7 +35,7 @@ use types::{Entry, EpochCount, SlotState};
 use crate::protocol::{EpochEnd, Mode};
 
 #[derive(Debug)]
-#[cfg_attr(test, derive(Clone, Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Clone, Hash))]
 pub(super) struct Table {
     mode: Mode,
     /// Consumers that must be connected before anything is sent for the first time.

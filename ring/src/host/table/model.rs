@@ -1,5 +1,5 @@
 //! The reference model of the table: a plain queue of batch numbers, and for each consumer a list
-//! of what it holds. It checks each effect of the table. `tests` gives both the same commands.
+//! of what it holds. It checks each effect of the table. `run` gives both the same commands.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

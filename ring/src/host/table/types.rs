@@ -10,7 +10,7 @@ pub(in crate::host) type SlotId = u32;
 pub(in crate::host) type ConsumerId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(in crate::host) struct Batch {
     /// Number in the channel, from 0.
     pub(in crate::host) number: u64,
@@ -22,7 +22,7 @@ pub(in crate::host) struct Batch {
 
 /// An end that is sent to every consumer, once all batches before it are ACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(in crate::host) enum End {
     Epoch(EpochEnd),
     Stream,
@@ -31,7 +31,7 @@ pub(in crate::host) enum End {
 
 /// What the caller must do after a command, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(in crate::host) enum Effect {
     /// Send a GRANT.
     Grant { to: ConsumerId, grant: u64, slot: SlotId, batch: Batch },
@@ -60,7 +60,7 @@ pub(in crate::host) struct SlotCounts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(super) enum SlotState {
     Free,
     /// The writer fills it.
@@ -75,7 +75,7 @@ pub(super) enum SlotState {
 
 /// What waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(super) enum Entry {
     Batch { slot: SlotId, number: u64, epoch: u32 },
     End(End),
@@ -83,7 +83,7 @@ pub(super) enum Entry {
 
 /// What an epoch has delivered so far. Batches that are skipped later are subtracted again.
 #[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(test, derive(Hash))]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(super) struct EpochCount {
     pub(super) batches: u64,
     pub(super) records: u64,

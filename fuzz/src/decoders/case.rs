@@ -1,0 +1,88 @@
+//! What a decoder's target reads out of the fuzzer's bytes: first [`HEADER`] bytes with the choices,
+//! then the options as text if the choices ask for it, then the input of the decoder.
+
+use pipemill_plugin::testing::Setup;
+
+use super::compressed::decompress;
+
+/// Options that lead somewhere: names and values.
+pub(super) type Preset = &'static [(&'static str, &'static str)];
+
+/// Bytes before the input: which preset, flags, and four that the sizes of the pieces follow from.
+const HEADER: usize = 6;
+/// The least of `max_record`'s values is shorter than most records, the largest is the default.
+const MAX_RECORDS: [u64; 4] = [64 << 20, 700, 64 << 10, 9];
+/// Flag: the checksums in the input are to be made right.
+const MEND: u8 = 1 << 3;
+/// Most pieces; what is left then comes at once. It keeps a run short.
+const MAX_PIECES: usize = 300;
+
+/// One case.
+#[derive(Debug)]
+pub(super) struct Case {
+    /// How to open the decoder. `skip` is not set: the check decodes with and without it.
+    pub(super) setup: Setup,
+    /// Flags for the target.
+    pub(super) flags: u8,
+    /// Sizes of the pieces in which the input comes.
+    pub(super) pieces: Vec<usize>,
+    /// The bytes to decode.
+    pub(super) input: Vec<u8>,
+}
+
+impl Case {
+    /// Reads a case. What is missing of the header is zero.
+    pub(super) fn new(bytes: &[u8], presets: &[Preset]) -> Self {
+        let mut header = [0; HEADER];
+        let (head, mut input) = bytes.split_at(bytes.len().min(HEADER));
+        header[..head.len()].copy_from_slice(head);
+        let [preset, flags, pieces @ ..] = header;
+        let options = match presets.get(usize::from(preset) % (presets.len() + 1)) {
+            Some(preset) => {
+                preset.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+            }
+            None => options(&mut input),
+        };
+        let max_record = MAX_RECORDS[usize::from(flags >> 1 & 3)];
+        let setup = Setup { options, max_record, ..Setup::new(&[]) };
+        Self { setup, flags, pieces: sizes(pieces, input.len()), input: input.to_vec() }
+    }
+
+    /// The same case, for a decoder that asks its host to decompress.
+    pub(super) fn decompressing(self) -> Self {
+        Self { setup: self.setup.decompressing(decompress), ..self }
+    }
+
+    /// The same case. If the flags say so, the input's checksums are made right: a fuzzer does not
+    /// guess them.
+    pub(super) fn mended(mut self, mend: fn(&mut [u8])) -> Self {
+        if self.flags & MEND != 0 {
+            mend(&mut self.input);
+        }
+        self
+    }
+}
+
+/// Takes options from the start of the input: `name=value`, each ended by LF, all ended by NUL.
+fn options(input: &mut &[u8]) -> Vec<(String, String)> {
+    let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
+    let text = String::from_utf8_lossy(&input[..end]).into_owned();
+    *input = input.get(end + 1..).unwrap_or_default();
+    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.into(), value.into()));
+    text.lines().filter_map(pair).collect()
+}
+
+/// Sizes of pieces, which the seed says: all of one size, or of sizes up to a largest one.
+fn sizes(seed: [u8; 4], length: usize) -> Vec<usize> {
+    let [kind, largest, _, _] = seed;
+    let largest = usize::from(largest) + 1;
+    let mut state = u32::from_le_bytes(seed) | 1;
+    let next = || {
+        // xorshift32
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        if kind & 1 == 0 { largest } else { 1 + state as usize % largest }
+    };
+    std::iter::repeat_with(next).take(length.min(MAX_PIECES)).collect()
+}

@@ -1,0 +1,118 @@
+//! The two ends of the target's channel: one object in memory, and a sink that keeps all records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pipemill_channel::{Batch, Sink, StopReason};
+use pipemill_ring::layout::index_room;
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_types::{ABSENT, Field, ObjectFacts};
+
+use super::Record;
+
+/// A source of one object.
+pub(super) struct OneObject {
+    events: std::vec::IntoIter<SourceEvent>,
+}
+
+impl OneObject {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        let object = Object {
+            epoch: 0,
+            name: "object".to_owned(),
+            facts: ObjectFacts::default(),
+            input: Box::new(Bytes(bytes.to_vec())),
+        };
+        let events = vec![SourceEvent::Object(object), SourceEvent::EpochEnd(0)];
+        Self { events: events.into_iter() }
+    }
+}
+
+impl Source for OneObject {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        Ok(self.events.next().unwrap_or(SourceEvent::End))
+    }
+
+    fn end_epoch(&mut self) {}
+}
+
+struct Bytes(Vec<u8>);
+
+impl Input for Bytes {
+    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+        if self.0.is_empty() {
+            return Ok(ReadOutcome::End);
+        }
+        let count = self.0.len().min(buf.len());
+        buf[..count].copy_from_slice(&self.0[..count]);
+        self.0.drain(..count);
+        Ok(ReadOutcome::Bytes(count))
+    }
+}
+
+/// Keeps what it is granted.
+pub(super) struct Kept {
+    /// Bytes of a batch's memory, with its index.
+    memory: usize,
+    pub(super) records: Vec<Record>,
+}
+
+impl Kept {
+    /// A sink whose memories have this many bytes beside the index of one record.
+    pub(super) fn new(memory: usize) -> Self {
+        Self { memory: memory + index_room(0, 0, 3, 1) + 64, records: Vec::new() }
+    }
+}
+
+impl Sink for Kept {
+    type Memory = Vec<u8>;
+
+    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0xdb; self.memory])
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0xdb; payload + index_room(0, 0, fields, 1) + 64])
+    }
+
+    fn room(
+        &self,
+        memory: &Vec<u8>,
+        records: usize,
+        fields: usize,
+        metadata: usize,
+    ) -> Option<usize> {
+        memory.len().checked_sub(index_room(0, metadata, fields, records).saturating_add(64))
+    }
+
+    fn schema(&mut self, _: &Arc<[Field]>) {}
+
+    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+        assert!(batch.records > 0, "an empty batch");
+        assert_eq!(batch.first_record, self.records.len() as u64, "number of the first record");
+        assert!(batch.starts.is_sorted() && batch.starts.len() == batch.records, "{batch:?}");
+        let room = self.room(&memory, batch.records, batch.columns.len(), batch.metadata.len());
+        assert!(room.is_some_and(|room| batch.payload <= room), "{} in {room:?}", batch.payload);
+        for record in 0..batch.records {
+            let field = |column: &pipemill_types::Column| {
+                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+                let bytes = || memory[..batch.payload][offset as usize..][..length].to_vec();
+                (offset != ABSENT).then(bytes)
+            };
+            self.records.push(batch.columns.iter().map(field).collect());
+        }
+        Ok(())
+    }
+
+    fn has_demand(&self) -> bool {
+        false
+    }
+
+    fn wants_epoch_end(&self, _: u32) -> bool {
+        false
+    }
+
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! What the targets with a sandbox share: the engine, and how a decoder is opened.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use pipemill_decode::{Builtins, Engine, Limits, Plugin, PluginError, Stream};
+use pipemill_types::{Fault, StreamInfo};
+
+/// Bytes that a call may emit.
+pub(super) const MAX_OUTPUT: u64 = 4 << 10;
+
+/// Limits that a run can reach, apart from the time: how fast the machine is must make no difference.
+pub(super) fn limits(call_timeout: Duration) -> Limits {
+    Limits { memory: 32 << 20, call_timeout, output: MAX_OUTPUT }
+}
+
+/// Compiles a component.
+pub(super) fn compile(wasm: &[u8]) -> Result<Plugin, PluginError> {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    const NONE: Builtins = &[];
+    let engine = ENGINE.get_or_init(|| Engine::new(NONE).expect("the machine runs WebAssembly"));
+    Plugin::compile(engine, "fuzzed", wasm)
+}
+
+/// Opens a stream that wants to know where records start.
+pub(super) fn open(plugin: &Plugin, limits: &Limits) -> Result<Stream, Fault> {
+    let info = StreamInfo {
+        channel: "fuzz".to_owned(),
+        object: "input".to_owned(),
+        max_record: 1 << 20,
+        offsets: true,
+        ..StreamInfo::default()
+    };
+    Stream::open(plugin, &[], &info, limits)
+}

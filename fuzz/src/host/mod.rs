@@ -1,0 +1,20 @@
+//! Targets of the host: what consumers, servers, platforms and users send it.
+
+mod block;
+mod component;
+mod config;
+mod emit;
+mod guest;
+mod inflate;
+mod manifest;
+mod messages;
+mod sagemaker;
+
+pub(crate) use block::block;
+pub(crate) use component::component;
+pub(crate) use config::config;
+pub(crate) use emit::emit;
+pub(crate) use inflate::inflate;
+pub(crate) use manifest::manifest;
+pub(crate) use messages::messages;
+pub(crate) use sagemaker::sagemaker;

@@ -1,0 +1,288 @@
+//! Gives commands to the table and to its model, and then ends the stream in good order: no batch is
+//! lost, granted twice, out of order, beyond credit, or granted later than it could be. `tests` and
+//! the fuzzer choose the commands.
+
+use std::time::Instant;
+
+use super::model::{DEDICATED, Item, Model, ModelConsumer, SLOTS};
+use super::*;
+
+/// What a writer, a server and consumers can do. Places count among what there is, and go round.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Command {
+    TakeSlot,
+    TakeDedicated,
+    PutBack,
+    Push(u32),
+    EndEpoch(bool),
+    Finish(bool),
+    Connect(u32),
+    Disconnect(usize),
+    Ack(usize, usize),
+    Release(usize, usize),
+    Wrong(usize, bool),
+    Skip(usize, u32),
+    Block(usize, bool),
+}
+
+/// The table and its model.
+#[cfg_attr(any(test, feature = "unstable"), derive(Clone, Hash))]
+pub(super) struct Run {
+    table: Table,
+    pub(super) model: Model,
+    now: Instant,
+    next_batch: u64,
+    next_consumer: ConsumerId,
+    /// The writer has ended the stream.
+    ended: bool,
+}
+
+impl Run {
+    pub(super) fn new(mode: Mode, min_consumers: u32) -> Run {
+        Run {
+            table: Table::new(mode, min_consumers, SLOTS, DEDICATED),
+            model: Model::new(mode, min_consumers),
+            now: Instant::now(),
+            next_batch: 0,
+            next_consumer: 7,
+            ended: false,
+        }
+    }
+
+    fn pick(&self, at: usize) -> Option<ConsumerId> {
+        let ids: Vec<_> = self.model.consumers.keys().collect();
+        (!ids.is_empty()).then(|| *ids[at % ids.len()])
+    }
+
+    pub(super) fn step(&mut self, command: Command) {
+        match command {
+            Command::TakeSlot => {
+                let slot = self.table.take_slot();
+                assert!(slot.is_none_or(|slot| slot < SLOTS));
+                self.model.filling.extend(slot);
+            }
+            Command::TakeDedicated => {
+                let slot = self.table.take_dedicated();
+                assert!(slot.is_none_or(|slot| slot >= SLOTS));
+                self.model.filling.extend(slot);
+            }
+            Command::PutBack => {
+                if let Some(slot) = self.model.filling.last() {
+                    self.table.put_back(*slot);
+                }
+            }
+            Command::Push(records) => self.push(records),
+            Command::EndEpoch(early) => self.end_epoch(early),
+            Command::Finish(error) => self.finish(if error { End::Error } else { End::Stream }),
+            Command::Connect(credits) => self.connect(credits),
+            Command::Disconnect(at) => self.disconnect(at),
+            Command::Ack(at, grant) => self.answer(at, grant, false),
+            Command::Release(at, grant) => self.answer(at, grant, true),
+            Command::Wrong(at, ack) => self.wrong(at, ack),
+            Command::Skip(at, later) => self.skip(at, later),
+            Command::Block(at, blocked) => {
+                if let Some(id) = self.pick(at) {
+                    self.model.consumers.get_mut(&id).unwrap().blocked = blocked;
+                    self.table.set_blocked(id, blocked, self.now);
+                }
+            }
+        }
+        let mut effects = Vec::new();
+        self.table.swap_effects(&mut effects);
+        for effect in effects {
+            self.model.effect(effect);
+        }
+        self.model.check_idle(&self.table);
+    }
+
+    fn push(&mut self, records: u32) {
+        // The model does not follow what a writer with a bug pushes after the end.
+        if self.ended {
+            return;
+        }
+        let Some(slot) = self.model.filling.pop() else { return };
+        let epoch = self.model.writing;
+        let batch = Batch { number: self.next_batch, epoch, records, bytes: 1 };
+        self.next_batch += 1;
+        if self.model.skipped == Some(epoch) {
+            self.model.early.insert(epoch);
+            self.model.filling.push(slot);
+        } else {
+            self.model.batches.insert(batch.number, (slot, batch));
+            self.model.queue.push_back(Item::Batch(batch.number));
+            let count = self.model.counts.entry(epoch).or_default();
+            *count = (count.0 + 1, count.1 + u64::from(records));
+        }
+        self.table.push(slot, batch, self.now);
+    }
+
+    fn end_epoch(&mut self, early: bool) {
+        if self.ended {
+            return;
+        }
+        let epoch = self.model.writing;
+        if early || self.model.skipped == Some(epoch) {
+            self.model.early.insert(epoch);
+        }
+        self.model.writing += 1;
+        self.model.queue.push_back(Item::EpochEnd(epoch));
+        self.table.end_epoch(epoch, early, self.now);
+    }
+
+    fn finish(&mut self, end: End) {
+        if !self.ended {
+            self.model.queue.push_back(Item::Finish(end));
+            self.table.finish(end, self.now);
+        }
+        self.ended = true;
+    }
+
+    fn connect(&mut self, credits: u32) {
+        let id = self.next_consumer;
+        self.next_consumer += 1;
+        self.model.consumers.insert(id, ModelConsumer { credits, ..ModelConsumer::default() });
+        self.model.started |= self.model.consumers.len() >= self.model.min_consumers;
+        self.table.connect(id, credits, self.now);
+        if let Some(end) = self.model.finished {
+            let mut effects = Vec::new();
+            self.table.swap_effects(&mut effects);
+            assert_eq!(effects, [Effect::End { to: id, end }], "the end is sent at once");
+        }
+    }
+
+    fn disconnect(&mut self, at: usize) {
+        let Some(id) = self.pick(at) else { return };
+        let gone = self.model.consumers.remove(&id).unwrap();
+        for batch in gone.grants.iter().map(|grant| grant.1).chain(gone.assigned) {
+            self.model.requeue(batch);
+        }
+        self.skip_if_all_skip();
+        self.table.disconnect(id, self.now);
+    }
+
+    fn answer(&mut self, at: usize, grant: usize, release: bool) {
+        let Some(id) = self.pick(at) else { return };
+        let grants = &mut self.model.consumers.get_mut(&id).unwrap().grants;
+        if grants.is_empty() {
+            return;
+        }
+        let at = grant % grants.len();
+        let (grant, batch, _) = grants[at];
+        grants[at].2 = true;
+        self.model.acked.insert(batch);
+        if release {
+            grants.remove(at);
+            assert_eq!(self.table.release(id, [grant].into_iter(), self.now), Ok(()));
+        } else {
+            assert_eq!(self.table.ack(id, [grant].into_iter(), self.now), Ok(()));
+        }
+    }
+
+    /// Names every grant number that this consumer does not hold: each is refused.
+    fn wrong(&mut self, at: usize, ack: bool) {
+        let Some(id) = self.pick(at) else { return };
+        let own: Vec<u64> = self.model.consumers[&id].grants.iter().map(|grant| grant.0).collect();
+        for grant in (0..self.model.next_grant + 2).filter(|grant| !own.contains(grant)) {
+            let numbers = [grant].into_iter();
+            let answer = match ack {
+                true => self.table.ack(id, numbers, self.now),
+                false => self.table.release(id, numbers, self.now),
+            };
+            assert_eq!(answer, Err(NotHeld(grant)));
+        }
+    }
+
+    fn skip(&mut self, at: usize, later: u32) {
+        let Some(id) = self.pick(at) else { return };
+        let epoch = self.model.epoch + later;
+        if later == 0 && self.model.finished.is_none() {
+            if self.model.mode == Mode::Share {
+                self.model.skipped = Some(epoch);
+            } else {
+                let consumer = self.model.consumers.get_mut(&id).unwrap();
+                consumer.skipped = Some(epoch);
+                consumer.assigned.clear();
+                self.skip_if_all_skip();
+            }
+        }
+        self.table.skip_epoch(id, epoch, self.now);
+        if self.model.skipped == Some(epoch) && later == 0 && self.model.mode == Mode::Share {
+            assert!(!self.table.queue.iter().any(
+                |entry| matches!(entry, Entry::Batch { epoch: other, .. } if *other == epoch)
+            ));
+        }
+    }
+
+    fn skip_if_all_skip(&mut self) {
+        let epoch = self.model.epoch;
+        let skips = |consumer: &ModelConsumer| consumer.skipped == Some(epoch);
+        if !self.model.consumers.is_empty() && self.model.consumers.values().all(skips) {
+            self.model.skipped = Some(epoch);
+        }
+    }
+
+    /// Connects enough consumers, ends the stream and releases everything: every batch is
+    /// delivered.
+    pub(super) fn drain(&mut self) {
+        while self.model.consumers.len() < self.model.min_consumers.max(1) {
+            self.step(Command::Connect(2));
+        }
+        for at in 0..self.model.consumers.len() {
+            self.step(Command::Block(at, false));
+        }
+        self.step(Command::Finish(false));
+        while self.model.consumers.values().any(|consumer| !consumer.grants.is_empty()) {
+            for at in 0..self.model.consumers.len() {
+                self.step(Command::Release(at, 0));
+            }
+        }
+        while !self.model.filling.is_empty() {
+            self.step(Command::PutBack);
+        }
+        assert!(self.table.drained());
+        assert!(self.model.batches.is_empty(), "a batch is left: {:?}", self.model);
+        assert!(self.model.finished.is_some());
+        let all_free = SlotCounts { free: SLOTS, ..SlotCounts::default() };
+        assert_eq!(self.table.slot_counts(), all_free);
+        let delivered: u64 = self.model.counts.values().map(|count| count.0).sum();
+        assert_eq!(self.model.acked.len() as u64, delivered);
+    }
+}
+
+/// Reads commands out of any bytes: three for each.
+#[cfg(feature = "unstable")]
+fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
+    use Command::*;
+    bytes.as_chunks().0.iter().map(|[command, first, second]| {
+        let (at, grant) = (usize::from(*first), usize::from(*second));
+        let (number, flag) = (u32::from(*first), second & 1 == 1);
+        match command % 13 {
+            0 => TakeSlot,
+            1 => TakeDedicated,
+            2 => PutBack,
+            3 => Push(number),
+            4 => EndEpoch(flag),
+            5 => Finish(flag),
+            6 => Connect(1 + number % 3),
+            7 => Disconnect(at),
+            8 => Ack(at, grant),
+            9 => Release(at, grant),
+            10 => Wrong(at, flag),
+            11 => Skip(at, u32::from(flag)),
+            _ => Block(at, flag),
+        }
+    })
+}
+
+/// Gives the commands that the bytes stand for to the table and to its model.
+///
+/// # Panics
+/// If the table does what the model does not allow: this is a bug.
+#[cfg(feature = "unstable")]
+pub fn check_table(bytes: &[u8]) {
+    let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
+    let mode = if first & 1 == 0 { Mode::Share } else { Mode::Broadcast };
+    let mut run = Run::new(mode, 1 + u32::from(first >> 1 & 1));
+    commands(rest).for_each(|command| run.step(command));
+    run.drain();
+}
