@@ -188,7 +188,8 @@ fn names_and_texts_of_decoders() {
         clean(run(&place, &["cat", "-d", BAD_PLUGIN, "-o", &option, "data"]));
         clean(run(&place, &["plugin", "inspect", BAD_PLUGIN, "-o", &option]));
         // One case is enough: they all say the same.
-        let test = ["plugin", "test", BAD_PLUGIN, "-o", &option, "--data", "data", "--pieces", "8,8"];
+        let test =
+            ["plugin", "test", BAD_PLUGIN, "-o", &option, "--data", "data", "--pieces", "8,8"];
         clean(run(&place, &test));
     }
 }
