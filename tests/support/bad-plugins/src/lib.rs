@@ -3,6 +3,7 @@
 
 #[cfg(target_arch = "wasm32")]
 mod blocks;
+#[cfg(target_arch = "wasm32")]
 mod framed;
 #[cfg(target_arch = "wasm32")]
 mod hoards;
