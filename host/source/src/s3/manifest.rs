@@ -191,7 +191,8 @@ fn value_text(value: &RawValue) -> String {
 /// The text is not a manifest.
 #[cfg(feature = "unstable")]
 pub fn manifest(text: &[u8]) -> Result<Vec<Address>, SourceError> {
-    objects(text, &any_address())
+    let manifest = any_address();
+    objects(text, &manifest)?.collect()
 }
 
 /// The values in each line of an augmented manifest, as text or as addresses.
