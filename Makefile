@@ -74,12 +74,6 @@ bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.j
 	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
-HOURS ?= 1
-soak: wasm ## kill and stop everything at random, for HOURS hours (1), or with SEED
-	@$(call build,debug,$(DEBUG))
-	PIPEMILL_SOAK_HOURS=$(HOURS) $(if $(SEED),PIPEMILL_CHAOS_SEED=$(SEED)) \
-	    cargo test -p pipemill-tests --test e2e -- --nocapture chaos
-
 fuzz: ## fuzz each target for TIME seconds (60), or only those in TARGETS
 	fuzz/build
 	fuzz/run $(or $(TIME),60) $(TARGETS)
@@ -206,5 +200,5 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench fuzz soak lint deny clean
+.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench fuzz lint deny clean
 .PHONY: wasm compilers podman chromium venv

@@ -7,9 +7,6 @@
 mod decoders;
 mod host;
 mod reference;
-// The tests' own. Their crate has all built-in decoders, which are not needed here.
-#[path = "../../tests/support/src/tiny.rs"]
-mod tiny;
 
 /// A target.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ const MAX_BLOCK: usize = 1 << 20;
 /// Decompresses a whole block.
 pub(super) fn decompress(codec: Codec, block: &[u8]) -> Result<Vec<u8>, String> {
     let codec = pipemill_codecs::Codec::from_word(codec.word()).ok_or("an unknown codec")?;
-    let mut reader = BlockReader::new(codec, block.to_vec(), MAX_BLOCK as u64)?;
+    let mut reader = BlockReader::new(codec, block, MAX_BLOCK as u64)?;
     let mut bytes = Vec::new();
     loop {
         let (window, last) = reader.window(bytes.len() as u64, WINDOW, || true)?;

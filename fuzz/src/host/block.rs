@@ -27,7 +27,7 @@ fn read(
     max: usize,
     used: impl Fn(usize) -> usize,
 ) -> Option<Result<Vec<u8>, String>> {
-    let mut reader = match BlockReader::new(codec, block.to_vec(), MAX_BLOCK as u64) {
+    let mut reader = match BlockReader::new(codec, block, MAX_BLOCK as u64) {
         Ok(reader) => reader,
         Err(why) => return Some(Err(why)),
     };

@@ -8,7 +8,7 @@ use arbitrary::Unstructured;
 use wasm_smith::{Config, Module};
 
 use super::guest::{compile, limits, open};
-use crate::tiny::{component as wrap, text};
+use pipemill_tests::tiny::{component as wrap, text};
 
 /// CPU time of a call. A module that loops for ever takes it each time.
 const CALL_TIMEOUT: Duration = Duration::from_millis(30);

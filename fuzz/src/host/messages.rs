@@ -28,7 +28,11 @@ pub(crate) fn messages(bytes: &[u8]) {
             ToConsumer::EpochEnd(end) => protocol::epoch_end(end).to_vec(),
             ToConsumer::StreamEnd => protocol::stream_end().to_vec(),
             ToConsumer::Error(report) => protocol::error(report),
-            ToConsumer::Status(length) => protocol::status(*length).to_vec(),
+            ToConsumer::Status(part) if part.left == part.text.len() as u64 => {
+                protocol::status(&part.text).0
+            }
+            // The sender has the rest of the text.
+            ToConsumer::Status(_) => bytes.to_vec(),
         };
         assert_eq!(Ok(message), ToConsumer::decode(&again));
     }

@@ -58,11 +58,3 @@ macro_rules! consumer {
         env!("CARGO_BIN_EXE_consumer")
     };
 }
-
-/// The writer that runs as a process of its own, see `src/bin/writer.rs`.
-#[macro_export]
-macro_rules! writer {
-    () => {
-        env!("CARGO_BIN_EXE_writer")
-    };
-}

@@ -72,7 +72,7 @@ fn span(kind: u8, a: u8, b: u8, end: u64, payload: u64) -> u64 {
         3 => first << 32 | second,
         4 => first << 56 | second,
         5 => first << 24 | second << 56,
-        _ => (end + (first & 3)) << 32 | second % 16,
+        _ => ((end + (first & 3)) << 32) | (second % 16),
     }
 }
 

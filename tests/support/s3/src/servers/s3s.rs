@@ -67,14 +67,6 @@ impl S3Server for S3s {
     }
 }
 
-/// A command for a server of this address over a folder, which needs no signatures: for a test that
-/// kills it, and starts another one in its place.
-pub fn open_server(folder: &Path, host: &str, port: u16) -> Command {
-    let mut command = Command::new(program());
-    command.args(["--host", host, "--port", &port.to_string()]).arg(folder);
-    command
-}
-
 /// The path of the server's program. Cargo puts it into the folder of a test's program, or one
 /// folder above it.
 fn program() -> OsString {
