@@ -91,6 +91,6 @@ fn is_list(bytes: &[u8]) -> bool {
     let Some(table) = bytes.get(..first).filter(|_| first >= 4 && first % 4 == 0) else {
         return false;
     };
-    let offsets = table.as_chunks().0.iter().map(|offset| u32::from_le_bytes(*offset) as usize);
-    offsets.clone().is_sorted() && offsets.last() == Some(bytes.len())
+    let mut offsets = table.as_chunks().0.iter().map(|offset| u32::from_le_bytes(*offset) as usize);
+    offsets.clone().is_sorted() && offsets.next_back() == Some(bytes.len())
 }
