@@ -1,7 +1,7 @@
 //! MessagePack values, one after the other. A record is the whole value, in one field `value`, or the
 //! values that the option `fields` selects from a map or an array, by key or by JSON pointer.
 //!
-//! Strings and bin are spans of the chunk. Each record is scanned once ([`scan`]), and its structure
+//! Strings and bin are spans of the chunk. Each record is scanned once (`scan`), and its structure
 //! is checked whole. If a map has a key twice, the last one counts.
 //!
 //! **Errors.** Nothing frames a record but its own structure. So after a record that is not valid
