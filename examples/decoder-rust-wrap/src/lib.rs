@@ -2,7 +2,7 @@
 //! `length-prefixed`, and each has one more field: the size of the others.
 
 use pipemill_length_prefixed::LengthPrefixed;
-use pipemill_plugin::{Field, InnerRecord, Map, MapRecords, Options, Records, Scalar, StreamInfo};
+use pipemill_plugin::{Field, InnerRecord, MapRecords, Options, Records, Scalar, StreamInfo};
 
 const SIZE: &str = "size";
 
@@ -10,7 +10,7 @@ const SIZE: &str = "size";
 pub struct WithSize;
 
 // Makes the type a plugin. The rest is plain Rust, which can be tested natively.
-pipemill_plugin::export!(Map<WithSize>);
+pipemill_plugin::export!(pipemill_plugin::Map<WithSize>);
 
 impl MapRecords for WithSize {
     type Inner = LengthPrefixed;
