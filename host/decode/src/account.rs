@@ -100,11 +100,18 @@ impl Account {
     ///
     /// # Errors
     /// The call has used up its CPU time: the same trap as in WebAssembly.
+    #[inline]
     pub(super) fn work(&mut self, bytes: usize) -> Result<(), Trap> {
         self.work = self.work.saturating_add(bytes);
         if self.work < WORK_PART {
             return Ok(());
         }
+        self.check_clock()
+    }
+
+    /// Compares the thread's CPU time with the limit.
+    #[cold]
+    fn check_clock(&mut self) -> Result<(), Trap> {
         self.work = 0;
         let now = thread_cpu_time().map_err(|_| Trap::Interrupt)?;
         self.tick(now).map(drop).ok_or(Trap::Interrupt)

@@ -7,7 +7,7 @@ use pipemill_types::{Fault, printable};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList, WasmStr};
 
-use super::account::{Account, WORK_PART};
+use super::account::WORK_PART;
 use super::declared_schema::set_schema;
 use super::decoded_records::EmitCall;
 use super::decompress::decompress;
@@ -40,13 +40,13 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     host.func_wrap(
         "check-crc32c",
         |store: StoreContextMut<'_, HostState>, lists: ChecksumLists| {
-            check_crc(store, lists, crc32c::crc32c_append)
+            check_crc(store, lists, crc32c::crc32c, crc32c::crc32c_append)
         },
     )?;
     host.func_wrap(
         "check-crc32",
         |store: StoreContextMut<'_, HostState>, lists: ChecksumLists| {
-            check_crc(store, lists, crc32_append)
+            check_crc(store, lists, crc32fast::hash, crc32_append)
         },
     )?;
     host.func_wrap("decompress", decompress)?;
@@ -102,9 +102,6 @@ fn emit(
 /// Spans and the expected checksum of each.
 type ChecksumLists = (WasmList<u64>, WasmList<u32>);
 
-/// The checksum of bytes that are continued by more bytes.
-type Checksum = fn(u32, &[u8]) -> u32;
-
 /// The CRC-32 of gzip of bytes that have the CRC-32 `before`, continued by `bytes`.
 fn crc32_append(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
@@ -113,26 +110,37 @@ fn crc32_append(before: u32, bytes: &[u8]) -> u32 {
 }
 
 /// Compares the checksum of each span with the expected one. Returns the index of the first span
-/// that differs.
+/// that differs. `whole` is the checksum of bytes, and `append` that of bytes after others.
 fn check_crc(
     mut store: StoreContextMut<'_, HostState>,
     (spans, expected): ChecksumLists,
-    checksum: Checksum,
+    whole: impl Fn(&[u8]) -> u32,
+    append: impl Fn(u32, &[u8]) -> u32,
 ) -> wasmtime::Result<(Option<u32>,)> {
     let mut account = std::mem::take(&mut store.data_mut().account);
-    let found = find_wrong_crc(&store, &spans, &expected, checksum, &mut account);
+    let found = find_wrong_crc(&store, &spans, &expected, |bytes| {
+        // Spans may overlap, so only their bytes say how much work they are.
+        if bytes.len() <= WORK_PART {
+            account.work(bytes.len())?;
+            return Ok(whole(bytes));
+        }
+        let mut found = 0;
+        for part in bytes.chunks(WORK_PART) {
+            account.work(part.len())?;
+            found = append(found, part);
+        }
+        Ok(found)
+    });
     store.data_mut().account = account;
     Ok((found?,))
 }
 
-/// As [`check_crc`]. Spans may overlap, so their number says nothing about the work: it is charged
-/// to `account`.
+/// As [`check_crc`], with one function for the checksum of bytes.
 fn find_wrong_crc(
     store: &StoreContextMut<'_, HostState>,
     spans: &WasmList<u64>,
     expected: &WasmList<u32>,
-    checksum: Checksum,
-    account: &mut Account,
+    mut checksum: impl FnMut(&[u8]) -> wasmtime::Result<u32>,
 ) -> wasmtime::Result<Option<u32>> {
     let Some((bytes, range)) = &store.data().chunk else {
         return Err(Fault::contract("asked for checksums outside of `decode`").into());
@@ -153,12 +161,7 @@ fn find_wrong_crc(
                 format!("asked for the checksum of a span at {offset}, outside its {place}");
             return Err(Fault::contract(message).into());
         };
-        let mut found = 0;
-        for part in bytes.chunks(WORK_PART) {
-            account.work(part.len())?;
-            found = checksum(found, part);
-        }
-        if found != *expected {
+        if checksum(bytes)? != *expected {
             return Ok(Some(index as u32));
         }
     }
