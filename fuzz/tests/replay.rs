@@ -101,6 +101,7 @@ replays! {
     jsonl: "jsonl",
     length_prefixed: "length-prefixed",
     lines: "lines",
+    msgpack: "msgpack",
     npy: "npy",
     npz: "npz",
     recordio: "recordio",

@@ -52,6 +52,10 @@ pub(crate) fn lines(bytes: &[u8]) {
     }
 }
 
+pub(crate) fn msgpack(bytes: &[u8]) {
+    check::<pipemill_msgpack::Msgpack>(&Case::new(bytes, presets::MSGPACK));
+}
+
 pub(crate) fn npy(bytes: &[u8]) {
     check::<pipemill_npy::Npy>(&Case::new(bytes, presets::NPY));
 }

@@ -58,6 +58,14 @@ pub(super) const LINES: &[Preset] = &[
     &[("strip_cr", "false")],
     &[("skip_blank", "true"), ("utf8", "true")],
 ];
+pub(super) const MSGPACK: &[Preset] = &[
+    &[],
+    &[("fields", "id:int64,score:float64,name:utf8?")],
+    &[("fields", "image:bytes,ok:bool,source=/meta/source:utf8")],
+    &[("fields", "vec:float32[8],ids:int32[],tags:utf8[]?")],
+    &[("fields", "id:uint8?,second=/meta/span/1:int16?,taken:timestamp?")],
+    &[("fields", "id=0:uint8,x=1:float32,name=2:utf8?,data=3:bytes")],
+];
 pub(super) const NPY: &[Preset] = &[&[]];
 pub(super) const NPZ: &[Preset] = &[
     &[],
