@@ -1,6 +1,7 @@
 //! RecordIO after dmlc-core's `recordio.h`: parts of `magic · cflag << 29 | length · data · padding to
 //! a multiple of 4`. cflag 0 is a whole record; 1, 2 and 3 are the first, a middle and the last part
-//! of one that had the magic in it, which the writer cut out.
+//! of one that had the magic in it, which the writer cut out. It looks for the magic at multiples of 4
+//! bytes only, so all parts but the last have such a length.
 
 use pipemill_plugin::testing::{Outcome, Setup};
 
@@ -35,13 +36,17 @@ fn record(input: &[u8], put_back: &[u8], max: usize) -> Option<(Vec<u8>, usize)>
         return None;
     }
     let mut more = cflag == 1;
+    let is_cut = |part: &[u8]| put_back.is_empty() || part.len().is_multiple_of(4);
+    if more && !is_cut(first) {
+        return None;
+    }
     while more && data.len() <= max {
         let (cflag, next, size) = part(&input[end..])?;
         data.extend_from_slice(put_back);
         data.extend_from_slice(next);
         end += size;
         more = match cflag {
-            2 => true,
+            2 if is_cut(next) => true,
             3 => false,
             _ => return None,
         };

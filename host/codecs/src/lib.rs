@@ -1,12 +1,17 @@
 //! Decompresses a block of a block-compressed format, in windows. The sandbox's host uses it, and
-//! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors.
+//! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors. Sources
+//! use [`ZstdFrames`].
 
 #![forbid(unsafe_code)]
+
+mod zstd_frames;
 
 use std::io::{self, Cursor, Read};
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use lz4_flex::frame::FrameDecoder;
+
+pub use zstd_frames::ZstdFrames;
 
 /// How a block is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,12 +100,7 @@ impl BlockReader {
             Codec::Deflate => Box::new(DeflateDecoder::new(block)),
             Codec::Zlib => Box::new(ZlibDecoder::new(block)),
             Codec::Gzip => Box::new(MultiGzDecoder::new(block)),
-            Codec::Zstd => {
-                let mut decoder =
-                    zstd::Decoder::with_buffer(block).map_err(|why| describe(codec, &why))?;
-                decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(|why| describe(codec, &why))?;
-                Box::new(decoder)
-            }
+            Codec::Zstd => Box::new(ZstdFrames::new(block).map_err(|why| describe(codec, &why))?),
             Codec::Lz4 => Box::new(FrameDecoder::new(Lz4Frame { block, ran_out: false })),
             Codec::Snappy => Box::new(block),
         };
@@ -276,7 +276,7 @@ impl Stream for MultiGzDecoder<Cursor<Vec<u8>>> {
     }
 }
 
-impl Stream for zstd::Decoder<'static, Cursor<Vec<u8>>> {
+impl Stream for ZstdFrames<Cursor<Vec<u8>>> {
     fn unread(&self) -> u64 {
         left(self.get_ref())
     }

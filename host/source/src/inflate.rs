@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
 use flate2::bufread::GzDecoder;
+use pipemill_codecs::ZstdFrames;
 
 use crate::{Input, ReadOutcome, SourceError};
 
@@ -46,7 +47,7 @@ impl Compression {
                 let decompressor = GzipMembers::new(compressed);
                 Box::new(Inflated { name, format: "gzip", decompressor })
             }
-            Self::Zstd => match zstd::stream::read::Decoder::with_buffer(compressed) {
+            Self::Zstd => match ZstdFrames::new(compressed) {
                 Ok(decompressor) => Box::new(Inflated { name, format: "zstd", decompressor }),
                 Err(error) => Box::new(Failed(SourceError::io(name, "can't start zstd", &error))),
             },
@@ -164,7 +165,7 @@ impl Decompressor for GzipMembers {
     }
 }
 
-impl Decompressor for zstd::stream::read::Decoder<'static, BufReader<Compressed>> {
+impl Decompressor for ZstdFrames<BufReader<Compressed>> {
     fn compressed(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }

@@ -227,7 +227,7 @@ impl ColumnEmitter<'_> {
     /// Emits a sparse tensor as one array with its zeros.
     fn emit_with_zeros(&mut self, scalar: Scalar, shape: &[u32]) -> Result<(), Refused> {
         let (tensor, column, bytes) = (self.tensor, self.column, self.source.bytes);
-        let field_size: u64 = shape.iter().map(|size| u64::from(*size)).product();
+        let field_size = shape.iter().fold(1_u64, |all, size| all.saturating_mul(u64::from(*size)));
         let size = match tensor.size() {
             None if field_size > 0 => field_size,
             None => return Err(describe::no_shape(column)),

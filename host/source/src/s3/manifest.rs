@@ -58,9 +58,9 @@ impl<'a> Addresses<'a> {
     fn element(&mut self) -> Result<Option<Element>, String> {
         let Some(rest) = self.rest.take() else { return Ok(None) };
         let malformed = |why: &dyn Display| format!("is not a manifest: {why}");
-        let rest = rest.trim_ascii_start();
+        let rest = trim_json(rest);
         let rest = match (rest.split_first(), self.number) {
-            (Some((b'[', rest)), 0) => match rest.trim_ascii_start() {
+            (Some((b'[', rest)), 0) => match trim_json(rest) {
                 [b']', end @ ..] => return at_end(end).map(|()| None),
                 rest => rest,
             },
@@ -113,10 +113,16 @@ impl<'a> Addresses<'a> {
 
 /// Checks what follows a manifest.
 fn at_end(rest: &[u8]) -> Result<(), String> {
-    match rest.trim_ascii_start() {
+    match trim_json(rest) {
         [] => Ok(()),
         _ => Err("is not a manifest: there is more after its array".to_owned()),
     }
+}
+
+/// The text after its leading white space. JSON has less of it than ASCII: no form feed.
+fn trim_json(text: &[u8]) -> &[u8] {
+    let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    &text[text.iter().take_while(blank).count()..]
 }
 
 impl Iterator for Addresses<'_> {

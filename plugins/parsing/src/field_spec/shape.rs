@@ -43,10 +43,13 @@ fn numbers(text: &str) -> Option<Vec<u32>> {
     text.split(',').map(|word| word.trim().parse().ok()).collect()
 }
 
-/// Whether a list of `count` elements can have this shape.
+/// Whether a list of `count` elements can have this shape. The shape may come from the input, so it may
+/// have any sizes.
 #[inline(always)]
 pub fn shape_accepts(shape: &[u32], count: usize) -> bool {
-    let fixed: usize = shape.iter().map(|size| (*size).max(1) as usize).product();
+    let count = count as u64;
+    let sizes = shape.iter().map(|size| u64::from((*size).max(1)));
+    let fixed = sizes.fold(1, u64::saturating_mul);
     if shape.contains(&0) { count.is_multiple_of(fixed) } else { count == fixed }
 }
 
@@ -112,6 +115,8 @@ mod tests {
             (&[0], &[0, 1, 7], &[]),
             (&[0, 3], &[0, 3, 6], &[1, 4]),
             (&[2, 0, 3], &[0, 6, 12], &[3, 9]),
+            (&[1 << 16, 1 << 16], &[], &[0, 1, 1 << 16]),
+            (&[1 << 31, 1 << 31, 4], &[], &[0, 1]),
         ] {
             assert!(good.iter().all(|count| shape_accepts(shape, *count)), "{shape:?}");
             assert!(!bad.iter().any(|count| shape_accepts(shape, *count)), "{shape:?}");

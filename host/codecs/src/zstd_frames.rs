@@ -1,0 +1,202 @@
+//! Zstandard frames, one after the other, from compressed bytes that come in pieces of any size.
+//!
+//! The library has two ways to decompress a frame: as a whole if all of it is in view, or block by
+//! block. They do not refuse the same damage, so the result would depend on the pieces. Here the first
+//! bytes of each frame are passed alone: then a frame is never in view as a whole. The second way does
+//! not compare the size of the content with the one in the frame's header if the last block is empty,
+//! so it is compared here.
+
+use std::io::{self, BufRead, ErrorKind, Read};
+
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+/// Bytes of a frame that are passed alone: the smallest frame has 9.
+const FIRST_BYTES: usize = 8;
+/// Most bytes of a frame's header up to the size of the content, after RFC 8878.
+const MAX_HEADER: usize = 18;
+/// The magic number of a frame. Other frames are skippable and have no content.
+const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
+
+/// Decompresses the frames of an input.
+pub struct ZstdFrames<R> {
+    input: R,
+    decoder: Decoder<'static>,
+    /// The first bytes of the current frame.
+    header: [u8; MAX_HEADER],
+    /// Compressed bytes of the current frame that were passed on; 0 between two frames.
+    consumed: u64,
+    /// Decompressed bytes of the current frame.
+    produced: u64,
+}
+
+impl<R: BufRead> ZstdFrames<R> {
+    /// The frames of an input. They need a window of at most 128 MiB.
+    ///
+    /// # Errors
+    /// The library has no memory for a decoder.
+    pub fn new(input: R) -> io::Result<Self> {
+        let decoder = Decoder::new()?;
+        Ok(Self { input, decoder, header: [0; MAX_HEADER], consumed: 0, produced: 0 })
+    }
+
+    /// The input.
+    pub fn get_ref(&self) -> &R {
+        &self.input
+    }
+
+    /// The input.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.input
+    }
+
+    /// Passes one piece on. Returns the numbers of bytes that were consumed and produced.
+    fn step(&mut self, buf: &mut [u8]) -> io::Result<(usize, usize)> {
+        let bytes = self.input.fill_buf()?;
+        if bytes.is_empty() && self.consumed == 0 {
+            return Ok((0, 0));
+        }
+        let left_of_first = (FIRST_BYTES as u64).saturating_sub(self.consumed) as usize;
+        let piece = match left_of_first {
+            0 => bytes,
+            left => &bytes[..left.min(bytes.len())],
+        };
+        let (mut from, mut to) = (InBuffer::around(piece), OutBuffer::around(buf));
+        let hint = self.decoder.run(&mut from, &mut to)?;
+        let (consumed, produced) = (from.pos(), to.pos());
+        if self.consumed < MAX_HEADER as u64 {
+            let header = &mut self.header[self.consumed as usize..];
+            let count = header.len().min(consumed);
+            header[..count].copy_from_slice(&piece[..count]);
+        }
+        self.input.consume(consumed);
+        self.consumed += consumed as u64;
+        self.produced += produced as u64;
+        if hint == 0 {
+            self.end_frame()?;
+        }
+        Ok((consumed, produced))
+    }
+
+    /// Checks a frame that has ended, and begins the next one.
+    fn end_frame(&mut self) -> io::Result<()> {
+        let produced = std::mem::take(&mut self.produced);
+        self.consumed = 0;
+        self.decoder.reinit()?;
+        match content_size(&self.header) {
+            Some(size) if size != produced => Err(io::Error::new(
+                ErrorKind::InvalidData,
+                format!("a frame has {produced} bytes, but its header says {size}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: BufRead> Read for ZstdFrames<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let (consumed, produced) = self.step(buf)?;
+            if produced > 0 {
+                return Ok(produced);
+            }
+            if consumed == 0 {
+                return match self.consumed {
+                    0 => Ok(0),
+                    _ => Err(io::Error::new(ErrorKind::UnexpectedEof, "incomplete frame")),
+                };
+            }
+        }
+    }
+}
+
+/// The size of the content in the header of a frame, if it has one: section 3.1.1.1 of RFC 8878.
+fn content_size(header: &[u8; MAX_HEADER]) -> Option<u64> {
+    let descriptor = header[4];
+    let single_segment = descriptor >> 5 & 1;
+    let bytes = match (descriptor >> 6, single_segment) {
+        _ if header[..4] != MAGIC => return None,
+        (0, 0) => return None,
+        (flag, _) => 1 << flag,
+    };
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let at = 5 + usize::from(1 - single_segment) + dictionary;
+    let size =
+        header[at..at + bytes].iter().rev().fold(0, |size, byte| size << 8 | u64::from(*byte));
+    // Two bytes count from 256 on, because one byte says less.
+    Some(if bytes == 2 { size + 256 } else { size })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Cursor};
+
+    use super::*;
+
+    /// Decompresses with pieces of `size` compressed bytes and reads of `read` bytes.
+    fn decompress(bytes: &[u8], size: usize, read: usize) -> Result<Vec<u8>, String> {
+        let input = BufReader::with_capacity(size, Cursor::new(bytes.to_vec()));
+        let mut frames = ZstdFrames::new(input).expect("memory");
+        let (mut all, mut buf) = (Vec::new(), vec![0; read]);
+        loop {
+            match frames.read(&mut buf).map_err(|why| why.to_string())? {
+                0 => return Ok(all),
+                count => all.extend_from_slice(&buf[..count]),
+            }
+        }
+    }
+
+    /// The result of any pieces, which must be the same.
+    fn any_pieces(bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let whole = decompress(bytes, bytes.len().max(1), 1 << 20);
+        for (size, read) in [(1, 1), (1, 1 << 20), (3, 7), (8, 64), (9, 40), (64, 1 << 20)] {
+            assert_eq!(decompress(bytes, size, read), whole, "pieces of {size}, reads of {read}");
+        }
+        whole
+    }
+
+    fn pledged(content: &[u8]) -> Vec<u8> {
+        zstd::bulk::compress(content, 3).expect("memory")
+    }
+
+    #[test]
+    fn frames_of_any_size_are_whole() {
+        let mut all = (Vec::new(), Vec::new());
+        for size in [0, 1, 255, 256, 257, 65_791, 65_792, 300_000] {
+            let content: Vec<u8> = (0..size).map(|n: u32| (n * n >> 7) as u8).collect();
+            assert_eq!(any_pieces(&pledged(&content)), Ok(content.clone()));
+            let streamed = zstd::encode_all(&*content, 1).expect("memory");
+            assert_eq!(any_pieces(&streamed), Ok(content.clone()));
+            all.0.extend_from_slice(&pledged(&content));
+            all.1.extend_from_slice(&content);
+        }
+        // A skippable frame of five bytes.
+        all.0.extend_from_slice(b"\x50\x2a\x4d\x18\x05\0\0\0hello");
+        assert_eq!(any_pieces(&all.0), Ok(all.1));
+    }
+
+    #[test]
+    fn damage_is_the_same_error_in_any_pieces() {
+        let content: Vec<u8> = (0..2_000_u32).map(|n| (n % 251) as u8).collect();
+        let frame = pledged(&content);
+        for at in 0..frame.len() {
+            let mut damaged = frame.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let _ = any_pieces(&damaged);
+            let cut = any_pieces(&frame[..at]);
+            assert!(at == 0 || cut == Err("incomplete frame".to_owned()), "{at}: {cut:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_last_block_hides_no_missing_content() {
+        // 32 bytes in one segment, then a last block of no bytes: compressed, and plain.
+        for block in [5_u8, 1] {
+            let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x20, block, 0, 0];
+            let wrong = any_pieces(&frame).expect_err("nothing of 32 bytes");
+            assert!(wrong.contains("its header says 32"), "{wrong}");
+        }
+    }
+}
