@@ -55,6 +55,8 @@ fn csv_passes() {
         (&["header=true", "columns=1"], "pandas-all.csv"),
         (&["header=true", "emit=dense", "empty=nan"], "pandas-dense.csv"),
         (&["emit=row"], "python-excel.csv"),
+        // Line breaks in quotes: without one of the quotes, a row ends sooner or later.
+        (&[], "python-excel.csv"),
     ] {
         passes("csv", options, &format!("csv/tests/fixtures/{file}"), "150");
     }
@@ -294,6 +296,20 @@ fn a_wrong_check_of_max_record_is_found() {
 #[test]
 fn metadata_are_compared() {
     is_found("framed-metadata-of-chunk", framed(&SIZES), "its metadata is {\"first chunk\":");
+}
+
+/// Where a search reaches the end of what was cut off, nobody knows whether it would have found a
+/// record there.
+#[test]
+fn a_tail_that_a_search_passes_over_is_not_swallowed() {
+    let place = TestDir::new();
+    let mut archive = std::fs::read(format!("{FIXTURES}/webdataset/tests/fixtures/writer.tar"))
+        .expect("a fixture");
+    // A byte in the name of the second sample's first member.
+    archive[3073] ^= 1;
+    place.write("data", archive);
+    let args = ["test", "webdataset", "-o", "fields=txt?", "--data", "data", "--on-error", "skip"];
+    plugin(&place, &[&args[..], &["--cases", "60"]].concat()).with_code(0);
 }
 
 /// Blocks of several calls, errors inside of a call, lists, categories and metadata.

@@ -346,37 +346,52 @@ fn build_changed(place: &TestDir, file: &str, from: &str, to: &str) -> Ended {
 }
 
 /// A template must not lean on lengths being short: with lengths of 32 bits it passes, too.
-#[test]
-fn templates_pass_with_longer_lengths() {
+fn passes_with_longer_lengths(language: &str, source: &str, changes: &[(&str, &str)]) {
     let place = TestDir::new();
+    if language == "python" {
+        keep_cache(&place);
+    }
     let mut input = b"PSTR".to_vec();
     for size in [5, 0, 70_000, 3] {
         input.extend((size as u32).to_le_bytes());
         input.extend(vec![b'x'; size]);
     }
     place.write("data", &input);
-    let mut languages =
-        vec![("rust", "src/lib.rs", vec![("usize = 2", "usize = 4"), ("u16::from", "u32::from")])];
-    if has_clang("templates_pass_with_longer_lengths") {
-        languages.push(("c", "src/decoder.c", vec![("uint16_t length", "uint32_t length")]));
+    plugin(&place, &["new", "mine", "--lang", language]).with_code(0);
+    let source = format!("mine/{source}");
+    let mut text = fs::read_to_string(place.path(&source)).expect("its source");
+    for (from, to) in changes {
+        assert!(text.contains(from), "{source}: {from}");
+        text = text.replace(from, to);
     }
-    for (language, source, changes) in languages {
-        plugin(&place, &["new", language, "--lang", language]).with_code(0);
-        let source = format!("{language}/{source}");
-        let mut text = fs::read_to_string(place.path(&source)).expect("its source");
-        for (from, to) in changes {
-            assert!(text.contains(from), "{source}: {from}");
-            text = text.replace(from, to);
-        }
-        place.write(&source, text);
-        plugin(&place, &["build", language]).with_code(0);
-        let file = format!("{language}/{language}.wasm");
-        let args = ["test", &file, "--data", "data", "--cases", "100"];
-        plugin(&place, &args).with_code(0);
-        // A length of 4 GiB is an error at once.
-        place.write("long", b"PSTR\xff\xff\xff\xff");
-        let ended = run(&place, &["cat", "-d", &file, "--max-record", "1MiB", "long"]);
-        ended.with_code(65).says(&["a string of 4294967295 bytes", "max_record (1048576)"]);
+    place.write(&source, text);
+    plugin(&place, &["build", "mine"]).with_code(0);
+    let test = ["test", "mine/mine.wasm", "--data", "data", "--cases", "100"];
+    plugin(&place, &test).with_code(0);
+    // A length of 4 GiB is an error at once.
+    place.write("long", b"PSTR\xff\xff\xff\xff");
+    let ended = run(&place, &["cat", "-d", "mine/mine.wasm", "--max-record", "1MiB", "long"]);
+    ended.with_code(65).says(&["a string of 4294967295 bytes", "max_record (1048576)"]);
+}
+
+#[test]
+fn the_template_in_rust_passes_with_longer_lengths() {
+    let changes = [("usize = 2", "usize = 4"), ("u16::from", "u32::from")];
+    passes_with_longer_lengths("rust", "src/lib.rs", &changes);
+}
+
+#[test]
+fn the_template_in_c_passes_with_longer_lengths() {
+    if has_clang("the_template_in_c_passes_with_longer_lengths") {
+        let changes = [("uint16_t length", "uint32_t length")];
+        passes_with_longer_lengths("c", "src/decoder.c", &changes);
+    }
+}
+
+#[test]
+fn the_template_in_python_passes_with_longer_lengths() {
+    if wants_python("the_template_in_python_passes_with_longer_lengths", Python::All) {
+        passes_with_longer_lengths("python", "decoder.py", &[("LENGTH = 2", "LENGTH = 4")]);
     }
 }
 

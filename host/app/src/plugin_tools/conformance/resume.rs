@@ -4,6 +4,10 @@
 //! A damaged length can lead a sound decoder anywhere. So one wrong place means nothing, but many
 //! are a fault of the decoder if they don't depend on the value of the damaged byte: see
 //! [`Evidence`].
+//!
+//! A delimiter, or a quote around one, can be damaged, too: then the record ends at another delimiter,
+//! whatever the value of the byte. So a place right behind what ends the decoder's search for the
+//! record's end is no fault: see [`Damages::ends_at_delimiter`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -98,12 +102,15 @@ impl<'a> Damages<'a> {
         if std::mem::replace(input.get_mut(at)?, byte) == byte {
             return None;
         }
-        let shown = Shown { skip: true, ..Shown::default() };
-        let trace = self.tested.trace(&input.into(), shown);
+        let input: Arc<[u8]> = input.into();
+        let trace = self.tested.trace(&input, SKIPPING);
         let run = trace.run;
         let noticed = !run.errors.is_empty();
         let lost = self.count_lost(unit, &run);
-        let first = self.first_in(unit, at, &run);
+        let first = self.first_in(unit, at, &run).filter(|(error, place)| {
+            *place == Place::Right && lost == 0
+                || !self.ends_at_delimiter(unit, &input, &run, error)
+        });
         let to = first.as_ref().and_then(|(error, _)| error.resumed.place());
         let index =
             run.errors.iter().position(|error| first.as_ref().is_some_and(|(one, _)| one == error));
@@ -186,7 +193,33 @@ impl<'a> Damages<'a> {
             .find(|distance| distance.unsigned_abs() <= near);
         Some((error.clone(), distance.map_or(Place::Far, Place::Near)))
     }
+
+    /// Whether decoding went on right behind a delimiter: behind the same byte with which the sound
+    /// record ends, which is also the byte that proves the error. Then the damaged record may end
+    /// there, because nothing but delimiters tells where it does.
+    fn ends_at_delimiter(
+        &self,
+        unit: usize,
+        input: &[u8],
+        run: &DecodeRun,
+        error: &RunError,
+    ) -> bool {
+        let Resumed::At(place) = error.resumed else { return false };
+        let (place, end) = (place as usize, self.structure.end_of(unit) as usize);
+        if place == 0 || input.get(place - 1) != Some(&self.structure.input[end - 1]) {
+            return false;
+        }
+        let before = run.errors.iter().take_while(|other| *other != error).count();
+        let is_proven_by = |size: usize| {
+            let trace = self.tested.trace(&input[..size].into(), SKIPPING);
+            trace.errors_before_end > before
+        };
+        is_proven_by(place) && !is_proven_by(place - 1)
+    }
 }
+
+/// Shows an input and skips its errors.
+const SKIPPING: Shown<'_> = Shown { pieces: &[], end_with_last: false, skip: true, max_calls: 0 };
 
 /// The starts of the records that `found` lacks, each start once.
 fn missing(records: &[Record], found: &[Record]) -> Vec<u64> {
