@@ -42,8 +42,8 @@ pub struct Account {
     host: Option<i32>,
     pid: Option<i32>,
     begun: Vec<Begun>,
-    /// Number and records of the epochs whose end it was told.
-    epochs: Vec<(u64, u64)>,
+    /// Number and records of the epochs whose end it was told, and whether not all of the input was read.
+    epochs: Vec<(u64, u64, bool)>,
     /// It was told the end of the stream, or has failed, and why.
     pub end: Option<Result<(), String>>,
     /// The test has killed it.
@@ -56,8 +56,8 @@ pub struct Account {
 #[derive(Debug, Default)]
 pub struct Ledger {
     accounts: BTreeMap<Speaker, Account>,
-    /// Of the channel that reads FIFOs, by epoch.
-    pub written: BTreeMap<u64, Written>,
+    /// By channel and epoch, where the test has a writer.
+    pub written: BTreeMap<(&'static str, u64), Written>,
     /// Batches begun, by channel.
     begun: BTreeMap<&'static str, u64>,
 }
@@ -129,7 +129,7 @@ impl Ledger {
                 let last = account.begun.last_mut().filter(|begun| begun.batch == number(0));
                 last.unwrap_or_else(|| panic!("{line:?} without its `about`")).acked = true;
             }
-            "epoch" => account.epochs.push((number(0), number(1))),
+            "epoch" => account.epochs.push((number(0), number(1), rest.ends_with("early"))),
             "end" => account.end = Some(Ok(())),
             "failed" => account.end = Some(Err(rest.to_owned())),
             _ => panic!("a consumer says {line:?}"),
@@ -179,22 +179,29 @@ impl Ledger {
                 entry.2 |= acked;
             }
         }
-        let mut told = BTreeMap::<u64, u64>::new();
-        for &(epoch, records) in self.of(channel).flat_map(|account| &account.epochs) {
-            let first = *told.entry(epoch).or_insert(records);
-            if first != records {
-                faults.push(format!("the end of epoch {epoch} has {first} records, and {records}"));
+        let mut told = BTreeMap::<u64, (u64, bool)>::new();
+        for &(epoch, records, early) in self.of(channel).flat_map(|account| &account.epochs) {
+            let first = *told.entry(epoch).or_insert((records, early));
+            if first != (records, early) {
+                faults.push(format!(
+                    "the end of epoch {epoch} has {first:?}, and {records}, {early}"
+                ));
             }
         }
-        for (&epoch, &records) in &told {
+        for (&epoch, &(records, early)) in &told {
+            if early && end != LifeEnd::Command {
+                faults.push(format!("epoch {epoch} ended early"));
+            }
             let of_epoch = batches.values().filter(|batch| batch.0 == epoch && batch.2);
             let acked: u64 = of_epoch.map(|batch| batch.1).sum();
             if acked != records {
                 faults
                     .push(format!("epoch {epoch}: {records} records are told, {acked} were ACKed"));
             }
-            if let Some(written) = self.written.get(&epoch)
-                && !(written.least..=written.most).contains(&records)
+            // A host that stops does not read the rest.
+            let least = |written: &Written| if early { 0 } else { written.least };
+            if let Some(written) = self.written.get(&(channel, epoch))
+                && !(least(written)..=written.most).contains(&records)
             {
                 faults.push(format!("epoch {epoch}: {records} records are told, of {written:?}"));
             }
@@ -245,9 +252,14 @@ impl Account {
                 None if end == LifeEnd::Killed => {}
                 None => faults.push(format!("batch {batch} was not granted to process {pid}")),
                 Some(grant) if begun.acked && !grant.acked => {
-                    // Where the host ended before it received the ACK, the consumer has outlived it.
-                    let outlived = !self.killed && end != LifeEnd::Well;
-                    if !outlived || (end == LifeEnd::Killed && grant.end != GrantEnd::Held) {
+                    // The host may end before it receives the ACK of a consumer that outlives it, and after a
+                    // SIGKILL its trace lacks the last events.
+                    let is_lost = match end {
+                        LifeEnd::Well => true,
+                        LifeEnd::Command => self.killed,
+                        LifeEnd::Killed => grant.end != GrantEnd::Held,
+                    };
+                    if is_lost {
                         faults.push(format!("the ACK of process {pid} was lost: {grant:?}"));
                     }
                 }

@@ -268,7 +268,7 @@ impl<'w> Life<'w> {
         let child = Child::start(&mut command, speaker, &lines);
         let (has_opened, is_silent, is_stopped) = (false, false, false);
         self.writer = Some(Writer { child, epoch, has_opened, is_silent, is_stopped });
-        self.ledger.written.insert(epoch, Written { least: 0, most: WORD_EVERY });
+        self.ledger.written.insert((TRAIN, epoch), Written { least: 0, most: WORD_EVERY });
     }
 
     /// Waits for the last words of a writer that has ended.
@@ -432,7 +432,7 @@ impl<'w> Life<'w> {
                 // The host has died.
                 _ => return,
             };
-            self.ledger.written.insert(writer.epoch, written);
+            self.ledger.written.insert((TRAIN, writer.epoch), written);
         } else if self.ledger.knows(speaker) {
             self.ledger.hear(speaker, text.as_deref());
         }

@@ -35,6 +35,8 @@ pub struct Grants {
     pub faults: Vec<String>,
     /// The last grant of each batch.
     last: BTreeMap<u64, u64>,
+    /// The last grant of each batch to each process.
+    of: BTreeMap<(u64, i32), u64>,
 }
 
 /// Reads a trace by channel. Its last line may be cut, where the host was killed.
@@ -95,12 +97,12 @@ impl Grants {
                 ));
             }
         }
+        self.of.insert((grant.batch, grant.pid), number);
         self.grants.insert(number, grant);
     }
 
     /// The last grant of a batch to a process.
     pub fn of(&self, batch: u64, pid: i32) -> Option<&Grant> {
-        let is = |grant: &&Grant| grant.batch == batch && grant.pid == pid;
-        self.grants.values().rev().find(is)
+        self.grants.get(self.of.get(&(batch, pid))?)
     }
 }

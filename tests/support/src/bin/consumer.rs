@@ -2,7 +2,7 @@
 //!
 //! `consumer CHANNEL [PAUSE_MS [about|acked N]]`: reads a channel whose records start with their number, eight
 //! digits. Says `connected HOST SELF` (process ids), then for each batch `about BATCH EPOCH FIRST RECORDS` before its ACK and `acked BATCH`
-//! after it, `epoch EPOCH RECORDS` and, at the end, `end` (and exits with 0) or `failed WHY` (3). Pauses before each
+//! after it, `epoch EPOCH RECORDS [early]` and, at the end, `end` (and exits with 0) or `failed WHY` (3). Pauses before each
 //! ACK; stops itself, as by SIGSTOP, once it has said `about` or `acked` of N batches and one more.
 
 use std::io::Write;
@@ -69,7 +69,10 @@ fn read(
                 say(&format!("acked {number}"));
                 stop.said("acked");
             }
-            Event::EpochEnd(end) => say(&format!("epoch {} {}", end.epoch, end.records)),
+            Event::EpochEnd(end) => {
+                let early = if end.early { " early" } else { "" };
+                say(&format!("epoch {} {}{early}", end.epoch, end.records));
+            }
             Event::StreamEnd => {
                 say("end");
                 return Ok(());
