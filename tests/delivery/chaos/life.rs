@@ -1,7 +1,7 @@
 //! One host's life: the processes around it, and what is done to them.
 
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
@@ -19,6 +19,8 @@ pub const TRAIN: &str = "train";
 pub const OBJECTS: &str = "objects";
 const CHANNELS: [&str; 2] = [TRAIN, OBJECTS];
 const SLOTS: u64 = 8;
+/// How often a wait lets those go on who stand. No outcome depends on it.
+const RESUME_INTERVAL: Duration = Duration::from_millis(20);
 /// Lines of the host's log that are shown after a failure.
 const SHOWN: usize = 30;
 
@@ -388,13 +390,14 @@ impl<'w> Life<'w> {
 
     // ---- listening
 
-    /// Waits until something is so. Everybody who is stopped goes on when nobody has said anything for a time: so no
-    /// wait is for one that stands.
+    /// Waits until something is so. Everybody who stands goes on every now and then, also while others speak: so no wait
+    /// is for one that stands.
     ///
     /// # Panics
     /// If it is not so in a very long time.
     fn wait(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
         let end = Instant::now() + PATIENCE;
+        let mut next_resume = Instant::now() + RESUME_INTERVAL;
         loop {
             while let Some(line) = self.world.heard() {
                 self.hear(line);
@@ -402,12 +405,34 @@ impl<'w> Life<'w> {
             if is_so(self) {
                 return;
             }
-            assert!(Instant::now() < end, "waited in vain: {what}");
-            match self.world.hear_next() {
-                Some(line) => self.hear(line),
-                None => self.resume_all(),
+            let now = Instant::now();
+            assert!(now < end, "waited in vain: {what}; {}", self.describe());
+            if now >= next_resume {
+                self.resume_all();
+                next_resume = now + RESUME_INTERVAL;
+            }
+            if let Some(line) = self.world.hear_next(RESUME_INTERVAL) {
+                self.hear(line);
             }
         }
+    }
+
+    /// Who is there, and what the host says of itself: for the message of a wait in vain.
+    fn describe(&self) -> String {
+        let mut text = format!("host {}", self.host.pid());
+        for (at, consumer) in self.consumers.iter().enumerate() {
+            let pid = self.pid(at);
+            let state = pid.and_then(state).map(|(state, _)| state);
+            text += &format!("\nconsumer of {}: {pid:?}, state {state:?}", consumer.channel);
+        }
+        if let Some(writer) = &self.writer {
+            let (pid, opened) = (writer.child.pid(), writer.has_opened);
+            text += &format!("\nwriter of epoch {}: {pid}, opened: {opened}", writer.epoch);
+        }
+        let mut top = Command::new(pipemill!());
+        let top = top.args(["top", "--json", "--socket"]).arg(self.world.socket()).output();
+        let top = top.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        format!("{text}\n{}", top.unwrap_or_default())
     }
 
     fn hear(&mut self, line: Line) {

@@ -12,9 +12,6 @@ use pipemill_tests::test_dir::TestDir;
 use super::child::{Line, Speaker};
 use super::s3::S3;
 
-/// How long nobody says anything before everybody who is stopped goes on.
-const SILENCE: Duration = Duration::from_millis(20);
-
 /// How fast the test goes on. No outcome depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -107,9 +104,9 @@ impl World {
         Some(self.note(line))
     }
 
-    /// What is said next. None after a silence.
-    pub fn hear_next(&mut self) -> Option<Line> {
-        match self.receiver.recv_timeout(SILENCE) {
+    /// What is said next. None where nothing is for this time.
+    pub fn hear_next(&mut self, silence: Duration) -> Option<Line> {
+        match self.receiver.recv_timeout(silence) {
             Ok(line) => Some(self.note(line)),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => unreachable!("the world holds a sender"),
