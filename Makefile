@@ -78,6 +78,11 @@ fuzz: ## fuzz each target for TIME seconds (60), or only those in TARGETS
 	fuzz/build
 	fuzz/run $(or $(TIME),60) $(TARGETS)
 
+soak: wasm ## kill and stop everything at random for HOURS (1), and look at the host's memory
+	@$(call build,debug,$(DEBUG))
+	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_SOAK_HOURS=$(or $(HOURS),1) \
+	    cargo test --workspace --test chaos -- --nocapture
+
 lint: wasm venv ## formats, warnings, types, documentation
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -93,6 +98,15 @@ lint: wasm venv ## formats, warnings, types, documentation
 miri: ## the ring's unsafe code under Miri; needs a nightly toolchain with the components miri and rust-src
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo +nightly miri test -p pipemill-ring --lib -- \
 	    layout:: protocol:: memory::
+
+# Left out: the exhaustive test, which is pure and takes hours here, and one that measures memory, of which the sanitizer
+# takes its own. One test expects the kernel's SIGSEGV.
+sanitizers: ## the ring's tests with AddressSanitizer and ThreadSanitizer; needs a nightly toolchain with the component rust-src
+	RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=handle_segv=0 $(sanitized)/asan -- \
+	    --skip exhaustive --skip leave_no_descriptors_or_memory
+	RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=handle_segv=0 $(sanitized)/tsan -Zbuild-std -- --skip exhaustive
+sanitized = PROPTEST_CASES=32 cargo +nightly test -p pipemill-ring --tests --target $(HOST) --target-dir $(TARGET)
+HOST      = $(shell rustc --print host-tuple)
 
 # cargo-deny takes minutes to build, so it is not part of `lint`: tests/dependencies checks the same file.
 deny: ## licences, sources and versions of all libraries, by cargo-deny
@@ -200,5 +214,6 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench fuzz lint deny clean
+.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench fuzz soak lint
+.PHONY: miri sanitizers deny clean
 .PHONY: wasm compilers podman chromium venv

@@ -289,6 +289,11 @@ impl Ring {
         });
     }
 
+    /// Grants and sends nothing from now on: the server is about to hang up on all consumers.
+    pub(super) fn close(&self) {
+        self.change(|state, _| state.table.close());
+    }
+
     /// Obeys a consumer's message. An error is the reason to refuse the consumer.
     pub(super) fn obey(&self, id: ConsumerId, message: &ToHost<'_>) -> Result<(), String> {
         let report = |state: &RingState| {

@@ -29,6 +29,9 @@ const FIRST_CONSUMER: ConsumerId = 2;
 
 /// Messages that are received from one consumer before the others have their turn.
 const MAX_MESSAGES_PER_TURN: usize = 64;
+/// Turns of each connection before the server hangs up on it: enough for all messages that fit in a
+/// socket, and an end for a consumer that sends for ever.
+const TURNS_AT_END: usize = 8;
 /// Connections that are accepted before the others have their turn.
 const MAX_ACCEPTS_PER_TURN: usize = 64;
 /// How often the loop looks for stuck consumers and silent connections, and tries again to accept
@@ -115,6 +118,19 @@ impl ServerLoop {
                 housekeeping = now + HOUSEKEEPING_INTERVAL;
             }
         }
+        self.end();
+    }
+
+    /// Hangs up on all. The ACKs that have come by now count. After that nothing is granted: else a
+    /// consumer that is hung up on later would get the batches of one before it, which may have sent
+    /// an ACK meanwhile.
+    fn end(mut self) {
+        for id in self.connections.ids() {
+            for _ in 0..TURNS_AT_END {
+                self.serve(id, EpollFlags::EPOLLIN);
+            }
+        }
+        self.channels.values().for_each(|ring| ring.close());
         for id in self.connections.ids() {
             self.close(id, None);
         }
@@ -397,6 +413,7 @@ mod tests {
 
     use super::*;
     use crate::host::RingConfig;
+    use crate::host::writer::BatchInfo;
     use crate::protocol::{Mode, ToConsumer};
     use crate::socket::{connect_to, receive_with_fd};
 
@@ -522,6 +539,42 @@ mod tests {
         serve_all(&mut server);
         while let Some(ToConsumer::Status(_)) = next(&client) {}
         assert_eq!(server.connections.ids().len(), 0);
+    }
+
+    #[test]
+    fn a_batch_whose_ack_waits_at_the_end_is_granted_to_nobody_else() {
+        let folder = folder();
+        let mut server = server(folder.path(), 3);
+        let ring = server.channels["train"].clone();
+        ring.set_schema(vec![]).unwrap();
+        let consumers = [connect(&mut server), connect(&mut server)];
+        consumers.iter().for_each(say_hello);
+        serve_all(&mut server);
+        let info = BatchInfo {
+            epoch: 0,
+            object: "",
+            first_record: 0,
+            object_offset: 0,
+            metadata: "",
+            payload_bytes: 0,
+            has_absent: false,
+        };
+        for _ in &consumers {
+            ring.acquire().unwrap().grant(&info, &[]).unwrap();
+        }
+        let next_grant = |socket| loop {
+            match next(socket) {
+                Some(ToConsumer::Grant(grant)) => return Some(grant),
+                Some(_) => {}
+                None => return None,
+            }
+        };
+        let grants = consumers.each_ref().map(|socket| next_grant(socket).unwrap());
+        assert_eq!(grants.map(|grant| grant.batch), [0, 1]);
+        // One has ACKed, the other has not yet. The host has received neither when it ends.
+        send(&consumers[0], &protocol::ack(grants[0].grant), None, true).unwrap();
+        server.end();
+        assert_eq!(consumers.each_ref().map(next_grant), [None, None]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::protocol::Mode;
 impl Table {
     /// Does all that can be done now.
     pub(super) fn pump(&mut self, now: Instant) {
+        if self.closed {
+            return;
+        }
         self.started |= self.consumers.len() >= self.min_consumers as usize;
         loop {
             self.grant_assigned(now);

@@ -62,6 +62,8 @@ pub(super) struct Table {
     count: EpochCount,
     /// The end of the stream that was sent.
     finished: Option<End>,
+    /// Nothing is granted or sent any more.
+    closed: bool,
     effects: Vec<Effect>,
 }
 
@@ -84,6 +86,7 @@ impl Table {
             skipped: None,
             count: EpochCount::default(),
             finished: None,
+            closed: false,
             effects: Vec::new(),
         }
     }
@@ -226,6 +229,11 @@ impl Table {
             consumer.blocked = blocked;
         }
         self.pump(now);
+    }
+
+    /// Nothing is granted or sent from now on.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
     }
 
     // ---- questions

@@ -1,8 +1,8 @@
 //! A consumer as a process, to be killed. Says each thing that it does in a line, before and after.
 //!
 //! `consumer CHANNEL [PAUSE_MS [about|acked N]]`: reads a channel whose records start with their number, eight
-//! digits. Says `connected`, then for each batch `about BATCH EPOCH FIRST RECORDS` before its ACK and `acked BATCH`
-//! after it, `epoch EPOCH RECORDS` and, at the end, `end` (and exits with 0) or `failed WHY` (3). Pauses before each
+//! digits. Says `connected HOST SELF` (process ids), then for each batch `about BATCH EPOCH FIRST RECORDS` before its ACK and `acked BATCH`
+//! after it, `epoch EPOCH RECORDS [early]` and, at the end, `end` (and exits with 0) or `failed WHY` (3). Pauses before each
 //! ACK; stops itself, as by SIGSTOP, once it has said `about` or `acked` of N batches and one more.
 
 use std::io::Write;
@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, raise};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use pipemill_ring::reader::{Batch, Event, Reader};
 
 /// Where it stops itself: the word, and how often it is said before.
@@ -52,7 +54,8 @@ fn read(
     mut stop: Stop,
 ) -> Result<(), String> {
     let mut reader = Reader::connect(socket, channel, None).map_err(|error| error.to_string())?;
-    say("connected");
+    let host = getsockopt(&reader, PeerCredentials).map_err(|error| error.to_string())?.pid();
+    say(&format!("connected {host} {}", std::process::id()));
     loop {
         match reader.next().map_err(|error| error.to_string())? {
             Event::Batch(batch) => {
@@ -66,7 +69,10 @@ fn read(
                 say(&format!("acked {number}"));
                 stop.said("acked");
             }
-            Event::EpochEnd(end) => say(&format!("epoch {} {}", end.epoch, end.records)),
+            Event::EpochEnd(end) => {
+                let early = if end.early { " early" } else { "" };
+                say(&format!("epoch {} {}{early}", end.epoch, end.records));
+            }
             Event::StreamEnd => {
                 say("end");
                 return Ok(());

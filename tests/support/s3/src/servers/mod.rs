@@ -9,7 +9,7 @@ mod s3s;
 
 pub use moto::Moto;
 pub use rclone::Rclone;
-pub use s3s::S3s;
+pub use s3s::{S3s, program};
 
 /// The access key that all servers accept.
 const ACCESS_KEY: &str = "PIPEMILLTESTKEY";

@@ -69,7 +69,10 @@ impl S3Server for S3s {
 
 /// The path of the server's program. Cargo puts it into the folder of a test's program, or one
 /// folder above it.
-fn program() -> OsString {
+///
+/// # Panics
+/// If it was not built.
+pub fn program() -> OsString {
     if let Some(program) = std::env::var_os("PIPEMILL_S3_SERVER") {
         return program;
     }

@@ -1,0 +1,96 @@
+//! A child process that says lines: they come through one channel for all children, and no child outlives the test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Sender;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Who says a line: each output of each process has its own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Speaker(pub usize);
+
+/// What was said. No text: nothing more will be said, because every process that could has ended.
+pub struct Line {
+    pub speaker: Speaker,
+    pub text: Option<String>,
+}
+
+/// A child process.
+pub struct Child {
+    process: std::process::Child,
+    /// Its standard output.
+    pub speaker: Speaker,
+}
+
+impl Child {
+    /// Starts it. Its standard input is empty.
+    pub fn start(command: &mut Command, speaker: Speaker, lines: &Sender<Line>) -> Self {
+        let name = format!("{command:?}");
+        let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut process = process.unwrap_or_else(|error| panic!("{name}: {error}"));
+        listen(process.stdout.take(), speaker, lines);
+        Self { process, speaker }
+    }
+
+    /// Reads its standard error too, if it is piped.
+    pub fn listen_to_stderr(&mut self, speaker: Speaker, lines: &Sender<Line>) {
+        listen(self.process.stderr.take(), speaker, lines);
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.process.id() as i32)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// Its exit code, or 128 and the signal's number, as in a shell. None while it runs.
+    pub fn try_wait(&mut self) -> Option<i32> {
+        let status = self.process.try_wait().expect("it is our own child");
+        status.map(code)
+    }
+
+    /// Kills it. Whether it still ran until then.
+    pub fn kill(&mut self) -> bool {
+        let ran = self.try_wait().is_none();
+        if ran {
+            self.signal(Signal::SIGKILL);
+            self.process.wait().expect("it is our own child");
+        }
+        ran
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Sends a signal to a process, which may have ended.
+pub fn send(pid: Pid, signal: Signal) {
+    let sent = kill(pid, signal);
+    assert!(matches!(sent, Ok(()) | Err(Errno::ESRCH)), "{signal} to {pid}: {sent:?}");
+}
+
+fn code(status: std::process::ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().or_else(|| Some(128 + status.signal()?)).expect("it has ended")
+}
+
+fn listen(from: Option<impl Read + Send + 'static>, speaker: Speaker, lines: &Sender<Line>) {
+    let Some(from) = from else { return };
+    let lines = lines.clone();
+    std::thread::spawn(move || {
+        for text in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            let text = Some(String::from_utf8_lossy(&text).into_owned());
+            // An error means that the test has ended, and nobody listens.
+            let _ = lines.send(Line { speaker, text });
+        }
+        let _ = lines.send(Line { speaker, text: None });
+    });
+}
