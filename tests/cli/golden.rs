@@ -107,6 +107,46 @@ fn messages_about_what_is_not_there() {
     golden(&place, "no-plugin", &["cat", "-d", "./mine.wasm", "x"]);
 }
 
+/// Nobody said which decoder it is.
+#[test]
+fn messages_about_decoders_that_are_found_or_not() {
+    let place = TestDir::new();
+    place.make_folder("empty");
+    let table = b"id,price\r\n1,2.5\r\n2,3\r\n";
+    let utf16: Vec<u8> =
+        "id,price\r\n1,2.5\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let page = "<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head></html>\n";
+    place.write("gzip.csv", gzip(table));
+    place.write("windows.csv", table);
+    place.write("utf16.csv", [&b"\xff\xfe"[..], &utf16].concat());
+    place.write("page.tfrecord", page);
+    place.write("parquet.csv", b"PAR1\x15\x04\x15\x10\x15\x14\x4c\x15\x02PAR1");
+    place.write("records.csv", tfrecord(&[b"one"]));
+    place.write("raw.bin", b"\x01\x02\x03\x04");
+    place.write("notes", "just some words\nand more\n");
+    place.write("latin1.csv", b"id,name\n1,Ren\xe9\n");
+    place.write("names.csv", "name,city\nAnn,Rome\n");
+    place.write("both/a.csv", table);
+    place.write("both/b.jsonl", "{\"id\":1}\n");
+    for (name, args) in [
+        ("found-nothing", "nothing.csv"),
+        ("found-empty-folder", "empty"),
+        ("found-gzip", "gzip.csv"),
+        ("found-windows", "windows.csv"),
+        ("found-utf16", "utf16.csv"),
+        ("found-html", "page.tfrecord"),
+        ("found-parquet", "parquet.csv"),
+        ("found-disagree", "records.csv"),
+        ("found-bin", "raw.bin"),
+        ("found-text", "notes"),
+        ("found-latin1", "latin1.csv"),
+        ("found-no-header", "names.csv"),
+        ("found-two-formats", "both"),
+    ] {
+        golden(&place, name, &["cat", args]);
+    }
+}
+
 #[test]
 fn messages_about_command_lines() {
     let place = TestDir::new();

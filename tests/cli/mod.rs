@@ -3,6 +3,7 @@
 mod cat;
 mod compressed;
 mod config;
+mod detect;
 mod golden;
 mod names;
 mod on_error;

@@ -64,7 +64,7 @@ def test_dense_csv_is_an_array():
 
 
 def test_lines_keep_their_bytes():
-    done = run("cat", "-d", "lines", "-", stdin=b"a\r\n\nlast\xff")
+    done = run("cat", "-d", "lines", "-o", "utf8=false", "-", stdin=b"a\r\n\nlast\xff")
     assert [payload(line, "line") for line in lines(done)] == [b"a", b"", b"last\xff"]
 
 

@@ -259,6 +259,8 @@ proptest! {
                 fixed(&[("header", "true"), ("drop_repeated_header", "true")]),
                 fixed(&[("flexible", "true"), ("names", "a,b,c")]),
                 fixed(&[("types", "f1:int64"), ("names", "f0,f1,f2")]),
+                fixed(&[("types", "bytes")]),
+                fixed(&[("types", "auto"), ("header", "auto"), ("flexible", "true")]),
             ],
             inputs::csv(3, false),
         ),
@@ -273,6 +275,7 @@ proptest! {
             "csv",
             prop_oneof![
                 fixed(&[("types", "float32")]),
+                fixed(&[("types", "auto")]),
                 fixed(&[("types", "bytes,f0:float64,f3:int32")]),
             ],
             inputs::csv(4, true),

@@ -18,7 +18,8 @@ pub(super) const CSV: &[Preset] = &[
     &[("flexible", "true"), ("names", "a,b,c")],
     &[("types", "f1:int64"), ("names", "f0,f1,f2")],
     &[("types", "float32")],
-    &[("types", "utf8")],
+    &[("types", "bytes")],
+    &[("types", "auto"), ("header", "auto"), ("flexible", "true")],
     &[("types", "bytes,f0:float64,f3:int32")],
     &[("emit", "dense")],
     &[("emit", "dense"), ("empty", "nan")],
@@ -54,9 +55,9 @@ pub(super) const LENGTH_PREFIXED: &[Preset] = &[
 ];
 pub(super) const LINES: &[Preset] = &[
     &[],
-    &[("utf8", "true")],
+    &[("utf8", "false")],
     &[("strip_cr", "false")],
-    &[("skip_blank", "true"), ("utf8", "true")],
+    &[("skip_blank", "true"), ("utf8", "false")],
 ];
 pub(super) const MSGPACK: &[Preset] = &[
     &[],

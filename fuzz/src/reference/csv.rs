@@ -25,6 +25,7 @@ pub(crate) fn compare(input: &[u8], flags: u8) {
     }
     let names: Vec<_> = (0..COLUMNS).map(|column| format!("c{column}")).collect();
     let setup = Setup::new(&[
+        ("types", "bytes"),
         ("lone_cr", "true"),
         ("flexible", "true"),
         ("comment", if comment { "#" } else { "none" }),

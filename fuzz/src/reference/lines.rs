@@ -19,7 +19,7 @@ fn read(input: &[u8], setup: &Setup) -> Expected {
             Some(line) => line.strip_suffix(b"\r").unwrap_or(line),
             None => with_end,
         };
-        if line.len() > max_record(setup) || is("utf8", "true") && str::from_utf8(line).is_err() {
+        if line.len() > max_record(setup) || !is("utf8", "false") && str::from_utf8(line).is_err() {
             return expected.failed_at(at);
         }
         if !(line.is_empty() && is("skip_blank", "true")) {

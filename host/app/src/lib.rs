@@ -9,6 +9,7 @@
 
 pub mod cli;
 mod config;
+mod detect;
 mod factory;
 mod feed;
 mod json;

@@ -86,6 +86,11 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.batch.restart(0, 0);
     }
 
+    /// The fields of the objects so far, once one was declared.
+    pub(super) fn schema(&self) -> Option<&[Field]> {
+        self.schema.as_deref()
+    }
+
     /// Takes the fields of the object's records. The sink gets them once, before the first batch.
     ///
     /// # Errors

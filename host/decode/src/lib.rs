@@ -49,7 +49,7 @@ pub use host_state::Bytes;
 pub use interface::{INTERFACE, INTERFACE_VERSION};
 pub use limits::Limits;
 pub use load::{PluginError, wrap};
-pub use plugin::{OptionSpec, Plugin};
+pub use plugin::{DetectionRule, OptionSpec, Plugin};
 pub use precompiler::Precompiler;
 pub use stream::{DecodeOutcome, Resume, Stream};
 /// Why the engine can't be started.

@@ -2,6 +2,7 @@
 //! machine code for it exists already.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -67,6 +68,28 @@ impl Plugin {
     pub fn compile(engine: &Engine, name: &str, wasm: &[u8]) -> Result<Self, PluginError> {
         load(engine, name, wasm, None, None)
             .map_err(|message| PluginError { decoder: name.to_owned(), message })
+    }
+}
+
+impl Engine {
+    /// The decoders on the plugin path by name, sorted, without those that a built-in one hides.
+    pub fn plugins_on_path(&self) -> Vec<String> {
+        let mut names = BTreeSet::new();
+        for folder in self.plugin_path.iter() {
+            // A folder that can't be read has no plugins, as when one of them is asked for by name.
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            for path in entries.map(|entry| entry.path()) {
+                let is_wasm = path.extension().is_some_and(|ending| ending == "wasm");
+                if let Some(name) = path.file_stem().and_then(|name| name.to_str())
+                    && is_wasm
+                    && !name.ends_with(".wasm")
+                    && self.builtins.iter().all(|builtin| builtin.name != name)
+                {
+                    names.insert(name.to_owned());
+                }
+            }
+        }
+        names.into_iter().collect()
     }
 }
 

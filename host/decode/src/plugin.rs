@@ -39,6 +39,20 @@ pub struct OptionSpec {
     pub help: String,
 }
 
+/// The objects that a decoder says are its own, for channels that name no decoder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DetectionRule {
+    /// Endings of names, in lower case and with their dot.
+    pub endings: Vec<String>,
+    /// First bytes.
+    pub magic: Vec<Vec<u8>>,
+}
+
+/// The option whose default lists the endings of names that are the decoder's own.
+const DETECT_ENDINGS: &str = "detect.endings";
+/// The option whose default lists the first bytes that are the decoder's own, in hexadecimal.
+const DETECT_MAGIC: &str = "detect.magic";
+
 /// A compiled decoder whose interface was checked. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugin {
@@ -52,6 +66,7 @@ pub(super) struct PluginInner {
     pub(super) engine: Engine,
     pub(super) pre: DecoderPluginPre<HostState>,
     options: Vec<OptionSpec>,
+    detection: DetectionRule,
 }
 
 impl Plugin {
@@ -81,9 +96,11 @@ impl Plugin {
                 )
             })?;
         let (name, engine) = (name.to_owned(), engine.clone());
+        let (options, detection) = (Vec::new(), DetectionRule::default());
         let mut inner =
-            PluginInner { name, digest, is_precompiled, engine, pre, options: Vec::new() };
+            PluginInner { name, digest, is_precompiled, engine, pre, options, detection };
         inner.options = inner.ask_options()?;
+        inner.detection = DetectionRule::take_from(&mut inner.options)?;
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -122,6 +139,11 @@ impl Plugin {
     /// The options that it takes.
     pub fn options(&self) -> &[OptionSpec] {
         &self.inner.options
+    }
+
+    /// The objects that it says are its own.
+    pub fn detection(&self) -> &DetectionRule {
+        &self.inner.detection
     }
 
     /// Checks the `given` options (name and value) against those that the decoder declares. Returns
@@ -163,6 +185,39 @@ impl Plugin {
                 format!("decoder `{decoder}` has no option `{name}`; it takes {known}")
             }
         }
+    }
+}
+
+impl DetectionRule {
+    /// Takes the rule out of the options that a decoder declares. The interface has no other place
+    /// for it, and nobody can set it.
+    fn take_from(options: &mut Vec<OptionSpec>) -> Result<Self, String> {
+        let mut take = |name: &str| {
+            let at = options.iter().position(|spec| spec.name == name)?;
+            options.remove(at).default
+        };
+        let (endings, magic) = (take(DETECT_ENDINGS), take(DETECT_MAGIC));
+        let words = |list: Option<String>| -> Vec<String> {
+            let list = list.unwrap_or_default();
+            list.split(',')
+                .map(|word| word.trim().to_lowercase())
+                .filter(|w| !w.is_empty())
+                .collect()
+        };
+        let endings = words(endings);
+        if let Some(bad) = endings.iter().find(|it| !it.starts_with('.') || it.len() < 2) {
+            return Err(format!(
+                "declares the ending {bad:?} in `{DETECT_ENDINGS}`: an ending begins with a dot"
+            ));
+        }
+        let bytes = |word: &String| match hex::decode(word) {
+            Ok(bytes) if bytes.len() >= 2 => Ok(bytes),
+            _ => Err(format!(
+                "declares {word:?} in `{DETECT_MAGIC}`: give at least two bytes in hexadecimal"
+            )),
+        };
+        let magic = words(magic).iter().map(bytes).collect::<Result<_, _>>()?;
+        Ok(Self { endings, magic })
     }
 }
 

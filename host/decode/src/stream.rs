@@ -89,7 +89,7 @@ impl Stream {
             size: info.facts.size,
             content_type: info.facts.content_type.clone(),
             etag: info.facts.etag.clone(),
-            extensions: Vec::new(),
+            extensions: info.extensions.clone(),
         };
         begin_call(&mut store, 0);
         let opened = {

@@ -22,6 +22,17 @@ pub enum Compression {
     Zstd,
 }
 
+impl std::fmt::Display for Compression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        })
+    }
+}
+
 /// Number of compressed bytes that are read at once.
 const BUFFER_SIZE: usize = 128 << 10;
 

@@ -15,6 +15,8 @@ pub struct StreamInfo {
     pub offsets: bool,
     /// What the source knows of the object.
     pub facts: ObjectFacts,
+    /// More facts about the stream, as keys and values.
+    pub extensions: Vec<(String, String)>,
 }
 
 /// What a source knows of an object before it reads it. A decoder may use it, but can't rely on it.

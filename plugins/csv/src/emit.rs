@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use pipemill_parsing::encoding::looks_like;
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records, Scalar};
 
@@ -73,12 +74,14 @@ pub(crate) struct ValueError {
     pub(crate) column: usize,
     pub(crate) expected: &'static str,
     pub(crate) found: String,
+    /// Whether text would take the value.
+    pub(crate) text_takes_it: bool,
 }
 
 impl ValueError {
     #[cold]
     pub(crate) fn new(column: usize, expected: &'static str, found: &[u8]) -> Self {
-        Self { column, expected, found: shown(found) }
+        Self { column, expected, found: shown(found), text_takes_it: true }
     }
 
     #[cold]
@@ -89,13 +92,18 @@ impl ValueError {
         row: usize,
         next: usize,
     ) -> DecodeError {
-        let Self { column, expected, found } = self;
+        let Self { column, expected, found, text_takes_it } = self;
         let name = &layout.names[column.min(layout.names.len() - 1)];
         let hint = match context.first_row {
-            FirstRow::IsData(line) if line == context.chunk.line(row) => {
-                "; if this row is the header, set header = true"
+            _ if layout.types_are_learnt && text_takes_it => {
+                format!("; the first rows have this type: types = \"auto,{name}:utf8\" takes text")
             }
-            _ => "",
+            FirstRow::IsData(line)
+                if line == context.chunk.line(row) && expected != Scalar::Utf8.word() =>
+            {
+                "; if this row is the header, set header = true".to_owned()
+            }
+            _ => String::new(),
         };
         let message =
             format_args!(", column {column} (`{name}`): expected {expected}, found {found}{hint}");
@@ -125,7 +133,8 @@ impl RowSink for WholeRows<'_> {
     fn discard_row(&mut self) {}
 }
 
-/// Emits all columns as fields of bytes, in the order of the row.
+/// Emits all columns as fields of bytes or of text that is known to be UTF-8, in the order of the
+/// row.
 pub(crate) struct AllFields<'a> {
     pub(crate) context: RowContext<'a>,
     pub(crate) layout: &'a Layout,
@@ -163,6 +172,10 @@ impl RowSink for AllFields<'_> {
 pub(crate) struct Columns<'a> {
     pub(crate) context: RowContext<'a>,
     pub(crate) layout: &'a Layout,
+    /// Values that stand for an absent value.
+    pub(crate) null: &'a [Vec<u8>],
+    /// Whether the chunk is known to be UTF-8. Then every value in it is.
+    pub(crate) is_utf8: bool,
     /// The fields of the current row.
     pub(crate) cells: Vec<Cell>,
     /// Buffer for the value of a raw field.
@@ -175,12 +188,17 @@ impl Columns<'_> {
             self.context.out.absent();
             return Ok(());
         };
+        if !self.null.is_empty() && self.is_null(cell) {
+            self.context.out.absent();
+            return Ok(());
+        }
         match scalar {
             Scalar::Int32 => self.number::<i32, 4>(column, cell, i32::to_le_bytes),
             Scalar::Int64 => self.number::<i64, 8>(column, cell, i64::to_le_bytes),
             Scalar::Float32 => self.number::<f32, 4>(column, cell, f32::to_le_bytes),
             Scalar::Float64 => self.number::<f64, 8>(column, cell, f64::to_le_bytes),
-            Scalar::Utf8 => {
+            Scalar::Boolean => self.boolean(column, cell),
+            Scalar::Utf8 if !self.is_utf8 => {
                 let text = value(self.context.chunk, cell, &mut self.value);
                 if let Err(error) = str::from_utf8(text) {
                     return Err(not_utf8(column, text, error.valid_up_to()));
@@ -188,7 +206,7 @@ impl Columns<'_> {
                 self.bytes(cell);
                 Ok(())
             }
-            // The option `types` takes no other type.
+            // Text that is checked, or bytes: the option `types` takes no other type.
             _ => {
                 self.bytes(cell);
                 Ok(())
@@ -198,6 +216,21 @@ impl Columns<'_> {
 
     fn bytes(&mut self, cell: Cell) {
         if cell.raw { self.context.unescape(cell) } else { self.context.out.field(cell.range()) }
+    }
+
+    fn is_null(&mut self, cell: Cell) -> bool {
+        let text = trimmed(value(self.context.chunk, cell, &mut self.value));
+        self.null.iter().any(|word| word == text)
+    }
+
+    fn boolean(&mut self, column: usize, cell: Cell) -> Result<(), ValueError> {
+        let text = trimmed(value(self.context.chunk, cell, &mut self.value));
+        match parse_boolean(text) {
+            Some(value) => self.context.out.bool(value),
+            None if text.is_empty() => self.context.out.absent(),
+            None => return Err(ValueError::new(column, "boolean", text)),
+        }
+        Ok(())
     }
 
     #[inline]
@@ -221,10 +254,23 @@ impl Columns<'_> {
     }
 }
 
+/// The boolean that a value means.
+pub(crate) fn parse_boolean(text: &[u8]) -> Option<bool> {
+    match text {
+        b"true" | b"True" | b"TRUE" => Some(true),
+        b"false" | b"False" | b"FALSE" => Some(false),
+        _ => None,
+    }
+}
+
 #[cold]
 fn not_utf8(column: usize, text: &[u8], at: usize) -> ValueError {
-    let found = format!("{} at byte {at} of the value", shown(&text[at..]));
-    ValueError { column, expected: "utf8", found }
+    let found = format!(
+        "{} at byte {at} of the value; it looks like {}; types = \"bytes\" takes it as it is",
+        shown(&text[at..]),
+        looks_like(text, at),
+    );
+    ValueError { column, expected: "utf8", found, text_takes_it: false }
 }
 
 impl RowSink for Columns<'_> {

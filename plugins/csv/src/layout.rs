@@ -20,6 +20,9 @@ pub(crate) struct Layout {
     pub(crate) all: bool,
     /// The fields of a record.
     pub(crate) fields: Vec<Field>,
+    /// Whether the types of the columns, except those that the option `types` names, follow from the
+    /// first rows.
+    pub(crate) types_are_learnt: bool,
 }
 
 /// A column that is emitted.
@@ -35,17 +38,23 @@ pub(crate) fn default_name(column: usize) -> String {
 }
 
 impl Layout {
-    /// The layout for columns with these names. An error is a text for the operator.
+    /// The layout for columns with these names. `learnt` is the type of each column by the first
+    /// rows; those that are missing are text. An error is a text for the operator.
     pub(crate) fn new(
         settings: &Settings,
         names: Vec<String>,
         source: String,
+        learnt: &[Scalar],
     ) -> Result<Self, String> {
         let label = match &settings.label {
             Some(label) => Some(find(&names, label, "label")?),
             None => None,
         };
-        let mut scalars = vec![settings.types.default; names.len()];
+        let of_column = |column| {
+            let learnt = || learnt.get(column).copied().unwrap_or(Scalar::Utf8);
+            settings.types.default.unwrap_or_else(learnt)
+        };
+        let mut scalars: Vec<_> = (0..names.len()).map(of_column).collect();
         for (column, scalar) in &settings.types.named {
             scalars[find(&names, column, "types")?] = *scalar;
         }
@@ -59,12 +68,13 @@ impl Layout {
         let picks: Vec<_> =
             columns.into_iter().map(|column| Pick { column, scalar: scalars[column] }).collect();
         let fields = match settings.emit {
-            Emit::Fields => fields(&names, &picks, settings.flexible)?,
+            Emit::Fields => fields(&names, &picks, settings)?,
             Emit::Row => vec![Field::bytes("row")],
             Emit::Dense => dense(settings, &picks),
         };
         let all = settings.columns.is_none();
-        Ok(Self { names, source, picks, label, all, fields })
+        let types_are_learnt = settings.types.default.is_none();
+        Ok(Self { names, source, picks, label, all, fields, types_are_learnt })
     }
 }
 
@@ -92,7 +102,7 @@ fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
 /// The interface allows no more fields.
 const MAX_FIELDS: usize = 65_536;
 
-fn fields(names: &[String], picks: &[Pick], flexible: bool) -> Result<Vec<Field>, String> {
+fn fields(names: &[String], picks: &[Pick], settings: &Settings) -> Result<Vec<Field>, String> {
     if picks.len() > MAX_FIELDS {
         return Err(format!(
             "{} columns are more fields than a record may have, {MAX_FIELDS}; choose some by \
@@ -111,9 +121,10 @@ fn fields(names: &[String], picks: &[Pick], flexible: bool) -> Result<Vec<Field>
             ));
         }
     }
-    // An empty number is absent, and so is a column that a short row does not have.
+    // An empty number is absent, and so are a null word and a column that a short row does not have.
+    let may_lack = settings.flexible || !settings.null.is_empty();
     let field = |pick: &Pick| {
-        let nullable = flexible || !matches!(pick.scalar, Scalar::Bytes | Scalar::Utf8);
+        let nullable = may_lack || !matches!(pick.scalar, Scalar::Bytes | Scalar::Utf8);
         Field { nullable, ..Field::new(&names[pick.column], pick.scalar) }
     };
     Ok(picks.iter().map(field).collect())

@@ -4,8 +4,8 @@
 //! **Rows.** A row ends at LF or CR LF (with `lone_cr` also at CR); the last row needs no line end.
 //! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
 //! ends are text, and two quotes mean one. Blank lines and comment lines are no rows. A byte order
-//! mark at the start of an object is skipped. NUL, and bytes that are not UTF-8, are valid except
-//! in columns of type utf8. Numbers may have blanks around them. Columns count from 0, lines from
+//! mark at the start of an object is skipped. Bytes that are not UTF-8 are valid in columns of type
+//! bytes; other columns are text, or have the types that the first rows tell (`learn.rs`). Numbers may have blanks around them. Columns count from 0, lines from
 //! 1.
 //!
 //! **Header.** There is no header unless `header = true`, as SageMaker has it for `text/csv`. A
@@ -36,6 +36,7 @@ mod dialect;
 mod emit;
 mod fast_path;
 mod layout;
+mod learn;
 mod parse_f32x4;
 mod scan;
 mod settings;
@@ -48,11 +49,13 @@ use dense::Dense;
 use dialect::Cell;
 use emit::{AllFields, Columns, FirstRow, RowContext, WholeRows};
 use layout::{Layout, default_name};
+use learn::{Learner, Learnt};
+use pipemill_parsing::encoding::valid_up_to;
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
-    StreamInfo,
+    DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resume, Resync,
+    Scalar, StreamInfo,
 };
-use settings::{Emit, Settings};
+use settings::{Emit, Header, Settings};
 
 /// The byte order mark of UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -73,6 +76,12 @@ pub struct Csv {
     first_row: Option<FirstRow>,
     /// The bytes of the header, if later rows are compared with it.
     header: Vec<u8>,
+    /// The fields of the objects before, if the option `header` or `types` is `auto`.
+    fields_before: Option<Vec<(String, Scalar)>>,
+    /// The rows that tell header and types, while they are read.
+    learner: Learner,
+    /// What the first rows told.
+    learnt: Option<Learnt>,
     /// The columns, once they are known.
     layout: Option<Layout>,
     /// The fields of one row. A field only so that its memory is reused.
@@ -90,12 +99,13 @@ impl Decoder for Csv {
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         let settings = Settings::new(options)?;
         let layout = match (&settings.names, settings.emit) {
-            (Some(names), _) => {
-                Some(Layout::new(&settings, names.clone(), "option `names` has".to_owned())?)
+            (Some(names), _) if settings.types.default.is_some() => {
+                Some(Layout::new(&settings, names.clone(), "option `names` has".to_owned(), &[])?)
             }
-            (None, Emit::Row) => Some(Layout::new(&settings, Vec::new(), String::new())?),
+            (None, Emit::Row) => Some(Layout::new(&settings, Vec::new(), String::new(), &[])?),
             _ => None,
         };
+        let is_learnt = settings.learns() && settings.emit == Emit::Fields;
         Ok(Self {
             settings,
             max_record: info.max_record,
@@ -104,6 +114,9 @@ impl Decoder for Csv {
             after_cr: false,
             first_row: None,
             header: Vec::new(),
+            fields_before: if is_learnt { learn::fields_before(info) } else { None },
+            learner: Learner::default(),
+            learnt: None,
             layout,
             cells: Vec::new(),
         })
@@ -172,21 +185,36 @@ impl Csv {
             line: self.line,
             after_cr: self.after_cr,
         };
+        if self.first_row.is_none() && self.settings.learns() && self.learnt.is_none() {
+            match self.learn_from_rows(&chunk, at)? {
+                Some(learnt) => self.learnt = Some(learnt),
+                None if !end => return Ok(at),
+                None => {}
+            }
+        }
+        let has_header = self
+            .learnt
+            .as_ref()
+            .map_or_else(|| self.settings.header != Header::No, |learnt| learnt.header);
         let first_row = match self.first_row {
             Some(first_row) => first_row,
             None => match chunk.next_row(at, &mut self.cells) {
                 Ok(NextRow::Cut(at)) => return Ok(at),
                 Ok(NextRow::Whole { row, next }) => {
                     let start = row.start;
-                    let first_row = self.learn(&chunk, row, out)?;
-                    at = if self.settings.header { next } else { start };
+                    let first_row = self.learn(&chunk, row, has_header, out)?;
+                    at = if has_header { next } else { start };
                     *self.first_row.insert(first_row)
                 }
                 // Without the header the columns are not known, so no other row can be decoded.
-                Err(error) if self.settings.header => {
+                Err(error) if has_header => {
                     return Err(DecodeError { resume: Resume::None, ..error });
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // The next row is the first, and tells what this one would have told.
+                    (self.learner, self.learnt) = (Learner::default(), None);
+                    return Err(error);
+                }
             },
         };
         self.emit(&chunk, at, first_row, counted, out)
@@ -194,6 +222,33 @@ impl Csv {
 }
 
 impl Csv {
+    /// Learns header and types from the rows at `start`, or from the objects before. `None` if there
+    /// are no rows, or if more of them must be seen.
+    ///
+    /// # Errors
+    /// The rows don't tell.
+    fn learn_from_rows(
+        &mut self,
+        chunk: &Chunk,
+        start: usize,
+    ) -> Result<Option<Learnt>, DecodeError> {
+        let settings = &self.settings;
+        let learnt = if let Some(before) = &self.fields_before {
+            let Ok(NextRow::Whole { .. }) = chunk.next_row(start, &mut self.cells) else {
+                return Ok(None);
+            };
+            let mut buffer = Vec::new();
+            let text = |cell: &Cell| emit::value(chunk, *cell, &mut buffer).to_vec();
+            let first: Vec<_> = self.cells.iter().map(text).collect();
+            learn::of_fields_before(before, settings, &first).map(Some)
+        } else if self.learner.read(chunk, start, &mut self.cells, &settings.null) {
+            self.learner.learnt(settings)
+        } else {
+            Ok(None)
+        };
+        learnt.map_err(|message| chunk.refused(start, message))
+    }
+
     /// Learns the columns from the first row, if the options did not give them.
     ///
     /// # Errors
@@ -202,31 +257,38 @@ impl Csv {
         &mut self,
         chunk: &Chunk,
         row: Range<usize>,
+        has_header: bool,
         out: &mut Records,
     ) -> Result<FirstRow, DecodeError> {
         let start = row.start;
         let line = chunk.line(start);
         let settings = &self.settings;
-        if settings.header {
+        if has_header {
             check_line_ends(chunk, start, &self.cells)?;
         }
         if settings.drop_repeated_header {
             self.header = chunk.bytes[row].to_vec();
         }
         if self.layout.is_none() {
-            let (names, source) = if settings.header {
+            let types = self.learnt.as_ref().map_or(&[][..], |learnt| &learnt.types);
+            let (names, source) = if let Some(names) = &settings.names {
+                (names.clone(), "option `names` has".to_owned())
+            } else if has_header {
                 let names = header_names(chunk, &self.cells);
                 (names.map_err(|message| chunk.fatal(start, message))?, "the header has".to_owned())
             } else {
                 let names = (0..self.cells.len()).map(default_name).collect();
                 (names, format!("the first row (line {line}) has"))
             };
-            let layout = Layout::new(settings, names, source)
+            let layout = Layout::new(settings, names, source, types)
                 .map_err(|message| chunk.refused(start, message))?;
             out.set_schema(&layout.fields);
+            if let Some(learnt) = self.learnt.as_ref().filter(|_| self.fields_before.is_none()) {
+                out.log(Level::Info, &learn::told(learnt, &layout.fields));
+            }
             self.layout = Some(layout);
         }
-        Ok(if settings.header { FirstRow::IsHeader } else { FirstRow::IsData(line) })
+        Ok(if has_header { FirstRow::IsHeader } else { FirstRow::IsData(line) })
     }
 
     /// Emits the rows from `at` on, as the option `emit` says.
@@ -248,16 +310,28 @@ impl Csv {
             first_row,
             out,
         };
-        let only_bytes = layout.picks.iter().all(|pick| pick.scalar == Scalar::Bytes);
+        let has = |scalar| layout.picks.iter().any(|pick| pick.scalar == scalar);
+        // One pass over the chunk is much faster than one check for each value. It finds bad bytes
+        // in what is no value, too: then each value is checked.
+        let is_utf8 = settings.emit == Emit::Fields
+            && has(Scalar::Utf8)
+            && valid_up_to(chunk.bytes, chunk.end) == chunk.bytes.len();
+        let is_plain = layout.picks.iter().all(|pick| match pick.scalar {
+            Scalar::Bytes => true,
+            Scalar::Utf8 => is_utf8,
+            _ => false,
+        });
+        let null = &settings.null;
         let row = &mut self.cells;
         let (cells, value) = (Vec::new(), Vec::new());
         match settings.emit {
             Emit::Row => scan::scan(chunk, at, row, counted, &mut WholeRows { context }),
-            Emit::Fields if layout.all && only_bytes && !settings.flexible => {
+            Emit::Fields if layout.all && is_plain && !settings.flexible && null.is_empty() => {
                 scan::scan(chunk, at, row, counted, &mut AllFields { context, layout })
             }
             Emit::Fields => {
-                scan::scan(chunk, at, row, counted, &mut Columns { context, layout, cells, value })
+                let columns = &mut Columns { context, layout, null, is_utf8, cells, value };
+                scan::scan(chunk, at, row, counted, columns)
             }
             Emit::Dense => scan::scan(chunk, at, row, counted, &mut Dense::new(context, layout)),
         }

@@ -15,11 +15,20 @@ pub(crate) enum Emit {
     Dense,
 }
 
+/// Whether the first row is a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    No,
+    Yes,
+    /// The first rows tell.
+    Auto,
+}
+
 /// The options of the stream. `specs` describes each of them.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) dialect: Dialect,
-    pub(crate) header: bool,
+    pub(crate) header: Header,
     pub(crate) drop_repeated_header: bool,
     pub(crate) names: Option<Vec<String>>,
     pub(crate) columns: Option<Vec<String>>,
@@ -28,13 +37,15 @@ pub(crate) struct Settings {
     pub(crate) label: Option<String>,
     pub(crate) empty_is_nan: bool,
     pub(crate) flexible: bool,
+    /// Values that stand for an absent value.
+    pub(crate) null: Vec<Vec<u8>>,
 }
 
 /// The types of the columns.
 #[derive(Debug)]
 pub(crate) struct ColumnTypes {
-    /// The type of all columns that are not in `named`.
-    pub(crate) default: Scalar,
+    /// The type of all columns that are not in `named`. If absent, the first rows tell it.
+    pub(crate) default: Option<Scalar>,
     /// Columns, by name or number, with their types.
     pub(crate) named: Vec<(String, Scalar)>,
 }
@@ -50,7 +61,13 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "the record of a row: one field per column; its bytes as one field `row`; its columns as \
              one field `x` of float32",
         ),
-        flag("header", false, "the first row names the columns and is no record"),
+        choice(
+            "header",
+            &["false", "true", "auto"],
+            "false",
+            "the first row names the columns and is no record; auto: if the rows after it have other \
+             types",
+        ),
         flag(
             "drop_repeated_header",
             false,
@@ -69,10 +86,11 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
         ),
         text(
             "types",
-            Some("bytes"),
-            "bytes, utf8, int32, int64, float32 or float64 for all columns, or for one, as in \
-             \"float32,id:int64\"",
+            Some("utf8"),
+            "bytes, utf8, boolean, int32, int64, float32, float64, or auto (by the first rows), for \
+             all columns, or for one, as in \"float32,id:int64\"",
         ),
+        text("null", None, "values that mean that there is none, with commas between them"),
         text(
             "label",
             None,
@@ -98,7 +116,11 @@ impl Settings {
     pub(crate) fn new(options: &Options) -> Result<Self, String> {
         let settings = Self {
             dialect: dialect(options)?,
-            header: options.is_on("header"),
+            header: match options.text("header") {
+                "true" => Header::Yes,
+                "auto" => Header::Auto,
+                _ => Header::No,
+            },
             drop_repeated_header: options.is_on("drop_repeated_header"),
             names: list(options, "names")?,
             columns: list(options, "columns")?,
@@ -111,17 +133,27 @@ impl Settings {
             label: options.get("label").map(str::to_owned),
             empty_is_nan: options.text("empty") == "nan",
             flexible: options.is_on("flexible"),
+            null: list(options, "null")?
+                .unwrap_or_default()
+                .into_iter()
+                .map(String::into_bytes)
+                .collect(),
         };
         settings.check(options)?;
         Ok(settings)
     }
 
+    /// Whether the first rows tell something that the options don't.
+    pub(crate) fn learns(&self) -> bool {
+        self.header == Header::Auto || self.types.default.is_none()
+    }
+
     /// Refuses options that have no meaning together.
     fn check(&self, options: &Options) -> Result<(), String> {
-        if self.drop_repeated_header && !self.header {
+        if self.drop_repeated_header && self.header == Header::No {
             return Err("option `drop_repeated_header` needs header = true".into());
         }
-        let untyped = options.text("types") == "bytes";
+        let untyped = matches!(options.text("types"), "utf8" | "bytes");
         let meaningless = match self.emit {
             Emit::Row => [
                 ("names", self.names.is_some()),
@@ -130,9 +162,10 @@ impl Settings {
                 ("label", self.label.is_some()),
                 ("empty", self.empty_is_nan),
                 ("flexible", self.flexible),
+                ("null", !self.null.is_empty()),
             ]
             .to_vec(),
-            Emit::Dense => vec![("types", !untyped)],
+            Emit::Dense => vec![("types", !untyped), ("null", !self.null.is_empty())],
             Emit::Fields => vec![("label", self.label.is_some()), ("empty", self.empty_is_nan)],
         };
         match meaningless.iter().find(|(_, set)| *set) {
@@ -203,13 +236,14 @@ fn list(options: &Options, name: &str) -> Result<Option<Vec<String>>, String> {
 }
 
 fn types(text: &str) -> Result<ColumnTypes, String> {
-    let mut types = ColumnTypes { default: Scalar::Bytes, named: Vec::new() };
+    let mut types = ColumnTypes { default: Some(Scalar::Utf8), named: Vec::new() };
     for word in text.split(',').map(str::trim) {
         match word.rsplit_once(':') {
             Some((column, name)) => {
                 types.named.push((column.trim().to_owned(), scalar(name.trim())?));
             }
-            None => types.default = scalar(word)?,
+            None if word == "auto" => types.default = None,
+            None => types.default = Some(scalar(word)?),
         }
     }
     Ok(types)
@@ -219,13 +253,15 @@ fn scalar(name: &str) -> Result<Scalar, String> {
     Ok(match name {
         "bytes" => Scalar::Bytes,
         "utf8" => Scalar::Utf8,
+        "boolean" => Scalar::Boolean,
         "int32" => Scalar::Int32,
         "int64" => Scalar::Int64,
         "float32" => Scalar::Float32,
         "float64" => Scalar::Float64,
         _ => {
             return Err(format!(
-                "option `types` knows bytes, utf8, int32, int64, float32 and float64, not {name:?}"
+                "option `types` knows bytes, utf8, boolean, int32, int64, float32, float64, and auto \
+                 for all columns, not {name:?}"
             ));
         }
     })

@@ -1,5 +1,5 @@
-//! Lines of text: one field `line` per record. The decoder does not look at the bytes of a line;
-//! with `utf8` it checks that they are UTF-8.
+//! Lines of text: one field `line` per record. The decoder checks that lines are UTF-8; without
+//! `utf8` it takes them as bytes.
 //!
 //! A line ends at LF. A CR before that LF belongs to the line end, unless `strip_cr` is off. The
 //! last line needs no LF; a CR at the end of the input then belongs to the line.
@@ -28,7 +28,7 @@ impl Decoder for Lines {
         vec![
             OptionSpec::bool("strip_cr", true, "take CR LF for the end of a line, as well as LF"),
             OptionSpec::bool("skip_blank", false, "skip empty lines"),
-            OptionSpec::bool("utf8", false, "make the field text: lines must be UTF-8"),
+            OptionSpec::bool("utf8", true, "make the field text: lines must be UTF-8"),
         ]
     }
 

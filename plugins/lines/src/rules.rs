@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pipemill_parsing::encoding::{looks_like, valid_up_to};
 use pipemill_parsing::newlines::{Newlines, PIECE};
 use pipemill_plugin::{DecodeError, Records, Resume};
 
@@ -85,9 +86,9 @@ impl Rules {
         // The end of the chunk can cut a character, but the end of a line can't.
         let whole_lines =
             if end { chunk.len() } else { memchr::memrchr(b'\n', chunk).unwrap_or(0) };
-        match str::from_utf8(&chunk[..whole_lines]) {
-            Ok(_) => chunk.len(),
-            Err(error) => error.valid_up_to(),
+        match valid_up_to(&chunk[..whole_lines], true) {
+            valid if valid == whole_lines => chunk.len(),
+            valid => valid,
         }
     }
 
@@ -114,10 +115,11 @@ impl Rules {
             return self.too_long(line.start, next);
         }
         let message = format!(
-            "expected UTF-8, found byte {:02x} at +{}; the line is damaged or in another encoding: \
-             utf8 = false takes it as bytes",
+            "expected UTF-8, found byte {:02x} at +{}; it looks like {}; utf8 = false takes lines as \
+             bytes",
             chunk[valid],
-            valid - line.start
+            valid - line.start,
+            looks_like(&chunk[line.clone()], valid - line.start)
         );
         DecodeError { offset: line.start, message, resume: next }
     }

@@ -1,4 +1,4 @@
-//! Parsing that several of the built-in decoders share: field specs, framings, JSON, newlines,
+//! Parsing that several of the built-in decoders share: encodings, field specs, framings, JSON, newlines,
 //! NumPy's arrays, numbers, pointers and protobuf, one module each. It is no decoder and no public
 //! API: other plugins use `pipemill-plugin`.
 //!
@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod encoding;
 pub mod field_spec;
 pub mod framing;
 pub mod json;

@@ -60,6 +60,16 @@ impl OptionSpec {
     pub fn list(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
         Self::new(name, OptionKind::List, default, help)
     }
+    /// Not an option, but the endings of names that are this decoder's own, as `".pstr,.pstring"`.
+    /// Channels that name no decoder go by them, if the plugin is on the search path.
+    pub fn endings(endings: &'static str) -> Self {
+        Self::list("detect.endings", Some(endings), "endings of names that this decoder reads")
+    }
+    /// Not an option, but the first bytes that are this decoder's own, in hexadecimal, as
+    /// `"50535452"`. With [`endings`](Self::endings), objects must have both.
+    pub fn magic(bytes: &'static str) -> Self {
+        Self::list("detect.magic", Some(bytes), "first bytes of what this decoder reads")
+    }
     /// The same option, without a default: the operator must set it.
     pub fn required(mut self) -> Self {
         (self.default, self.required) = (None, true);

@@ -10,12 +10,14 @@ use clap::ValueEnum;
 use pipemill_channel::{
     Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
 };
-use pipemill_decode::{Builtins, Limits};
-use pipemill_source::{Compression, Paths, ReadSettings, Stop};
+use pipemill_decode::{Builtins, Engine, Limits, Plugin};
+use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
+use pipemill_types::Printable;
 
 use super::print::{Output, Printer};
 use super::{engine, exit, load, output, s3};
 use crate::config::parse_size;
+use crate::detect::{self, DetectError};
 use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
@@ -24,9 +26,10 @@ use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_wa
 /// decoded (all records before it are printed), 66 if an input does not exist.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`)
+    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
+    /// the first object and its first bytes]
     #[arg(long, short)]
-    decoder: String,
+    decoder: Option<String>,
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
@@ -101,9 +104,13 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         Ok(engine) => engine,
         Err(code) => return code,
     };
-    let plugin = match load(&engine, &args.decoder, &args.options, exit::USAGE) {
-        Ok(plugin) => plugin,
-        Err(code) => return code,
+    // Before the source is opened, so that a mistake in its options is told first.
+    let plugin = match &args.decoder {
+        None => None,
+        Some(name) => match load(&engine, name, &args.options, exit::USAGE) {
+            Ok(plugin) => Some(plugin),
+            Err(code) => return code,
+        },
     };
     let stop = match Stop::new() {
         Ok(stop) => stop,
@@ -129,12 +136,21 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Zstd => Compression::Zstd,
     };
     let reading = ReadSettings { compression, ..ReadSettings::default() };
-    let source = Paths::new(args.sources, reading, args.s3.access(), stop);
+    let source = Box::new(Paths::new(args.sources, reading, args.s3.access(), stop));
+    let inflate = compression == Compression::Auto;
+    let found = match plugin {
+        Some(plugin) => Ok((plugin, args.options, source as Box<dyn Source>)),
+        None => find_decoder(&engine, source, args.options, inflate),
+    };
+    let (plugin, options, source) = match found {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
     let channel = Channel {
         name: "cat".to_owned(),
-        source: Box::new(source),
+        source,
         plugin,
-        options: args.options,
+        options,
         limits: Limits::for_records(args.max_record),
         policy: ErrorPolicy::new(on_error, on_plugin_error, args.max_errors),
         max_record: args.max_record,
@@ -143,6 +159,33 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };
     run(channel, Printer::new(args.output))
+}
+
+/// Finds the decoder of a source, says which it is, and loads it. Returns it with its options and
+/// the source, from which nothing is lost. An error is reported; the exit code is returned.
+fn find_decoder(
+    engine: &Engine,
+    mut source: Box<dyn Source>,
+    given: Vec<(String, String)>,
+    inflate: bool,
+) -> Result<(Plugin, Vec<(String, String)>, Box<dyn Source>), ExitCode> {
+    if is_watched() {
+        // Before the first object is taken: else the bytes of the epoch are not counted.
+        source.total_size();
+    }
+    let rules = detect::plugin_rules(engine);
+    let (choice, source) = detect::detect(source, rules, inflate).map_err(|error| match error {
+        DetectError::Stopped => ExitCode::SUCCESS,
+        DetectError::Source(error) => {
+            let code = if error.missing { exit::MISSING } else { exit::DATA };
+            exit::because(code, s3::with_option_names(&error.in_full()))
+        }
+    })?;
+    let object = Printable::name(&choice.object);
+    log::info!("{object}: {}", choice.explanation(&given));
+    let options = choice.options(&given);
+    let plugin = load(engine, choice.decoder(), &options, exit::USAGE)?;
+    Ok((plugin, options, source))
 }
 
 /// Replaces keys of the configuration in the remedy by the options of the command line.

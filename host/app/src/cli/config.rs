@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use pipemill_decode::{Builtins, Plugin};
+use pipemill_decode::{Builtins, Engine, Plugin};
 use pipemill_source::Stop;
 
 use super::engine;
@@ -76,21 +76,31 @@ fn check(config: &Config, try_sources: bool, builtins: Builtins) -> Result<(), E
     }
     let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
     say!("{}: nothing wrong; channels: {}", config.file, names.join(", "));
-    if try_sources { try_channels(config, plugins) } else { Ok(()) }
+    for channel in
+        config.channels.iter().filter(|channel| channel.decoder.is_none() && !try_sources)
+    {
+        let name = &channel.name;
+        say!("{name}: its decoder is found when its source is read; --try reads its start");
+    }
+    if try_sources { try_channels(config, &engine, plugins) } else { Ok(()) }
 }
 
 /// Characters of a record that are shown.
 const SHOWN_CHARS: usize = 400;
 
 /// Decodes the first record of each channel, and prints it.
-fn try_channels(config: &Config, plugins: Vec<Plugin>) -> Result<(), ExitCode> {
+fn try_channels(
+    config: &Config,
+    engine: &Engine,
+    plugins: Vec<Option<Plugin>>,
+) -> Result<(), ExitCode> {
     let stop = Stop::new()
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
     let mut sources = Sources::new(config.s3_budget, stop);
     let mut failed = None;
     for (channel, plugin) in config.channels.iter().zip(plugins) {
         let name = &channel.name;
-        let tried = run::try_channel(channel, plugin, &mut sources);
+        let tried = run::try_channel(config, channel, plugin, engine, &mut sources);
         match tried {
             Ok(Tried::Record { object, fields }) => {
                 let shown: String = fields.chars().take(SHOWN_CHARS).collect();
@@ -105,6 +115,7 @@ fn try_channels(config: &Config, plugins: Vec<Plugin>) -> Result<(), ExitCode> {
             Err(TryError::Source(error)) => {
                 failed = Some(exit::because(exit::SYSTEM, format!("channel `{name}`: {error}")));
             }
+            Err(TryError::Decoder(faults)) => failed = Some(exit::because_all(exit::DATA, &faults)),
             Err(TryError::Failed(failure)) => {
                 failed = Some(exit::because_of(&failure, exit::of_failure(&failure), &failure));
             }

@@ -71,7 +71,7 @@ pub(super) static NAME: FreeForm =
     free_form("name", "a name of 1 to 64 letters, digits, `.`, `_` or `-`", "required");
 pub(super) static SOURCE: FreeForm = free_form("source", "a table, source = { … }", "required");
 pub(super) static DECODER: FreeForm =
-    free_form("decoder", "a decoder's name or a path that ends in .wasm or has a `/`", "required");
+    free_form("decoder", "a decoder's name or a path that ends in .wasm or has a `/`", "found");
 pub(super) static SHA256: FreeForm = free_form("sha256", "64 hexadecimal digits", "none");
 pub(super) static OPTIONS: FreeForm =
     free_form("options", "a table of strings, whole numbers, true and false", "none");

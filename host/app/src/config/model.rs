@@ -52,9 +52,9 @@ pub struct Channel {
     pub name: String,
     /// Where the bytes come from.
     pub source: Source,
-    /// The decoder that cuts the bytes into records.
-    pub decoder: DecoderRef,
-    /// The place of `decoder` in the file.
+    /// The decoder that cuts the bytes into records. If absent, it is found when the source is read.
+    pub decoder: Option<DecoderRef>,
+    /// The place of `decoder` in the file, or of the channel.
     pub decoder_place: TextPosition,
     /// The digest that the decoder's file must have.
     pub sha256: Option<Digest>,
@@ -88,7 +88,7 @@ impl Channel {
         Channel {
             name: name.to_owned(),
             source,
-            decoder,
+            decoder: Some(decoder),
             decoder_place: TextPosition::default(),
             sha256: None,
             options: Vec::new(),
@@ -146,6 +146,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// How the objects are compressed.
+    pub fn compression(&self) -> Compression {
+        match self {
+            Self::Fifo { compression, .. } | Self::Stdin { compression } => *compression,
+            Self::Files { reading, .. } => reading.compression,
+            Self::S3(settings) => settings.reading.compression,
+        }
+    }
+
     /// The name of the kind in reports: `fifo`, `files`, `s3` or `stdin`.
     pub fn word(&self) -> &'static str {
         match self {

@@ -229,7 +229,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
             reader.fault(SOURCE.name, message, "one channel can read it".to_owned());
         }
     }
-    let decoder = decoder(reader);
+    let decoder = decoder(reader, &source);
     let sha256 = sha256(reader);
     let options = options(reader);
     let policy = reader.choice(&ON_ERROR);
@@ -261,20 +261,31 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     })
 }
 
-fn decoder(reader: &Reader) -> ReadResult<DecoderRef> {
-    if reader.purpose() == Purpose::Feed && !reader.has(&DECODER) {
-        return Ok(DecoderRef::Name(String::new()));
+/// The decoder, if the file or the platform names one. A channel without one must have a source
+/// whose first bytes can be looked at before the channel is served.
+fn decoder(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Option<DecoderRef>> {
+    if let Some(given) = reader.non_empty_text(&DECODER)? {
+        return Ok(Some(DecoderRef::of(&given)));
     }
-    if let Some(preset) = reader.preset()
-        && !reader.has(&DECODER)
-    {
-        return preset.decoder.clone().map_err(|why| {
+    if reader.purpose() == Purpose::Feed {
+        return Ok(None);
+    }
+    if let Some(preset) = reader.preset() {
+        return preset.decoder.clone().map(Some).map_err(|why| {
             let message = format!("missing, and {why}");
             reader.fault(DECODER.name, message, format!("give {}", DECODER.expected))
         });
     }
-    let given = reader.required(&DECODER, reader.non_empty_text(&DECODER))?;
-    Ok(DecoderRef::of(&given))
+    match source {
+        Ok(Source::Files { .. } | Source::S3(_)) if reader.has(&SHA256) => {
+            Err(needs(reader, &SHA256, "decoder"))
+        }
+        Ok(Source::Files { .. } | Source::S3(_)) => Ok(None),
+        // The run would wait for their first bytes before it serves a channel.
+        Ok(Source::Fifo { .. } | Source::Stdin { .. }) => reader.required(&DECODER, Ok(None)),
+        // The fault of the source is reported.
+        Err(_) => Ok(None),
+    }
 }
 
 fn sha256(reader: &Reader) -> ReadResult<Option<Digest>> {

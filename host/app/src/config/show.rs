@@ -43,11 +43,11 @@ pub fn show(config: &Config) -> String {
 fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(NAME.name, quote(&channel.name));
     writer.line(SOURCE.name, source(&channel.source));
-    let decoder = match &channel.decoder {
-        DecoderRef::Name(name) => quote(name),
-        DecoderRef::File(file) => path(file),
-    };
-    writer.line(DECODER.name, decoder);
+    match &channel.decoder {
+        Some(DecoderRef::Name(name)) => writer.line(DECODER.name, quote(name)),
+        Some(DecoderRef::File(file)) => writer.line(DECODER.name, path(file)),
+        None => {}
+    }
     if let Some(digest) = &channel.sha256 {
         writer.line(SHA256.name, word(&digest.to_string()));
     }

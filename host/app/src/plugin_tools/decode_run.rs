@@ -217,6 +217,7 @@ impl PluginUnderTest {
             max_record: self.max_record,
             offsets: true,
             facts: ObjectFacts::default(),
+            extensions: Vec::new(),
         };
         Stream::open(&self.plugin, &self.options, &info, &self.limits)
     }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::thread;
 
 use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, OnError};
-use pipemill_decode::{Engine, Plugin};
+use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
-use pipemill_source::{Source, Stop};
+use pipemill_source::{Compression, Source, Stop};
 
-use crate::config::{self, Config, Fault};
+use crate::config::{self, Config, DecoderRef, Fault};
+use crate::detect::{self, DetectError};
 use crate::factory::Sources;
+use crate::telemetry::progress::is_watched;
 use crate::telemetry::{ChannelHandle, EpochLog};
 
 /// A channel that is ready to run.
@@ -43,6 +45,9 @@ pub fn prepare(
     engine: &Engine,
     stop: &Stop,
 ) -> Result<Vec<PreparedChannel>, NotReady> {
+    let mut sources = Sources::new(config.s3_budget, stop.clone());
+    let (config, opened) = find_decoders(config, engine, &mut sources)?;
+    let config = &config;
     let ready: Vec<_> = thread::scope(|scope| {
         let load = |channel| scope.spawn(move || load(config, channel, engine));
         let threads: Vec<_> = config.channels.iter().map(load).collect();
@@ -54,10 +59,13 @@ pub fn prepare(
     });
     let mut faults = Vec::new();
     let mut channels = Vec::new();
-    let mut sources = Sources::new(config.s3_budget, stop.clone());
-    for (channel, ready) in config.channels.iter().zip(ready) {
+    for ((channel, opened), ready) in config.channels.iter().zip(opened).zip(ready) {
+        let open = || match opened {
+            Some(source) => Ok(source),
+            None => sources.open(&channel.name, channel.source.clone()),
+        };
         match ready {
-            (Ok(plugin), Ok(ring)) => match sources.open(&channel.name, channel.source.clone()) {
+            (Ok(plugin), Ok(ring)) => match open() {
                 Ok(opened) => {
                     let handle =
                         ChannelHandle::new(&channel.name, &channel.source, plugin.name(), ring);
@@ -74,6 +82,62 @@ pub fn prepare(
         }
     }
     if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults }) }
+}
+
+/// The sources of channels whose decoders were found: they are open, and nothing of them is lost.
+type OpenSources = Vec<Option<Box<dyn Source>>>;
+
+/// Finds the decoders of the channels that name none. Returns the configuration with all decoders,
+/// and the sources that were opened for it.
+fn find_decoders(
+    config: &Config,
+    engine: &Engine,
+    sources: &mut Sources,
+) -> Result<(Config, OpenSources), NotReady> {
+    let mut config = config.clone();
+    let (mut opened, mut faults, mut rules) = (Vec::new(), Vec::new(), None);
+    for channel in &mut config.channels {
+        if channel.decoder.is_some() {
+            opened.push(None);
+            continue;
+        }
+        let rules = rules.get_or_insert_with(|| detect::plugin_rules(engine)).clone();
+        match find_decoder(channel, sources, rules) {
+            Ok(source) => opened.push(Some(source)),
+            Err(why) => faults.push(format!("channel `{}`: {why}", channel.name)),
+        }
+    }
+    if faults.is_empty() { Ok((config, opened)) } else { Err(NotReady { faults }) }
+}
+
+/// Finds the decoder of a channel, says which it is, and adds it to the channel. The error is a text
+/// for people.
+pub(super) fn find_decoder(
+    channel: &mut config::Channel,
+    sources: &mut Sources,
+    rules: Vec<(String, DetectionRule)>,
+) -> Result<Box<dyn Source>, String> {
+    let mut source =
+        sources.open(&channel.name, channel.source.clone()).map_err(|error| error.to_string())?;
+    if is_watched() {
+        // Before the first object is taken: else the bytes of the epoch are not counted.
+        source.total_size();
+    }
+    let inflate = channel.source.compression() == Compression::Auto;
+    let (choice, source) = match detect::detect(source, rules, inflate) {
+        Ok(found) => found,
+        Err(DetectError::Stopped) => return Err("the run was stopped".to_owned()),
+        Err(DetectError::Source(error)) => return Err(error.in_full()),
+    };
+    let (name, object) = (&channel.name, &choice.object);
+    let explanation = choice.explanation(&channel.options);
+    log::info!("channel `{name}`: {object}: {explanation}");
+    let options = choice.options(&channel.options);
+    // What was added has no place in the file: its faults are reported at the channel.
+    channel.option_places.resize(options.len(), channel.decoder_place);
+    channel.options = options;
+    channel.decoder = Some(DecoderRef::of(choice.decoder()));
+    Ok(source)
 }
 
 /// Loads a channel's plugin and checks the channel's options with it. Reading the configuration
@@ -94,7 +158,8 @@ pub(super) fn load(
         message,
         remedy: None,
     };
-    let plugin = Plugin::load(engine, &channel.decoder.text(), channel.sha256.as_ref())
+    let decoder = channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default();
+    let plugin = Plugin::load(engine, &decoder, channel.sha256.as_ref())
         .map_err(|error| vec![fault(channel.decoder_place, error.to_string())])?;
     let faults = plugin.check_options(&channel.options);
     if faults.is_empty() {

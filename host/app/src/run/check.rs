@@ -8,12 +8,14 @@ use pipemill_channel::{Batch, ChannelStats, Failure, OnError, Outcome, Sink, Sto
 use pipemill_decode::{Engine, Plugin, Stream};
 use pipemill_types::{ABSENT, Field, StreamInfo};
 
-use super::channels::{load, new_channel};
+use super::channels::{find_decoder, load, new_channel};
 use crate::config::{self, Config, Fault, Source};
+use crate::detect;
 use crate::factory::Sources;
 use crate::json;
 
-/// Loads a channel's plugin, and opens a stream in it with the channel's options.
+/// Loads a channel's plugin, and opens a stream in it with the channel's options. `None` for a
+/// channel whose decoder is found when its source is read.
 ///
 /// # Errors
 /// All faults of the plugin, or of its options.
@@ -21,7 +23,10 @@ pub fn check(
     config: &Config,
     channel: &config::Channel,
     engine: &Engine,
-) -> Result<Plugin, Vec<Fault>> {
+) -> Result<Option<Plugin>, Vec<Fault>> {
+    if channel.decoder.is_none() {
+        return Ok(None);
+    }
     let plugin = load(config, channel, engine)?;
     let info = StreamInfo {
         channel: channel.name.clone(),
@@ -30,7 +35,7 @@ pub fn check(
         ..StreamInfo::default()
     };
     match Stream::open(&plugin, &channel.options, &info, &channel.limits) {
-        Ok(_) => Ok(plugin),
+        Ok(_) => Ok(Some(plugin)),
         Err(fault) => {
             let decoder = plugin.name();
             Err(vec![Fault {
@@ -64,18 +69,22 @@ pub enum Tried {
 pub enum TryError {
     /// The source can't be made.
     Source(io::Error),
+    /// No decoder was found, or it can't be used: the reasons.
+    Decoder(Vec<String>),
     /// The channel failed before its first record.
     Failed(Box<Failure>),
 }
 
-/// Decodes the first record of a channel. A FIFO is not read, because its bytes can be read only
+/// Decodes the first record of a channel, with its `plugin` or with a decoder that is found. A FIFO is not read, because its bytes can be read only
 /// once; nothing is written to a quarantine.
 ///
 /// # Errors
 /// The channel fails before its first record.
 pub fn try_channel(
+    config: &Config,
     channel: &config::Channel,
-    plugin: Plugin,
+    plugin: Option<Plugin>,
+    engine: &Engine,
     sources: &mut Sources,
 ) -> Result<Tried, TryError> {
     match channel.source {
@@ -89,8 +98,22 @@ pub fn try_channel(
         OnError::Fail => OnError::Fail,
         OnError::Skip | OnError::Quarantine(_) => OnError::Skip,
     };
-    let channel = config::Channel { on_error, ..channel.clone() };
-    let source = sources.open(&channel.name, channel.source.clone()).map_err(TryError::Source)?;
+    let mut channel = config::Channel { on_error, ..channel.clone() };
+    let (source, plugin) = match plugin {
+        Some(plugin) => {
+            let source = sources.open(&channel.name, channel.source.clone());
+            (source.map_err(TryError::Source)?, plugin)
+        }
+        None => {
+            let rules = detect::plugin_rules(engine);
+            let source = find_decoder(&mut channel, sources, rules).map_err(|why| {
+                TryError::Decoder(vec![format!("channel `{}`: {why}", channel.name)])
+            })?;
+            let faults = |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect();
+            let plugin = load(config, &channel, engine);
+            (source, plugin.map_err(|found| TryError::Decoder(faults(found)))?)
+        }
+    };
     let mut channel = new_channel(&channel, source, plugin);
     let mut sink = FirstRecord::default();
     match channel.run(&mut sink, &ChannelStats::default()) {

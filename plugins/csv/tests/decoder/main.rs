@@ -6,6 +6,7 @@ mod dense;
 mod differences;
 mod files;
 mod inputs;
+mod learn;
 mod messages;
 mod options;
 mod python;

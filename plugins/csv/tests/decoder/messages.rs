@@ -61,8 +61,8 @@ fn values_of_a_tensor() {
 fn not_utf8() {
     let setup = Setup::new(&[("types", "utf8")]);
     let found = decode_whole::<Csv>(&setup, b"a\nb\xff\xfe\n").errors;
-    let message =
-        "line 2, column 0 (`f0`): expected utf8, found \"\\xff\\xfe\" at byte 1 of the value";
+    let message = "line 2, column 0 (`f0`): expected utf8, found \"\\xff\\xfe\" at byte 1 of the value; it looks \
+         like Latin-1 (`iconv -f LATIN1 -t UTF-8` converts it); types = \"bytes\" takes it as it is";
     assert_eq!(found, [(2, 0, message.to_owned())]);
 }
 

@@ -40,7 +40,8 @@ fn options_that_are_a_list() {
     );
     assert_eq!(
         refused(&[("types", "float")]),
-        "option `types` knows bytes, utf8, int32, int64, float32 and float64, not \"float\""
+        "option `types` knows bytes, utf8, boolean, int32, int64, float32, float64, and auto for all \
+         columns, not \"float\""
     );
 }
 

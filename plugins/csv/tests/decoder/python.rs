@@ -104,6 +104,8 @@ fn marks(bytes: &str) -> Marks {
 
 /// Compares the rows of a file. Returns which case it was.
 fn compare(options: &[(&str, &str)], text: &[u8], mut python: PythonResult) -> &'static str {
+    // Python reads bytes as characters of their own.
+    let options = &[options, &[("types", "bytes")]].concat()[..];
     let outcome = decode_whole::<Csv>(&Setup::new(options), text);
     let found = rows(&outcome);
     let context = || {

@@ -17,7 +17,9 @@ const OPTIONS: &[&[(&str, &str)]] = &[
     &[("flexible", "true"), ("escape", "\\"), ("columns", "0")],
     &[("escape", "\\"), ("double_quote", "false"), ("comment", "#"), ("flexible", "true")],
     &[("quote", "none"), ("lone_cr", "true"), ("flexible", "true")],
+    &[("types", "bytes")],
     &[("types", "utf8"), ("flexible", "true")],
+    &[("types", "auto"), ("header", "auto"), ("flexible", "true")],
     &[("types", "float64"), ("flexible", "true")],
     &[("emit", "dense"), ("flexible", "true"), ("empty", "nan"), ("label", "0")],
 ];
@@ -38,7 +40,7 @@ proptest! {
         sizes in prop::collection::vec(1usize..50, 0..20),
     ) {
         let file = write(&table, &coins);
-        let outcome = assert_any_split::<Csv>(&Setup::new(&[]), &file, &sizes);
+        let outcome = assert_any_split::<Csv>(&Setup::new(&[("types", "bytes")]), &file, &sizes);
         prop_assert_eq!(outcome.errors, vec![]);
         let expected: Vec<Vec<Option<Vec<u8>>>> =
             table.iter().map(|row| row.iter().cloned().map(Some).collect()).collect();

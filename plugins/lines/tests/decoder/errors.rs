@@ -36,19 +36,24 @@ fn max_record_of_zero() {
 fn lines_that_are_not_utf8() {
     let setup = Setup::new(&[("utf8", "true")]);
     let text = b"good\nb\xffd\r\n\xc3\xa4\ncut \xe2\x82\nfine\n\xf0\x9f";
-    let message = |byte: &str, place| {
+    let message = |byte: &str, place, encoding| {
         format!(
-            "expected UTF-8, found byte {byte} at +{place}; the line is damaged or in another \
-             encoding: utf8 = false takes it as bytes"
+            "expected UTF-8, found byte {byte} at +{place}; it looks like {encoding} -t UTF-8` \
+             converts it); utf8 = false takes lines as bytes"
         )
     };
+    let (latin, windows) = ("Latin-1 (`iconv -f LATIN1", "Windows-1252 (`iconv -f WINDOWS-1252");
     let (records, errors) = outcome(&setup, text);
     assert_eq!(records, [b"good"]);
-    assert_eq!(errors, [(5, 0, message("ff", 1))]);
+    assert_eq!(errors, [(5, 0, message("ff", 1, latin))]);
     let (records, errors) = outcome(&setup.skipping(), text);
     assert_eq!(records, [&b"good"[..], b"\xc3\xa4", b"fine"]);
-    let wanted = [(5, 5, message("ff", 1)), (13, 7, message("e2", 4)), (25, 2, message("f0", 0))];
+    let wanted = [
+        (5, 5, message("ff", 1, latin)),
+        (13, 7, message("e2", 4, windows)),
+        (25, 2, message("f0", 0, windows)),
+    ];
     assert_eq!(errors, wanted);
     // Without `utf8` the same bytes are no error.
-    assert_eq!(outcome(&Setup::new(&[]), text).1, []);
+    assert_eq!(outcome(&Setup::new(&[("utf8", "false")]), text).1, []);
 }

@@ -16,13 +16,18 @@ impl Guest for Plugin {
     type Stream = Bad;
 
     fn options() -> Vec<OptionSpec> {
-        vec![OptionSpec {
-            name: "do".to_owned(),
+        let option = |name: &str, default: &str, help: &str| OptionSpec {
+            name: name.to_owned(),
             kind: "string".to_owned(),
-            default: Some("nothing".to_owned()),
+            default: Some(default.to_owned()),
             required: false,
-            help: "the misdeed".to_owned(),
-        }]
+            help: help.to_owned(),
+        };
+        vec![
+            option("do", "nothing", "the misdeed"),
+            option("detect.endings", ".deed", "endings of names that this decoder reads"),
+            option("detect.magic", "a0dEED", "first bytes of what this decoder reads"),
+        ]
     }
 }
 

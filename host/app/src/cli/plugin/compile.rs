@@ -38,7 +38,9 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let mut wanted: Vec<_> = args.plugins.iter().map(|name| (name.clone(), None)).collect();
     if let Some(file) = &args.config {
         let channels = config::read(file).map_err(exit::Refusal::report)?.channels.into_iter();
-        wanted.extend(channels.map(|channel| (channel.decoder.text(), channel.sha256)));
+        // The decoder of a channel that names none is known when its source is read.
+        let named = channels.filter_map(|it| it.decoder.map(|decoder| (decoder.text(), it.sha256)));
+        wanted.extend(named);
     }
     for (name, pinned) in &wanted {
         let plugin = Plugin::load(engine, name, pinned.as_ref())

@@ -174,7 +174,7 @@ fn options_are_kept_as_text_in_the_order_of_the_file() {
                 options = { z = 'a b', m = 0x10, a = false }\n";
     let config = parse_bare(text).expect("a valid file");
     let [channel] = &config.channels[..] else { panic!("{config:?}") };
-    assert_eq!(channel.decoder, DecoderRef::File("./x".into()));
+    assert_eq!(channel.decoder, Some(DecoderRef::File("./x".into())));
     let pairs = [("z", "a b"), ("m", "16"), ("a", "false")];
     assert_eq!(channel.options, pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let columns: Vec<_> = channel.option_places.iter().map(|place| place.column).collect();
@@ -197,7 +197,7 @@ fn numbers_and_flags_can_come_from_variables() {
     let channel = &config.channels[0];
     assert_eq!((channel.name.as_str(), channel.ring.slots), ("a-0", 32));
     assert_eq!(channel.ring.linger, Duration::from_millis(5));
-    assert_eq!(channel.decoder, DecoderRef::Name("$x".to_owned()));
+    assert_eq!(channel.decoder, Some(DecoderRef::Name("$x".to_owned())));
 
     let faults = parse(&text.replace("${OPEN}", "${SLOTS}"), "f", &env).unwrap_err();
     let said: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();

@@ -1,0 +1,400 @@
+//! Chooses a decoder by an object's name and first bytes, and says why; or refuses, and says what
+//! the choice would be between.
+
+use pipemill_decode::DetectionRule;
+use pipemill_source::SourceError;
+
+use super::Format;
+use super::bytes::Sniffed;
+use super::name::{self, NameSays, by_name};
+use super::text::{Json, Text};
+
+/// The decoder of a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The object that it was chosen by.
+    pub object: String,
+    pub(super) format: Format,
+    /// The reason, for people.
+    why: String,
+}
+
+/// Options that csv gets when nobody chose it, because nobody said what the columns are.
+const CSV_OPTIONS: [(&str, &str); 2] = [("header", "auto"), ("types", "auto")];
+
+impl Choice {
+    /// The name of the decoder.
+    pub fn decoder(&self) -> &str {
+        self.format.decoder()
+    }
+
+    /// The reason in one line, with the decoder and its options.
+    pub fn explanation(&self, given: &[(String, String)]) -> String {
+        let mut options = self.options(given);
+        options.retain(|option| !given.contains(option));
+        let options: Vec<_> =
+            options.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect();
+        let options = match options.as_slice() {
+            [] => String::new(),
+            options => format!(" with {}", options.join(", ")),
+        };
+        format!("decoder {}{options}: {}", self.decoder(), self.why)
+    }
+
+    /// The options of the decoder: those that were given, and those of the format that were not.
+    pub fn options(&self, given: &[(String, String)]) -> Vec<(String, String)> {
+        let mut options = given.to_vec();
+        let has = |name: &str| given.iter().any(|(given, _)| given == name);
+        let mut add = |name: &str, value: &str| {
+            if !has(name) {
+                options.push((name.to_owned(), value.to_owned()));
+            }
+        };
+        if let Format::Csv { delimiter } = &self.format {
+            match delimiter {
+                None | Some(b',') => {}
+                Some(b'\t') => add("delimiter", "tab"),
+                Some(other) => add("delimiter", &(*other as char).to_string()),
+            }
+            for (name, value) in CSV_OPTIONS {
+                // `types` means nothing for rows and tensors, and a row has no header.
+                let applies = !has("emit") || given.iter().any(|(_, value)| value == "fields");
+                if applies || name == "header" {
+                    add(name, value);
+                }
+            }
+        }
+        options
+    }
+}
+
+fn shown(value: &str) -> String {
+    if value.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        value.to_owned()
+    } else {
+        format!("{value:?}")
+    }
+}
+
+/// Why no decoder is chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) kind: RefusalKind,
+    message: String,
+    remedy: String,
+}
+
+/// The kinds of refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusalKind {
+    /// No decoder reads the format.
+    Unsupported,
+    /// The name and the bytes tell different formats.
+    Disagree,
+    /// Neither the name nor the bytes tell the format.
+    Unsure,
+}
+
+impl Refusal {
+    pub(super) fn new(
+        kind: RefusalKind,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { kind, message: message.into(), remedy: remedy.into() }
+    }
+
+    /// The refusal as an error of this object.
+    pub(super) fn of(self, object: &str) -> SourceError {
+        SourceError::new(object, self.message, self.remedy)
+    }
+}
+
+/// How to say which decoder is meant.
+pub(super) fn say_it(candidates: &[&str]) -> String {
+    let names = match candidates {
+        [] => "a decoder".to_owned(),
+        [one] => format!("for example `{one}`"),
+        several => {
+            let several: Vec<_> = several.iter().map(|name| format!("`{name}`")).collect();
+            format!("for example {}", several.join(" or "))
+        }
+    };
+    format!("say which decoder reads it: `-d NAME`, in a file `decoder = \"NAME\"`; {names}")
+}
+
+/// Chooses the decoder of an object.
+pub(super) fn choose(
+    object: &str,
+    sniffed: &Sniffed,
+    head: &[u8],
+    plugins: &[(String, DetectionRule)],
+) -> Result<Choice, Refusal> {
+    let found = match plugin(object, head, sniffed, plugins)? {
+        Some(found) => Ok(found),
+        None => builtin(object, sniffed),
+    };
+    found.map(|Found { format, why }| Choice { object: object.to_owned(), format, why })
+}
+
+/// A format, and the reason.
+struct Found {
+    format: Format,
+    why: String,
+}
+
+/// Chooses a built-in decoder.
+fn builtin(object: &str, sniffed: &Sniffed) -> Result<Found, Refusal> {
+    match sniffed {
+        Sniffed::Unsupported(what, remedy) => {
+            Err(Refusal::new(RefusalKind::Unsupported, format!("it is {what}"), *remedy))
+        }
+        Sniffed::Compressed(kind) => {
+            let message = format!("its first bytes are compressed data ({kind})");
+            let remedy = "set its compression, or unpack it: it may be compressed twice";
+            Err(Refusal::new(RefusalKind::Unsupported, message, remedy))
+        }
+        _ => match by_name(object) {
+            NameSays::Format(format, ending) => named(format, &ending, sniffed),
+            NameSays::Ambiguous(ending, candidates) => ambiguous(&ending, candidates, sniffed),
+            NameSays::Nothing => unnamed(sniffed),
+        },
+    }
+}
+
+/// An object whose name tells its format.
+fn named(format: Format, ending: &str, sniffed: &Sniffed) -> Result<Found, Refusal> {
+    let chosen = |format: Format, and: &str| {
+        Ok(Found { why: format!("its name ends in {ending}{and}"), format })
+    };
+    let disagree = |bytes: &str, other: &str| {
+        let message = format!(
+            "its name ends in {ending}, which is {format}, but its first bytes are {bytes}"
+        );
+        Err(Refusal::new(RefusalKind::Disagree, message, say_it(&[format.decoder(), other])))
+    };
+    match (&format, sniffed) {
+        (_, Sniffed::Empty) => chosen(format, ", and it is empty"),
+        (Format::RecordIoProtobuf, Sniffed::Format(Format::RecordIo)) => {
+            chosen(format, ", and it begins like RecordIO")
+        }
+        (one, Sniffed::Format(other)) if one == other => {
+            chosen(format, ", and its first bytes say the same")
+        }
+        (_, Sniffed::Format(other)) => disagree(&other.to_string(), other.decoder()),
+        (Format::MessagePack, Sniffed::Unknown { msgpack: true }) => {
+            chosen(format, ", and its first bytes can be that")
+        }
+        (one, Sniffed::Text(text)) if one.is_text() => named_text(format, ending, text),
+        (_, Sniffed::Text(_)) => disagree("text", "lines"),
+        (one, _) => {
+            let bytes = if one.is_text() { "no text" } else { "something else" };
+            disagree(bytes, "fixed")
+        }
+    }
+}
+
+/// An object whose name tells a format of text, and which is text.
+fn named_text(format: Format, ending: &str, text: &Text) -> Result<Found, Refusal> {
+    let refuse = |kind, message: String, candidates: &[&str]| {
+        Err(Refusal::new(kind, message, say_it(candidates)))
+    };
+    let disagree = |other: &Format| {
+        let message = format!(
+            "its name ends in {ending}, which is {format}, but its first lines are {other}"
+        );
+        refuse(RefusalKind::Disagree, message, &[format.decoder(), other.decoder()])
+    };
+    let chosen = |format: Format, and: &str| {
+        Ok(Found { why: format!("its name ends in {ending}, and it is text{and}"), format })
+    };
+    match (&format, text.json) {
+        (Format::JsonLines, Json::Objects | Json::Arrays) => {
+            return chosen(format, " with a JSON value in each line");
+        }
+        (Format::JsonLines, Json::Cut) => return chosen(format, " that begins like JSON"),
+        (_, Json::Document) => return Err(document()),
+        (Format::JsonLines, Json::No) => {
+            let other = if text.tables.is_empty() {
+                Format::Lines
+            } else {
+                Format::Csv { delimiter: text.delimiter() }
+            };
+            return disagree(&other);
+        }
+        (_, Json::Objects | Json::Arrays) => return disagree(&Format::JsonLines),
+        (_, Json::Cut | Json::No) => {}
+    }
+    match &format {
+        Format::Lines => match text.tables.iter().find(|(_, columns)| *columns > 2) {
+            Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
+            None => chosen(format, ""),
+        },
+        Format::Csv { delimiter: Some(b'\t') } => {
+            let is_tab = |(delimiter, _): &(u8, usize)| *delimiter == b'\t';
+            match text.tables.first().filter(|_| !text.tables.iter().any(is_tab)) {
+                Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
+                None => chosen(format, ""),
+            }
+        }
+        _ if text.is_ragged => Err(Refusal::new(
+            RefusalKind::Unsure,
+            "its rows have different numbers of fields",
+            "if it is a table, `-d csv -o flexible=true` takes such rows, in a file `decoder = \
+             \"csv\"` and `options = { flexible = true }`; else name another decoder",
+        )),
+        _ => match (text.delimiter(), text.tables.is_empty()) {
+            (delimiter, true) => chosen(Format::Csv { delimiter }, ""),
+            (Some(b','), false) => chosen(Format::Csv { delimiter: Some(b',') }, ""),
+            (Some(delimiter), false) => {
+                let format = Format::Csv { delimiter: Some(delimiter) };
+                chosen(format, " whose rows have the same number of fields with this delimiter")
+            }
+            (None, false) => Err(several_delimiters(text)),
+        },
+    }
+}
+
+fn document() -> Refusal {
+    Refusal::new(
+        RefusalKind::Unsupported,
+        "it is one JSON document over several lines",
+        "`jsonl` reads one value in each line: `jq -c '.[]'` makes lines of an array",
+    )
+}
+
+fn several_delimiters(text: &Text) -> Refusal {
+    let name = |(delimiter, columns): &(u8, usize)| {
+        format!("`{}` ({columns} fields)", delimiter.escape_ascii())
+    };
+    let names: Vec<_> = text.tables.iter().map(name).collect();
+    Refusal::new(
+        RefusalKind::Unsure,
+        format!("several delimiters fit its rows: {}", names.join(", ")),
+        "say which it is: `-d csv -o delimiter=…`, in a file `decoder = \"csv\"` and \
+         `options = { delimiter = … }`",
+    )
+}
+
+/// An object whose ending many formats have.
+fn ambiguous(
+    ending: &str,
+    candidates: &'static [&'static str],
+    sniffed: &Sniffed,
+) -> Result<Found, Refusal> {
+    match sniffed {
+        Sniffed::Format(format) => {
+            Ok(Found { format: format.clone(), why: format!("its first bytes are {format}") })
+        }
+        Sniffed::Text(text) if ending == ".json" => match text.json {
+            Json::Objects => Ok(Found {
+                format: Format::JsonLines,
+                why: "each of its first lines is a JSON object".to_owned(),
+            }),
+            Json::Document | Json::Arrays | Json::Cut => Err(document()),
+            Json::No => Err(unsure(&format!("its name ends in {ending}"), candidates)),
+        },
+        _ => {
+            let why = format!("its name ends in {ending}, as files of many formats do");
+            Err(unsure(&why, candidates))
+        }
+    }
+}
+
+fn unsure(why: &str, candidates: &[&str]) -> Refusal {
+    let message = format!("its decoder is not known: {why}");
+    Refusal::new(RefusalKind::Unsure, message, say_it(candidates))
+}
+
+/// An object whose name says nothing.
+fn unnamed(sniffed: &Sniffed) -> Result<Found, Refusal> {
+    match sniffed {
+        Sniffed::Format(format) => {
+            Ok(Found { why: format!("its first bytes are {format}"), format: format.clone() })
+        }
+        Sniffed::Text(text) => match (text.json, text.tables.as_slice()) {
+            (Json::Objects, _) => Ok(Found {
+                format: Format::JsonLines,
+                why: "each of its first lines is a JSON object".to_owned(),
+            }),
+            (Json::Document, _) => Err(document()),
+            (Json::No, [.., (_, columns)]) if *columns > 2 => match text.delimiter() {
+                Some(delimiter) => Ok(Found {
+                    why: format!("its first rows have {columns} fields each"),
+                    format: Format::Csv { delimiter: Some(delimiter) },
+                }),
+                None => Err(several_delimiters(text)),
+            },
+            _ => Err(unsure("it is text, which lines and tables are", &["lines", "csv"])),
+        },
+        Sniffed::Empty => Err(unsure("it is empty, and its name says nothing", &["lines"])),
+        _ => Err(unsure(
+            "its name says nothing, and its first bytes are no known signature",
+            &["fixed", "msgpack"],
+        )),
+    }
+}
+
+/// The plugin on the search path whose own rule fits the object.
+fn plugin(
+    object: &str,
+    head: &[u8],
+    sniffed: &Sniffed,
+    plugins: &[(String, DetectionRule)],
+) -> Result<Option<Found>, Refusal> {
+    let ending = name::ending(object);
+    let has_ending =
+        |rule: &DetectionRule| ending.as_ref().is_some_and(|ending| rule.endings.contains(ending));
+    let has_magic = |rule: &DetectionRule| rule.magic.iter().any(|magic| head.starts_with(magic));
+    let is_empty = *sniffed == Sniffed::Empty;
+    let fits = |rule: &DetectionRule| match (rule.endings.is_empty(), rule.magic.is_empty()) {
+        (_, true) => has_ending(rule),
+        (true, false) => has_magic(rule),
+        (false, false) => has_ending(rule) && is_empty || has_magic(rule),
+    };
+    let fitting: Vec<_> =
+        plugins.iter().filter(|(_, rule)| fits(rule)).map(|(name, _)| name).collect();
+    let builtin = match (by_name(object), sniffed) {
+        (NameSays::Format(format, _), _) => Some(format),
+        (_, Sniffed::Format(format)) => Some(format.clone()),
+        _ => None,
+    };
+    match (fitting.as_slice(), builtin) {
+        ([], _) => {
+            let named = plugins.iter().find(|(_, rule)| has_ending(rule) && !is_empty);
+            let Some((name, _)) = named else { return Ok(None) };
+            let ending = ending.as_deref().unwrap_or_default();
+            let message = format!(
+                "its name ends in {ending}, which the plugin `{name}` reads, but its first bytes \
+                 are others than the plugin says"
+            );
+            Err(Refusal::new(RefusalKind::Disagree, message, say_it(&[name])))
+        }
+        ([name], None) => Ok(Some(Found {
+            why: "the plugin says so of this ending or of these first bytes".to_owned(),
+            format: Format::Plugin((*name).clone()),
+        })),
+        (names, builtin) => {
+            let mut names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            names.extend(builtin.as_ref().map(Format::decoder));
+            let message = "several decoders fit its name and its first bytes";
+            Err(Refusal::new(RefusalKind::Unsure, message, say_it(&names)))
+        }
+    }
+}
+
+impl Text {
+    /// The delimiter, if one fits best.
+    pub(super) fn delimiter(&self) -> Option<u8> {
+        let tables: Vec<u8> = self.tables.iter().map(|(delimiter, _)| *delimiter).collect();
+        match tables.as_slice() {
+            [one] => Some(*one),
+            // A bar or semicolon may be in each value; numbers with decimal commas are in rows with
+            // semicolons.
+            [b',', b'|'] => Some(b','),
+            [b',', b';'] | [b',', b';', b'|'] if !self.decimal_commas => Some(b','),
+            [b'\t', b'|'] => Some(b'\t'),
+            _ => None,
+        }
+    }
+}

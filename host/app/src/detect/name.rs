@@ -1,0 +1,66 @@
+//! What the ending of an object's name stands for.
+
+use super::Format;
+
+/// What a name says of the format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NameSays {
+    /// The format of this ending.
+    Format(Format, String),
+    /// An ending that many formats have, and decoders that may fit.
+    Ambiguous(String, &'static [&'static str]),
+    /// An ending that is not known, or none.
+    Nothing,
+}
+
+/// Endings of compressed objects. They say nothing of what is compressed.
+const COMPRESSED: &[&str] = &[".gz", ".zst"];
+
+/// The endings, without their compression.
+fn known(ending: &str) -> Option<Format> {
+    Some(match ending {
+        ".csv" => Format::Csv { delimiter: None },
+        ".tsv" => Format::Csv { delimiter: Some(b'\t') },
+        ".jsonl" | ".ndjson" => Format::JsonLines,
+        ".txt" | ".log" => Format::Lines,
+        ".tfrecord" | ".tfrecords" => Format::TfRecord,
+        ".rec" | ".recordio" => Format::RecordIo,
+        ".pbr" => Format::RecordIoProtobuf,
+        ".tar" | ".tgz" | ".tzst" => Format::Tar,
+        ".npy" => Format::Npy,
+        ".npz" => Format::Npz,
+        ".avro" => Format::Avro,
+        ".msgpack" => Format::MessagePack,
+        _ => return None,
+    })
+}
+
+/// What the name of an object says.
+pub(super) fn by_name(name: &str) -> NameSays {
+    let Some(ending) = ending(name) else { return NameSays::Nothing };
+    match (known(&ending), ending.as_str()) {
+        (Some(format), _) => NameSays::Format(format, ending),
+        (None, ".bin") => NameSays::Ambiguous(ending, &["fixed", "tokens", "length-prefixed"]),
+        (None, ".json") => NameSays::Ambiguous(ending, &["jsonl"]),
+        (None, _) => NameSays::Nothing,
+    }
+}
+
+/// Whether a name ends in the ending of a compression.
+pub(super) fn is_compressed(name: &str) -> bool {
+    let name = file_name(name);
+    COMPRESSED.iter().chain(&[".tgz", ".tzst"]).any(|ending| name.ends_with(ending))
+}
+
+/// The last ending of a name in lower case, with its dot, without that of a compression.
+pub(super) fn ending(name: &str) -> Option<String> {
+    let name = file_name(name);
+    let plain = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+    let at = plain.rfind('.').filter(|at| *at > 0)?;
+    Some(plain[at..].to_owned())
+}
+
+/// The part after the last slash, in lower case.
+fn file_name(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_lowercase()
+}
