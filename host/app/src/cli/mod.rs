@@ -1,10 +1,13 @@
 //! The command line: the commands, their options, and the exit codes.
 
 mod cat;
+mod completions;
 mod config;
 mod exit;
 mod feed;
 mod ls;
+mod man;
+mod matching;
 mod order;
 mod output;
 mod outputs;
@@ -17,7 +20,7 @@ mod top;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Plugin, compile_stdin};
 use pipemill_types::Printable;
@@ -44,6 +47,8 @@ enum Command {
     Ls(ls::Args),
     Plugin(plugin::Args),
     Top(top::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// The engine with the settings of the environment; else the exit code, after a report.
@@ -101,5 +106,7 @@ pub fn main(builtins: Builtins) -> ExitCode {
         Command::Ls(args) => ls::main(&args),
         Command::Plugin(args) => plugin::main(args, builtins),
         Command::Top(args) => top::main(&args),
+        Command::Completions(args) => completions::main(&args, &mut Cli::command()),
+        Command::Man(args) => man::main(&args, Cli::command()),
     }
 }
