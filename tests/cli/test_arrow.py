@@ -38,20 +38,19 @@ def plain(value):
         return base64.b64decode(value["base64"])
     if isinstance(value, list):
         return [plain(one) for one in value]
-    return value
+    return {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}.get(value, value)
 
 
-INTEGERS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
-FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d", "bfloat16": None}
-SHAPES = {"": (), "[3]": (3,), "[2,2]": (2, 2), "[]": (None,)}
+#: The types that the decoder for JSON Lines has.
+TYPES = ["bool", "int32", "int64", "float32", "float64", "utf8"]
+SHAPES = {"": (), "[3]": (3,), "[]": (None,)}
 
 
 def number(word, rng):
     if word == "bool":
         return rng.random() < 0.5
-    if word in INTEGERS:
-        sign, bits = INTEGERS[word]
-        low, high = (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if word.startswith("int"):
+        low, high = (-(2 ** (int(word[3:]) - 1)), 2 ** (int(word[3:]) - 1) - 1)
         return rng.choice([low, high, rng.randint(low, high)])
     # These are exact in all of them.
     return rng.choice([0.0, -1.5, 2.0, 96.0, 0.25])
@@ -68,7 +67,7 @@ def value(word, shape, rng):
 
 def specs():
     """A field of each type and shape, and the same again that may be absent."""
-    for word in ["bool", *INTEGERS, *FLOATS, "utf8"]:
+    for word in TYPES:
         for brackets, shape in SHAPES.items():
             if brackets and (word == "bool" or word == "utf8" and brackets != "[]"):
                 continue
@@ -116,7 +115,9 @@ def test_types_of_avro():
     types = {field.name: field.type.name for field in schema.fields}
     assert types["fixed"] == "FIXED_SIZE_LIST" and types["blobs"] == "LIST" and types["kind"] == "DICTIONARY"
     wanted = [{name: plain(value) for name, value in record.items()} for record in jsonl(*args)]
-    assert found == wanted and len(found) > 5
+    assert len(found) > 5
+    # NaN does not equal itself.
+    assert str(found) == str(wanted).replace("'nan'", "nan").replace("'inf'", "inf").replace("'-inf'", "-inf")
 
 
 def test_dates_and_times_of_avro():
@@ -131,14 +132,13 @@ def test_dates_and_times_of_avro():
         assert seconds * 1000 + time.microsecond // 1000 == other["time"]
 
 
-def test_arrays_of_numpy(tmp_path):
-    images = np.random.default_rng(1).integers(0, 255, (20, 4, 3), dtype="u1")
-    halves = np.linspace(0, 1, 20).astype("f2")
-    np.savez(tmp_path / "in.npz", image=images, half=halves)
-    _, found = arrow("-d", "npz", "-o", "array=image", tmp_path / "in.npz")
-    assert [record["image"] for record in found] == images.tolist()
-    _, found = arrow("-d", "npz", "-o", "array=half", tmp_path / "in.npz")
-    assert [record["half"] for record in found] == halves.tolist()
+@pytest.mark.parametrize("dtype", "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8".split())
+@pytest.mark.parametrize("shape", [(), (4, 3)])
+def test_arrays_of_numpy(tmp_path, dtype, shape):
+    array = np.random.default_rng(1).integers(0, 100, (20, *shape)).astype(dtype)
+    np.savez(tmp_path / "in.npz", x=array)
+    _, found = arrow("-d", "npz", "-o", "array=x", tmp_path / "in.npz")
+    assert [record["x"] for record in found] == array.tolist()
 
 
 def test_an_empty_input_is_a_stream_without_records(tmp_path):

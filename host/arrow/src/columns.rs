@@ -309,3 +309,59 @@ fn push_bits(out: &mut Vec<u8>, bits: impl Iterator<Item = bool>) {
         out.push(byte);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pipemill_types::Field;
+
+    use super::*;
+    use crate::types::layout;
+
+    /// The last buffer of a column with these values.
+    fn data(field: &Field, values: &[Option<&[u8]>]) -> Result<Vec<u8>, Unfit> {
+        let (mut memory, mut column) = (Vec::new(), Column::default());
+        for value in values {
+            column.offsets.push(value.map_or(ABSENT, |_| memory.len() as u32));
+            column.lengths.push(value.map_or(0, |value| value.len() as u32));
+            memory.extend_from_slice(value.unwrap_or_default());
+        }
+        let values = Values { memory: &memory, column: &column, records: 0..values.len() };
+        let mut body = Body::default();
+        append(&mut body, &layout(field, 0), field.categories.len(), &values)?;
+        let last = body.buffers.last().copied().unwrap_or_default();
+        Ok(body.bytes[last.offset as usize..(last.offset + last.length) as usize].to_vec())
+    }
+
+    #[test]
+    fn bfloat16_becomes_float32() {
+        let field = Field::new("f", Scalar::Bfloat16, vec![2]);
+        let found = data(&field, &[Some(&[0x80, 0x3f, 0, 0xc0]), None]).unwrap();
+        let numbers: Vec<_> =
+            found.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        assert_eq!(numbers, [1.0, -2.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn booleans_become_bits() {
+        let field = Field::new("f", Scalar::Boolean, vec![3]);
+        let found = data(&field, &[Some(&[1, 0, 1]), None, Some(&[1, 1, 1])]).unwrap();
+        assert_eq!(found, [0b1100_0101, 0b1]);
+    }
+
+    #[test]
+    fn values_without_a_form_in_arrow_are_refused() {
+        let mut time = Field::new("f", Scalar::Int64, vec![]);
+        time.logical = "time[ms]".to_owned();
+        let day = 86_400_000i64;
+        assert_eq!(data(&time, &[Some(&day.to_le_bytes())]).unwrap(), (day as i32).to_le_bytes());
+        let (record, why) = data(&time, &[None, Some(&i64::MAX.to_le_bytes())]).unwrap_err();
+        assert!(record == 1 && why.contains("no time of a day"), "{why}");
+        let mut category = Field::new("f", Scalar::Uint16, vec![]);
+        category.categories = vec!["a".to_owned(), "b".to_owned()];
+        assert_eq!(data(&category, &[Some(&[1, 0])]).unwrap(), [1, 0]);
+        let (_, why) = data(&category, &[Some(&[2, 0])]).unwrap_err();
+        assert!(why.contains("none of the 2 categories"), "{why}");
+        let text = Field::new("f", Scalar::Utf8, vec![]);
+        assert!(data(&text, &[Some(b"\xff")]).is_err());
+    }
+}
