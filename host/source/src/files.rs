@@ -38,7 +38,7 @@ impl Files {
     }
 
     fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
-        self.reading.share(self.pattern.list()?, self.epoch)
+        self.reading.share(self.pattern.list(self.reading.hidden)?, self.epoch)
     }
 }
 
@@ -76,16 +76,17 @@ impl Source for Files {
 }
 
 impl Pattern {
-    /// The selected files, sorted by path; at least one.
+    /// The selected files, sorted by path; at least one. Without `hidden`, a folder and a wildcard
+    /// don't select names that begin with a dot, which belong to tools and not to the data.
     ///
     /// # Errors
     /// The shell pattern is invalid, a folder can't be listed, or no file is selected.
-    pub fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
+    pub fn list(&self, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
         let mut files = Vec::new();
         match self {
             Self::File(path) => files.push(path.clone()),
-            Self::Glob(pattern) => files = matching(pattern)?,
-            Self::Folder(folder) => walk(folder, &mut |path| files.push(path))?,
+            Self::Glob(pattern) => files = matching(pattern, hidden)?,
+            Self::Folder(folder) => walk(folder, hidden, &mut |path| files.push(path))?,
         }
         if files.is_empty() {
             let (name, reason) = match self {
@@ -102,19 +103,24 @@ impl Pattern {
 }
 
 /// The files that match a shell pattern.
-fn matching(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
+fn matching(pattern: &str, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
     let wrong = |error| {
         let message = format!("is not a pattern: {error}");
         SourceError::new(pattern, message, "see `*`, `?`, `[…]` and `**` in a shell")
     };
+    let options = MatchOptions {
+        require_literal_separator: true,
+        require_literal_leading_dot: !hidden,
+        ..MatchOptions::new()
+    };
     let mut files = Vec::new();
     if pattern.split('/').any(|part| part == "**") {
         let compiled = glob::Pattern::new(pattern).map_err(wrong)?;
-        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
         // `glob` itself would follow links around in a circle.
         let folder = folder_of(pattern);
         if folder.is_dir() {
-            walk(&folder, &mut |path| {
+            // The pattern may name a hidden folder itself.
+            walk(&folder, true, &mut |path| {
                 let path = path.strip_prefix("./").map(Path::to_owned).unwrap_or(path);
                 if compiled.matches_path_with(&path, options) {
                     files.push(path);
@@ -123,7 +129,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
         }
         return Ok(files);
     }
-    for path in glob::glob(pattern).map_err(wrong)? {
+    for path in glob::glob_with(pattern, options).map_err(wrong)? {
         let path = path.map_err(|error| {
             let path = error.path().to_string_lossy().into_owned();
             SourceError::io(path, "can't list it", error.error())
@@ -156,7 +162,7 @@ mod tests {
     /// Names of the listed files, below the folder.
     fn list(pattern: Pattern, folder: &Path) -> Vec<String> {
         let name = |path: PathBuf| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-        pattern.list().unwrap().into_iter().map(name).collect()
+        pattern.list(false).unwrap().into_iter().map(name).collect()
     }
 
     /// Without a check for loops, there are 2^40 ways through these links.
@@ -179,7 +185,31 @@ mod tests {
         assert_eq!(glob("**/*.csv"), all[..2]);
         assert_eq!(glob("sub/**/*.txt"), all[2..]);
         assert_eq!(glob("*.csv"), all[..1]);
-        assert!(Pattern::Glob(format!("{}/no/**/*", folder.display())).list().is_err());
+        assert!(Pattern::Glob(format!("{}/no/**/*", folder.display())).list(false).is_err());
+    }
+
+    #[test]
+    fn hidden_files_are_left_out_unless_they_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        fs::create_dir_all(folder.join(".ipynb_checkpoints")).unwrap();
+        for file in ["a.csv", ".DS_Store", ".b.csv", ".ipynb_checkpoints/a.csv"] {
+            fs::write(folder.join(file), file).unwrap();
+        }
+        let all = [".DS_Store", ".b.csv", ".ipynb_checkpoints/a.csv", "a.csv"];
+        let with = |pattern: &Pattern| {
+            let name = |path: PathBuf| path.strip_prefix(folder).unwrap().display().to_string();
+            pattern.list(true).unwrap().into_iter().map(name).collect::<Vec<_>>()
+        };
+        let glob = |pattern: &str| Pattern::Glob(format!("{}/{pattern}", folder.display()));
+        assert_eq!(list(Pattern::Folder(folder.into()), folder), ["a.csv"]);
+        assert_eq!(with(&Pattern::Folder(folder.into())), all);
+        assert_eq!(list(glob("*"), folder), ["a.csv"]);
+        assert_eq!(with(&glob("*")), [".DS_Store", ".b.csv", "a.csv"]);
+        assert_eq!(list(glob("**/*.csv"), folder), ["a.csv"]);
+        assert_eq!(with(&glob("**/*.csv")), all[1..]);
+        assert_eq!(list(glob(".*.csv"), folder), [".b.csv"]);
+        assert_eq!(list(glob(".ipynb_checkpoints/*"), folder), [".ipynb_checkpoints/a.csv"]);
     }
 
     #[test]

@@ -149,7 +149,7 @@ fn files<W: Write>(
     epoch: u32,
     printer: &mut ObjectPrinter<W>,
 ) -> Result<(), SourceError> {
-    for path in reading.share(pattern.list()?, epoch)? {
+    for path in reading.share(pattern.list(reading.hidden)?, epoch)? {
         let name = path.to_string_lossy().into_owned();
         let size = file_size(&path)?;
         if !printer.add(&ListedObject { name, size }) {

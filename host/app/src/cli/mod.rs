@@ -5,6 +5,7 @@ mod completions;
 mod config;
 mod exit;
 mod feed;
+mod init;
 mod ls;
 mod man;
 mod matching;
@@ -15,6 +16,8 @@ mod plugin;
 mod print;
 mod run;
 mod s3;
+mod sample;
+mod schema;
 mod top;
 
 use std::ffi::{OsStr, OsString};
@@ -39,6 +42,8 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Cat(cat::Args),
+    Schema(schema::Args),
+    Init(init::Args),
     /// Compiles the plugin on standard input: the process in which pipemill itself compiles
     #[command(name = COMPILE_STDIN, hide = true)]
     CompileStdin,
@@ -101,6 +106,8 @@ pub fn main(builtins: Builtins) -> ExitCode {
         Command::Run(args) => run::main(&args, builtins),
         Command::Config(args) => config::main(&args, builtins),
         Command::Cat(args) => cat::main(args, builtins),
+        Command::Schema(args) => schema::main(&args, builtins),
+        Command::Init(args) => init::main(&args, builtins),
         Command::CompileStdin => compile_stdin().into(),
         Command::Feed(args) => feed::main(&args),
         Command::Ls(args) => ls::main(&args),
