@@ -1,6 +1,7 @@
 //! Files as a source: one file, the files that match a pattern, or all files in a folder.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use glob::MatchOptions;
 
@@ -108,14 +109,14 @@ fn matching(pattern: &str, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
         let message = format!("is not a pattern: {error}");
         SourceError::new(pattern, message, "see `*`, `?`, `[…]` and `**` in a shell")
     };
-    let options = MatchOptions {
-        require_literal_separator: true,
-        require_literal_leading_dot: !hidden,
-        ..MatchOptions::new()
-    };
     let mut files = Vec::new();
     if pattern.split('/').any(|part| part == "**") {
         let compiled = glob::Pattern::new(pattern).map_err(wrong)?;
+        let options = MatchOptions {
+            require_literal_separator: true,
+            require_literal_leading_dot: !hidden,
+            ..MatchOptions::new()
+        };
         // `glob` itself would follow links around in a circle.
         let folder = folder_of(pattern);
         if folder.is_dir() {
@@ -129,16 +130,27 @@ fn matching(pattern: &str, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
         }
         return Ok(files);
     }
-    for path in glob::glob_with(pattern, options).map_err(wrong)? {
+    for path in glob::glob(pattern).map_err(wrong)? {
         let path = path.map_err(|error| {
             let path = error.path().to_string_lossy().into_owned();
             SourceError::io(path, "can't list it", error.error())
         })?;
-        if !path.is_dir() {
+        if !path.is_dir() && (hidden || !is_hidden(&path, pattern)) {
             files.push(path);
         }
     }
     Ok(files)
+}
+
+/// Whether a wildcard of the pattern stands for a name that begins with a dot. The pattern has no
+/// `**`. The option of `glob` for this also leaves out names whose dot the pattern has itself.
+fn is_hidden(path: &Path, pattern: &str) -> bool {
+    let wanted = pattern.rsplit('/').filter(|part| !matches!(*part, "" | "."));
+    let mut names = path.components().rev().zip(wanted);
+    names.any(|(name, wanted)| match name {
+        Component::Normal(name) => name.as_bytes().starts_with(b".") && !wanted.starts_with('.'),
+        _ => false,
+    })
 }
 
 /// The folder that all matches of a pattern lie in: its parts before the first with a wildcard.
