@@ -1,6 +1,7 @@
 //! Files as a source: one file, the files that match a pattern, or all files in a folder.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use glob::MatchOptions;
 
@@ -38,7 +39,7 @@ impl Files {
     }
 
     fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
-        self.reading.share(self.pattern.list()?, self.epoch)
+        self.reading.share(self.pattern.list(self.reading.hidden)?, self.epoch)
     }
 }
 
@@ -76,16 +77,17 @@ impl Source for Files {
 }
 
 impl Pattern {
-    /// The selected files, sorted by path; at least one.
+    /// The selected files, sorted by path; at least one. Without `hidden`, a folder and a wildcard
+    /// don't select names that begin with a dot, which belong to tools and not to the data.
     ///
     /// # Errors
     /// The shell pattern is invalid, a folder can't be listed, or no file is selected.
-    pub fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
+    pub fn list(&self, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
         let mut files = Vec::new();
         match self {
             Self::File(path) => files.push(path.clone()),
-            Self::Glob(pattern) => files = matching(pattern)?,
-            Self::Folder(folder) => walk(folder, &mut |path| files.push(path))?,
+            Self::Glob(pattern) => files = matching(pattern, hidden)?,
+            Self::Folder(folder) => walk(folder, hidden, &mut |path| files.push(path))?,
         }
         if files.is_empty() {
             let (name, reason) = match self {
@@ -102,7 +104,7 @@ impl Pattern {
 }
 
 /// The files that match a shell pattern.
-fn matching(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
+fn matching(pattern: &str, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
     let wrong = |error| {
         let message = format!("is not a pattern: {error}");
         SourceError::new(pattern, message, "see `*`, `?`, `[…]` and `**` in a shell")
@@ -110,11 +112,16 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
     let mut files = Vec::new();
     if pattern.split('/').any(|part| part == "**") {
         let compiled = glob::Pattern::new(pattern).map_err(wrong)?;
-        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+        let options = MatchOptions {
+            require_literal_separator: true,
+            require_literal_leading_dot: !hidden,
+            ..MatchOptions::new()
+        };
         // `glob` itself would follow links around in a circle.
         let folder = folder_of(pattern);
         if folder.is_dir() {
-            walk(&folder, &mut |path| {
+            // The pattern may name a hidden folder itself.
+            walk(&folder, true, &mut |path| {
                 let path = path.strip_prefix("./").map(Path::to_owned).unwrap_or(path);
                 if compiled.matches_path_with(&path, options) {
                     files.push(path);
@@ -128,11 +135,22 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
             let path = error.path().to_string_lossy().into_owned();
             SourceError::io(path, "can't list it", error.error())
         })?;
-        if !path.is_dir() {
+        if !path.is_dir() && (hidden || !is_hidden(&path, pattern)) {
             files.push(path);
         }
     }
     Ok(files)
+}
+
+/// Whether a wildcard of the pattern stands for a name that begins with a dot. The pattern has no
+/// `**`. The option of `glob` for this also leaves out names whose dot the pattern has itself.
+fn is_hidden(path: &Path, pattern: &str) -> bool {
+    let wanted = pattern.rsplit('/').filter(|part| !matches!(*part, "" | "."));
+    let mut names = path.components().rev().zip(wanted);
+    names.any(|(name, wanted)| match name {
+        Component::Normal(name) => name.as_bytes().starts_with(b".") && !wanted.starts_with('.'),
+        _ => false,
+    })
 }
 
 /// The folder that all matches of a pattern lie in: its parts before the first with a wildcard.
@@ -156,7 +174,7 @@ mod tests {
     /// Names of the listed files, below the folder.
     fn list(pattern: Pattern, folder: &Path) -> Vec<String> {
         let name = |path: PathBuf| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-        pattern.list().unwrap().into_iter().map(name).collect()
+        pattern.list(false).unwrap().into_iter().map(name).collect()
     }
 
     /// Without a check for loops, there are 2^40 ways through these links.
@@ -179,7 +197,31 @@ mod tests {
         assert_eq!(glob("**/*.csv"), all[..2]);
         assert_eq!(glob("sub/**/*.txt"), all[2..]);
         assert_eq!(glob("*.csv"), all[..1]);
-        assert!(Pattern::Glob(format!("{}/no/**/*", folder.display())).list().is_err());
+        assert!(Pattern::Glob(format!("{}/no/**/*", folder.display())).list(false).is_err());
+    }
+
+    #[test]
+    fn hidden_files_are_left_out_unless_they_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        fs::create_dir_all(folder.join(".ipynb_checkpoints")).unwrap();
+        for file in ["a.csv", ".DS_Store", ".b.csv", ".ipynb_checkpoints/a.csv"] {
+            fs::write(folder.join(file), file).unwrap();
+        }
+        let all = [".DS_Store", ".b.csv", ".ipynb_checkpoints/a.csv", "a.csv"];
+        let with = |pattern: &Pattern| {
+            let name = |path: PathBuf| path.strip_prefix(folder).unwrap().display().to_string();
+            pattern.list(true).unwrap().into_iter().map(name).collect::<Vec<_>>()
+        };
+        let glob = |pattern: &str| Pattern::Glob(format!("{}/{pattern}", folder.display()));
+        assert_eq!(list(Pattern::Folder(folder.into()), folder), ["a.csv"]);
+        assert_eq!(with(&Pattern::Folder(folder.into())), all);
+        assert_eq!(list(glob("*"), folder), ["a.csv"]);
+        assert_eq!(with(&glob("*")), [".DS_Store", ".b.csv", "a.csv"]);
+        assert_eq!(list(glob("**/*.csv"), folder), ["a.csv"]);
+        assert_eq!(with(&glob("**/*.csv")), all[1..]);
+        assert_eq!(list(glob(".*.csv"), folder), [".b.csv"]);
+        assert_eq!(list(glob(".ipynb_checkpoints/*"), folder), [".ipynb_checkpoints/a.csv"]);
     }
 
     #[test]

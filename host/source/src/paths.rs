@@ -64,7 +64,7 @@ impl Paths {
         let length = |name: &String| {
             let path = Path::new(name);
             if path.is_dir() {
-                let files = Pattern::Folder(path.into()).list().ok()?;
+                let files = Pattern::Folder(path.into()).list(self.reading.hidden).ok()?;
                 let files = self.reading.share(files, self.epoch).ok()?;
                 return self.reading.length_of_all(&files);
             }

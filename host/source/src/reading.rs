@@ -18,12 +18,15 @@ pub struct ReadSettings {
     pub order: Order,
     /// Whether each object is wrapped as one RecordIO record.
     pub wrap: bool,
+    /// Whether folders and shell patterns select hidden files, whose names begin with a dot, and
+    /// files in hidden folders.
+    pub hidden: bool,
 }
 
 impl Default for ReadSettings {
     fn default() -> Self {
         let (compression, order) = (Compression::Auto, Order::default());
-        Self { epochs: 1, compression, order, wrap: false }
+        Self { epochs: 1, compression, order, wrap: false, hidden: false }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Walks through a folder and its subfolders.
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -9,16 +10,23 @@ use crate::SourceError;
 /// many ways of few folders.
 const MAX_FOLDERS: usize = 1 << 20;
 
-/// Calls `visit` with each file in a folder and its subfolders, in no order. Links to folders are
+/// Calls `visit` with each file in a folder and its subfolders, in no order. Names that begin with a
+/// dot are passed over unless `hidden`. Links to folders are
 /// followed, unless they lead back to a folder that they lie in.
 ///
 /// # Errors
 /// A folder can't be listed, or there are too many.
-pub(super) fn walk(folder: &Path, visit: &mut impl FnMut(PathBuf)) -> Result<(), SourceError> {
-    Walk { count: 0, parents: Vec::new() }.folder(folder, visit)
+pub(super) fn walk(
+    folder: &Path,
+    hidden: bool,
+    visit: &mut impl FnMut(PathBuf),
+) -> Result<(), SourceError> {
+    Walk { hidden, count: 0, parents: Vec::new() }.folder(folder, visit)
 }
 
 struct Walk {
+    /// Whether names that begin with a dot are visited.
+    hidden: bool,
     /// Folders so far.
     count: usize,
     /// Device and inode of the folder that is listed, and of those that it lies in.
@@ -47,7 +55,11 @@ impl Walk {
         self.parents.push(identity);
         // A path has at most 4,096 bytes, so this does not nest deeply.
         for entry in std::fs::read_dir(folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
+            let entry = entry.map_err(failed)?;
+            if !self.hidden && entry.file_name().as_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = entry.path();
             if path.is_dir() { self.folder(&path, visit)? } else { visit(path) }
         }
         self.parents.pop();

@@ -14,7 +14,8 @@ use pipemill_decode::{Builtins, Engine, Limits, Plugin};
 use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
 use pipemill_types::Printable;
 
-use super::print::{Output, Printer};
+use super::matching::{Condition, Matching};
+use super::print::{Choice, Output, Printer};
 use super::{engine, exit, load, output, s3};
 use crate::config::parse_size;
 use crate::detect::{self, DetectError};
@@ -25,7 +26,14 @@ use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_wa
 /// Exits with 0 if all was decoded, 64 if the command line is wrong, 65 if something could not be
 /// decoded (all records before it are printed), 66 if an input does not exist.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill cat -d csv -o header=true --limit 5 train.csv
+  pipemill cat -d tfrecord --output arrow s3://bucket/train/ | python -c \"import pyarrow as pa, sys; \
+print(pa.ipc.open_stream(sys.stdin.buffer).read_all())\"")]
 pub(super) struct Args {
+    /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<String>,
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
     /// the first object and its first bytes]
     #[arg(long, short)]
@@ -33,9 +41,21 @@ pub(super) struct Args {
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
-    /// What to print
-    #[arg(long, value_enum, default_value = "jsonl")]
-    output: Output,
+    /// What to print [default: table on a terminal, else jsonl]
+    #[arg(long, value_enum)]
+    output: Option<Output>,
+    /// Print this many records at most, and read no further [default: 40 for a table]
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Pass over this many records first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+    /// Print only these fields, in this order
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    fields: Vec<String>,
+    /// Read only objects whose name, or the last part of it, matches: `object=*.csv`
+    #[arg(long = "where", value_name = "object=PATTERN", value_parser = Condition::parse)]
+    conditions: Vec<Condition>,
     /// What to do with bytes that can't be decoded
     #[arg(long, value_enum, default_value = "fail")]
     on_error: OnErrorArg,
@@ -56,9 +76,23 @@ pub(super) struct Args {
     compression: CompressionArg,
     #[command(flatten)]
     s3: s3::S3Args,
-    /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
-    #[arg(required = true, value_name = "SOURCE")]
-    sources: Vec<String>,
+}
+
+/// Rows of a table if `--limit` is not given.
+const TABLE_ROWS: u64 = 40;
+
+impl Args {
+    /// The output format: a person gets a table, a program JSON lines.
+    fn output(&self) -> Output {
+        let default = if output::is_terminal() { Output::Table } else { Output::Jsonl };
+        self.output.unwrap_or(default)
+    }
+
+    /// What is printed of all records.
+    fn choice(&self) -> Choice {
+        let rows = (self.output() == Output::Table).then_some(TABLE_ROWS);
+        Choice { limit: self.limit.or(rows), skip: self.skip, fields: self.fields.clone() }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -116,6 +150,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         Ok(stop) => stop,
         Err(error) => return exit::because(exit::SYSTEM, format!("can't start: {error}")),
     };
+    let (format, choice) = (args.output(), args.choice());
     let on_error = match (args.on_error, args.quarantine) {
         (OnErrorArg::Fail, _) => OnError::Fail,
         (OnErrorArg::Quarantine, Some(path)) => OnError::Quarantine(path),
@@ -136,10 +171,14 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Zstd => Compression::Zstd,
     };
     let reading = ReadSettings { compression, ..ReadSettings::default() };
-    let source = Box::new(Paths::new(args.sources, reading, args.s3.access(), stop));
+    let mut source: Box<dyn Source> =
+        Box::new(Paths::new(args.sources, reading, args.s3.access(), stop));
+    if !args.conditions.is_empty() {
+        source = Box::new(Matching::new(source, args.conditions));
+    }
     let inflate = compression == Compression::Auto;
     let found = match plugin {
-        Some(plugin) => Ok((plugin, args.options, source as Box<dyn Source>)),
+        Some(plugin) => Ok((plugin, args.options, source)),
         None => find_decoder(&engine, source, args.options, inflate),
     };
     let (plugin, options, source) = match found {
@@ -155,10 +194,10 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         policy: ErrorPolicy::new(on_error, on_plugin_error, args.max_errors),
         max_record: args.max_record,
         linger: Duration::from_millis(10),
-        offsets: args.output == Output::Jsonl,
+        offsets: format == Output::Jsonl,
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };
-    run(channel, Printer::new(args.output))
+    run(channel, format, choice)
 }
 
 /// Finds the decoder of a source, says which it is, and loads it. Returns it with its options and
@@ -201,10 +240,12 @@ fn with_option_names(mut failure: Failure) -> Failure {
     failure
 }
 
-fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
+fn run(mut channel: Channel, format: Output, choice: Choice) -> ExitCode {
+    let mut printer = Printer::new(format, choice);
     let stats = Arc::new(ChannelStats::default());
-    // If the records go to the terminal, no progress is shown: it would disturb them.
-    let progress = (is_watched() && !output::is_terminal()).then(|| {
+    // If records go to the terminal, no progress is shown: it would disturb them.
+    let is_free = format == Output::Count || !output::is_terminal();
+    let progress = (is_watched() && is_free).then(|| {
         let (total, stats) = (channel.source.total_size(), stats.clone());
         Progress::of(vec![ShownChannel {
             name: None,
@@ -214,18 +255,14 @@ fn run(mut channel: Channel, mut printer: Printer) -> ExitCode {
     });
     let outcome = channel.run(&mut printer, &stats);
     channel.stop(&stats);
-    let closed = printer.close();
+    let closed = printer.close(!matches!(outcome, Outcome::Failed(_)));
     drop(progress);
-    match outcome {
-        Outcome::Failed(failure) => {
-            let failure = with_option_names(failure);
-            exit::because_of(&failure, exit::of_failure(&failure), &failure)
-        }
-        // The reader has closed the pipe: `… | head` ends so.
-        Outcome::Stopped => ExitCode::SUCCESS,
-        Outcome::Ended => match closed {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => exit::because(exit::SYSTEM, format!("can't write the output: {error}")),
-        },
+    if let Outcome::Failed(failure) = outcome {
+        let failure = with_option_names(failure);
+        return exit::because_of(&failure, exit::of_failure(&failure), &failure);
+    }
+    match closed.err().and_then(|error| error.report()) {
+        Some((code, why)) => exit::because(code, why),
+        None => ExitCode::SUCCESS,
     }
 }

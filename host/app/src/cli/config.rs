@@ -19,6 +19,9 @@ use crate::sagemaker::{self, Platform};
 
 /// Check or show a configuration.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill config check --try pipemill.toml
+  pipemill config show pipemill.toml")]
 pub(super) struct Args {
     #[command(subcommand)]
     action: Action,

@@ -25,6 +25,9 @@ use crate::telemetry::progress::{Progress, ShownChannel, is_watched};
 /// a reader and writes the objects one after the other. If the reader closes the FIFO early, the
 /// next epoch begins.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill feed --from data/ --to /opt/ml/input/data --channel train --epochs 3
+  pipemill feed --config feed.toml --to fifos")]
 pub(super) struct Args {
     /// The channel's sources: files, folders, `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(long, num_args = 1.., value_name = "SOURCE", required_unless_present = "config")]
@@ -124,6 +127,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         compression: Compression::None,
         order: args.order.order(),
         wrap: args.wrap,
+        hidden: false,
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));
     let name = args.channel.clone().unwrap_or_default();

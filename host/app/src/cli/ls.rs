@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pipemill_source::s3::{LazyS3Runtime, ListedObject, Selection, Settings, list_objects};
+use pipemill_source::s3::{
+    Address, LazyS3Runtime, ListedObject, Selection, Settings, list_objects,
+};
 use pipemill_source::{Pattern, ReadSettings, SourceError, Stop, file_size};
 use pipemill_types::Printable;
 
@@ -18,9 +20,12 @@ use crate::config::Source;
 /// a name that can't be seen are printed as escapes. At the end it prints the number of objects and
 /// the sum of their sizes on standard error. Exits with 66 if there is nothing to list.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill ls s3://bucket/train/
+  pipemill ls --config pipemill.toml --channel train --epoch 3")]
 pub(super) struct Args {
-    /// `s3://bucket/key`, `s3://bucket/prefix`
-    #[arg(value_name = "ADDRESS", required_unless_present = "config")]
+    /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
+    #[arg(value_name = "SOURCE", required_unless_present = "config")]
     addresses: Vec<String>,
     /// A configuration; give one of its channels with --channel
     #[arg(long, short, value_name = "FILE", requires = "channel", conflicts_with = "addresses")]
@@ -60,7 +65,8 @@ pub(super) fn main(args: &Args) -> ExitCode {
     {
         return exit::because(exit::SYSTEM, format!("can't write the output: {error}"));
     }
-    output::remark(format_args!("{} objects, {} bytes", printer.count, printer.size));
+    let objects = if printer.count == 1 { "object" } else { "objects" };
+    output::remark(format_args!("{} {objects}, {} bytes", printer.count, printer.size));
     ExitCode::SUCCESS
 }
 
@@ -82,10 +88,16 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
 }
 
 fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
+    let reading = ReadSettings { order: args.order.order(), ..ReadSettings::default() };
+    if !Address::is_s3_url(address) {
+        let path = PathBuf::from(address);
+        let pattern = if path.is_dir() { Pattern::Folder(path) } else { Pattern::File(path) };
+        return Ok(Source::Files { pattern, reading });
+    }
     let parsed = s3::address(address)?;
     let mut settings = Settings::new(Selection::Named(parsed));
     settings.access = args.s3.access();
-    settings.reading = ReadSettings { order: args.order.order(), ..ReadSettings::default() };
+    settings.reading = reading;
     Ok(Source::S3(Box::new(settings)))
 }
 
@@ -137,7 +149,7 @@ fn files<W: Write>(
     epoch: u32,
     printer: &mut ObjectPrinter<W>,
 ) -> Result<(), SourceError> {
-    for path in reading.share(pattern.list()?, epoch)? {
+    for path in reading.share(pattern.list(reading.hidden)?, epoch)? {
         let name = path.to_string_lossy().into_owned();
         let size = file_size(&path)?;
         if !printer.add(&ListedObject { name, size }) {

@@ -1,10 +1,14 @@
 //! The command line: the commands, their options, and the exit codes.
 
 mod cat;
+mod completions;
 mod config;
 mod exit;
 mod feed;
+mod init;
 mod ls;
+mod man;
+mod matching;
 mod order;
 mod output;
 mod outputs;
@@ -12,12 +16,14 @@ mod plugin;
 mod print;
 mod run;
 mod s3;
+mod sample;
+mod schema;
 mod top;
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Plugin, compile_stdin};
 use pipemill_types::Printable;
@@ -36,6 +42,8 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Cat(cat::Args),
+    Schema(schema::Args),
+    Init(init::Args),
     /// Compiles the plugin on standard input: the process in which pipemill itself compiles
     #[command(name = COMPILE_STDIN, hide = true)]
     CompileStdin,
@@ -44,6 +52,8 @@ enum Command {
     Ls(ls::Args),
     Plugin(plugin::Args),
     Top(top::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// The engine with the settings of the environment; else the exit code, after a report.
@@ -96,10 +106,14 @@ pub fn main(builtins: Builtins) -> ExitCode {
         Command::Run(args) => run::main(&args, builtins),
         Command::Config(args) => config::main(&args, builtins),
         Command::Cat(args) => cat::main(args, builtins),
+        Command::Schema(args) => schema::main(&args, builtins),
+        Command::Init(args) => init::main(&args, builtins),
         Command::CompileStdin => compile_stdin().into(),
         Command::Feed(args) => feed::main(&args),
         Command::Ls(args) => ls::main(&args),
         Command::Plugin(args) => plugin::main(args, builtins),
         Command::Top(args) => top::main(&args),
+        Command::Completions(args) => completions::main(&args, &mut Cli::command()),
+        Command::Man(args) => man::main(&args, Cli::command()),
     }
 }

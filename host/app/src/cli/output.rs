@@ -36,3 +36,15 @@ pub(super) fn raw() -> StdoutLock<'static> {
 pub(super) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
+
+/// Width of a line if it is not known.
+const DEFAULT_WIDTH: usize = 120;
+
+/// Characters in a line of standard output: those of the terminal, else those that the variable
+/// `COLUMNS` tells.
+pub(super) fn width() -> usize {
+    let of_terminal = || ratatui::crossterm::terminal::size().ok().map(|size| usize::from(size.0));
+    let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let width = if is_terminal() { of_terminal() } else { of_variable() };
+    width.filter(|width| *width > 0).unwrap_or(DEFAULT_WIDTH)
+}

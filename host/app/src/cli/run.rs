@@ -1,7 +1,9 @@
 //! `pipemill run`: serves the channels of a configuration. It is the entrypoint of a container.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -21,6 +23,9 @@ const TRAIN: &str = "train";
 /// The variable for the path of the configuration, if the option `--config` is not given.
 const CONFIG: &str = "PIPEMILL_CONFIG";
 
+/// The configuration if nothing names one.
+const DEFAULT_FILE: &str = "pipemill.toml";
+
 /// Serve all channels of a configuration, and run the command that reads them.
 ///
 /// On SageMaker the platform's own files describe the channels. The configuration completes and
@@ -36,16 +41,20 @@ const CONFIG: &str = "PIPEMILL_CONFIG";
 /// but a channel failed, with 65, or 66 if an input does not exist; with 126 or 127 if the command
 /// can't be started.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill run -- python train.py
+  pipemill run --config pipemill.toml --report run.html -- torchrun --nproc-per-node 4 train.py")]
 pub(super) struct Args {
-    /// The configuration [default: the environment variable PIPEMILL_CONFIG]; on SageMaker it may
-    /// be left out
+    /// The configuration [default: the environment variable PIPEMILL_CONFIG, else ./pipemill.toml];
+    /// on SageMaker it may be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     outputs: outputs::OutputArgs,
-    /// The word with which SageMaker starts a container; it has no effect
-    #[arg(value_parser = [TRAIN], value_name = "train")]
-    train: Option<String>,
+    /// The configuration, in place of --config. The word `train`, with which SageMaker starts a
+    /// container, has no effect
+    #[arg(value_name = "FILE")]
+    words: Vec<OsString>,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -118,15 +127,61 @@ fn serve(
 
 fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Refusal> {
     let named = || std::env::var_os(CONFIG).filter(|file| !file.is_empty()).map(PathBuf::from);
-    match (args.config.clone().or_else(named).as_deref(), platform) {
+    let given = args.config.clone().or(positional(args)?).or_else(named);
+    match (given.as_deref(), platform) {
         (file, Some(platform)) => config::read_over(file, platform),
         (Some(file), None) => config::read(file),
+        (None, None) if Path::new(DEFAULT_FILE).exists() => {
+            log::info!("the configuration is {DEFAULT_FILE} in this folder");
+            config::read(Path::new(DEFAULT_FILE))
+        }
         (None, None) => {
-            let why = "which channels? Give --config FILE, or its path in PIPEMILL_CONFIG; only on \
-                       SageMaker, where /opt/ml/input/config is, the platform tells them";
+            let why = "which channels? Give FILE or --config FILE, or its path in PIPEMILL_CONFIG, \
+                       or put a pipemill.toml into this folder (`pipemill init SOURCE` writes \
+                       one); only on SageMaker, where /opt/ml/input/config is, the platform tells \
+                       them";
             Err(Refusal::new(exit::USAGE, why))
         }
     }
+}
+
+/// The configuration that is given without `--config`.
+///
+/// # Errors
+/// The words are none: a command without `--` before it.
+fn positional(args: &Args) -> Result<Option<PathBuf>, Refusal> {
+    let words = match args.words.as_slice() {
+        [words @ .., last] if last == TRAIN => words,
+        words => words,
+    };
+    let (options, command) = match words {
+        [] => return Ok(None),
+        [file] if args.config.is_none() && is_configuration(Path::new(file)) => {
+            return Ok(Some(file.into()));
+        }
+        [file, command @ ..] if args.config.is_none() && is_configuration(Path::new(file)) => {
+            (format!("{} ", file.to_string_lossy()), command)
+        }
+        command => {
+            let config = args.config.as_ref();
+            (config.map_or_else(String::new, |file| format!("-c {} ", file.display())), command)
+        }
+    };
+    let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let command = command.join(" ");
+    let why = format!(
+        "`{command}` is no configuration; if it is the command to run, write `--` before it: \
+         pipemill run {options}-- {command}"
+    );
+    Err(Refusal::new(exit::USAGE, why))
+}
+
+/// Whether a word is the path of a configuration: it ends in `.toml`, or is a file that is no
+/// program.
+fn is_configuration(path: &Path) -> bool {
+    let is_program = |metadata: &Metadata| metadata.permissions().mode() & 0o111 != 0;
+    path.extension().is_some_and(|extension| extension == "toml")
+        || path.metadata().is_ok_and(|metadata| metadata.is_file() && !is_program(&metadata))
 }
 
 /// The command without the word that SageMaker adds after it.

@@ -148,6 +148,7 @@ pub(super) static DISTRIBUTION: Choice<bool> = Choice {
 };
 pub(super) static WRAP: Choice<bool> =
     Choice { name: "wrap", words: &[("none", false), ("recordio", true)], default: false };
+pub(super) static HIDDEN: Flag = Flag { name: "hidden" };
 pub(super) static ATTRIBUTES: FreeForm =
     free_form("attributes", "a list of 1 to 16 names", "required with `augmented_manifest`");
 pub(super) static REGION: FreeForm =
@@ -261,6 +262,8 @@ pub(super) const OBJECT_KEYS: KeyGroup = &[&WRAP];
 pub(super) const ORDER_KEYS: KeyGroup = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
 /// Keys of sources whose listing contains the sizes of the objects.
 pub(super) const SIZE_KEYS: KeyGroup = &[&BALANCE];
+/// Keys of sources that look for files in folders.
+pub(super) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
 /// Keys of FIFOs.
 pub(super) const FIFO_KEYS: KeyGroup =
     &[&FIRST_EPOCH, &OPEN_TIMEOUT, &IDLE_TIMEOUT, &PIPE_SIZE, &EPOCH_FILE];
@@ -294,6 +297,7 @@ pub(super) static SOURCE_TABLE: Table = Table {
         SIZE_KEYS,
         OBJECT_KEYS,
         FIFO_KEYS,
+        FOLDER_KEYS,
         AUGMENTED_KEYS,
         S3_KEYS,
     ],

@@ -25,5 +25,5 @@ pub use fault::{Fault, TextPosition};
 pub use model::{Channel, Config, DecoderRef, Listen, Ring, Source, fifo_source};
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use presets::{Preset, Presets, Rank};
-pub use show::show;
+pub use show::{quote, show};
 pub use values::{parse_duration, parse_size, show_duration, show_size};

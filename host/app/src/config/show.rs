@@ -113,6 +113,10 @@ fn source(source: &Source) -> String {
                 Pattern::Folder(folder) => (FOLDER.name, path(folder)),
             });
             pairs.extend(reading_pairs(reading));
+            // A single file has no such key.
+            if !matches!(pattern, Pattern::File(_)) {
+                pairs.push((HIDDEN.name, reading.hidden.to_string()));
+            }
             &reading.compression
         }
         Source::S3(settings) => {
@@ -229,7 +233,7 @@ fn word(text: &str) -> String {
 }
 
 /// A string that `parse` reads without replacing variables.
-fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     toml_string(&text.replace('$', "$$"))
 }
 

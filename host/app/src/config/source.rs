@@ -32,7 +32,8 @@ struct SourceForm {
 }
 
 /// Keys for a path that stands for several files of known size.
-const LISTED: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS];
+const LISTED: &[KeyGroup] =
+    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
@@ -113,10 +114,11 @@ fn reading(
     let shuffle = shuffle(reader);
     let shard = shard(reader).and_then(|shard| balanced(reader, shard));
     let wrap = reader.choice(&WRAP);
+    let hidden = reader.flag(&HIDDEN);
     let order = Order { shuffle: shuffle?, shard: shard? };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
-    Ok(ReadSettings { epochs, compression: compression?, order, wrap: wrap? })
+    Ok(ReadSettings { epochs, compression: compression?, order, wrap: wrap?, hidden: hidden? })
 }
 
 fn shuffle(reader: &Reader) -> ReadResult<Option<u64>> {

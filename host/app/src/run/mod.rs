@@ -163,8 +163,7 @@ pub fn run(
     };
     let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
     let host = Arc::new(HostState::new(handles, stop.clone()));
-    let socket = config.socket.clone().unwrap_or_else(default_socket);
-    let servers = start_servers(config, &socket, &host, metrics)?;
+    let (socket, servers) = start_servers(config, &host, metrics)?;
     for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
         prepared.channel.observers.push(observer);
     }
@@ -234,13 +233,40 @@ fn prepare_or_stop(
 /// The server of the rings, and that of the metrics. They close when dropped.
 type Servers = (Server, Option<MetricsServer>);
 
-/// Starts to accept consumers and requests for metrics.
+/// Starts to accept consumers and requests for metrics. Returns the socket's path, too.
 fn start_servers(
+    config: &Config,
+    host: &Arc<HostState>,
+    metrics: Option<MetricsListener>,
+) -> Result<(PathBuf, Servers), StartError> {
+    let default = config.socket.is_none();
+    let mut socket = config.socket.clone().unwrap_or_else(default_socket);
+    let mut server = start_server(config, &socket, host);
+    if let Err(ServerError::Endpoint(EndpointError::InUse { pid, .. })) = &server
+        && default
+    {
+        let private = private_socket(&socket);
+        log::info!(
+            "process {pid} serves {}, so this host serves {}; without a command, consumers and \
+             `pipemill top` need it in {SOCKET}",
+            socket.display(),
+            private.display()
+        );
+        server = start_server(config, &private, host);
+        socket = private;
+    }
+    let server = server?;
+    let metrics = metrics.map(|bound| MetricsServer::start(bound, host.clone())).transpose()?;
+    let names: Vec<_> = host.channels.iter().map(|channel| channel.name.as_str()).collect();
+    log::info!("serving {} on {}", names.join(", "), socket.display());
+    Ok((socket, (server, metrics)))
+}
+
+fn start_server(
     config: &Config,
     socket: &Path,
     host: &Arc<HostState>,
-    metrics: Option<MetricsListener>,
-) -> Result<Servers, StartError> {
+) -> Result<Server, ServerError> {
     let rings = host.channels.iter().map(|channel| channel.ring.clone()).collect();
     let of_status = host.clone();
     let status: StatusText = Box::new(move || Status::of(&of_status).json());
@@ -248,11 +274,12 @@ fn start_servers(
         allow_other_users: config.allow_other_users,
         max_connections: config.max_connections as usize,
     };
-    let server = Server::start(socket, &of_server, rings, Some(status))?;
-    let metrics = metrics.map(|bound| MetricsServer::start(bound, host.clone())).transpose()?;
-    let names: Vec<_> = host.channels.iter().map(|channel| channel.name.as_str()).collect();
-    log::info!("serving {} on {}", names.join(", "), socket.display());
-    Ok((server, metrics))
+    Server::start(socket, &of_server, rings, Some(status))
+}
+
+/// A path beside the default one that no other process takes.
+fn private_socket(default: &Path) -> PathBuf {
+    default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
 }
 
 /// The terminal for the command, unless a channel reads standard input.

@@ -25,6 +25,9 @@ use crate::plugin_tools::PluginUnderTest;
 
 /// Make, build, inspect, test, measure and compile plugins.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill plugin list csv
+  pipemill plugin new mine --lang rust")]
 pub(super) struct Args {
     #[command(subcommand)]
     action: Action,

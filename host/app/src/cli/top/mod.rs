@@ -27,6 +27,9 @@ use history::History;
 /// Requests the status over the host's socket and shows it on a live screen: the arrow keys select
 /// a channel, `q` ends. If standard output is not a terminal, it prints a table once.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill top
+  pipemill top --json --socket /run/pipemill.sock")]
 pub(super) struct Args {
     /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else the host's
     /// default]

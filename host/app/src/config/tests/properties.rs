@@ -77,7 +77,8 @@ fn source() -> impl Strategy<Value = Source> {
         Pattern::Glob(pattern) => !pattern.contains("**"),
         _ => true,
     });
-    let files = (pattern, reading()).prop_map(|(pattern, mut reading)| {
+    let files = (pattern, reading(), any::<bool>()).prop_map(|(pattern, mut reading, hidden)| {
+        reading.hidden = hidden && !matches!(pattern, Pattern::File(_));
         if matches!(pattern, Pattern::File(_)) {
             reading.order = Order::default();
         }
@@ -98,7 +99,13 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
     let order = (option::of(0..=i64::MAX as u64), option::of(shard))
         .prop_map(|(shuffle, shard)| Order { shuffle, shard });
     (1..=1_000_000u32, compression(), order, any::<bool>()).prop_map(
-        |(epochs, compression, order, wrap)| ReadSettings { epochs, compression, order, wrap },
+        |(epochs, compression, order, wrap)| ReadSettings {
+            epochs,
+            compression,
+            order,
+            wrap,
+            hidden: false,
+        },
     )
 }
 

@@ -1,0 +1,193 @@
+//! Decodes the start of a source, to say what its records look like: for `schema` and `init`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pipemill_channel::{
+    Batch, Channel, ChannelStats, ErrorPolicy, Failure, OnError, OnPluginError, Outcome, Sink,
+    StopReason,
+};
+use pipemill_decode::{Engine, Limits};
+use pipemill_source::{Paths, ReadSettings, Stop};
+use pipemill_types::{ABSENT, Field};
+
+use super::cat::key_value;
+use super::print::table;
+use super::{exit, load, s3};
+use crate::config::parse_size;
+
+/// Records whose values are kept.
+const SHOWN_RECORDS: usize = 3;
+/// Characters of a value that are kept.
+const SHOWN_CHARS: usize = 40;
+/// Bytes of records after which the sample is large enough to tell the rate.
+const ENOUGH_BYTES: u64 = 8 << 20;
+/// Time after which a sample is large enough, for a source that is slow.
+const ENOUGH_TIME: Duration = Duration::from_secs(2);
+/// Bytes of memory for a batch.
+const BATCH_MEMORY: usize = 2 << 20;
+
+/// Options that say how a source is decoded.
+#[derive(clap::Args)]
+pub(super) struct DecoderArgs {
+    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`)
+    #[arg(long, short)]
+    pub(super) decoder: String,
+    /// An option of the decoder; see `pipemill plugin list`
+    #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
+    pub(super) options: Vec<(String, String)>,
+    /// Largest record, with its unit
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
+    pub(super) max_record: u64,
+    #[command(flatten)]
+    pub(super) s3: s3::S3Args,
+}
+
+/// What the start of a source has.
+#[derive(Default)]
+pub(super) struct Sample {
+    /// The fields of the records.
+    pub(super) fields: Vec<Field>,
+    /// Of each field, its values in the first records, as text.
+    pub(super) values: Vec<Vec<String>>,
+    /// Of each field, the number of records that lack it.
+    pub(super) absent: Vec<u64>,
+    /// Number of records.
+    pub(super) records: u64,
+    /// Bytes of their fields.
+    pub(super) bytes: u64,
+    /// Bytes that were read for them.
+    pub(super) read: u64,
+    /// How long that took, from the first record on.
+    pub(super) time: Duration,
+    /// Bytes of the whole source, if they are known.
+    pub(super) total_bytes: Option<u64>,
+    /// The source ended: these are all its records.
+    pub(super) complete: bool,
+}
+
+impl Sample {
+    /// How many records the whole source has; `None` if that can't be told.
+    pub(super) fn total_records(&self) -> Option<u64> {
+        if self.complete {
+            return Some(self.records);
+        }
+        let share = self.total_bytes? as f64 / self.read.max(1) as f64;
+        Some((self.records as f64 * share) as u64)
+    }
+
+    /// Records a second; `None` if there were too few to measure it.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let seconds = self.time.as_secs_f64();
+        (self.records > 0 && seconds > 0.001).then(|| self.records as f64 / seconds)
+    }
+}
+
+/// Decodes the start of these sources. An error is reported; the exit code is returned.
+pub(super) fn sample(
+    engine: &Engine,
+    sources: &[String],
+    args: &DecoderArgs,
+) -> Result<Sample, ExitCode> {
+    s3::check_addresses(sources)?;
+    let plugin = load(engine, &args.decoder, &args.options, exit::USAGE)?;
+    let stop = Stop::new()
+        .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
+    let source = Paths::new(sources.to_vec(), ReadSettings::default(), args.s3.access(), stop);
+    let mut channel = Channel {
+        name: "sample".to_owned(),
+        source: Box::new(source),
+        plugin,
+        options: args.options.clone(),
+        limits: Limits::for_records(args.max_record),
+        policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
+        max_record: args.max_record,
+        linger: Duration::from_millis(10),
+        offsets: false,
+        observers: Vec::new(),
+    };
+    let total = channel.source.total_size();
+    let stats = ChannelStats::default();
+    let mut sampler = Sampler { sample: Sample::default(), started: None };
+    let outcome = channel.run(&mut sampler, &stats);
+    channel.stop(&stats);
+    let mut sample = sampler.sample;
+    match outcome {
+        Outcome::Failed(failure) => return Err(report(failure)),
+        Outcome::Ended => sample.complete = true,
+        Outcome::Stopped => {}
+    }
+    sample.read = stats.snapshot().bytes;
+    sample.total_bytes = total.of(0);
+    Ok(sample)
+}
+
+fn report(mut failure: Failure) -> ExitCode {
+    failure.fault.remedy = s3::with_option_names(&failure.fault.remedy);
+    exit::because_of(&failure, exit::of_failure(&failure), &failure)
+}
+
+/// A sink that keeps the values of the first records, and stops when there are enough.
+struct Sampler {
+    sample: Sample,
+    /// When the first fields were known.
+    started: Option<Instant>,
+}
+
+impl Sink for Sampler {
+    type Memory = Vec<u8>;
+
+    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0; BATCH_MEMORY])
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0; payload])
+    }
+
+    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
+        Some(memory.len())
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.started = Some(Instant::now());
+        self.sample.fields = fields.to_vec();
+        self.sample.values = vec![Vec::new(); fields.len()];
+        self.sample.absent = vec![0; fields.len()];
+    }
+
+    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+        let sample = &mut self.sample;
+        for (index, (field, column)) in sample.fields.iter().zip(&batch.columns).enumerate() {
+            let is_absent = |offset: &&u32| **offset == ABSENT;
+            sample.absent[index] += column.offsets.iter().filter(is_absent).count() as u64;
+            sample.bytes += column.lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
+            let values = &mut sample.values[index];
+            let spans = column.offsets.iter().zip(&column.lengths);
+            for (offset, length) in spans.take(SHOWN_RECORDS - values.len()) {
+                let start = *offset as usize;
+                let value = (*offset != ABSENT).then(|| &memory[start..start + *length as usize]);
+                values.push(table::cell(field, value, SHOWN_CHARS));
+            }
+        }
+        sample.records += batch.records as u64;
+        sample.time = self.started.map(|started| started.elapsed()).unwrap_or_default();
+        match sample.bytes >= ENOUGH_BYTES || sample.time >= ENOUGH_TIME {
+            true => Err(StopReason::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    fn has_demand(&self) -> bool {
+        true
+    }
+
+    fn wants_epoch_end(&self, _: u32) -> bool {
+        false
+    }
+
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+        Ok(())
+    }
+}

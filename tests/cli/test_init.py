@@ -1,0 +1,74 @@
+"""`pipemill init` and `schema`: what they write runs at once."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+from e2e import run
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "my data.csv"
+    path.write_text("id,score\n1,0.5\n2,\n3,1.5\n")
+    return ["-d", "csv", "-o", "header=true", "-o", "types=id:int64,score:float32", path]
+
+
+def test_schema_says_what_the_records_look_like(csv):
+    said = run("schema", *csv).stdout.decode()
+    for line in ["decoder  csv", "records  3, in 24 B", "field    id     int64", "score  float32  null in 1  0.5, null, 1.5"]:
+        assert line in said, said
+
+
+def test_schema_estimates_the_number_of_records(tmp_path):
+    path = tmp_path / "big.csv"
+    path.write_text("".join(f"{n:012},abcdefgh\n" for n in range(1_000_000)))
+    said = run("schema", "-d", "csv", path).stdout.decode()
+    (words,) = [line.split() for line in said.splitlines() if line.startswith("records")]
+    about = int(words[2].replace(",", ""))
+    # What is read ahead makes it a little less.
+    assert words[1] == "about" and 900_000 < about < 1_100_000
+
+
+def test_what_init_writes_runs_at_once(csv, tmp_path):
+    job = tmp_path / "job"
+    done = run("init", *csv, "--to", job)
+    assert done.returncode == 0, done.stderr
+    assert run("config", "check", "--try", job / "pipemill.toml").returncode == 0
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    env.pop("PIPEMILL_CONFIG", None)
+    ran = run("run", "--", sys.executable, "train.py", cwd=job, env=env)
+    assert ran.returncode == 0 and ran.stdout == b"mydata, epoch 0: 3 records\n", ran
+    assert b"the configuration is pipemill.toml" in ran.stderr
+
+
+def test_init_overwrites_nothing(csv, tmp_path):
+    (tmp_path / "train.py").write_text("mine")
+    done = run("init", *csv, cwd=tmp_path)
+    assert done.returncode == 64 and b"train.py: is there already" in done.stderr
+    assert (tmp_path / "train.py").read_text() == "mine" and not (tmp_path / "pipemill.toml").exists()
+
+
+def test_init_writes_nothing_if_a_source_cannot_be_decoded(tmp_path):
+    (tmp_path / "bad.csv").write_text("x\n")
+    done = run("init", "-d", "csv", "-o", "types=int32", "bad.csv", cwd=tmp_path)
+    assert done.returncode == 65 and not (tmp_path / "pipemill.toml").exists()
+    assert run("init", "-d", "csv", "-", cwd=tmp_path).returncode == 64
+
+
+def test_each_source_is_a_channel(tmp_path):
+    for name in ["a/x.csv", "b/x.csv", "$1.csv"]:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("1\n")
+    assert run("init", "-d", "csv", "a/x.csv", "b", "b/x.csv", "$1.csv", cwd=tmp_path).returncode == 0
+    text = pathlib.Path(tmp_path / "pipemill.toml").read_text()
+    assert [line for line in text.splitlines() if line.startswith("name")] == [
+        'name = "x"',
+        'name = "b"',
+        'name = "x-2"',
+        'name = "1"',
+    ]
+    assert "folder = " in text
+    assert run("config", "check", "--try", tmp_path / "pipemill.toml").returncode == 0
