@@ -99,7 +99,7 @@ miri: ## the ring's unsafe code under Miri; needs a nightly toolchain with the c
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo +nightly miri test -p pipemill-ring --lib -- \
 	    layout:: protocol:: memory::
 
-# Left out: the exhaustive test, which is pure and takes hours here, and one that measures memory, of which the sanitizer
+# Left out: the exhaustive test, which has no unsafe code and takes long here, and one that measures memory, of which the sanitizer
 # takes its own. One test expects the kernel's SIGSEGV.
 sanitizers: ## the ring's tests with AddressSanitizer and ThreadSanitizer; needs a nightly toolchain with the component rust-src
 	RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=handle_segv=0 $(sanitized)/asan -- \
