@@ -10,15 +10,14 @@ use clap::ValueEnum;
 use pipemill_channel::{
     Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
 };
-use pipemill_decode::{Builtins, Engine, Limits, Plugin};
+use pipemill_decode::{Builtins, Limits};
 use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
-use pipemill_types::Printable;
 
+use super::find_decoder::{DecodedSource, find_decoder};
 use super::matching::{Condition, Matching};
 use super::print::{Choice, Output, Printer};
 use super::{engine, exit, load, output, s3};
 use crate::config::parse_size;
-use crate::detect::{self, DetectError};
 use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
@@ -178,10 +177,10 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
     }
     let inflate = compression == Compression::Auto;
     let found = match plugin {
-        Some(plugin) => Ok((plugin, args.options, source)),
-        None => find_decoder(&engine, source, args.options, inflate),
+        Some(plugin) => Ok(DecodedSource { plugin, options: args.options, source }),
+        None => find_decoder(&engine, source, &args.options, inflate),
     };
-    let (plugin, options, source) = match found {
+    let DecodedSource { plugin, options, source } = match found {
         Ok(found) => found,
         Err(code) => return code,
     };
@@ -198,33 +197,6 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };
     run(channel, format, choice)
-}
-
-/// Finds the decoder of a source, says which it is, and loads it. Returns it with its options and
-/// the source, from which nothing is lost. An error is reported; the exit code is returned.
-fn find_decoder(
-    engine: &Engine,
-    mut source: Box<dyn Source>,
-    given: Vec<(String, String)>,
-    inflate: bool,
-) -> Result<(Plugin, Vec<(String, String)>, Box<dyn Source>), ExitCode> {
-    if is_watched() {
-        // Before the first object is taken: else the bytes of the epoch are not counted.
-        source.total_size();
-    }
-    let rules = detect::plugin_rules(engine);
-    let (choice, source) = detect::detect(source, rules, inflate).map_err(|error| match error {
-        DetectError::Stopped => ExitCode::SUCCESS,
-        DetectError::Source(error) => {
-            let code = if error.missing { exit::MISSING } else { exit::DATA };
-            exit::because(code, s3::with_option_names(&error.in_full()))
-        }
-    })?;
-    let object = Printable::name(&choice.object);
-    log::info!("{object}: {}", choice.explanation(&given));
-    let options = choice.options(&given);
-    let plugin = load(engine, choice.decoder(), &options, exit::USAGE)?;
-    Ok((plugin, options, source))
 }
 
 /// Replaces keys of the configuration in the remedy by the options of the command line.

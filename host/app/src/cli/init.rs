@@ -10,6 +10,7 @@ use pipemill_source::s3::Address;
 use pipemill_types::Printable;
 
 use super::output::say;
+use super::s3::S3Args;
 use super::sample::{DecoderArgs, Sample, sample};
 use super::{engine, exit, schema};
 use crate::config::quote;
@@ -21,7 +22,7 @@ use crate::config::quote;
 /// source can't be decoded.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  pipemill init -d csv -o header=true train.csv val.csv
+  pipemill init train.csv val.csv
   pipemill init -d tfrecord s3://bucket/train/ --to job")]
 pub(super) struct Args {
     /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
@@ -55,7 +56,7 @@ fn write(args: &Args, builtins: Builtins) -> Result<(), ExitCode> {
         let name = channel_name(source, &channels);
         channels.push(Described { name, source, sample });
     }
-    let texts = [configuration(&channels, &args.decoding), script(&channels)];
+    let texts = [configuration(&channels, &args.decoding.s3), script(&channels)];
     std::fs::create_dir_all(&args.to).map_err(|error| failed(&args.to, &error))?;
     for (file, text) in files.iter().zip(texts) {
         let mut opened = OpenOptions::new().write(true).create_new(true).open(file);
@@ -121,7 +122,7 @@ fn channel_name(source: &str, others: &[Described<'_>]) -> String {
     std::iter::once(plain.clone()).chain(numbered).find(is_free).unwrap_or(plain)
 }
 
-fn configuration(channels: &[Described<'_>], decoding: &DecoderArgs) -> String {
+fn configuration(channels: &[Described<'_>], s3: &S3Args) -> String {
     let mut text = "# Run it: pipemill run -- python train.py\n\
                     # Check it: pipemill config check --try pipemill.toml\n\
                     # All keys: docs/configuration.md\n"
@@ -133,9 +134,9 @@ fn configuration(channels: &[Described<'_>], decoding: &DecoderArgs) -> String {
             text.push_str(&format!("# {}\n", Printable::line(line)));
         }
         text.push_str(&format!("[[channel]]\nname = {}\n", quote(&channel.name)));
-        text.push_str(&format!("decoder = {}\n", quote(&decoding.decoder)));
-        text.push_str(&options(decoding));
-        text.push_str(&format!("source = {{ {} }}\n", source(channel.source, decoding)));
+        text.push_str(&format!("decoder = {}\n", quote(&channel.sample.decoder)));
+        text.push_str(&options(&channel.sample));
+        text.push_str(&format!("source = {{ {} }}\n", source(channel.source, s3)));
         text.push_str(
             "# What bytes that can't be decoded do: \"fail\" ends the channel, \"skip\" passes over \
              them.\non_error = \"fail\"\n",
@@ -145,17 +146,17 @@ fn configuration(channels: &[Described<'_>], decoding: &DecoderArgs) -> String {
 }
 
 /// The key `options` of a channel.
-fn options(decoding: &DecoderArgs) -> String {
-    let decoder = &decoding.decoder;
+fn options(sample: &Sample) -> String {
+    let decoder = &sample.decoder;
     let pair = |(key, value): &(String, String)| format!("{} = {}", quote(key), quote(value));
-    let pairs: Vec<_> = decoding.options.iter().map(pair).collect();
+    let pairs: Vec<_> = sample.options.iter().map(pair).collect();
     let pairs =
         if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) };
     format!("# See `pipemill plugin list {decoder}`.\noptions = {pairs}\n")
 }
 
 /// The keys of the table `source`.
-fn source(source: &str, decoding: &DecoderArgs) -> String {
+fn source(source: &str, s3: &S3Args) -> String {
     let kind = match Path::new(source) {
         _ if Address::is_s3_url(source) => "s3",
         path if path.is_dir() => "folder",
@@ -163,7 +164,7 @@ fn source(source: &str, decoding: &DecoderArgs) -> String {
     };
     let mut keys = format!("{kind} = {}", quote(&located(source, kind)));
     if kind == "s3" {
-        let access = decoding.s3.access();
+        let access = s3.access();
         let texts =
             [("region", access.region), ("endpoint", access.endpoint), ("profile", access.profile)];
         for (key, value) in texts {

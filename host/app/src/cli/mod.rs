@@ -5,6 +5,7 @@ mod completions;
 mod config;
 mod exit;
 mod feed;
+mod find_decoder;
 mod init;
 mod ls;
 mod man;

@@ -9,10 +9,11 @@ use pipemill_channel::{
     StopReason,
 };
 use pipemill_decode::{Engine, Limits};
-use pipemill_source::{Paths, ReadSettings, Stop};
+use pipemill_source::{Paths, ReadSettings, Source, Stop};
 use pipemill_types::{ABSENT, Field};
 
 use super::cat::key_value;
+use super::find_decoder::{DecodedSource, find_decoder};
 use super::print::table;
 use super::{exit, load, s3};
 use crate::config::parse_size;
@@ -31,15 +32,16 @@ const BATCH_MEMORY: usize = 2 << 20;
 /// Options that say how a source is decoded.
 #[derive(clap::Args)]
 pub(super) struct DecoderArgs {
-    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`)
+    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
+    /// the first object and its first bytes]
     #[arg(long, short)]
-    pub(super) decoder: String,
+    decoder: Option<String>,
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
-    pub(super) options: Vec<(String, String)>,
+    options: Vec<(String, String)>,
     /// Largest record, with its unit
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
-    pub(super) max_record: u64,
+    max_record: u64,
     #[command(flatten)]
     pub(super) s3: s3::S3Args,
 }
@@ -47,6 +49,9 @@ pub(super) struct DecoderArgs {
 /// What the start of a source has.
 #[derive(Default)]
 pub(super) struct Sample {
+    /// The decoder, and its options.
+    pub(super) decoder: String,
+    pub(super) options: Vec<(String, String)>,
     /// The fields of the records.
     pub(super) fields: Vec<Field>,
     /// Of each field, its values in the first records, as text.
@@ -91,15 +96,25 @@ pub(super) fn sample(
     args: &DecoderArgs,
 ) -> Result<Sample, ExitCode> {
     s3::check_addresses(sources)?;
-    let plugin = load(engine, &args.decoder, &args.options, exit::USAGE)?;
+    // Before the source is opened, so that a mistake in its options is told first.
+    let plugin = match &args.decoder {
+        Some(name) => Some(load(engine, name, &args.options, exit::USAGE)?),
+        None => None,
+    };
     let stop = Stop::new()
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
-    let source = Paths::new(sources.to_vec(), ReadSettings::default(), args.s3.access(), stop);
+    let source =
+        Box::new(Paths::new(sources.to_vec(), ReadSettings::default(), args.s3.access(), stop));
+    let DecodedSource { plugin, options, source } = match plugin {
+        Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
+        None => find_decoder(engine, source, &args.options, true)?,
+    };
+    let decoder = args.decoder.clone().unwrap_or_else(|| plugin.name().to_owned());
     let mut channel = Channel {
         name: "sample".to_owned(),
-        source: Box::new(source),
+        source,
         plugin,
-        options: args.options.clone(),
+        options: options.clone(),
         limits: Limits::for_records(args.max_record),
         policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
         max_record: args.max_record,
@@ -109,7 +124,8 @@ pub(super) fn sample(
     };
     let total = channel.source.total_size();
     let stats = ChannelStats::default();
-    let mut sampler = Sampler { sample: Sample::default(), started: None };
+    let mut sampler =
+        Sampler { sample: Sample { decoder, options, ..Sample::default() }, started: None };
     let outcome = channel.run(&mut sampler, &stats);
     channel.stop(&stats);
     let mut sample = sampler.sample;

@@ -16,7 +16,7 @@ use super::sample::{DecoderArgs, Sample, sample};
 /// Decodes the first 8 MiB of records, or what comes in two seconds.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  pipemill schema -d csv -o header=true train.csv
+  pipemill schema train.csv
   pipemill schema -d tfrecord s3://bucket/train/")]
 pub(super) struct Args {
     /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
@@ -31,15 +31,15 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
         engine(builtins).and_then(|engine| sample(&engine, &args.sources, &args.decoding));
     match sampled {
         Ok(sample) => {
-            print(&args.decoding.decoder, &sample);
+            print(&sample);
             ExitCode::SUCCESS
         }
         Err(code) => code,
     }
 }
 
-fn print(decoder: &str, sample: &Sample) {
-    say!("decoder  {decoder}");
+fn print(sample: &Sample) {
+    say!("decoder  {}", sample.decoder);
     say!("records  {}", records(sample));
     if let Some(rate) = sample.rate() {
         let bytes = sample.read as f64 / sample.time.as_secs_f64();
