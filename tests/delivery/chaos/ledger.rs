@@ -3,7 +3,7 @@
 //! A consumer says `about` before an ACK and `acked` after it. One that was killed between the two words may have sent
 //! the ACK or not: its last batch counts as either. The host's trace then says which.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::child::Speaker;
 use super::trace::{GrantEnd, Grants};
@@ -148,9 +148,27 @@ impl Ledger {
                 faults.extend(account.compare(end, trace));
             }
         }
+        if !trace.has_gap {
+            faults.extend(self.unsaid_acks(channel, trace));
+        }
         faults.extend(self.double_acks(channel));
         faults.extend(self.epoch_faults(channel, end, slots));
         assert!(faults.is_empty(), "channel {channel}, life ended {end:?}: {faults:#?}");
+    }
+
+    /// The ACKs that the host has received were sent, or may have been. In a long life, the kernel gives a process id
+    /// again: so this asks whether any process of that id has sent it.
+    fn unsaid_acks(&self, channel: &str, trace: &Grants) -> Vec<String> {
+        let mut sent = BTreeSet::new();
+        for account in self.of(channel) {
+            let last = account.begun.last().map(|begun| begun.batch);
+            let may_be = |begun: &&Begun| begun.acked || Some(begun.batch) == last;
+            let begun = account.begun.iter().filter(may_be);
+            sent.extend(begun.map(|begun| (account.pid.unwrap_or_default(), begun.batch)));
+        }
+        let acked = trace.grants.values().filter(|grant| grant.acked);
+        let unsaid = acked.filter(|grant| !sent.contains(&(grant.pid, grant.batch)));
+        unsaid.map(|grant| format!("no process has sent this ACK: {grant:?}")).collect()
     }
 
     fn double_acks(&self, channel: &str) -> Vec<String> {
@@ -264,14 +282,6 @@ impl Account {
                     }
                 }
                 Some(_) => {}
-            }
-        }
-        let last = self.begun.last().map(|begun| begun.batch);
-        for grant in trace.grants.values().filter(|grant| grant.pid == pid && grant.acked) {
-            let begun = self.begun.iter().find(|begun| begun.batch == grant.batch);
-            let may_be = begun.is_some_and(|begun| begun.acked || Some(begun.batch) == last);
-            if !may_be {
-                faults.push(format!("process {pid} has not ACKed: {grant:?}, {begun:?}"));
             }
         }
         faults
