@@ -66,7 +66,8 @@ impl OptionSpec {
         Self::list("detect.endings", Some(endings), "endings of names that this decoder reads")
     }
     /// Not an option, but the first bytes that are this decoder's own, in hexadecimal, as
-    /// `"50535452"`. With [`endings`](Self::endings), objects must have both.
+    /// `"50535452"`. An object that begins so is this decoder's, and one with an ending of
+    /// [`endings`](Self::endings) that does not begin so is refused.
     pub fn magic(bytes: &'static str) -> Self {
         Self::list("detect.magic", Some(bytes), "first bytes of what this decoder reads")
     }

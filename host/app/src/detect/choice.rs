@@ -230,13 +230,16 @@ fn named_text(format: Format, ending: &str, text: &Text) -> Result<Found, Refusa
             Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
             None => chosen(format, ""),
         },
-        Format::Csv { delimiter: Some(b'\t') } => {
-            let is_tab = |(delimiter, _): &(u8, usize)| *delimiter == b'\t';
-            match text.tables.first().filter(|_| !text.tables.iter().any(is_tab)) {
-                Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
-                None => chosen(format, ""),
-            }
-        }
+        Format::Csv { delimiter: Some(b'\t') } => match text.tables.first() {
+            _ if text.tables.iter().any(|(delimiter, _)| *delimiter == b'\t') => chosen(format, ""),
+            Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
+            None => Err(Refusal::new(
+                RefusalKind::Unsure,
+                format!("its name ends in {ending}, but tabs don't cut its first rows into fields"),
+                "if it is a table, say `-d csv -o delimiter=tab`, in a file `decoder = \"csv\"` and \
+                 `options = { delimiter = \"tab\" }`; else name another decoder",
+            )),
+        },
         _ if text.is_ragged => Err(Refusal::new(
             RefusalKind::Unsure,
             "its rows have different numbers of fields",
