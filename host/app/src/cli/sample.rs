@@ -9,7 +9,7 @@ use pipemill_channel::{
     StopReason,
 };
 use pipemill_decode::{Engine, Limits};
-use pipemill_source::{Paths, ReadSettings, Source, Stop};
+use pipemill_source::{Paths, ReadSettings, Stop};
 use pipemill_types::{ABSENT, Field};
 
 use super::cat::key_value;

@@ -155,7 +155,7 @@ impl Input for Pieces {
 struct Objects(VecDeque<SourceEvent>);
 
 impl Objects {
-    fn new(objects: Vec<(&str, Vec<u8>, Vec<usize>)>) -> Box<dyn Source> {
+    fn source(objects: Vec<(&str, Vec<u8>, Vec<usize>)>) -> Box<dyn Source> {
         let event = |(name, bytes, sizes): (&str, Vec<u8>, Vec<usize>)| {
             let input = Pieces { bytes, at: 0, sizes: sizes.into() };
             SourceEvent::Object(Object {
@@ -213,10 +213,10 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 fn compressed_objects_are_known_by_their_first_bytes() {
     let table = b"a,b,c\n1,2,3\n".repeat(9000);
     for stored in [gzip(&table), zstd(&table)] {
-        let found = read(Objects::new(vec![("x.csv", stored.clone(), vec![3, 5])]));
+        let found = read(Objects::source(vec![("x.csv", stored.clone(), vec![3, 5])]));
         assert_eq!(found, Ok(("csv".to_owned(), vec![table.clone()])));
         // Under this name the source has inflated it, and it is still compressed.
-        let twice = read(Objects::new(vec![("x.csv.gz", stored, vec![])])).unwrap_err();
+        let twice = read(Objects::source(vec![("x.csv.gz", stored, vec![])])).unwrap_err();
         assert!(twice.contains("compressed twice"), "{twice}");
     }
 }
@@ -226,11 +226,11 @@ fn objects_that_disagree_are_refused_by_name() {
     let table = b"a,b,c\n1,2,3\n".to_vec();
     let other = b"{\"a\":1}\n".to_vec();
     let objects = vec![("a.csv", table.clone(), vec![]), ("b.jsonl", other, vec![])];
-    let error = read(Objects::new(objects)).unwrap_err();
+    let error = read(Objects::source(objects)).unwrap_err();
     assert!(error.starts_with("b.jsonl: it is JSON Lines, but"), "{error}");
     assert!(error.contains("a.csv"), "{error}");
     let objects = vec![("a.csv", table.clone(), vec![]), ("b.csv", table, vec![1, 1])];
-    assert!(read(Objects::new(objects)).is_ok());
+    assert!(read(Objects::source(objects)).is_ok());
 }
 
 /// Spark writes an empty `_SUCCESS` beside the data.
@@ -238,10 +238,10 @@ fn objects_that_disagree_are_refused_by_name() {
 fn an_empty_object_does_not_choose() {
     let table = b"a,b,c\n1,2,3\n".to_vec();
     let objects = vec![("_SUCCESS", vec![], vec![]), ("part-0", table.clone(), vec![])];
-    assert_eq!(read(Objects::new(objects)), Ok(("csv".to_owned(), vec![vec![], table])));
-    let error = read(Objects::new(vec![("_SUCCESS", vec![], vec![])])).unwrap_err();
+    assert_eq!(read(Objects::source(objects)), Ok(("csv".to_owned(), vec![vec![], table])));
+    let error = read(Objects::source(vec![("_SUCCESS", vec![], vec![])])).unwrap_err();
     assert!(error.contains("it is empty"), "{error}");
-    let found = read(Objects::new(vec![("none.csv", vec![], vec![])]));
+    let found = read(Objects::source(vec![("none.csv", vec![], vec![])]));
     assert_eq!(found, Ok(("csv".to_owned(), vec![vec![]])));
 }
 
@@ -288,7 +288,7 @@ proptest! {
             _ => (bytes.clone(), ""),
         };
         let name = format!("data{ending}{suffix}");
-        if let Ok((found, objects)) = read(Objects::new(vec![(&name, stored, sizes)])) {
+        if let Ok((found, objects)) = read(Objects::source(vec![(&name, stored, sizes)])) {
             let expected = match ending {
                 ".pbr" => "recordio-protobuf",
                 _ => decoder,
