@@ -79,7 +79,7 @@ fn python_reads_beside_rust() {
 import pipemill
 with pipemill.connect('train') as stream:
     for epoch in stream.epochs():
-        seen = [bytes(record) for batch in epoch for record in batch]
+        seen = [record.encode() for batch in epoch for record in batch]
         assert all(int(one[:8]) == i for i, one in enumerate(seen))
         print(epoch.number, len(seen), sum(map(len, seen)), flush=True)
 ";

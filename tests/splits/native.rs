@@ -1,7 +1,7 @@
 //! The same input through the decoder's native core, shown as a whole: what the host must agree with.
 
-use pipemill_plugin::Decoder;
 use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
+use pipemill_plugin::{Decoder, Field};
 use proptest::prelude::*;
 
 use crate::host::{Bad, End, Job, Observed};
@@ -23,8 +23,14 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
     }
     let skips = job.on_error != Bad::Fail;
     let options: Vec<_> = job.options.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let setup = Setup { skip: skips, max_record: job.max_record, ..Setup::new(&options) };
-    let outcomes = job.objects.iter().map(|object| decode_whole::<D>(&setup, &object.0));
+    let mut setup = Setup { skip: skips, max_record: job.max_record, ..Setup::new(&options) };
+    let outcomes = job.objects.iter().map(|object| {
+        let outcome = decode_whole::<D>(&setup, &object.0);
+        if let (Some(fields), []) = (&outcome.schema, &*setup.extensions) {
+            setup.extensions.push(("schema".to_owned(), described(fields)));
+        }
+        outcome
+    });
     let mut records = seen.records.iter();
     let (mut errors, mut refused) = (Vec::new(), false);
     // It has the place of the first error, but all objects were read.
@@ -59,6 +65,11 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
     prop_assert_eq!(seen.end == End::Ended, within && (delivered || errors.is_empty()));
     prop_assert_eq!(nothing, within && !delivered && !errors.is_empty());
     check_skipped(job, seen, &errors)
+}
+
+/// The fields of the objects before, as the host tells them to the decoders of later ones.
+fn described(fields: &[Field]) -> String {
+    fields.iter().map(|field| format!("{} {}\n", field.scalar.word(), field.name)).collect()
 }
 
 fn check_records<'a>(

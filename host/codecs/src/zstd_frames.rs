@@ -165,7 +165,7 @@ mod tests {
     fn frames_of_any_size_are_whole() {
         let mut all = (Vec::new(), Vec::new());
         for size in [0, 1, 255, 256, 257, 65_791, 65_792, 300_000] {
-            let content: Vec<u8> = (0..size).map(|n: u32| ((n * n) >> 7) as u8).collect();
+            let content: Vec<u8> = (0..size).map(|n: u32| (n.wrapping_mul(n) >> 7) as u8).collect();
             assert_eq!(any_pieces(&pledged(&content)), Ok(content.clone()));
             let streamed = zstd::encode_all(&*content, 1).expect("memory");
             assert_eq!(any_pieces(&streamed), Ok(content.clone()));

@@ -48,6 +48,8 @@ pub struct Setup {
     pub max_record: u64,
     /// Decompresses a block, for a decoder that asks its host to. `None` if the decoder does not.
     pub decompress: Option<Decompress>,
+    /// The extensions of the stream info: keys and values.
+    pub extensions: Vec<(String, String)>,
 }
 
 /// Decompresses a whole block. The error says what is wrong with it.
@@ -61,7 +63,13 @@ impl Setup {
     /// These options. Decoding ends at the first error; records have up to 64 MiB.
     pub fn new(options: &[(&str, &str)]) -> Self {
         let options = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        Self { options, skip: false, max_record: 64 << 20, decompress: None }
+        Self {
+            options,
+            skip: false,
+            max_record: 64 << 20,
+            decompress: None,
+            extensions: Vec::new(),
+        }
     }
     /// The same setup, with this function to decompress blocks.
     pub fn decompressing(mut self, decompress: Decompress) -> Self {
@@ -84,6 +92,7 @@ pub fn open<D: Decoder>(setup: &Setup) -> Result<D, String> {
         channel: "test".into(),
         object: "test".into(),
         max_record: setup.max_record,
+        extensions: setup.extensions.clone(),
         ..StreamInfo::default()
     };
     D::open(&Options::new(&D::options(), &setup.options)?, &info)

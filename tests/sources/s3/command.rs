@@ -60,7 +60,7 @@ fn ls_lists_what_a_channel_would_read() {
     both.sort();
     assert_eq!(both, ended.text().lines().collect::<Vec<_>>());
     ls(&["s3://bucket/data/", "--shard", "2/2"]).with_code(64).says(&["INDEX/COUNT"]);
-    ls(&["data/"]).with_code(64).says(&["`data/` is no address in S3"]);
+    ls(&["data/"]).with_code(66).says(&["data/: can't get its metadata: No such file"]);
     ls(&[]).with_code(64);
     place.write("c.toml", "[[channel]]\nname = \"a\"\ndecoder = \"lines\"\nsource = { s3 = \"s3://bucket/data/0\" }\n");
     let ended = ls(&["-c", "c.toml", "--channel", "a"]).with_code(0);
