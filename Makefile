@@ -18,6 +18,9 @@ PY     := $(VENV)/bin/python
 WASM   := wasm32-unknown-unknown
 DIGITS := $(TARGET)/demo/digits.csv
 BENCH_VENV := $(TARGET)/venv-bench
+DOCS_VENV  := $(TARGET)/venv-docs
+# Pictures that tests make for the site.
+PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
 
 help: ## what there is to make
@@ -31,7 +34,7 @@ demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two
 build: wasm ## target/release/pipemill, optimized
 	@$(call build,release,--release --workspace --bin pipemill)
 
-test: test-rust test-python test-examples test-containers ## all tests
+test: test-rust test-python test-examples test-containers docs ## all tests
 
 # What stays from one run to the next: compiled plugins, images.
 test-rust: wasm compilers $(VENV)/s3-ready
@@ -41,10 +44,11 @@ test-rust: wasm compilers $(VENV)/s3-ready
 	$(if $(nextest),cargo test --workspace --doc)
 	cargo test -p pipemill-ring --features shuttle --lib threads
 
-test-python: wasm venv chromium
+test-python: wasm venv chromium $(DOCS_VENV)/ready
 	@$(call build,debug,$(DEBUG))
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
-	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) \
+	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) PIPEMILL_TEST_PICTURES=$(PICTURES) \
+	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python \
 	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container
 
 test-examples: wasm compilers venv $(DIGITS)
@@ -94,6 +98,10 @@ lint: wasm venv ## formats, warnings, types, documentation
 	    (cd examples/$$example && cargo fmt --check && cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
+
+docs: $(DOCS_VENV)/ready ## target/docs/site: the documents as a site with search, all links checked
+	@$(DOCS_VENV)/bin/python docs/site/build $(TARGET)/docs
+	@echo "make: $(TARGET)/docs/site is written; to read it: $(PYTHON) -m http.server -d $(TARGET)/docs/site"
 
 miri: ## the ring's unsafe code under Miri; needs a nightly toolchain with the components miri and rust-src
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo +nightly miri test -p pipemill-ring --lib -- \
@@ -211,9 +219,14 @@ $(BENCH_VENV)/ready: bench/requirements.txt
 	$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check -r bench/requirements.txt
 	@touch $@
 
+$(DOCS_VENV)/ready: docs/site/requirements.txt
+	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check -r docs/site/requirements.txt
+	@touch $@
+
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers static image bench fuzz soak lint
-.PHONY: miri sanitizers deny clean
+.PHONY: miri sanitizers deny docs clean
 .PHONY: wasm compilers podman chromium venv

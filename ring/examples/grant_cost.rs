@@ -33,15 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     let columns = [Column { offsets: (0..records).collect(), lengths: vec![1; records as usize] }];
-    let info = BatchInfo {
-        epoch: 0,
-        object: "made-up",
-        first_record: 0,
-        object_offset: 0,
-        metadata: "",
-        payload_bytes: records as usize,
-        has_absent: false,
-    };
+    let info =
+        BatchInfo { object: "made-up", payload_bytes: records as usize, ..BatchInfo::default() };
     let (mut granting, mut arriving) = (Vec::new(), Vec::new());
     for _ in 0..BATCHES {
         let slot = ring.acquire()?;

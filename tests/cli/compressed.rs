@@ -68,7 +68,7 @@ fn compressed_data_that_is_cut_short_is_an_error() {
 fn corrupt_compressed_data_is_an_error() {
     let place = TestDir::new();
     let mut broken = gzip(&plain());
-    // A block of the type that there is not, right behind the header.
+    // A block of the type that does not exist, right after the header.
     broken[10] |= 0b110;
     place.write("broken.gz", &broken);
     let mut untrue = gzip(&plain());

@@ -1,6 +1,8 @@
 //! `cat` and channels that name no decoder.
 
+use pipemill_tests::host::Host;
 use pipemill_tests::inputs::{gzip, recordio, tfrecord};
+use pipemill_tests::pipemill;
 use pipemill_tests::test_dir::TestDir;
 use serde_json::{Value, json};
 
@@ -60,6 +62,19 @@ fn the_first_object_tells_the_types_of_all() {
     ended.says(&["in/c.csv", "expected float64, found \"new\"", "auto,x:utf8"]);
     place.write("in/c.csv", "3,1\n");
     run(&place, &["cat", "in"]).with_code(64).says(&["in/c.csv", "expected a header"]);
+}
+
+#[test]
+fn a_consumer_reads_a_channel_without_decoder() {
+    let place = TestDir::new();
+    place.write("in/a.csv", "id,x\n1,0.5\n");
+    place.write("in/b.csv.gz", gzip(b"id,x\n-2,1\n"));
+    let source = place.path("in");
+    let config = format!("[[channel]]\nname = 'train'\nsource = {{ folder = {source:?} }}\n");
+    let host = Host::start(&pipemill!(), &place, &config);
+    let numbers = [1_i64, -2].map(|number| number.to_le_bytes().to_vec());
+    assert_eq!(host.read("train").well(), numbers);
+    host.wait().with_code(0).says(&["channel `train`: ", "in/a.csv: decoder csv with "]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod cat;
 mod compressed;
 mod config;
 mod detect;
+mod doctor;
 mod golden;
 mod names;
 mod on_error;

@@ -43,6 +43,29 @@ def test_what_init_writes_runs_at_once(csv, tmp_path):
     assert b"the configuration is pipemill.toml" in ran.stderr
 
 
+def test_init_writes_the_types_that_were_learnt(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("id,score,name\n1,0.5,Ann\n2,,Bo\n")
+    job = tmp_path / "job"
+    assert run("init", table, "--to", job).returncode == 0
+    text = (job / "pipemill.toml").read_text()
+    assert '"types" = "id:int64,score:float64,name:utf8"' in text, text
+    assert "those of the first rows" in text
+    assert run("config", "check", "--try", job / "pipemill.toml").returncode == 0
+    # By then, other first rows would give other types.
+    table.write_text("id,score,name\n1.5,2,Ann\n")
+    tried = run("config", "check", "--try", job / "pipemill.toml")
+    assert tried.returncode != 0 and b"int64" in tried.stdout + tried.stderr
+
+
+def test_types_of_names_that_cannot_be_listed_are_learnt_again(tmp_path):
+    (tmp_path / "table.csv").write_text('"a,b",c\n1,2\n')
+    assert run("init", "table.csv", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "pipemill.toml").read_text()
+    assert '"types" = "auto"' in text and "learns the types again" in text, text
+    assert run("config", "check", "--try", tmp_path / "pipemill.toml").returncode == 0
+
+
 def test_init_overwrites_nothing(csv, tmp_path):
     (tmp_path / "train.py").write_text("mine")
     done = run("init", *csv, cwd=tmp_path)

@@ -23,7 +23,8 @@ fn limited(command: &Command, limits: &[&str]) -> Command {
     shell
 }
 
-fn silent(path: &Path) -> OwnedFd {
+/// A connection that says nothing.
+pub fn silent(path: &Path) -> OwnedFd {
     let flags = SockFlag::SOCK_CLOEXEC;
     let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).expect("a socket");
     let address = UnixAddr::new(path).expect("a short path");
@@ -31,11 +32,17 @@ fn silent(path: &Path) -> OwnedFd {
     fd
 }
 
-#[test]
-fn silent_connections_keep_no_consumer_and_no_source_out() {
+/// Lets this process open many files. Returns how many.
+fn raise_open_files() -> u64 {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("every process has limits");
     let many = soft.max(hard.min(4_000));
     setrlimit(Resource::RLIMIT_NOFILE, many, hard).expect("up to the hard limit");
+    many
+}
+
+#[test]
+fn silent_connections_keep_no_consumer_and_no_source_out() {
+    let many = raise_open_files();
     let place = TestDir::new();
     for number in 0..300 {
         place.write(&format!("data/{number:03}"), numbered(10, 10).join(&b'\n'));
@@ -56,6 +63,28 @@ fn silent_connections_keep_no_consumer_and_no_source_out() {
     let reason = "hanging up: the host has too many connections, and this one was silent";
     host.wait().with_code(0).says(&[&pid, reason, "at most 64 connections at once, not 1024"]);
     drop(crowd);
+}
+
+/// Fewer than `max_connections`: the host has to end none of them.
+#[test]
+fn top_and_a_new_consumer_are_served_beside_a_thousand_silent_connections() {
+    let many = raise_open_files();
+    let place = TestDir::new();
+    let config = lines(&place, "train", &numbered(10, 10), "");
+    let host = Host::start(&pipemill!(), &place, &config);
+    // Only shows that the host is up, and takes nothing.
+    drop(host.connect("train"));
+    let crowd: Vec<OwnedFd> = (0..1_000.min(many - 200)).map(|_| silent(&host.socket)).collect();
+    let mut top = Command::new(pipemill!());
+    top.args(["top", "--json", "--socket"]).arg(&host.socket);
+    let said = finish(&mut top).with_code(0).text();
+    assert!(said.contains("\"name\":\"train\""), "{said}");
+    let mut reader = Command::new(consumer!());
+    reader.arg("train").env("PIPEMILL_SOCKET", &host.socket);
+    let said = finish(&mut reader).with_code(0).text();
+    assert!(said.contains("\nepoch 2 10\nend\n"), "{said}");
+    drop(crowd);
+    host.wait().with_code(0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What happens when somebody dies, stops, or is where he should not be: consumers, the host, the
 //! command beside it, a second host, another user.
 
+mod attacked;
 mod consumers_die;
 mod crowd;
 mod host_dies;

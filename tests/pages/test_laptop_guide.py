@@ -2,20 +2,16 @@
 
 import os
 import pathlib
-import re
 import signal
 import subprocess
 
+import pages
 import pytest
 from e2e import PATIENCE, PIPEMILL
 
 GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "pipe-mode-on-your-laptop.md"
 SERVER = os.environ.get("PIPEMILL_S3_SERVER")
-PYTHON = os.environ.get("PIPEMILL_PYTHON", "python3")
 BUCKET = "my-bucket"
-
-# A name alone before a block: its file. Else there is none.
-BLOCK = re.compile(r"(?:^`([^`\n]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # What is uploaded goes into the folder that the server shows as a bucket.
 AWS = """#!/bin/bash
@@ -24,15 +20,13 @@ mkdir -p "$BUCKETS/${5#s3://}" && cp -r "$4"/. "$BUCKETS/${5#s3://}"
 """
 
 
-def blocks():
-    """(file or nothing, language, text) of each block."""
-    return [match.groups() for match in BLOCK.finditer(GUIDE.read_text())]
+BLOCKS = pages.blocks(GUIDE.read_text())
 
 
 def script(folder):
     """One script of all commands, so that what is exported stays; each one's output goes to a file of its own."""
     lines = ["set -eu"]
-    for number, (file, language, text) in enumerate(blocks()):
+    for number, (file, language, text) in enumerate(BLOCKS):
         if file is not None:
             path = folder / f".block-{number}"
             path.write_text(text)
@@ -42,11 +36,6 @@ def script(folder):
         else:
             assert language == "text", f"a block of {language} without a file's name before it"
     return "\n".join(lines)
-
-
-def program(path, text):
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 @pytest.fixture
@@ -67,9 +56,9 @@ def endpoint(tmp_path):
 def environment(tmp_path, endpoint):
     bin = tmp_path / "bin"
     bin.mkdir()
-    program(bin / "aws", AWS)
-    program(bin / "python", f'#!/bin/sh\nexec "{PYTHON}" "$@"\n')
-    program(bin / "pipemill", f'#!/bin/sh\nexec "{PIPEMILL}" "$@"\n')
+    pages.program(bin / "aws", AWS)
+    pages.program(bin / "python", f'#!/bin/sh\nexec "{pages.PYTHON}" "$@"\n')
+    pages.program(bin / "pipemill", f'#!/bin/sh\nexec "{PIPEMILL}" "$@"\n')
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return kept | {
         "PATH": f"{bin}:{os.environ['PATH']}",
@@ -101,7 +90,7 @@ def test_the_guide_does_what_it_says(tmp_path, environment):
     assert code == 0, said
     assert list((folder / "input" / "data").iterdir()) == [], said
     checked = 0
-    for number, (_, language, text) in enumerate(blocks()):
+    for number, (_, language, text) in enumerate(BLOCKS):
         output = folder / f".output-{number - 1}"
         if language == "text" and output.exists():
             checked += 1
@@ -113,7 +102,7 @@ def test_the_guide_does_what_it_says(tmp_path, environment):
 
 def test_its_configurations_have_nothing_wrong(tmp_path):
     """`run.toml` is checked as the guide has it; `feed.toml` is tried above, because it has no decoders."""
-    texts = [text for file, _, text in blocks() if file == "run.toml"]
+    texts = [text for file, _, text in BLOCKS if file == "run.toml"]
     config = tmp_path / "run.toml"
     config.write_text(texts[0])
     check = subprocess.run([PIPEMILL, "config", "check", config], capture_output=True, text=True)

@@ -74,7 +74,7 @@ fn bench_says_how_fast_a_decoder_is() {
     let text = plugin(&place, &["bench", "tfrecord", "--data", "data", "--time", "50ms"]);
     let text = text.with_code(0).text();
     assert!(text.contains("2000 records"), "{text}");
-    assert!(text.contains("GB/s") && text.contains("% in the plugin"), "{text}");
+    assert!(text.contains("GiB/s") && text.contains("% in the plugin"), "{text}");
     place.write("cut", &tfrecord(&[vec![7; 1_000]])[..500]);
     run(&place, &["plugin", "bench", "csv", "-o", "types=int64", "--data", "data"])
         .with_code(65)

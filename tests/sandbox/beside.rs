@@ -68,6 +68,10 @@ fn a_good_channel_runs_on_beside_attacks() {
         writeln!(writer, "{number}").expect("the host reads it");
         assert_eq!(one_record(&mut reader), number.to_string().as_bytes());
     }
+    drop(writer);
+    let rest = consumer::read(&mut reader);
+    let epochs: Vec<_> = rest.epochs.iter().map(|end| (end.records, end.early)).collect();
+    assert_eq!((epochs, rest.well().len()), (vec![(10, false)], 0));
     for attack in ENDLESS {
         assert!(cpu_ticks(pid, attack).is_some(), "{attack} has ended");
     }

@@ -287,7 +287,7 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
     prop_oneof![20 => number, 20 => text, 12 => quoted, 1 => long, 1 => long_quoted].boxed()
 }
 
-/// A table of so many columns; some rows have more or fewer.
+/// A table of `columns` columns; some rows have more or fewer.
 pub fn csv(columns: usize, numbers: bool) -> impl Strategy<Value = Vec<u8>> {
     let wide = prop_oneof![30 => Just(columns), 1 => 1..columns + 2];
     let row = wide.prop_flat_map(move |columns| prop::collection::vec(cell(numbers), columns));

@@ -63,6 +63,7 @@ impl Input for Pieces {
                 object: None,
                 message: "the disk is gone".to_owned(),
                 remedy: "find it".to_owned(),
+                epoch: None,
                 missing: false,
             });
         }

@@ -4,3 +4,4 @@ mod bottleneck;
 mod log;
 mod progress;
 mod slow_clients;
+mod waits;

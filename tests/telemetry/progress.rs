@@ -1,16 +1,17 @@
 //! How far a command is, as a person sees it on a terminal; and that nobody else sees it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::pty::{Winsize, openpty};
+use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use pipemill_tests::nasty::NASTY;
 use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
@@ -27,11 +28,21 @@ struct ProgressReader {
 
 impl ProgressReader {
     fn start(command: &mut Command) -> Self {
+        Self::start_on(openpty(Some(&WINDOW), None).expect("the kernel makes terminals"), command)
+    }
+
+    /// A command whose standard output is the same terminal.
+    fn start_with_output(command: &mut Command) -> Self {
         let terminal = openpty(Some(&WINDOW), None).expect("the kernel makes terminals");
+        let output = terminal.slave.try_clone().expect("there are descriptors");
+        Self::start_on(terminal, command.stdout(output))
+    }
+
+    fn start_on(terminal: OpenptyResult, command: &mut Command) -> Self {
         command.env("TERM", "xterm").env_remove("PIPEMILL_LOG").env_remove("PIPEMILL_LOG_FORMAT");
         let child = command.stdin(Stdio::null()).stderr(terminal.slave).spawn().expect("it starts");
         // The command holds the other end, too, and would never let this one see its end.
-        command.stderr(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let text = Arc::new(Mutex::new(String::new()));
         let (mut screen, sink) = (File::from(terminal.master), text.clone());
         let reading = std::thread::spawn(move || {
@@ -115,6 +126,23 @@ fn cat_shows_how_much_of_its_files() {
     assert_eq!(log(&said), [""], "nothing stays: {said:?}");
 }
 
+#[test]
+fn a_count_on_the_same_terminal_has_a_line_of_its_own() {
+    let place = TestDir::new();
+    let fifo = place.path("in");
+    mkfifo(&fifo, Mode::S_IRWXU).expect("it is not there");
+    let args = ["cat", "-d", "lines", "--output", "count", "in"];
+    let seen = ProgressReader::start_with_output(&mut command(&place, &args));
+    let mut input = File::options().write(true).open(&fifo).expect("cat opens it, too");
+    input.write_all(b"1\n22\n").expect("cat reads it");
+    seen.until("2 records, in");
+    drop(input);
+    let said = seen.end(0);
+    assert_eq!(log(&said), ["records=2 bytes=3", ""], "{said:?}");
+    // The terminal wipes the line of the progress (ESC [2K) before the count is printed.
+    assert!(said.contains("\u{1b}[2Krecords=2"), "{said:?}");
+}
+
 /// The terminal obeys pipemill, and no name.
 #[test]
 fn names_are_shown_as_they_are_read() {
@@ -187,7 +215,8 @@ fn run_shows_its_channels_where_no_command_has_the_terminal() {
     // The ring is full, and nobody reads.
     seen.until("train, epoch 0 [");
     seen.until("/3.00 MiB");
-    seen.until(" records, ");
+    seen.until(" waiting for a consumer: nobody has connected to `train`, ");
+    assert!(!seen.text().contains(" eta "), "nobody knows when it is over: {:?}", seen.text());
     let read = consumer::read(&mut consumer::connect(&place.path("run/host.sock"), "train", None));
     assert_eq!(read.well().len(), LINES);
     let said = seen.end(0);

@@ -2,6 +2,7 @@
 
 import html.parser
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -11,6 +12,8 @@ import time
 import pytest
 from e2e import PATIENCE, PIPEMILL, finish, patiently, run
 
+#: Where `make docs` looks for pictures that tests make.
+PICTURES = os.environ.get("PIPEMILL_TEST_PICTURES")
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"]
 READ = """
 with pipemill.connect("train") as stream:
@@ -103,8 +106,12 @@ def test_the_plots_are_drawn(reported, browser, tmp_path):
         assert f'aria-label="{title}: ' in dom
     assert dom.count("<title>") > 20 and not re.search(r"\b(NaN|inf)\b", dom)
     shot = tmp_path / "shot.png"
-    browser(page, "--window-size=1000,3000", f"--screenshot={shot}")
+    browser(page, "--hide-scrollbars", "--window-size=1000,1500", f"--screenshot={shot}")
     assert shot.stat().st_size > 20_000
+    if PICTURES:
+        pathlib.Path(PICTURES).mkdir(parents=True, exist_ok=True)
+        shutil.copy(shot, pathlib.Path(PICTURES, "report.png"))
+        shutil.copy(page, pathlib.Path(PICTURES, "report.html"))
 
 
 def test_the_browser_would_complain(browser, tmp_path):

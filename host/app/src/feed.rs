@@ -49,12 +49,13 @@ impl FeedProgress {
     /// A line for the terminal; `None` after the end of the channel.
     pub fn line(&self) -> Option<ProgressSnapshot> {
         let state = self.lock();
-        let at = state.object.clone().unwrap_or_else(|| "waiting for a reader".to_owned());
+        let waits_for = state.object.is_none().then(|| "waiting for a reader".to_owned());
         let line = ProgressSnapshot {
             epoch: state.epoch,
             bytes: state.bytes,
             records: None,
-            at: Some(at),
+            object: state.object.clone(),
+            waits_for,
         };
         (!state.has_ended).then_some(line)
     }

@@ -10,9 +10,11 @@
 pub mod cli;
 mod config;
 mod detect;
+mod doctor;
 mod factory;
 mod feed;
 mod json;
+mod memory_sink;
 #[cfg(feature = "unstable")]
 pub mod parsers;
 mod plugin_tools;

@@ -184,7 +184,10 @@ impl Channel {
         Failure {
             fault: Fault::new(ErrorKind::Source, error.message, error.remedy),
             channel: self.name.clone(),
-            position: Position { object: error.object, ..Position::epoch(epoch) },
+            position: Position {
+                object: error.object,
+                ..Position::epoch(error.epoch.unwrap_or(epoch))
+            },
             decoder: self.plugin.name().to_owned(),
             bytes: Vec::new(),
             missing: error.missing,

@@ -21,6 +21,9 @@ impl<'a> Monitor<'a> {
     /// The channel's thread begins another stage. Returns how long the stage before it took.
     pub(super) fn enter(&self, stage: Stage) -> Duration {
         let elapsed = self.stats.timer.enter(stage);
+        if stage == Stage::Source {
+            self.stats.source_asked(elapsed);
+        }
         // The timer's own moment, so that the times between the events add up to the counted times.
         self.notify_at(self.stats.timer.since(), &Event::StageBegins(stage));
         elapsed
@@ -71,6 +74,7 @@ impl<'a> Monitor<'a> {
     }
 
     pub(super) fn object_ends(&self) {
+        self.stats.end_object();
         self.notify(&Event::ObjectEnds);
     }
 

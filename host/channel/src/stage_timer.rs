@@ -70,7 +70,12 @@ impl StageTimer {
 
     /// The moment at which the stage began, or the timer was stopped. For the writing thread.
     pub(super) fn since(&self) -> Instant {
-        self.origin + Duration::from_nanos(self.now.load(Ordering::Relaxed) >> 2)
+        self.at(Duration::from_nanos(self.now.load(Ordering::Relaxed) >> 2))
+    }
+
+    /// The moment at this time from the origin.
+    pub(super) fn at(&self, time: Duration) -> Instant {
+        self.origin + time
     }
 
     fn change(&self, to: u64) -> Duration {
@@ -105,7 +110,7 @@ impl StageTimer {
     }
 
     /// Nanoseconds from the origin: 62 bits are 146 years.
-    fn moment(&self) -> u64 {
+    pub(super) fn moment(&self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pipemill_types::ErrorKind;
 
@@ -86,6 +86,10 @@ pub const DECODE_BUCKETS: [Duration; 9] = {
     bounds
 };
 
+/// A stage of this time or more is one in which the source is not listened to. Shorter ones lie
+/// between two reads of a source that is silent.
+const LONG_STAGE: Duration = Duration::from_millis(500);
+
 /// Epochs whose statistics are kept; older ones are dropped.
 const MAX_EPOCHS: usize = 1000;
 
@@ -104,6 +108,8 @@ pub struct ChannelStats {
     calls: [AtomicU64; DECODE_BUCKETS.len() + 1],
     call_nanos: AtomicU64,
     decoder_memory: AtomicU64,
+    /// Nanoseconds from the timer's origin since when the source has given nothing; 0 if it has.
+    source_silent: AtomicU64,
     history: Mutex<EpochHistory>,
 }
 
@@ -112,6 +118,8 @@ pub struct ChannelStats {
 struct EpochHistory {
     /// Name of the object that began last.
     object: Option<String>,
+    /// Whether that object has not ended.
+    is_reading: bool,
     epochs: VecDeque<EpochStats>,
     /// The sum of all epochs that have ended.
     ended: StatsSnapshot,
@@ -160,6 +168,19 @@ impl ChannelStats {
         self.history().object.clone()
     }
 
+    /// Name of the object that is read now; `None` between two objects.
+    pub fn current_object(&self) -> Option<String> {
+        let history = self.history();
+        history.object.clone().filter(|_| history.is_reading)
+    }
+
+    /// Since when the channel reads its source, and the source has given nothing: no byte, no
+    /// object, no end of an object or epoch. `None` if it gave something since it was last asked.
+    pub fn source_silent_since(&self) -> Option<Instant> {
+        let since = self.source_silent.load(Ordering::Relaxed);
+        (since > 0).then(|| self.timer.at(Duration::from_nanos(since)))
+    }
+
     /// The epochs that have ended, in order; only the last 1,000 of them.
     pub fn epochs(&self) -> Vec<EpochStats> {
         self.history().epochs.iter().copied().collect()
@@ -183,6 +204,7 @@ impl ChannelStats {
 
     pub(super) fn add_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.source_gave();
     }
 
     pub(super) fn add_call(&self, elapsed: Duration, memory: u64) {
@@ -207,11 +229,19 @@ impl ChannelStats {
     pub(super) fn begin_object(&self, epoch: u32, name: &str) {
         self.epoch.store(epoch, Ordering::Relaxed);
         self.objects.fetch_add(1, Ordering::Relaxed);
-        self.history().object = Some(name.to_owned());
+        self.source_gave();
+        let mut history = self.history();
+        (history.object, history.is_reading) = (Some(name.to_owned()), true);
+    }
+
+    pub(super) fn end_object(&self) {
+        self.source_gave();
+        self.history().is_reading = false;
     }
 
     pub(super) fn end_epoch(&self, number: u32, early: bool) -> EpochStats {
         let snapshot = self.snapshot();
+        self.source_gave();
         let mut history = self.history();
         let epoch = EpochStats { number, early, totals: snapshot.since(&history.ended) };
         history.ended = snapshot;
@@ -223,8 +253,57 @@ impl ChannelStats {
         epoch
     }
 
+    /// The source is read from now on. `elapsed`: how long the stage before this one took. A source
+    /// was not silent for as long as nobody listened.
+    pub(super) fn source_asked(&self, elapsed: Duration) {
+        if self.source_silent.load(Ordering::Relaxed) == 0 || elapsed >= LONG_STAGE {
+            self.source_silent.store(self.timer.moment().max(1), Ordering::Relaxed);
+        }
+    }
+
+    fn source_gave(&self) {
+        self.source_silent.store(0, Ordering::Relaxed);
+    }
+
     fn history(&self) -> MutexGuard<'_, EpochHistory> {
         // A panic can't leave it half changed.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_silent_from_when_it_is_asked_until_it_gives() {
+        let stats = ChannelStats::default();
+        assert_eq!(stats.source_silent_since(), None);
+        stats.source_asked(Duration::ZERO);
+        let first = stats.source_silent_since().expect("it is asked");
+        // It is asked again and again.
+        stats.source_asked(LONG_STAGE - Duration::from_nanos(1));
+        assert_eq!(stats.source_silent_since(), Some(first));
+        stats.add_bytes(1);
+        assert_eq!(stats.source_silent_since(), None);
+    }
+
+    #[test]
+    fn a_source_is_not_silent_while_the_channel_waits_for_others() {
+        let stats = ChannelStats::default();
+        stats.source_asked(Duration::ZERO);
+        let first = stats.source_silent_since().expect("it is asked");
+        while stats.timer.at(Duration::from_nanos(stats.timer.moment())) == first {}
+        stats.source_asked(LONG_STAGE);
+        assert!(stats.source_silent_since().is_some_and(|since| since > first));
+    }
+
+    #[test]
+    fn the_object_that_is_read_has_not_ended() {
+        let stats = ChannelStats::default();
+        stats.begin_object(0, "a");
+        assert_eq!(stats.current_object().as_deref(), Some("a"));
+        stats.end_object();
+        assert_eq!((stats.current_object(), stats.object().as_deref()), (None, Some("a")));
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! The library has two ways to decompress a frame: as a whole if all of it is in view, or block by
 //! block. They do not refuse the same damage, so the result would depend on the pieces. And a call
-//! that ends with an error drops what it has decompressed before. Here each call gets at most the bytes
-//! that the library asks for, which is one block: so a frame is never in view as a whole, and what
-//! comes before damage is always returned. Decompressing block by block does not compare the size of
-//! the content with the one in the frame's header if the last block is empty, so it is compared here.
+//! that ends with an error drops what it has decompressed before. Here each call gets at most one
+//! block, without the header of the next one: so a frame is never in view as a whole, and what comes
+//! before damage is always returned.
+//!
+//! Decompressing block by block compares the size of the content with the one in the frame's header
+//! only at the last block, and not if that is empty. So it is compared here. A frame that has more
+//! than its header says is refused as soon as it does, because nobody reserved memory for the rest.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -13,6 +16,8 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// Bytes of a frame that are passed first: magic number and descriptor.
 const FIRST_BYTES: usize = 5;
+/// Bytes of a block's header. The library asks for those of the next block together with a block.
+const BLOCK_HEADER: usize = 3;
 /// Most bytes of a frame's header up to the size of the content, after RFC 8878.
 const MAX_HEADER: usize = 18;
 /// The magic number of a frame. Other frames are skippable and have no content.
@@ -32,6 +37,8 @@ pub struct ZstdFrames<R> {
     is_full: bool,
     /// Decompressed bytes of the current frame.
     produced: u64,
+    /// The frame has more bytes than its header says. All that its header says were returned.
+    is_too_long: bool,
 }
 
 impl<R: BufRead> ZstdFrames<R> {
@@ -49,6 +56,7 @@ impl<R: BufRead> ZstdFrames<R> {
             wanted: FIRST_BYTES,
             is_full: false,
             produced: 0,
+            is_too_long: false,
         })
     }
 
@@ -77,7 +85,10 @@ impl<R: BufRead> ZstdFrames<R> {
         let (mut from, mut to) = (InBuffer::around(piece), OutBuffer::around(buf));
         let hint = self.decoder.run(&mut from, &mut to).map_err(same_text)?;
         let (consumed, produced) = (from.pos(), to.pos());
-        self.wanted = hint.max(1);
+        // The last byte of a block comes alone. The library returns the bytes of an uncompressed block as
+        // they come, and compares the size of the content when it has the last one. It asks for the
+        // next header only if the block is not the last one, so the end is passed byte by byte.
+        self.wanted = hint.saturating_sub(BLOCK_HEADER + 1).max(1);
         self.is_full = produced == room;
         if self.consumed < MAX_HEADER as u64 {
             let header = &mut self.header[self.consumed as usize..];
@@ -87,6 +98,14 @@ impl<R: BufRead> ZstdFrames<R> {
         self.input.consume(consumed);
         self.consumed += consumed as u64;
         self.produced += produced as u64;
+        if produced > 0
+            && let Some(excess) = content_size(&self.header)
+                .and_then(|size| self.produced.checked_sub(size))
+                .filter(|excess| *excess > 0)
+        {
+            self.is_too_long = true;
+            return Ok((consumed, produced.saturating_sub(excess as usize)));
+        }
         if hint == 0 {
             self.end_frame()?;
         }
@@ -124,6 +143,9 @@ impl<R: BufRead> Read for ZstdFrames<R> {
         }
         loop {
             let was_full = self.is_full;
+            if self.is_too_long {
+                return Err(io::Error::new(ErrorKind::InvalidData, DAMAGED));
+            }
             let (consumed, produced) = self.step(buf)?;
             if produced > 0 {
                 return Ok(produced);
@@ -213,7 +235,7 @@ mod tests {
         // Several blocks, of which a damaged one comes after sound ones.
         let content: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(n) >> 9) as u8).collect();
         let large = pledged(&content);
-        for at in (0..large.len()).step_by(1 + large.len() / 60) {
+        for at in (0..large.len()).step_by(1 + large.len() / 20) {
             let mut damaged = large.clone();
             damaged[at] ^= 1 << (at % 8);
             let _ = any_pieces(&damaged);
@@ -237,5 +259,44 @@ mod tests {
             let wrong = any_pieces(&frame).expect_err("nothing of 32 bytes");
             assert_eq!(wrong, DAMAGED);
         }
+    }
+
+    /// A frame that says to have `size` bytes in one segment, with blocks that each repeat one byte 32
+    /// times, and then other bytes.
+    fn repeated(size: u8, blocks: usize, end: &[u8]) -> Vec<u8> {
+        // Three bytes: bit 0 says whether it is the last one, bits 1 and 2 the type, the rest the size.
+        let [low, high, ..] = (1_u32 << 1 | 32 << 3).to_le_bytes();
+        let block = [low, high, 0, b'x'];
+        [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, size], &*block.repeat(blocks), end].concat()
+    }
+
+    #[test]
+    fn all_blocks_before_a_damaged_header_are_returned() {
+        // The type 3 is reserved.
+        let frame = repeated(255, 2, &[3 << 1, 0, 0]);
+        any_pieces(&frame).expect_err("damage");
+        assert_eq!(decompress(&frame, frame.len(), 1 << 20).0, [b'x'; 64]);
+    }
+
+    #[test]
+    fn an_uncompressed_last_block_that_is_too_short_is_returned_but_for_its_last_byte() {
+        let frame =
+            [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 20][..], &[1 | 5 << 3, 0, 0], b"hello"].concat();
+        any_pieces(&frame).expect_err("5 bytes of 20");
+        assert_eq!(decompress(&frame, frame.len(), 1 << 20).0, b"hell");
+    }
+
+    #[test]
+    fn more_content_than_the_header_says_is_refused_at_once() {
+        let frame = repeated(32, 1_000, &[]);
+        any_pieces(&frame).expect_err("too much");
+        let mut frames = ZstdFrames::new(Cursor::new(frame)).expect("memory");
+        let mut bytes = Vec::new();
+        let wrong = frames.read_to_end(&mut bytes).expect_err("too much");
+        assert_eq!((wrong.to_string().as_str(), bytes), (DAMAGED, vec![b'x'; 32]));
+        // The frame's header, two blocks, and the header of one more.
+        assert!(frames.get_ref().position() <= 6 + 2 * 4 + 3, "{}", frames.get_ref().position());
+        // It stays an error.
+        frames.read(&mut [0]).expect_err("too much");
     }
 }

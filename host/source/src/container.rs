@@ -18,6 +18,16 @@ pub fn killed_for_memory() -> Option<u64> {
     killed_in(Path::new(GROUP))
 }
 
+/// Version of the control groups that are mounted, 1 or 2; `None` if there are none.
+pub fn group_version() -> Option<u8> {
+    version_in(Path::new(GROUP))
+}
+
+fn version_in(group: &Path) -> Option<u8> {
+    let has = |name: &str| group.join(name).exists();
+    if has("cgroup.controllers") { Some(2) } else { has("memory").then_some(1) }
+}
+
 fn limit_in(group: &Path) -> Option<u64> {
     /// Version 1 writes a number above this one if there is no limit.
     const UNLIMITED: u64 = 1 << 60;
@@ -55,6 +65,14 @@ mod tests {
         let group = group(&[("memory.max", "268435456\n"), ("memory.events", events)]);
         assert_eq!(limit_in(group.path()), Some(256 << 20));
         assert_eq!(killed_in(group.path()), Some(2));
+    }
+
+    #[test]
+    fn the_version_is_known_by_the_files() {
+        // `group` makes the folder `memory`, as version 1 does.
+        assert_eq!(version_in(group(&[]).path()), Some(1));
+        assert_eq!(version_in(group(&[("cgroup.controllers", "memory\n")]).path()), Some(2));
+        assert_eq!(version_in(Path::new("/nothing")), None);
     }
 
     #[test]

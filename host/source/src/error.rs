@@ -14,6 +14,8 @@ pub struct SourceError {
     pub message: String,
     /// What to do about it; may be empty.
     pub remedy: String,
+    /// Number of the epoch, if the source knows better than its reader which one it is.
+    pub epoch: Option<u32>,
     /// Whether the input does not exist. False if it exists but can't be read.
     pub missing: bool,
 }
@@ -29,6 +31,7 @@ impl SourceError {
             object: Some(object.into()),
             message: message.into(),
             remedy: remedy.into(),
+            epoch: None,
             missing: false,
         }
     }

@@ -11,7 +11,10 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use pipemill_types::ObjectFacts;
 
 use crate::wait::{WaitOutcome, wait_readable};
-use crate::{Compression, Object, Source, SourceError, SourceEvent, Stop, epoch_file, open};
+use crate::{
+    Awaited, AwaitedObject, Compression, Object, Source, SourceError, SourceEvent, Stop,
+    epoch_file, open,
+};
 
 /// Poll interval for file systems that report no changes by inotify, such as network file systems.
 const FOLDER_POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -48,10 +51,36 @@ pub struct Fifos {
     delivered: bool,
     /// Whether the epoch file was read.
     started: bool,
+    /// The epoch with which the source began, if the epoch file named a later one than the
+    /// configuration.
+    resumed_at: Option<u32>,
+    awaited: Awaited,
 }
 
 impl Source for Fifos {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        self.next_event().map_err(|error| SourceError { epoch: Some(self.epoch), ..error })
+    }
+
+    fn end_epoch(&mut self) {
+        // The FIFO is closed when its object is dropped. The next event is the epoch's end already,
+        // because `delivered` is set.
+    }
+
+    fn awaited(&self) -> Awaited {
+        self.awaited.clone()
+    }
+}
+
+impl Fifos {
+    /// A source that ends its waits when `stop` is requested.
+    pub fn new(settings: FifoSettings, stop: Stop) -> Self {
+        let epoch = settings.first_epoch;
+        let awaited = Awaited::default();
+        Self { settings, stop, epoch, delivered: false, started: false, resumed_at: None, awaited }
+    }
+
+    fn next_event(&mut self) -> Result<SourceEvent, SourceError> {
         self.start()?;
         if std::mem::take(&mut self.delivered) {
             self.epoch += 1;
@@ -86,27 +115,39 @@ impl Source for Fifos {
         }))
     }
 
-    fn end_epoch(&mut self) {
-        // The FIFO is closed when its object is dropped. The next event is the epoch's end already,
-        // because `delivered` is set.
-    }
-}
-
-impl Fifos {
-    /// A source that ends its waits when `stop` is requested.
-    pub fn new(settings: FifoSettings, stop: Stop) -> Self {
-        let epoch = settings.first_epoch;
-        Self { settings, stop, epoch, delivered: false, started: false }
-    }
-
     /// Reads the epoch file on the first call.
     fn start(&mut self) -> Result<(), SourceError> {
         if std::mem::replace(&mut self.started, true) {
             return Ok(());
         }
-        let kept = self.with_epoch_file(|path, _| epoch_file::read(path))?;
-        self.epoch = self.epoch.max(kept.unwrap_or(0));
+        let kept = self.with_epoch_file(|path, _| epoch_file::read(path))?.unwrap_or(0);
+        if kept > self.epoch {
+            (self.epoch, self.resumed_at) = (kept, Some(kept));
+            let (channel, because) = (&self.settings.channel, self.why_not_first());
+            let left = match self.settings.end_epoch {
+                Some(end) if kept >= end => ", and no epoch is left",
+                _ => "",
+            };
+            log::info!(
+                channel = channel, epoch = kept;
+                "channel `{channel}` begins with epoch {kept}{left}: {because}"
+            );
+        }
         Ok(())
+    }
+
+    /// Why the source began with the current epoch and not with the first one, and how to change
+    /// that. Empty if it did not.
+    fn why_not_first(&self) -> String {
+        match &self.settings.epoch_file {
+            Some(file) if self.resumed_at == Some(self.epoch) => format!(
+                "the epoch file {} counts the epochs that earlier processes have begun; remove it \
+                 to begin with epoch {}",
+                file.display(),
+                self.settings.first_epoch
+            ),
+            _ => String::new(),
+        }
     }
 
     fn with_epoch_file<T>(
@@ -123,6 +164,21 @@ impl Fifos {
 
     /// Waits until the path exists. False if a stop was requested.
     fn wait_for_path(&self, path: &Path, name: &str) -> Result<bool, SourceError> {
+        if path.exists() {
+            return Ok(true);
+        }
+        self.awaited.set(Some(AwaitedObject {
+            name: name.to_owned(),
+            epoch: self.epoch,
+            since: Instant::now(),
+            remedy: self.remedy(),
+        }));
+        let exists = self.poll_for_path(path, name);
+        self.awaited.set(None);
+        exists
+    }
+
+    fn poll_for_path(&self, path: &Path, name: &str) -> Result<bool, SourceError> {
         let deadline = self.settings.open_timeout.map(|timeout| Instant::now() + timeout);
         // The watch begins before the first check, so that a path that appears in between is seen.
         let watch = watch(&self.settings.dir).ok();
@@ -170,9 +226,17 @@ impl Fifos {
         let message = format!(
             "did not appear within {waited:?}, the time that `open_timeout` allows; {found}"
         );
-        let remedy = "see whether the channel is in Pipe mode and its writer runs, set `epochs` \
-                      if there are no more, or raise `open_timeout`";
-        SourceError { missing: true, ..SourceError::new(name, message, remedy) }
+        SourceError { missing: true, ..SourceError::new(name, message, self.remedy()) }
+    }
+
+    /// What to do if the FIFO of the current epoch does not appear.
+    fn remedy(&self) -> String {
+        let why = self.why_not_first();
+        let why = if why.is_empty() { why } else { format!("{why}; ") };
+        format!(
+            "{why}see whether the channel is in Pipe mode and its writer runs, set `epochs` if \
+             there are no more, or raise `open_timeout`"
+        )
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod awaited;
 mod chain;
 pub mod container;
 mod epoch_file;
@@ -26,6 +27,7 @@ mod wait;
 mod walk;
 mod wrap;
 
+pub use awaited::{Awaited, AwaitedObject};
 pub use error::SourceError;
 pub use fifo::{FifoSettings, Fifos};
 pub use files::{Files, Pattern};

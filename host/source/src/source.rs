@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipemill_types::ObjectFacts;
 
-use crate::{SourceError, TotalSize};
+use crate::{Awaited, SourceError, TotalSize};
 
 /// The bytes of one object.
 pub trait Input: Send {
@@ -72,5 +72,11 @@ pub trait Source: Send {
     /// call the source may get the metadata of each object that it lists.
     fn total_size(&mut self) -> TotalSize {
         TotalSize::default()
+    }
+
+    /// Handle to what [`next`](Self::next) waits for, which stays empty if the source waits for
+    /// nothing that others have to make.
+    fn awaited(&self) -> Awaited {
+        Awaited::default()
     }
 }

@@ -110,7 +110,7 @@ impl<'a> Dense<'a> {
         match cell.map_or(&[][..], |cell| trimmed(value(chunk, *cell, &mut self.buffer))) {
             [] => {
                 let found = "an empty field; set empty = \"nan\" to take it as NaN".to_owned();
-                ValueError { column, expected: f32::NAME, found, text_takes_it: false }
+                ValueError { column, expected: f32::NAME, found, taken_by: None }
             }
             text => ValueError::new(column, f32::NAME, text),
         }

@@ -74,14 +74,14 @@ pub(crate) struct ValueError {
     pub(crate) column: usize,
     pub(crate) expected: &'static str,
     pub(crate) found: String,
-    /// Whether text would take the value.
-    pub(crate) text_takes_it: bool,
+    /// The type that takes the value: text, or bytes for what is no text.
+    pub(crate) taken_by: Option<Scalar>,
 }
 
 impl ValueError {
     #[cold]
     pub(crate) fn new(column: usize, expected: &'static str, found: &[u8]) -> Self {
-        Self { column, expected, found: shown(found), text_takes_it: true }
+        Self { column, expected, found: shown(found), taken_by: Some(Scalar::Utf8) }
     }
 
     #[cold]
@@ -92,13 +92,17 @@ impl ValueError {
         row: usize,
         next: usize,
     ) -> DecodeError {
-        let Self { column, expected, found, text_takes_it } = self;
+        let Self { column, expected, found, taken_by } = self;
         let name = &layout.names[column.min(layout.names.len() - 1)];
-        let hint = match context.first_row {
-            _ if layout.types_are_learnt && text_takes_it => {
+        let hint = match (taken_by, context.first_row) {
+            (Some(Scalar::Bytes), _) if layout.types_are_learnt => {
+                format!("; types = \"auto,{name}:bytes\" takes it as it is")
+            }
+            (Some(Scalar::Bytes), _) => "; types = \"bytes\" takes it as it is".to_owned(),
+            (Some(_), _) if layout.types_are_learnt => {
                 format!("; the first rows have this type: types = \"auto,{name}:utf8\" takes text")
             }
-            FirstRow::IsData(line)
+            (_, FirstRow::IsData(line))
                 if line == context.chunk.line(row) && expected != Scalar::Utf8.word() =>
             {
                 "; if this row is the header, set header = true".to_owned()
@@ -266,11 +270,11 @@ pub(crate) fn parse_boolean(text: &[u8]) -> Option<bool> {
 #[cold]
 fn not_utf8(column: usize, text: &[u8], at: usize) -> ValueError {
     let found = format!(
-        "{} at byte {at} of the value; it looks like {}; types = \"bytes\" takes it as it is",
+        "{} at byte {at} of the value; it looks like {}",
         shown(&text[at..]),
         looks_like(text, at),
     );
-    ValueError { column, expected: "utf8", found, text_takes_it: false }
+    ValueError { column, expected: "utf8", found, taken_by: Some(Scalar::Bytes) }
 }
 
 impl RowSink for Columns<'_> {

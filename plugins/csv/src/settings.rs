@@ -237,13 +237,22 @@ fn list(options: &Options, name: &str) -> Result<Option<Vec<String>>, String> {
 
 fn types(text: &str) -> Result<ColumnTypes, String> {
     let mut types = ColumnTypes { default: Some(Scalar::Utf8), named: Vec::new() };
+    let mut of_all = None;
     for word in text.split(',').map(str::trim) {
-        match word.rsplit_once(':') {
-            Some((column, name)) => {
-                types.named.push((column.trim().to_owned(), scalar(name.trim())?));
+        if let Some((column, name)) = word.rsplit_once(':') {
+            let column = column.trim();
+            if types.named.iter().any(|(named, _)| named == column) {
+                return Err(format!("option `types` has column `{column}` twice"));
             }
-            None if word == "auto" => types.default = None,
-            None => types.default = Some(scalar(word)?),
+            types.named.push((column.to_owned(), scalar(name.trim())?));
+            continue;
+        }
+        types.default = if word == "auto" { None } else { Some(scalar(word)?) };
+        if let Some(before) = of_all.replace(word) {
+            return Err(format!(
+                "option `types` has two types for all columns, {before} and {word}; the type of one \
+                 column follows its name or number, as in \"float32,id:int64\" or \"0:int64\""
+            ));
         }
     }
     Ok(types)

@@ -343,17 +343,17 @@ fn emit_numbers(
         payload.resize(start + count as usize * width, 0);
         let mut places = &mut payload[start..];
         while !places.is_empty() {
-            let done = runs::convert(number_type, value.chunk, at, places);
-            at += done * usize::from(SIZES[usize::from(value.chunk[at])]);
-            // Numbers that no block has, or that are not of this type.
-            let (_, rest) = places.split_at_mut(done * width);
-            let (singles, rest) = rest.split_at_mut(rest.len().min(SINGLES * width));
-            for place in singles.chunks_exact_mut(width) {
-                let (bits, size) = value.number(at, number_type)?;
-                place.copy_from_slice(&bits.to_le_bytes()[..width]);
-                at += size;
+            let (done, next) = runs::convert(number_type, value.chunk, at, places);
+            (at, places) = (next, &mut places[done * width..]);
+            if done == 0 {
+                let (singles, rest) = places.split_at_mut(places.len().min(SINGLES * width));
+                for place in singles.chunks_exact_mut(width) {
+                    let (bits, size) = value.number(at, number_type)?;
+                    place.copy_from_slice(&bits.to_le_bytes()[..width]);
+                    at += size;
+                }
+                places = rest;
             }
-            places = rest;
         }
         Ok(())
     })

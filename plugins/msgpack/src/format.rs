@@ -225,25 +225,46 @@ pub(crate) fn big_endian(bytes: [u8; 8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// How the data of an integer lies, by its first byte: the bits that it leaves of 64, [`DATA_FOLLOWS`]
+/// and [`IS_SIGNED`]. [`NO_INTEGER`] for other values.
+const INTEGERS: [u8; 256] = {
+    let mut integers = [NO_INTEGER; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        integers[byte] = match byte as u8 {
+            // The data is the first byte.
+            0x00..=0x7f => 56,
+            0xe0..=0xff => 56 | IS_SIGNED,
+            0xcc..=0xcf => (64 - (8 << (byte - 0xcc))) | DATA_FOLLOWS,
+            0xd0..=0xd3 => (64 - (8 << (byte - 0xd0))) | DATA_FOLLOWS | IS_SIGNED,
+            _ => NO_INTEGER,
+        };
+        byte += 1;
+    }
+    integers
+};
+/// The data comes after the first byte.
+const DATA_FOLLOWS: u8 = 1 << 6;
+const IS_SIGNED: u8 = 1 << 7;
+const NO_INTEGER: u8 = u8::MAX;
+
 /// The integer at `at`, in 64 bits, if it is one from `low` to `high`. `None` can be wrong: right
 /// before the end of the chunk.
 #[inline(always)]
 pub(crate) fn read_integer(chunk: &[u8], at: usize, low: i64, high: u64) -> Option<u64> {
-    let (bits, negative) = match chunk[at] {
-        first @ 0x00..=0x7f => (u64::from(first), false),
-        first @ 0xe0..=0xff => (i64::from(first as i8) as u64, true),
-        // The sizes of integers differ from record to record, so no branch depends on them.
-        first @ 0xcc..=0xd3 => {
-            let word = big_endian(*chunk.get(at + 1..)?.first_chunk()?);
-            let unused = 64 - (8 << (first & 3));
-            let signed = (word as i64 >> unused) as u64;
-            let is_signed = first >= 0xd0;
-            let bits = if is_signed { signed } else { word >> unused };
-            (bits, is_signed && (bits as i64) < 0)
-        }
-        _ => return None,
-    };
-    let fits = if negative { bits as i64 >= low } else { bits <= high };
+    let bytes: &[u8; 9] = chunk.get(at..)?.first_chunk()?;
+    let integer = INTEGERS[usize::from(bytes[0])];
+    if integer == NO_INTEGER {
+        return None;
+    }
+    // The sizes and signs of integers differ from one to the next, so no branch depends on them.
+    let data = &bytes[usize::from(integer >> 6 & 1)..];
+    let word = data.first_chunk().expect("eight bytes of nine");
+    let unused = integer & 0x3f;
+    let sign = u64::from(integer >> 7) << (63 - unused);
+    let bits = ((big_endian(*word) >> unused) ^ sign).wrapping_sub(sign);
+    let is_negative = (sign != 0) & (bits >> 63 != 0);
+    let fits = (is_negative & (bits as i64 >= low)) | (!is_negative & (bits <= high));
     fits.then_some(bits)
 }
 

@@ -174,6 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format;
 
     /// The value of the bits of a float of 2 bytes, without its sign.
     fn value(bits: u16, exponent_bits: u32) -> f64 {
@@ -239,6 +240,17 @@ mod tests {
     }
 
     proptest! {
+        /// The fast way to integers gives what the way for all numbers gives, or nothing.
+        #[test]
+        fn integers(first: u8, data: [u8; 8], width in 0u32..4, is_signed: bool) {
+            let high = u64::MAX >> (64 - (8 << width) + u32::from(is_signed));
+            let low = if is_signed { !(high as i64) } else { 0 };
+            let to = NumberType::Integer { width: 1 << width, low, high };
+            let value = [&[first][..], &data].concat();
+            let wanted = format::read_number(&value).and_then(|(number, _)| to.convert(number).ok());
+            prop_assert_eq!(format::read_integer(&value, 0, low, high), wanted);
+        }
+
         /// Integers are rounded once: to the float that is nearest to the integer.
         #[test]
         fn integers_as_bfloat16(value: u64, shift in 0u32..64) {

@@ -9,12 +9,14 @@ use crate::numbers::NumberType;
 const BLOCK: usize = 4;
 /// Numbers of one byte of a block.
 const SMALL_BLOCK: usize = 8;
+/// Numbers that are read one by one before blocks are tried again. A try at each number would take
+/// longer than it saves.
+const SINGLES: usize = 32;
 
 /// Skips values of the first bytes that tell the size. They start at `at`, and there are `left`.
 /// Returns where the next one starts, and how many are left.
 ///
-/// It first skips blocks of values of the same form, then some values one by one. A try for blocks at
-/// each value would take longer than it saves.
+/// It first skips blocks of values of the same form, then some values one by one.
 #[inline]
 pub(crate) fn skip(chunk: &[u8], mut at: usize, mut left: u64) -> (usize, u64) {
     let size_at = |at: usize| chunk.get(at).map_or(0, |first| SIZES[usize::from(*first)]);
@@ -29,7 +31,7 @@ pub(crate) fn skip(chunk: &[u8], mut at: usize, mut left: u64) -> (usize, u64) {
     };
     at += skipped as usize * usize::from(size);
     left -= skipped;
-    for _ in 0..left.min(SMALL_BLOCK as u64) {
+    for _ in 0..left.min(SINGLES as u64) {
         let size = size_at(at);
         if size == 0 {
             break;
@@ -67,87 +69,84 @@ fn are_small(block: &[u8; SMALL_BLOCK]) -> bool {
     u64::from_le_bytes(*block) & 0x8080_8080_8080_8080 == 0
 }
 
-/// Converts numbers from `at` on into `places`, as long as there are blocks of the same form whose
-/// numbers are of this type. Returns how many were converted.
+/// Converts numbers from `at` on into `places`: first blocks of the same form, then some integers one
+/// by one. Returns how many it converted, and where the next number is. It converts none where a
+/// number is not of the type, where floats are of several forms, and right before the end of the chunk.
 pub(crate) fn convert(
     number_type: NumberType,
     chunk: &[u8],
     at: usize,
     places: &mut [u8],
-) -> usize {
-    let Some(bytes) = chunk.get(at..).filter(|bytes| !bytes.is_empty()) else { return 0 };
-    let first = bytes[0];
-    let to = Places { bytes: places, width: number_type.width() };
-    match number_type {
-        NumberType::Integer { low, high, .. } => match first {
-            0x00..=0x7f => convert_small(bytes, to),
-            0xcc | 0xd0 => convert_integers::<2>(bytes, to, low, high),
-            0xcd | 0xd1 => convert_integers::<3>(bytes, to, low, high),
-            0xce | 0xd2 => convert_integers::<5>(bytes, to, low, high),
-            0xcf | 0xd3 => convert_integers::<9>(bytes, to, low, high),
-            _ => 0,
-        },
+) -> (usize, usize) {
+    let Some(&first) = chunk.get(at) else { return (0, at) };
+    let bytes = &chunk[at..];
+    let done = match number_type {
+        NumberType::Integer { low, high, width } => {
+            return match width {
+                1 => convert_integers::<1>(chunk, at, places, low, high),
+                2 => convert_integers::<2>(chunk, at, places, low, high),
+                4 => convert_integers::<4>(chunk, at, places, low, high),
+                _ => convert_integers::<8>(chunk, at, places, low, high),
+            };
+        }
         NumberType::Float32 => match first {
-            0xca => convert_blocks::<5>(bytes, to, |word| (word >> 32, true)),
-            0xcb => convert_blocks::<9>(bytes, to, |word| {
+            0xca => convert_blocks::<5, 4>(bytes, places, |word| (word >> 32, true)),
+            0xcb => convert_blocks::<9, 4>(bytes, places, |word| {
                 let narrow = f64::from_bits(word) as f32;
                 (narrow.to_bits().into(), narrow.is_finite())
             }),
             _ => 0,
         },
         NumberType::Float64 => match first {
-            0xca => convert_blocks::<5>(bytes, to, |word| {
+            0xca => convert_blocks::<5, 8>(bytes, places, |word| {
                 let value = f32::from_bits((word >> 32) as u32);
                 (f64::from(value).to_bits(), !value.is_nan())
             }),
-            0xcb => convert_blocks::<9>(bytes, to, |word| (word, true)),
+            0xcb => convert_blocks::<9, 8>(bytes, places, |word| (word, true)),
             _ => 0,
         },
         NumberType::Float16 | NumberType::Bfloat16 => 0,
-    }
+    };
+    (done, at + done * usize::from(SIZES[usize::from(first)]))
 }
 
-/// Where numbers are written to.
-struct Places<'a> {
-    bytes: &'a mut [u8],
-    /// Bytes of a number.
-    width: usize,
-}
-
-impl Places<'_> {
-    /// Writes numbers to their places, of which the first has this index. Returns false if there are
-    /// fewer places.
-    #[inline(always)]
-    fn write<const N: usize>(&mut self, index: usize, numbers: [u64; N]) -> bool {
-        match self.width {
-            1 => self.write_as::<1, N>(index, numbers),
-            2 => self.write_as::<2, N>(index, numbers),
-            4 => self.write_as::<4, N>(index, numbers),
-            _ => self.write_as::<8, N>(index, numbers),
-        }
+/// Converts integers to WIDTH bytes each: blocks, then up to [`SINGLES`] of any form.
+fn convert_integers<const WIDTH: usize>(
+    chunk: &[u8],
+    mut at: usize,
+    places: &mut [u8],
+    low: i64,
+    high: u64,
+) -> (usize, usize) {
+    let (bytes, first) = (&chunk[at..], chunk[at]);
+    let mut done = match first {
+        0x00..=0x7f => convert_small::<WIDTH>(bytes, places),
+        0xcc | 0xd0 => convert_in_range::<2, WIDTH>(bytes, places, low, high),
+        0xcd | 0xd1 => convert_in_range::<3, WIDTH>(bytes, places, low, high),
+        0xce | 0xd2 => convert_in_range::<5, WIDTH>(bytes, places, low, high),
+        0xcf | 0xd3 => convert_in_range::<9, WIDTH>(bytes, places, low, high),
+        _ => 0,
+    };
+    at += done * usize::from(SIZES[usize::from(first)]);
+    for place in places[done * WIDTH..].as_chunks_mut::<WIDTH>().0.iter_mut().take(SINGLES) {
+        let Some(bits) = format::read_integer(chunk, at, low, high) else { break };
+        *place = bytes_of(bits);
+        at += usize::from(SIZES[usize::from(chunk[at])]);
+        done += 1;
     }
-
-    #[inline(always)]
-    fn write_as<const WIDTH: usize, const N: usize>(
-        &mut self,
-        index: usize,
-        numbers: [u64; N],
-    ) -> bool {
-        let places = self.bytes.get_mut(index * WIDTH..(index + N) * WIDTH);
-        let Some(places) = places else { return false };
-        for (place, bits) in places.as_chunks_mut::<WIDTH>().0.iter_mut().zip(numbers) {
-            place.copy_from_slice(&bits.to_le_bytes()[..WIDTH]);
-        }
-        true
-    }
+    (done, at)
 }
 
 /// Integers from 0 to 127 fit into all types.
-fn convert_small(bytes: &[u8], mut to: Places) -> usize {
+fn convert_small<const WIDTH: usize>(bytes: &[u8], places: &mut [u8]) -> usize {
+    let blocks = bytes.as_chunks::<SMALL_BLOCK>().0.iter();
     let mut done = 0;
-    for block in bytes.as_chunks::<SMALL_BLOCK>().0 {
-        if !are_small(block) || !to.write(done, block.map(u64::from)) {
+    for (block, to) in blocks.zip(places.chunks_exact_mut(SMALL_BLOCK * WIDTH)) {
+        if !are_small(block) {
             break;
+        }
+        for (place, number) in to.as_chunks_mut::<WIDTH>().0.iter_mut().zip(block) {
+            *place = bytes_of(u64::from(*number));
         }
         done += SMALL_BLOCK;
     }
@@ -155,7 +154,12 @@ fn convert_small(bytes: &[u8], mut to: Places) -> usize {
 }
 
 /// Converts integers of SIZE bytes that are from `low` to `high`.
-fn convert_integers<const SIZE: usize>(bytes: &[u8], to: Places, low: i64, high: u64) -> usize {
+fn convert_in_range<const SIZE: usize, const WIDTH: usize>(
+    bytes: &[u8],
+    places: &mut [u8],
+    low: i64,
+    high: u64,
+) -> usize {
     let unused = 64 - 8 * (SIZE as u32 - 1);
     // The bit of the sign, and the range of the integers that have this form.
     let (sign, low, high) = match bytes[0] {
@@ -163,37 +167,44 @@ fn convert_integers<const SIZE: usize>(bytes: &[u8], to: Places, low: i64, high:
         _ => (0, 0, high),
     };
     let count_minus_one = high.wrapping_sub(low);
-    convert_blocks::<SIZE>(bytes, to, |word| {
+    convert_blocks::<SIZE, WIDTH>(bytes, places, |word| {
         // Extends the sign.
         let bits = ((word >> unused) ^ sign).wrapping_sub(sign);
         (bits, bits.wrapping_sub(low) <= count_minus_one)
     })
 }
 
-/// Converts numbers of SIZE bytes. `number` gets the 8 bytes after the first one, big-endian. It
-/// returns the bits of the number, and whether it is one of the type.
+/// Converts numbers of SIZE bytes to WIDTH bytes each. `number` gets the 8 bytes after the first one,
+/// big-endian. It returns the bits of the number, and whether it is one of the type.
 #[inline(always)]
-fn convert_blocks<const SIZE: usize>(
+fn convert_blocks<const SIZE: usize, const WIDTH: usize>(
     bytes: &[u8],
-    mut to: Places,
+    places: &mut [u8],
     number: impl Fn(u64) -> (u64, bool),
 ) -> usize {
     let (first, mut at, mut done) = (bytes[0], 0, 0);
-    // The last number is read with the bytes after it, too.
-    while let Some(block) = bytes.get(at..at + (BLOCK - 1) * SIZE + 9) {
-        let (mut numbers, mut are_fit) = ([0; BLOCK], true);
-        // Without a branch for each.
-        for (index, place) in numbers.iter_mut().enumerate() {
+    for to in places.chunks_exact_mut(BLOCK * WIDTH) {
+        // The last number is read with the bytes after it, too.
+        let Some(block) = bytes.get(at..at + (BLOCK - 1) * SIZE + 9) else { break };
+        let mut are_fit = true;
+        // Without a branch for each. What is written of a block that does not fit is written again.
+        for (index, place) in to.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
             let [found, data @ ..] = block[index * SIZE..].first_chunk::<9>().expect("nine bytes");
             let (bits, is_fit) = number(format::big_endian(*data));
-            *place = bits;
+            *place = bytes_of(bits);
             are_fit &= is_fit & (*found == first);
         }
-        if !are_fit || !to.write(done, numbers) {
+        if !are_fit {
             break;
         }
         at += BLOCK * SIZE;
         done += BLOCK;
     }
     done
+}
+
+/// The low bytes of a number.
+#[inline(always)]
+fn bytes_of<const WIDTH: usize>(bits: u64) -> [u8; WIDTH] {
+    *bits.to_le_bytes().first_chunk().expect("at most eight bytes")
 }

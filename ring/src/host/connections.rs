@@ -19,7 +19,7 @@ pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// for sources, and for the descriptors on their way to consumers: at most three for each
 /// connection (the ring and two dedicated buffers), which the kernel counts against the same limit.
 const FILES_PER_CONNECTION: u64 = 4;
-/// So many connections there may always be.
+/// This many connections there may always be.
 const MIN_CONNECTIONS: usize = 8;
 
 pub(super) struct Connection {

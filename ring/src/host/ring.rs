@@ -146,15 +146,22 @@ impl Ring {
     pub fn wait_drained(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|time| Instant::now() + time);
         let mut state = self.lock();
-        while !state.table.drained() {
+        state.drain_waits = true;
+        state.look_for_missing(Instant::now());
+        let drained = loop {
+            if state.table.drained() {
+                break true;
+            }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if state.stopped || left == Some(Duration::ZERO) {
-                return false;
+                break false;
             }
             let woken = self.changed.wait_timeout(state, left.unwrap_or(Duration::MAX));
             state = woken.expect("no code under this lock panics").0;
-        }
-        true
+        };
+        state.drain_waits = false;
+        state.look_for_missing(Instant::now());
+        drained
     }
 
     /// Reports every batch to this observer from now on. Only the first observer that is set
@@ -189,10 +196,14 @@ impl Ring {
             {
                 break Ok(slot);
             }
-            state.writer_waits = true;
+            if !std::mem::replace(&mut state.writer_waits, true) {
+                state.look_for_missing(Instant::now());
+            }
             state = self.changed.wait(state).expect("no code under this lock panics");
         };
-        state.writer_waits = false;
+        if std::mem::take(&mut state.writer_waits) {
+            state.look_for_missing(Instant::now());
+        }
         result
     }
 
@@ -270,6 +281,8 @@ impl Ring {
         self.change(|state, now| {
             state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
             state.table.connect(id, credits, now);
+            state.attendance.change(now);
+            state.look_for_missing(now);
             if let Some((_, schema)) = self.schema.get() {
                 state.send(state.sockets.len() - 1, schema, None, now);
             }
@@ -286,6 +299,8 @@ impl Ring {
                 observer::report_disconnect(observer, &state.table, id);
             }
             state.table.disconnect(id, now);
+            state.attendance.change(now);
+            state.look_for_missing(now);
         });
     }
 

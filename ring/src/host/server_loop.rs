@@ -550,17 +550,8 @@ mod tests {
         let consumers = [connect(&mut server), connect(&mut server)];
         consumers.iter().for_each(say_hello);
         serve_all(&mut server);
-        let info = BatchInfo {
-            epoch: 0,
-            object: "",
-            first_record: 0,
-            object_offset: 0,
-            metadata: "",
-            payload_bytes: 0,
-            has_absent: false,
-        };
         for _ in &consumers {
-            ring.acquire().unwrap().grant(&info, &[]).unwrap();
+            ring.acquire().unwrap().grant(&BatchInfo::default(), &[]).unwrap();
         }
         let next_grant = |socket| loop {
             match next(socket) {

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::attendance::Attendance;
 use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
 use super::observer::{BatchEvent, Observer};
@@ -20,9 +21,12 @@ pub(super) struct RingState {
     pub(super) sockets: Vec<ConsumerSocket>,
     /// The writer waits for memory.
     pub(super) writer_waits: bool,
+    /// A thread waits until all is delivered.
+    pub(super) drain_waits: bool,
     pub(super) stopped: bool,
     /// The failure that ends the channel.
     pub(super) error: Option<ErrorReport>,
+    pub(super) attendance: Attendance,
     slot_count: u32,
     /// The dedicated buffers that hold a batch, by slot id less `slot_count`.
     dedicated: [Option<Arc<OwnedFd>>; MAX_DEDICATED as usize],
@@ -36,8 +40,10 @@ impl RingState {
             table: Table::new(config.mode, config.consumers, config.slots, MAX_DEDICATED),
             sockets: Vec::new(),
             writer_waits: false,
+            drain_waits: false,
             stopped: false,
             error: None,
+            attendance: Attendance::new(Instant::now()),
             slot_count: config.slots,
             dedicated: [const { None }; MAX_DEDICATED as usize],
             effects: Vec::new(),
@@ -50,6 +56,13 @@ impl RingState {
         if let Some(at) = slot.checked_sub(self.slot_count) {
             self.dedicated[at as usize] = sealed;
         }
+    }
+
+    /// Notes whether consumers are missing now, and somebody waits for them. To be called when one
+    /// of these has changed.
+    pub(super) fn look_for_missing(&mut self, now: Instant) {
+        let waits = self.writer_waits || self.drain_waits;
+        self.attendance.set_missed(waits && self.table.lacks_consumers(), now);
     }
 
     /// Carries out the effects that the table has gathered, and those that follow from them.

@@ -30,6 +30,17 @@ pub struct Status {
     pub writer_waits: bool,
     /// The end of the stream, or the error, was sent to a consumer.
     pub end_sent: bool,
+    /// Number of grants so far.
+    pub grants: u64,
+    /// As many consumers as the ring needs were connected at once: since then it grants.
+    pub started: bool,
+    /// A consumer was connected at some time.
+    pub ever_connected: bool,
+    /// When a consumer last connected or disconnected; the ring's start before that.
+    pub consumers_since: Instant,
+    /// For how long the writer, or [`wait_drained`](super::Ring::wait_drained), waited while no
+    /// consumer was connected, or too few were.
+    pub consumers_missed: Duration,
     /// The consumers, in the order in which they connected.
     pub consumers: Vec<ConsumerStatus>,
 }
@@ -77,6 +88,11 @@ pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Inst
         batches,
         writer_waits: state.writer_waits,
         end_sent: state.table.end_sent(),
+        grants: state.table.grants(),
+        started: state.table.has_started(),
+        ever_connected: state.attendance.ever,
+        consumers_since: state.attendance.since,
+        consumers_missed: state.attendance.missed(now),
         consumers: state.table.consumers().iter().filter_map(consumer).collect(),
     }
 }
@@ -167,16 +183,7 @@ mod tests {
     fn a_consumer_that_holds_up_the_end_is_reported_every_30_seconds() {
         let ring = ring();
         let _consumer = connect(&ring);
-        let info = BatchInfo {
-            epoch: 0,
-            object: "",
-            first_record: 0,
-            object_offset: 0,
-            metadata: "",
-            payload_bytes: 0,
-            has_absent: false,
-        };
-        ring.acquire().unwrap().grant(&info, &[]).unwrap();
+        ring.acquire().unwrap().grant(&BatchInfo::default(), &[]).unwrap();
         let held = ring.lock().table.consumers()[0].grants[0];
         let after = |seconds| held.since + Duration::from_secs(seconds);
         assert!(ring.stuck(after(100)).is_empty(), "nothing waits for it");

@@ -33,18 +33,7 @@ fn ring(mode: Mode) -> Arc<Ring> {
 }
 
 fn grant(writer: Writer, epoch: u32) {
-    let (object, metadata) = ("", "");
-    let (first_record, object_offset, payload_bytes, has_absent) = (0, 0, 0, false);
-    let info = BatchInfo {
-        epoch,
-        object,
-        first_record,
-        object_offset,
-        metadata,
-        payload_bytes,
-        has_absent,
-    };
-    writer.grant(&info, &[]).unwrap();
+    writer.grant(&BatchInfo { epoch, ..BatchInfo::default() }, &[]).unwrap();
 }
 
 /// Two epochs of three batches. Epochs that are to be skipped are.

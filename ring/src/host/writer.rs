@@ -17,7 +17,7 @@ use crate::memory::column::column_bytes;
 const MAX_PAYLOAD: usize = ABSENT as usize;
 
 /// What the header of a batch says about it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct BatchInfo<'a> {
     /// Number of the epoch, from 0.
     pub epoch: u32,

@@ -198,7 +198,7 @@ fn messages_that_do_not_fit_a_socket_arrive_later_and_in_order() {
         host.ring.end_epoch(epochs, false);
         epochs += 1;
     }
-    // These and the end of the stream wait in the table: so many that a writer waits for them.
+    // These and the end of the stream wait in the table. They are as many as make a writer wait.
     for _ in 0..100 {
         host.ring.end_epoch(epochs, false);
         epochs += 1;

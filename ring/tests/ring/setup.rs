@@ -105,9 +105,8 @@ fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -
         object: "made-up",
         first_record: first,
         object_offset: first * 100,
-        metadata: "",
         payload_bytes: at,
-        has_absent: false,
+        ..BatchInfo::default()
     };
     writer.grant(&info, &[column]).unwrap()
 }

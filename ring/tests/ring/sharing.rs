@@ -182,15 +182,7 @@ fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
 #[test]
 fn an_invalid_batch_is_an_error_and_frees_its_slot() {
     let ring = Ring::new(config()).unwrap();
-    let info = BatchInfo {
-        epoch: 0,
-        object: "made-up",
-        first_record: 0,
-        object_offset: 0,
-        metadata: "",
-        payload_bytes: 0,
-        has_absent: false,
-    };
+    let info = BatchInfo { object: "made-up", ..BatchInfo::default() };
     let grant = |info: &BatchInfo<'_>, columns: &[Column]| {
         ring.acquire().unwrap().grant(info, columns).unwrap_err()
     };

@@ -54,8 +54,8 @@ pub struct Life<'w> {
     epochs: Option<u64>,
     next_epoch: u64,
     pub ledger: Ledger,
-    /// Descriptors of the host for sockets, without those of consumers.
-    sockets: Option<usize>,
+    /// Unix sockets of the host at its start, without those of consumers.
+    own_sockets: usize,
 }
 
 impl<'w> Life<'w> {
@@ -82,7 +82,7 @@ impl<'w> Life<'w> {
             epochs,
             next_epoch: 0,
             ledger: Ledger::default(),
-            sockets: None,
+            own_sockets: 0,
         };
         life.ledger.open(speaker, TRAIN);
         if has_command {
@@ -98,7 +98,7 @@ impl<'w> Life<'w> {
         life.wait("the host serves", |life| {
             life.is_serving && life.consumers.iter().all(|it| life.ledger.pid(it.speaker).is_some())
         });
-        life.sockets = Some(life.host_sockets() - life.consumers.len());
+        life.own_sockets = life.host_sockets().others;
         life
     }
 
@@ -314,7 +314,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Lets everybody go on, and waits until so many more batches of a channel are begun.
+    /// Lets everybody go on, and waits until `batches` more batches of a channel are begun.
     pub fn progress(&mut self, channel: &'static str, batches: u64) {
         self.resume_all();
         let goal = self.ledger.begun(channel) + batches;
@@ -432,6 +432,10 @@ impl<'w> Life<'w> {
         let mut top = Command::new(pipemill!());
         let top = top.args(["top", "--json", "--socket"]).arg(self.world.socket()).output();
         let top = top.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let (sockets, own) = (self.host_sockets(), self.own_sockets);
+        text += &format!("\nthe host has {sockets:?}, without consumers {own} at its start");
+        let open = descriptors(self.host.pid()).join(", ");
+        text += &format!("\nits descriptors: {open}");
         format!("{text}\n{}", top.unwrap_or_default())
     }
 
@@ -465,9 +469,26 @@ impl<'w> Life<'w> {
 
     // ---- descriptors
 
-    /// How many sockets the host has.
-    fn host_sockets(&self) -> usize {
-        descriptors(self.host.pid()).iter().filter(|target| is_unix_socket(target)).count()
+    /// The Unix sockets that the host has open.
+    fn host_sockets(&self) -> HostSockets {
+        let all = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let rows: Vec<Vec<_>> =
+            all.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
+        let path = self.world.socket();
+        let mut found = HostSockets::default();
+        for target in descriptors(self.host.pid()) {
+            let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+            let row = rows.iter().find(|row| inode.is_some() && row.get(6).copied() == inode);
+            match row {
+                // A connection has the path of the socket that accepted it.
+                Some(row) if row[5] == CONNECTED && row.get(7).copied() == path.to_str() => {
+                    found.connections += 1;
+                }
+                Some(_) => found.others += 1,
+                None => {}
+            }
+        }
+        found
     }
 
     /// Waits until the host has no descriptors but those of its channels and of the consumers that are connected.
@@ -477,15 +498,18 @@ impl<'w> Life<'w> {
             let connected =
                 life.consumers.iter().filter(|it| life.ledger.pid(it.speaker).is_some());
             let memory = descriptors(life.host.pid());
-            let memory = memory.iter().filter(|target| target.contains("memfd:")).count();
-            // One for each channel, and at most two dedicated buffers, which are open twice while they are filled.
-            Some(life.host_sockets()) == life.sockets.map(|own| own + connected.count())
+            let memory = memory.iter().filter(|target| target.contains("memfd:pipemill:")).count();
+            let sockets = life.host_sockets();
+            // A channel that has ended needs fewer sockets: that of S3 closes one, which its library uses for signals.
+            sockets.connections == connected.count()
+                && sockets.others <= life.own_sockets
+                // One for each channel, and at most two dedicated buffers, which are open twice while they are filled.
                 && (CHANNELS.len()..=CHANNELS.len() + 4).contains(&memory)
         });
     }
 }
 
-/// The writer says a word after so many lines.
+/// The writer says a word after this number of lines.
 const WORD_EVERY: u64 = 32;
 
 /// What the descriptors of a process are.
@@ -497,14 +521,15 @@ pub fn descriptors(pid: Pid) -> Vec<String> {
     entries.filter_map(target).collect()
 }
 
-fn is_unix_socket(target: &str) -> bool {
-    let Some(inode) = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
-    else {
-        return false;
-    };
-    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    sockets.lines().any(|line| line.split_ascii_whitespace().nth(6) == Some(inode))
+/// Unix sockets of a host: connections of consumers, and all others.
+#[derive(Debug, Default)]
+struct HostSockets {
+    connections: usize,
+    others: usize,
 }
+
+/// A connected socket in `/proc/net/unix`.
+const CONNECTED: &str = "03";
 
 /// The host, with its log as lines on its standard error.
 fn command(world: &World, epochs: Option<u64>) -> Command {

@@ -95,6 +95,34 @@ fn run_streams_all_records_through_faults() {
     }
 }
 
+/// By names and first bytes, compressed and not: by `cat`, and by a channel for a consumer.
+#[test]
+fn the_decoder_of_objects_is_found() {
+    let (place, server) = bucket();
+    server.put("bucket", "tables/a.csv", b"id,x\n1,0.5\n2,1\n");
+    server.put("bucket", "tables/b.csv.gz", &inputs::gzip(b"id,x\n3,1.5\n"));
+    server.put("bucket", "odd", &inputs::tfrecord(&["one"]));
+    let run = |args: &[&str]| finish(&mut signed(&place, &server, &server.endpoint(), args));
+    let ended = run(&["cat", "--output", "csv", "s3://bucket/tables/"]).with_code(0);
+    assert_eq!(ended.text(), "id,x\n1,0.5\n2,1.0\n3,1.5\n");
+    ended.says(&["s3://bucket/tables/a.csv: decoder csv with ", "its name ends in .csv"]);
+    let ended = run(&["cat", "--output", "raw", "s3://bucket/odd"]).with_code(0);
+    assert_eq!(ended.text(), "one");
+    for (key, gzipped) in [("a.tfrecord", false), ("b.tfrecord.gz", true)] {
+        let object = inputs::tfrecord(&["00000000"]);
+        let object = if gzipped { inputs::gzip(&object) } else { object };
+        server.put("bucket", &format!("records/{key}"), &object);
+    }
+    let config = "[[channel]]\nname = \"train\"\nsource = { s3 = \"s3://bucket/records/\" }\n";
+    place.write("run.toml", config);
+    let consumer = pipemill_tests::consumer!();
+    let ended = run(&["run", "-c", "run.toml", "--", consumer, "train"]);
+    assert!(ended.with_code(0).text().contains("epoch 0 2\nend\n"));
+    // An object that disagrees with the first one is never decoded as that one.
+    server.put("bucket", "tables/c.csv", &inputs::tfrecord(&["one"]));
+    run(&["cat", "s3://bucket/tables/"]).with_code(65).says(&["s3://bucket/tables/c.csv"]);
+}
+
 #[test]
 fn a_failure_names_its_place() {
     let (place, server) = bucket();

@@ -9,9 +9,9 @@ use pipemill_tests::PATIENCE;
 use crate::reading::{Bucket, ReceivedObject, bytes, read, settings};
 
 /// Runs with random faults.
-const RUNS: u64 = 1_000;
-/// Of so many requests one suffers.
-const OFTEN: f64 = 0.1;
+const RUNS: u64 = 500;
+/// The share of requests that suffer.
+const OFTEN: f64 = 0.2;
 
 fn reference() -> Vec<(String, Vec<u8>)> {
     let sizes = [0, 1, 16_383, 16_384, 16_385, 40_000, 70_000];
@@ -39,8 +39,8 @@ fn random_faults_never_change_a_byte() {
             });
         }
     });
-    // About a tenth of 20 requests a run.
-    assert!(faults.into_inner() > RUNS, "hardly anything failed");
+    // About a fifth of 20 requests a run.
+    assert!(faults.into_inner() > 2 * RUNS, "hardly anything failed");
 }
 
 /// The answer is how many faults there were.

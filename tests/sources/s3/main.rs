@@ -3,6 +3,7 @@
 mod changes;
 mod command;
 mod credentials;
+mod doctor;
 mod faults;
 mod feed;
 mod hostile;

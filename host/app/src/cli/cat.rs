@@ -15,9 +15,10 @@ use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
 
 use super::find_decoder::{DecodedSource, find_decoder};
 use super::matching::{Condition, Matching};
-use super::print::{Choice, Output, Printer};
+use super::print::{self, Choice, Output, Printer};
 use super::{engine, exit, load, output, s3};
 use crate::config::parse_size;
+use crate::memory_sink::MemorySink;
 use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
 /// Decode files, FIFOs, objects in S3 or standard input to standard output.
@@ -213,7 +214,7 @@ fn with_option_names(mut failure: Failure) -> Failure {
 }
 
 fn run(mut channel: Channel, format: Output, choice: Choice) -> ExitCode {
-    let mut printer = Printer::new(format, choice);
+    let mut sink = MemorySink::new(Printer::new(format, choice), print::BATCH_MEMORY);
     let stats = Arc::new(ChannelStats::default());
     // If records go to the terminal, no progress is shown: it would disturb them.
     let is_free = format == Output::Count || !output::is_terminal();
@@ -225,10 +226,11 @@ fn run(mut channel: Channel, format: Output, choice: Choice) -> ExitCode {
             snapshot: Box::new(move || Some(ProgressSnapshot::of(&stats))),
         }])
     });
-    let outcome = channel.run(&mut printer, &stats);
+    let outcome = channel.run(&mut sink, &stats);
     channel.stop(&stats);
-    let closed = printer.close(!matches!(outcome, Outcome::Failed(_)));
+    // The progress is wiped first: otherwise the count would follow it on the same line.
     drop(progress);
+    let closed = sink.looker.close(!matches!(outcome, Outcome::Failed(_)));
     if let Outcome::Failed(failure) = outcome {
         let failure = with_option_names(failure);
         return exit::because_of(&failure, exit::of_failure(&failure), &failure);

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use pipemill_decode::Builtins;
 use pipemill_source::s3::Address;
-use pipemill_types::Printable;
+use pipemill_types::{Field, Printable};
 
 use super::output::say;
 use super::s3::S3Args;
@@ -148,11 +148,34 @@ fn configuration(channels: &[Described<'_>], s3: &S3Args) -> String {
 /// The key `options` of a channel.
 fn options(sample: &Sample) -> String {
     let decoder = &sample.decoder;
+    let mut options = sample.options.clone();
+    let mut comment = format!("# See `pipemill plugin list {decoder}`.");
+    let is_auto = |value: &str| value.split(',').any(|word| word.trim() == "auto");
+    let types = options.iter_mut().find(|(key, value)| key == "types" && is_auto(value));
+    if let Some((_, types)) = types.filter(|_| decoder == "csv") {
+        comment.push_str(match learnt_types(&sample.fields) {
+            Some(learnt) => {
+                *types = learnt;
+                " The types are those of the first rows; later rows must have them."
+            }
+            None => " Each start learns the types again, from the first rows.",
+        });
+    }
     let pair = |(key, value): &(String, String)| format!("{} = {}", quote(key), quote(value));
-    let pairs: Vec<_> = sample.options.iter().map(pair).collect();
+    let pairs: Vec<_> = options.iter().map(pair).collect();
     let pairs =
         if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) };
-    format!("# See `pipemill plugin list {decoder}`.\noptions = {pairs}\n")
+    format!("{comment}\noptions = {pairs}\n")
+}
+
+/// The value of csv's option `types` that gives these fields their types, so that each start has the
+/// same ones, whatever the first rows are by then. `None` if a name can't stand in the list.
+fn learnt_types(fields: &[Field]) -> Option<String> {
+    let fits = |name: &str| !name.is_empty() && !name.contains(',') && name.trim() == name;
+    let word = |field: &Field| {
+        fits(&field.name).then(|| format!("{}:{}", field.name, field.scalar.word()))
+    };
+    Some(fields.iter().map(word).collect::<Option<Vec<_>>>()?.join(","))
 }
 
 /// The keys of the table `source`.

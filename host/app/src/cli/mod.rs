@@ -3,6 +3,7 @@
 mod cat;
 mod completions;
 mod config;
+mod doctor;
 mod exit;
 mod feed;
 mod find_decoder;
@@ -53,6 +54,7 @@ enum Command {
     Ls(ls::Args),
     Plugin(plugin::Args),
     Top(top::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -114,6 +116,7 @@ pub fn main(builtins: Builtins) -> ExitCode {
         Command::Ls(args) => ls::main(&args),
         Command::Plugin(args) => plugin::main(args, builtins),
         Command::Top(args) => top::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args, &mut Cli::command()),
         Command::Man(args) => man::main(&args, Cli::command()),
     }

@@ -126,8 +126,7 @@ fn serve(
 }
 
 fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Refusal> {
-    let named = || std::env::var_os(CONFIG).filter(|file| !file.is_empty()).map(PathBuf::from);
-    let given = args.config.clone().or(positional(args)?).or_else(named);
+    let given = args.config.clone().or(positional(args)?).or_else(named_configuration);
     match (given.as_deref(), platform) {
         (file, Some(platform)) => config::read_over(file, platform),
         (Some(file), None) => config::read(file),
@@ -143,6 +142,17 @@ fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Ref
             Err(Refusal::new(exit::USAGE, why))
         }
     }
+}
+
+/// The configuration that the environment names.
+fn named_configuration() -> Option<PathBuf> {
+    std::env::var_os(CONFIG).filter(|file| !file.is_empty()).map(PathBuf::from)
+}
+
+/// The configuration of a run whose command line names none, if there is one.
+pub(super) fn default_configuration() -> Option<PathBuf> {
+    let in_folder = || Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists());
+    named_configuration().or_else(in_folder)
 }
 
 /// The configuration that is given without `--config`.

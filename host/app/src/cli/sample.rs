@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipemill_channel::{
-    Batch, Channel, ChannelStats, ErrorPolicy, Failure, OnError, OnPluginError, Outcome, Sink,
-    StopReason,
+    Batch, Channel, ChannelStats, ErrorPolicy, Failure, OnError, OnPluginError, Outcome, StopReason,
 };
 use pipemill_decode::{Engine, Limits};
 use pipemill_source::{Paths, ReadSettings, Stop};
@@ -17,6 +16,7 @@ use super::find_decoder::{DecodedSource, find_decoder};
 use super::print::table;
 use super::{exit, load, s3};
 use crate::config::parse_size;
+use crate::memory_sink::{LookAtRecords, MemorySink};
 
 /// Records whose values are kept.
 const SHOWN_RECORDS: usize = 3;
@@ -124,11 +124,12 @@ pub(super) fn sample(
     };
     let total = channel.source.total_size();
     let stats = ChannelStats::default();
-    let mut sampler =
+    let sampler =
         Sampler { sample: Sample { decoder, options, ..Sample::default() }, started: None };
-    let outcome = channel.run(&mut sampler, &stats);
+    let mut sink = MemorySink::new(sampler, BATCH_MEMORY);
+    let outcome = channel.run(&mut sink, &stats);
     channel.stop(&stats);
-    let mut sample = sampler.sample;
+    let mut sample = sink.looker.sample;
     match outcome {
         Outcome::Failed(failure) => return Err(report(failure)),
         Outcome::Ended => sample.complete = true,
@@ -144,28 +145,14 @@ fn report(mut failure: Failure) -> ExitCode {
     exit::because_of(&failure, exit::of_failure(&failure), &failure)
 }
 
-/// A sink that keeps the values of the first records, and stops when there are enough.
+/// Keeps the values of the first records, and stops when there are enough.
 struct Sampler {
     sample: Sample,
     /// When the first fields were known.
     started: Option<Instant>,
 }
 
-impl Sink for Sampler {
-    type Memory = Vec<u8>;
-
-    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; BATCH_MEMORY])
-    }
-
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; payload])
-    }
-
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
-        Some(memory.len())
-    }
-
+impl LookAtRecords for Sampler {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.started = Some(Instant::now());
         self.sample.fields = fields.to_vec();
@@ -173,7 +160,7 @@ impl Sink for Sampler {
         self.sample.absent = vec![0; fields.len()];
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
         let sample = &mut self.sample;
         for (index, (field, column)) in sample.fields.iter().zip(&batch.columns).enumerate() {
             let is_absent = |offset: &&u32| **offset == ABSENT;
@@ -193,17 +180,5 @@ impl Sink for Sampler {
             true => Err(StopReason::Stopped),
             false => Ok(()),
         }
-    }
-
-    fn has_demand(&self) -> bool {
-        true
-    }
-
-    fn wants_epoch_end(&self, _: u32) -> bool {
-        false
-    }
-
-    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
-        Ok(())
     }
 }

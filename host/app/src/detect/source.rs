@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pipemill_decode::DetectionRule;
 use pipemill_source::{
-    Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, TotalSize,
+    Awaited, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, TotalSize,
 };
 
 use super::bytes::{Sniffed, sniff};
@@ -138,6 +138,10 @@ impl Source for Detected {
 
     fn total_size(&mut self) -> TotalSize {
         self.source.total_size()
+    }
+
+    fn awaited(&self) -> Awaited {
+        self.source.awaited()
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, OnPluginError,
-    Outcome, Sink, StopReason,
+    Outcome, StopReason,
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, StreamInfo};
 
 use super::work::Work;
+use crate::memory_sink::{LookAtRecords, MemorySink};
 
 /// A plugin with its options and limits.
 #[derive(Clone)]
@@ -189,7 +190,7 @@ impl PluginUnderTest {
             offsets: true,
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
-        let mut sink = RecordCollector::default();
+        let mut sink = MemorySink::new(RecordCollector::default(), BATCH_BYTES);
         let stats = ChannelStats::default();
         let outcome = channel.run(&mut sink, &stats);
         let mut errors =
@@ -199,8 +200,9 @@ impl PluginUnderTest {
         {
             errors.push(run_error(&failure, Resumed::No));
         }
-        let metadata = serde_json::from_str(&sink.metadata).unwrap_or_default();
-        let run = DecodeRun { schema: sink.schema, metadata, records: sink.records, errors };
+        let RecordCollector { schema, metadata, records } = sink.looker;
+        let metadata = serde_json::from_str(&metadata).unwrap_or_default();
+        let run = DecodeRun { schema, metadata, records, errors };
         self.work.add(stats.calls().iter().sum(), input.len() as u64, run.value_sizes());
         run
     }
@@ -316,7 +318,7 @@ impl Input for InputInPieces {
 /// Size of the memory of a batch, in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// A sink that keeps all records.
+/// Keeps all records.
 #[derive(Default)]
 struct RecordCollector {
     schema: Option<Arc<[Field]>>,
@@ -325,26 +327,12 @@ struct RecordCollector {
     records: Vec<Record>,
 }
 
-impl Sink for RecordCollector {
-    type Memory = Vec<u8>;
-
-    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; BATCH_BYTES])
-    }
-
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; payload])
-    }
-
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
-        Some(memory.len())
-    }
-
+impl LookAtRecords for RecordCollector {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.schema = Some(fields.clone());
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
         self.metadata.clone_from(&batch.metadata);
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
@@ -354,18 +342,6 @@ impl Sink for RecordCollector {
             let start = batch.starts.get(record).copied().unwrap_or_default();
             self.records.push(Record { start, fields: fields.collect() });
         }
-        Ok(())
-    }
-
-    fn has_demand(&self) -> bool {
-        true
-    }
-
-    fn wants_epoch_end(&self, _: u32) -> bool {
-        false
-    }
-
-    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
         Ok(())
     }
 }

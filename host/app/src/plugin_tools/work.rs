@@ -18,7 +18,7 @@ const VALUE: u64 = 64;
 const VALUE_BYTE: u64 = 2;
 
 impl Work {
-    /// Adds a run: so many calls, the bytes that they were shown, and the values of the records,
+    /// Adds a run: its number of calls, the bytes that they were shown, and the values of the records,
     /// of which each has a number of bytes.
     pub(super) fn add(&self, calls: u64, shown: u64, values: impl Iterator<Item = usize>) {
         let values: u64 = values.map(|bytes| VALUE + VALUE_BYTE * bytes as u64).sum();

@@ -9,14 +9,13 @@ use std::thread;
 
 use log::Level;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use pipemill_channel::Failure;
+use pipemill_channel::{Failure, Outcome};
 use pipemill_ring::host::Ring;
 use pipemill_source::Stop;
 use pipemill_types::log::log_with;
 
 use super::PreparedChannel;
 use crate::ring_sink::{RingSink, error_report};
-use crate::telemetry::ChannelState;
 
 enum WorkerEvent {
     Failed(Arc<Ring>, Box<Failure>),
@@ -143,25 +142,29 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
     let PreparedChannel { mut channel, handle } = prepared;
     let ring = handle.ring.clone();
     let mut sink = RingSink::new(ring.clone(), channel.plugin.name());
-    let outcome = channel.run(&mut sink, &handle.stats);
-    handle.end(outcome);
-    match handle.state() {
-        ChannelState::Failed(failure) => {
-            log_with(Level::Error, failure, format_args!("{failure}"));
-            ring.fail(error_report(failure));
-            notifier.send(WorkerEvent::Failed(ring, Box::new(failure.clone())));
+    match channel.run(&mut sink, &handle.stats) {
+        Outcome::Failed(failure) => {
+            handle.end(Outcome::Failed(failure.clone()));
+            log_with(Level::Error, &failure, format_args!("{failure}"));
+            ring.fail(error_report(&failure));
+            notifier.send(WorkerEvent::Failed(ring, Box::new(failure)));
+            channel.stop(&handle.stats);
         }
         // Also if the channel ended: a source that is stopped while it waits reports its end.
         _ if stop.is_requested() => {
             if send_end.load(Ordering::Acquire) {
                 sink.end_early();
             }
+            channel.stop(&handle.stats);
+            handle.end(Outcome::Stopped);
         }
         _ => {
+            handle.drain();
             ring.end_stream();
             // Returns early if the run is stopped.
-            ring.wait_drained(None);
+            let all_read = ring.wait_drained(None);
+            channel.stop(&handle.stats);
+            handle.end(if all_read { Outcome::Ended } else { Outcome::Stopped });
         }
     }
-    channel.stop(&handle.stats);
 }

@@ -67,10 +67,13 @@ pub fn prepare(
         match ready {
             (Ok(plugin), Ok(ring)) => match open() {
                 Ok(opened) => {
-                    let handle =
-                        ChannelHandle::new(&channel.name, &channel.source, plugin.name(), ring);
-                    let channel = new_channel(channel, opened, plugin);
-                    channels.push(PreparedChannel { channel, handle: Arc::new(handle) });
+                    let (name, source) = (&channel.name, &channel.source);
+                    let (decoder, awaited) = (plugin.name(), opened.awaited());
+                    let handle = ChannelHandle::new(name, source, decoder, ring, awaited);
+                    let handle = Arc::new(handle);
+                    let mut channel = new_channel(channel, opened, plugin);
+                    channel.observers.push(Box::new(EpochLog::new(handle.clone())));
+                    channels.push(PreparedChannel { channel, handle });
                 }
                 Err(error) => faults.push(format!("channel `{}`: {error}", channel.name)),
             },
@@ -212,9 +215,9 @@ pub(super) fn new_channel(
         max_record: channel.max_record,
         linger: channel.ring.linger,
         offsets: false,
-        observers: vec![
-            Box::new(DecodeErrorLog::new(&channel.name, more_errors(&channel.on_error))),
-            Box::new(EpochLog::new(&channel.name, &channel.source)),
-        ],
+        observers: vec![Box::new(DecodeErrorLog::new(
+            &channel.name,
+            more_errors(&channel.on_error),
+        ))],
     }
 }

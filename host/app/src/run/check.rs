@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use pipemill_channel::{Batch, ChannelStats, Failure, OnError, Outcome, Sink, StopReason};
+use pipemill_channel::{Batch, ChannelStats, Failure, OnError, Outcome, StopReason};
 use pipemill_decode::{Engine, Plugin, Stream};
 use pipemill_types::{ABSENT, Field, StreamInfo};
 
@@ -13,6 +13,7 @@ use crate::config::{self, Config, Fault, Source};
 use crate::detect;
 use crate::factory::Sources;
 use crate::json;
+use crate::memory_sink::{LookAtRecords, MemorySink};
 
 /// Loads a channel's plugin, and opens a stream in it with the channel's options. `None` for a
 /// channel whose decoder is found when its source is read.
@@ -115,10 +116,10 @@ pub fn try_channel(
         }
     };
     let mut channel = new_channel(&channel, source, plugin);
-    let mut sink = FirstRecord::default();
+    let mut sink = MemorySink::new(FirstRecord::default(), BATCH_MEMORY);
     match channel.run(&mut sink, &ChannelStats::default()) {
         Outcome::Failed(failure) => Err(TryError::Failed(Box::new(failure))),
-        Outcome::Ended | Outcome::Stopped => Ok(match sink.found {
+        Outcome::Ended | Outcome::Stopped => Ok(match sink.looker.found {
             Some((object, fields)) => Tried::Record { object, fields },
             None => Tried::Empty,
         }),
@@ -128,50 +129,28 @@ pub fn try_channel(
 /// Bytes of memory for a batch.
 const BATCH_MEMORY: usize = 1 << 20;
 
-/// A sink that keeps the first record, and then stops.
+/// Keeps the first record, and then stops.
 #[derive(Default)]
 struct FirstRecord {
     fields: Option<Arc<[Field]>>,
     found: Option<(String, String)>,
 }
 
-impl Sink for FirstRecord {
-    type Memory = Vec<u8>;
-
-    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; BATCH_MEMORY])
-    }
-
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; payload])
-    }
-
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
-        Some(memory.len())
-    }
-
+impl LookAtRecords for FirstRecord {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.fields = Some(fields.clone());
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
         let mut text = Vec::new();
         let fields = self.fields.as_deref().unwrap_or_default();
         // Writing to memory does not fail.
-        let _ = print_first(&mut text, fields, &memory, batch);
+        let _ = print_first(&mut text, fields, memory, batch);
         self.found = Some((batch.object.clone(), String::from_utf8_lossy(&text).into_owned()));
         Err(StopReason::Stopped)
     }
 
-    fn has_demand(&self) -> bool {
-        true
-    }
-
-    fn wants_epoch_end(&self, _: u32) -> bool {
-        false
-    }
-
-    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+    fn end_epoch(&mut self) -> Result<(), StopReason> {
         // A source without an end would be read for ever.
         Err(StopReason::Stopped)
     }

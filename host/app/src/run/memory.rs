@@ -12,7 +12,7 @@ const HOST_MEMORY: u64 = 16 << 20;
 /// Returns why the rings do not fit into the container's memory limit; `None` if they fit. The host
 /// takes all their pages at the start, and at the limit the kernel kills a process without an
 /// error.
-pub(super) fn exceeds_limit(config: &Config) -> Option<String> {
+pub fn exceeds_limit(config: &Config) -> Option<String> {
     check_limit(config, memory_limit()?)
 }
 

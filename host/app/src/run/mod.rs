@@ -39,12 +39,13 @@ use crate::config::{Config, Source};
 use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use crate::telemetry::status::Status;
 use crate::telemetry::{
-    ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer,
+    ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
 };
 
 pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
+pub use memory::exceeds_limit;
 pub use signals::Signals;
 
 use channel_threads::ChannelThreads;
@@ -142,7 +143,7 @@ pub fn run(
     signals: &Signals,
     watch: impl FnOnce(&[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>>,
 ) -> Result<Ended, StartError> {
-    if let Some(why) = memory::exceeds_limit(config) {
+    if let Some(why) = exceeds_limit(config) {
         return Err(StartError::ExceedsLimit(why));
     }
     let kills = OomKills::now();
@@ -169,6 +170,7 @@ pub fn run(
     }
     // With a command there is no progress display: the terminal is the command's.
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut channels));
+    let waits = WaitLog::start(host.channels.clone())?;
     let mut threads = ChannelThreads::start(channels, stop)?;
     let (code, settle) = if command.is_empty() {
         let code = serve_only::serve(signals, &mut threads, config.fail_grace);
@@ -185,6 +187,7 @@ pub fn run(
             Supervisor::new(command, signals, &mut threads, terminal, timeouts, reaper).serve();
         (end.code, if end.killed { Duration::ZERO } else { SETTLE_TIMEOUT })
     };
+    drop(waits);
     threads.stop();
     let deadline = Instant::now() + settle;
     while threads.are_running() && Instant::now() < deadline {
@@ -293,7 +296,7 @@ fn progress(channels: &mut [PreparedChannel]) -> Progress {
         let (total, handle) = (prepared.channel.source.total_size(), prepared.handle.clone());
         let name = Some(handle.name.clone());
         let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
-        let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of(&handle.stats));
+        let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of_run(&handle));
         ShownChannel { name, total, snapshot: Box::new(snapshot) }
     };
     Progress::of(channels.iter_mut().map(shown).collect())

@@ -31,19 +31,30 @@ impl Bottleneck {
         Some(Self { stage, percent: percent.round().min(100.0) as u32 })
     }
 
-    /// A sentence with the stage, its share and the remedy.
-    pub fn words(&self, source: &Source) -> String {
+    /// A sentence with the stage, its share and the remedy. `missed` as for [`remedy`].
+    pub(super) fn words(&self, source: &Source, missed: bool) -> String {
         let waits = match self.stage {
             Stage::Source => "for its source",
             Stage::Decoder => "for its decoder",
             Stage::Consumer => "for its consumers",
         };
-        format!("it waited {}% of the time {waits}: {}", self.percent, remedy(self.stage, source))
+        format!(
+            "it waited {}% of the time {waits}: {}",
+            self.percent,
+            remedy(self.stage, source, missed)
+        )
     }
 }
 
-/// What to do if this stage is the bottleneck.
-pub(super) fn remedy(stage: Stage, source: &Source) -> String {
+/// Whether most of the time that a channel spent on its consumers was a wait for consumers that
+/// were not connected. `missed` is the time of these waits.
+pub(super) fn were_missed(missed: Duration, totals: &StatsSnapshot) -> bool {
+    !missed.is_zero() && missed >= totals.consumer / 2
+}
+
+/// What to do if this stage is the bottleneck. `missed`: the time of the stage `Consumer` was mostly
+/// a wait for consumers that were not connected.
+pub(super) fn remedy(stage: Stage, source: &Source, missed: bool) -> String {
     match stage {
         Stage::Source => source_remedy(source),
         Stage::Decoder => {
@@ -51,6 +62,9 @@ pub(super) fn remedy(stage: Stage, source: &Source) -> String {
                            or divide the input over several channels"
                 .to_owned()
         }
+        Stage::Consumer if missed => "for most of that none was connected, or too few: the input \
+                                      was there before them"
+            .to_owned(),
         Stage::Consumer => "input keeps up with training: nothing to do here".to_owned(),
     }
 }
@@ -99,5 +113,19 @@ mod tests {
         assert_eq!(bottleneck(MIN_TIME - Duration::from_nanos(1)), None);
         assert_eq!(bottleneck(MIN_TIME), Some(Bottleneck { stage: Stage::Source, percent: 100 }));
         assert_eq!(MIN_TIME, Duration::from_millis(200));
+    }
+
+    #[test]
+    fn a_wait_for_consumers_that_are_not_there_says_nothing_of_their_speed() {
+        let second = Duration::from_secs(1);
+        let totals = StatsSnapshot { consumer: 10 * second, ..StatsSnapshot::default() };
+        let source = crate::config::fifo_source("/in".into(), None);
+        let words = |missed| {
+            let bottleneck = Bottleneck::of(&totals).unwrap();
+            bottleneck.words(&source, were_missed(missed, &totals))
+        };
+        assert!(words(4 * second).contains("input keeps up with training: nothing to do here"));
+        assert!(words(5 * second).contains("consumers: for most of that none was connected"));
+        assert!(!were_missed(Duration::ZERO, &StatsSnapshot::default()));
     }
 }

@@ -1,24 +1,29 @@
 //! The handle to a channel for all threads but its own: its ring, its statistics and its state,
 //! while it runs and after.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use log::{Level, kv};
 use pipemill_channel::{ChannelStats, Failure, Outcome};
-use pipemill_ring::host::Ring;
+use pipemill_ring::host::{Ring, Status};
+use pipemill_source::Awaited;
 use pipemill_types::log::log_with;
 
 use super::summary;
+use super::waits::{Observed, Wait};
 use crate::config::Source;
 
 /// The state of a channel.
 #[derive(Debug, Clone, Copy)]
 pub enum ChannelState<'a> {
-    /// It runs, or is about to start.
+    /// It runs, or is about to start. A channel whose source has ended runs until its consumers
+    /// have read all of it.
     Running,
-    /// Its source ended.
+    /// Its source ended, and all of it was read.
     Ended,
-    /// It was stopped before its source ended.
+    /// It was stopped before that.
     Stopped,
     /// It failed.
     Failed(&'a Failure),
@@ -52,25 +57,52 @@ pub struct ChannelHandle {
     pub stats: ChannelStats,
     /// The ring that its batches go to.
     pub ring: Arc<Ring>,
+    /// What its source waits for.
+    awaited: Awaited,
+    /// The source has ended, and consumers read what is left.
+    drains: AtomicBool,
     outcome: OnceLock<Outcome>,
+    /// What it waited for when it was last looked at while it was running.
+    last_wait: Mutex<Option<Wait>>,
 }
 
 impl ChannelHandle {
-    /// The handle to a channel that has not started.
-    pub fn new(name: &str, source: &Source, decoder: &str, ring: Arc<Ring>) -> Self {
+    /// The handle to a channel that has not started. `awaited` is that of its source.
+    pub fn new(
+        name: &str,
+        source: &Source,
+        decoder: &str,
+        ring: Arc<Ring>,
+        awaited: Awaited,
+    ) -> Self {
         let stats = ChannelStats::default();
         let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
-        Self { name, source, decoder, stats, ring, outcome: OnceLock::new() }
+        let (drains, outcome, last_wait) = Default::default();
+        Self { name, source, decoder, stats, ring, awaited, drains, outcome, last_wait }
     }
 
-    /// Sets the outcome, and logs a summary of the channel.
+    /// The source has ended. The channel runs on until consumers have read what is left.
+    pub fn drain(&self) {
+        self.drains.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the source has ended, and consumers read what is left.
+    pub fn is_draining(&self) -> bool {
+        self.drains.load(Ordering::Relaxed) && self.outcome.get().is_none()
+    }
+
+    /// Sets the outcome, and logs a summary of the channel. `Outcome::Ended` says that consumers
+    /// have read all of it.
     pub fn end(&self, outcome: Outcome) {
         let totals = self.stats.snapshot();
-        let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
-        let line = summary::of_channel(&self.name, &self.source, &totals, &outcome);
-        log_with(Level::Info, &fields, format_args!("{line}"));
+        let ring = self.ring.status();
         // A channel ends only once, so this can't fail.
         let _ = self.outcome.set(outcome);
+        let unread = self.is_unread(&ring);
+        let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
+        let line = summary::of_channel(self, &totals, &ring);
+        let level = if unread { Level::Warn } else { Level::Info };
+        log_with(level, &fields, format_args!("{line}"));
     }
 
     /// The current state.
@@ -81,5 +113,51 @@ impl ChannelHandle {
             Some(Outcome::Stopped) => ChannelState::Stopped,
             Some(Outcome::Failed(failure)) => ChannelState::Failed(failure),
         }
+    }
+
+    /// Whether the channel has batches, and no consumer has got any of them. `ring` is the status
+    /// of its ring. False for a channel that failed: its failure says more.
+    pub fn is_unread(&self, ring: &Status) -> bool {
+        let failed = matches!(self.state(), ChannelState::Failed(_));
+        !failed && ring.batches > 0 && ring.grants == 0
+    }
+
+    /// Number of the epoch that it is in or waits for, from 0.
+    pub fn epoch(&self) -> u32 {
+        self.awaited.get().map_or_else(|| self.stats.epoch(), |awaited| awaited.epoch)
+    }
+
+    /// What it waits for now. `ring` is the status of its ring. `None` if it goes on by itself, or
+    /// does not run any more.
+    pub fn wait(&self, ring: &Status, now: Instant) -> Option<Wait> {
+        if !matches!(self.state(), ChannelState::Running) {
+            return None;
+        }
+        let observed = Observed {
+            channel: &self.name,
+            source: &self.source,
+            stage: self.stats.stage(),
+            awaited: self.awaited.get(),
+            object: self.stats.current_object(),
+            silent_since: self.stats.source_silent_since(),
+            needed: self.ring.config().consumers,
+            ring,
+        };
+        observed.wait(now)
+    }
+
+    /// What it waits for now; kept for [`last_wait`](Self::last_wait) as long as it runs.
+    pub(super) fn look_at_wait(&self, now: Instant) -> Option<Wait> {
+        let wait = self.wait(&self.ring.status(), now);
+        if matches!(self.state(), ChannelState::Running) {
+            self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&wait);
+        }
+        wait
+    }
+
+    /// What it waited for when it was last looked at, if that was long enough to be told.
+    pub(super) fn last_wait(&self, now: Instant) -> Option<Wait> {
+        let last = self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.filter(|wait| wait.is_long(now))
     }
 }

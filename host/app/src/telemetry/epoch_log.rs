@@ -1,33 +1,40 @@
 //! Logs one line for each epoch that ends: what the channel did, and its bottleneck.
 
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use log::{Level, kv};
 use pipemill_channel::{Event, Observer};
 use pipemill_types::log::log_with;
 
-use super::summary;
-use crate::config::Source;
+use super::{ChannelHandle, summary};
 
 /// Observer of one channel that logs the end of each epoch.
 pub struct EpochLog {
-    channel: String,
-    source: Source,
+    channel: Arc<ChannelHandle>,
+    /// For how long the channel waited for missing consumers, up to the last end of an epoch.
+    missed: Mutex<Duration>,
 }
 
 impl EpochLog {
-    /// For the channel of this name. The source decides the remedy for a slow source.
-    pub fn new(channel: &str, source: &Source) -> Self {
-        Self { channel: channel.to_owned(), source: source.clone() }
+    /// For this channel.
+    pub fn new(channel: Arc<ChannelHandle>) -> Self {
+        Self { channel, missed: Mutex::default() }
     }
 }
 
 impl Observer for EpochLog {
     fn event(&self, _: Instant, event: &Event<'_>) {
         let Event::EpochEnds(epoch) = event else { return };
+        let all_missed = self.channel.ring.status().consumers_missed;
+        let before = {
+            let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *missed, all_missed)
+        };
+        let ChannelHandle { name, source, .. } = &*self.channel;
         let fields: [&dyn kv::Source; 3] =
-            [&("channel", &self.channel), &("epoch", epoch.number), &epoch.totals];
-        let line = summary::of_epoch(&self.channel, &self.source, epoch);
+            [&("channel", name), &("epoch", epoch.number), &epoch.totals];
+        let line = summary::of_epoch(name, source, epoch, all_missed.saturating_sub(before));
         log_with(Level::Info, &fields, format_args!("{line}"));
     }
 }

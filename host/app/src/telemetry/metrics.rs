@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pipemill_channel::{DECODE_BUCKETS, Stage, StatsSnapshot};
 use pipemill_ring::host::Status;
@@ -13,6 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::process::Usage;
+use super::waits::WaitReason;
 use super::{Bottleneck, ChannelHandle, ChannelState, HostState};
 
 /// All metrics of a host as text, in the format OpenMetrics 1.0.
@@ -74,7 +76,7 @@ const fn family(
     MetricFamily { name, kind, unit, help, write }
 }
 
-static FAMILIES: [MetricFamily; 17] = [
+static FAMILIES: [MetricFamily; 18] = [
     family(
         "pipemill_read",
         MetricKind::Counter,
@@ -114,7 +116,7 @@ static FAMILIES: [MetricFamily; 17] = [
         MetricKind::Gauge,
         None,
         "The epoch that the channel is in, from 0",
-        |now, out| gauge(now, out, u64::from(now.channel.stats.epoch())),
+        |now, out| gauge(now, out, u64::from(now.channel.epoch())),
     ),
     family(
         "pipemill_stage",
@@ -130,6 +132,13 @@ static FAMILIES: [MetricFamily; 17] = [
         None,
         "1 for the stage that took the most of the channel's time",
         bottleneck,
+    ),
+    family(
+        "pipemill_waiting",
+        MetricKind::Gauge,
+        Some(Unit::Seconds),
+        "For how long the channel has waited for what it does not get, by reason; 0 if it does not",
+        waiting,
     ),
     family(
         "pipemill_decode_call",
@@ -298,6 +307,18 @@ fn bottleneck(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Re
         let labels = [("channel", now.name()), ("stage", stage.word())];
         let is_bottleneck = bottleneck.is_some_and(|bottleneck| bottleneck.stage == stage);
         out.encode_family(&labels)?.encode_gauge(&u64::from(is_bottleneck))?;
+    }
+    Ok(())
+}
+
+fn waiting(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let moment = Instant::now();
+    let wait = now.channel.wait(&now.ring, moment);
+    for reason in WaitReason::ALL {
+        let labels = [("channel", now.name()), ("reason", reason.word())];
+        let wait = wait.as_ref().filter(|wait| wait.reason == reason);
+        let seconds = wait.map_or(0.0, |wait| wait.time(moment).as_secs_f64());
+        out.encode_family(&labels)?.encode_gauge(&seconds)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //!   `process` its memory and CPU time.
 //! - `bottleneck` finds the stage that limits a channel. `summary` and `epoch_log` are the log
 //!   lines about a channel and its epochs.
+//! - `waits` finds what a channel waits for and does not get, and `wait_log` logs it.
 //! - `metrics` and `status` are snapshots of the host, which `serve` serves over HTTP.
 //! - `history` takes samples of a run, and `report` shows them as a page. `trace` writes each
 //!   event.
@@ -25,6 +26,8 @@ mod serve;
 pub mod status;
 mod summary;
 mod trace;
+mod wait_log;
+pub mod waits;
 
 pub use bottleneck::Bottleneck;
 pub use channel_handle::{ChannelHandle, ChannelState};
@@ -34,3 +37,4 @@ pub use host_state::HostState;
 pub use report::Report;
 pub use serve::{MetricsError, MetricsListener, MetricsServer};
 pub use trace::Trace;
+pub use wait_log::WaitLog;

@@ -3,14 +3,14 @@
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
 use pipemill_channel::ChannelStats;
 use pipemill_source::TotalSize;
 use pipemill_types::Printable;
 
-use super::log;
+use super::{ChannelHandle, log};
 
 /// Interval at which the lines are redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
@@ -20,6 +20,11 @@ const UNKNOWN_SIZE: &str =
 /// The line of a channel whose number of bytes is known.
 const KNOWN_SIZE: &str = "{prefix}[{bar:20}] {binary_bytes}/{binary_total_bytes} \
                           {binary_bytes_per_sec} eta {eta} {wide_msg}";
+/// The line of a channel that waits.
+const WAITING: &str = "{prefix}{spinner} {binary_bytes} {elapsed} {wide_msg}";
+/// The line of a channel that waits and whose number of bytes is known.
+const WAITING_KNOWN_SIZE: &str =
+    "{prefix}[{bar:20}] {binary_bytes}/{binary_total_bytes} {wide_msg}";
 
 /// A channel to show.
 pub struct ShownChannel {
@@ -39,8 +44,10 @@ pub struct ProgressSnapshot {
     pub bytes: u64,
     /// Records decoded in this epoch; `None` if nothing decodes, as in `pipemill feed`.
     pub records: Option<u64>,
-    /// The object that it reads, or what it waits for.
-    pub at: Option<String>,
+    /// The object that it reads.
+    pub object: Option<String>,
+    /// A text for what it waits for. As long as it waits, nobody knows how much time is left.
+    pub waits_for: Option<String>,
 }
 
 impl ProgressSnapshot {
@@ -48,7 +55,20 @@ impl ProgressSnapshot {
     pub fn of(stats: &ChannelStats) -> Self {
         let totals = stats.this_epoch();
         let (bytes, records) = (totals.bytes, Some(totals.records));
-        Self { epoch: stats.epoch(), bytes, records, at: stats.object() }
+        Self { epoch: stats.epoch(), bytes, records, object: stats.object(), waits_for: None }
+    }
+
+    /// Takes the values from a channel of a run.
+    pub fn of_run(channel: &ChannelHandle) -> Self {
+        let ring = channel.ring.status();
+        let wait = channel.wait(&ring, Instant::now()).map(|wait| wait.what);
+        let rest = || {
+            let batches = ring.ready + ring.granted + ring.dedicated;
+            format!("consumers to read the rest, {batches} batches")
+        };
+        let what = wait.or_else(|| channel.is_draining().then(rest));
+        let waits_for = what.map(|what| format!("waiting for {what}"));
+        Self { epoch: channel.epoch(), waits_for, ..Self::of(&channel.stats) }
     }
 }
 
@@ -98,14 +118,14 @@ struct ProgressLine {
     shown: ShownChannel,
     bar: ProgressBar,
     epoch: u32,
-    /// Whether its style is `KNOWN_SIZE`.
-    has_size: bool,
+    /// Its style.
+    template: &'static str,
 }
 
 impl ProgressLine {
     fn new(all: &MultiProgress, shown: ShownChannel) -> Self {
         let bar = all.add(ProgressBar::no_length().with_style(style(UNKNOWN_SIZE)));
-        let line = Self { shown, bar, epoch: 0, has_size: false };
+        let line = Self { shown, bar, epoch: 0, template: UNKNOWN_SIZE };
         line.name();
         line
     }
@@ -130,16 +150,23 @@ impl ProgressLine {
         // shown.
         let total =
             self.shown.total.of(snapshot.epoch).filter(|total| *total >= snapshot.bytes.max(1));
-        if total.is_some() != self.has_size {
-            self.has_size = total.is_some();
-            self.bar.set_style(style(if self.has_size { KNOWN_SIZE } else { UNKNOWN_SIZE }));
+        let template = match (total, &snapshot.waits_for) {
+            (None, None) => UNKNOWN_SIZE,
+            (Some(_), None) => KNOWN_SIZE,
+            (None, Some(_)) => WAITING,
+            (Some(_), Some(_)) => WAITING_KNOWN_SIZE,
+        };
+        if template != std::mem::replace(&mut self.template, template) {
+            self.bar.set_style(style(template));
         }
         match total {
             Some(total) => self.bar.set_length(total),
             None => self.bar.unset_length(),
         }
         let records = snapshot.records.map(|count| format!("{} records", HumanCount(count)));
-        let words: Vec<_> = records.into_iter().chain(snapshot.at).collect();
+        // A narrow terminal cuts what comes last.
+        let object = snapshot.object.filter(|_| snapshot.waits_for.is_none());
+        let words: Vec<_> = [snapshot.waits_for, records, object].into_iter().flatten().collect();
         self.bar.set_message(Printable::name(words.join(", ")).to_string());
         self.bar.set_position(snapshot.bytes);
         self.bar.tick();
@@ -158,7 +185,7 @@ mod tests {
 
     #[test]
     fn templates_are_valid() {
-        for template in [UNKNOWN_SIZE, KNOWN_SIZE] {
+        for template in [UNKNOWN_SIZE, KNOWN_SIZE, WAITING, WAITING_KNOWN_SIZE] {
             ProgressStyle::with_template(template).unwrap();
         }
     }

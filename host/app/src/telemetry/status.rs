@@ -1,14 +1,15 @@
 //! The status of a host: a snapshot in JSON, for requests over the ring's socket or HTTP.
 //! `docs/operate.md` describes its keys.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
 use pipemill_types::json;
 use serde::{Deserialize, Serialize};
 
-use super::bottleneck::remedy;
+use super::bottleneck::{remedy, were_missed};
 use super::process::Usage;
+use super::waits::WaitReason;
 use super::{Bottleneck, ChannelHandle, ChannelState, HostState};
 
 /// Largest number of ended epochs in a status; older ones are left out.
@@ -45,6 +46,9 @@ pub struct ChannelStatus {
     pub stage: Option<String>,
     pub epoch: u32,
     pub object: Option<String>,
+    /// What it waits for and does not get; `None` if it goes on by itself.
+    #[serde(default)]
+    pub waits_for: Option<WaitStatus>,
     pub totals: StatsStatus,
     /// Number of decode errors skipped, by kind of error. Kinds without an error are left out.
     pub decode_errors: Vec<(String, u64)>,
@@ -54,6 +58,18 @@ pub struct ChannelStatus {
     /// The last epochs that have ended, the oldest first.
     pub epochs: Vec<EpochStatus>,
     pub ring: RingStatus,
+}
+
+/// What a channel waits for and does not get.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct WaitStatus {
+    /// `consumers`, `fifo`, `bytes` or `object`.
+    pub reason: String,
+    /// For a person: the words after "waiting for".
+    pub what: String,
+    pub seconds: f64,
+    pub remedy: String,
 }
 
 /// What a channel did, and the seconds that each stage took.
@@ -167,10 +183,14 @@ fn channel(handle: &ChannelHandle) -> ChannelStatus {
     let stats = &handle.stats;
     let state = handle.state();
     let totals = stats.snapshot();
+    let (status, now) = (handle.ring.status(), Instant::now());
+    let wait = handle.wait(&status, now);
+    let missed = were_missed(status.consumers_missed, &totals);
+    let misses_now = wait.as_ref().is_some_and(|wait| wait.reason == WaitReason::Consumers);
     let bottleneck = Bottleneck::of(&totals).map(|bottleneck| BottleneckStatus {
         stage: bottleneck.stage.word().to_owned(),
         percent: bottleneck.percent,
-        remedy: remedy(bottleneck.stage, &handle.source),
+        remedy: remedy(bottleneck.stage, &handle.source, missed),
     });
     let epochs = stats.epochs();
     let decode_errors = stats.decode_errors().into_iter().filter(|(_, count)| *count > 0);
@@ -185,18 +205,24 @@ fn channel(handle: &ChannelHandle) -> ChannelStatus {
         decoder: handle.decoder.clone(),
         decoder_memory: stats.decoder_memory(),
         stage: stats.stage().map(|stage: Stage| stage.word().to_owned()),
-        epoch: stats.epoch(),
+        epoch: handle.epoch(),
         object: stats.object(),
+        waits_for: wait.map(|wait| WaitStatus {
+            reason: wait.reason.word().to_owned(),
+            seconds: wait.time(now).as_secs_f64(),
+            what: wait.what,
+            remedy: wait.remedy,
+        }),
         totals: totals.into(),
         decode_errors: decode_errors.map(|(kind, count)| (kind.word().to_owned(), count)).collect(),
         bottleneck,
         remedies: Remedies {
-            source: remedy(Stage::Source, &handle.source),
-            decoder: remedy(Stage::Decoder, &handle.source),
-            consumer: remedy(Stage::Consumer, &handle.source),
+            source: remedy(Stage::Source, &handle.source, false),
+            decoder: remedy(Stage::Decoder, &handle.source, false),
+            consumer: remedy(Stage::Consumer, &handle.source, misses_now),
         },
         epochs: epochs[epochs.len().saturating_sub(MAX_EPOCHS)..].iter().map(epoch).collect(),
-        ring: ring(handle),
+        ring: ring(handle, &status),
     }
 }
 
@@ -216,8 +242,7 @@ fn error(failure: &Failure) -> ErrorStatus {
     }
 }
 
-fn ring(handle: &ChannelHandle) -> RingStatus {
-    let status = handle.ring.status();
+fn ring(handle: &ChannelHandle, status: &pipemill_ring::host::Status) -> RingStatus {
     let consumer = |consumer: &pipemill_ring::host::ConsumerStatus| ConsumerStatus {
         pid: consumer.pid,
         client: consumer.client.clone(),

@@ -1,36 +1,56 @@
 //! The log lines that sum up an epoch and a channel.
 
-use pipemill_channel::{EpochStats, Outcome, Stage, StatsSnapshot};
+use std::time::Duration;
 
-use super::bottleneck::Bottleneck;
+use pipemill_channel::{EpochStats, Stage, StatsSnapshot};
+use pipemill_ring::host::Status;
+
+use super::ChannelHandle;
+use super::bottleneck::{Bottleneck, were_missed};
 use crate::config::Source;
 
-/// The line about an epoch that has ended.
-pub(super) fn of_epoch(name: &str, source: &Source, epoch: &EpochStats) -> String {
+/// The line about an epoch that has ended. `missed`: for how long the channel waited in it for
+/// consumers that were not connected.
+pub(super) fn of_epoch(
+    name: &str,
+    source: &Source,
+    epoch: &EpochStats,
+    missed: Duration,
+) -> String {
     let early = if epoch.early { ", ended early by its consumers" } else { "" };
     format!(
-        "channel `{name}`, epoch {}{early}: {}",
+        "channel `{name}`, epoch {}{early}: {}{}",
         epoch.number,
-        totals_text(source, &epoch.totals)
+        totals_text(&epoch.totals),
+        bottleneck_text(source, &epoch.totals, missed)
     )
 }
 
-/// The line about a channel that has ended.
-pub(super) fn of_channel(
-    name: &str,
-    source: &Source,
-    totals: &StatsSnapshot,
-    outcome: &Outcome,
-) -> String {
-    let ended = match outcome {
-        Outcome::Ended => "ended",
-        Outcome::Stopped => "stopped",
-        Outcome::Failed(_) => "failed",
-    };
-    format!("channel `{name}` {ended}: {}", totals_text(source, totals))
+/// The line about a channel that is over. `ring` is the status of its ring.
+pub(super) fn of_channel(channel: &ChannelHandle, totals: &StatsSnapshot, ring: &Status) -> String {
+    let (name, text) = (&channel.name, totals_text(totals));
+    if channel.is_unread(ring) {
+        let needed = channel.ring.config().consumers;
+        let why = match ring.ever_connected {
+            true => format!("fewer than the {needed} consumers that it needs have connected"),
+            false => "nobody has connected to it".to_owned(),
+        };
+        return format!("channel `{name}` was never read, {why}: {text}");
+    }
+    let word = channel.state().word();
+    let bottleneck = bottleneck_text(&channel.source, totals, ring.consumers_missed);
+    format!("channel `{name}` {word}: {text}{bottleneck}")
 }
 
-fn totals_text(source: &Source, totals: &StatsSnapshot) -> String {
+/// A number of things: `1 batch`, `2 batches`.
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Bytes in a MiB.
+const MIB: f64 = 1024.0 * 1024.0;
+
+fn totals_text(totals: &StatsSnapshot) -> String {
     let seconds = totals.time().as_secs_f64().max(1e-9);
     let share = |stage| (100.0 * totals.of(stage).as_secs_f64() / seconds).round();
     let skipped = match totals.decode_errors {
@@ -38,19 +58,42 @@ fn totals_text(source: &Source, totals: &StatsSnapshot) -> String {
         1 => ", 1 decode error skipped".to_owned(),
         count => format!(", {count} decode errors skipped"),
     };
-    let bottleneck = Bottleneck::of(totals)
-        .map_or_else(String::new, |bottleneck| format!("; {}", bottleneck.words(source)));
     format!(
-        "{} records in {} batches from {} bytes in {seconds:.2} s \
-         ({:.0} records/s, {:.1} MB/s){skipped}; \
-         time: {}% source, {}% decoder, {}% consumer{bottleneck}",
-        totals.records,
-        totals.batches,
-        totals.bytes,
+        "{} in {} from {} in {seconds:.2} s \
+         ({:.0} records/s, {:.1} MiB/s){skipped}; \
+         time: {}% source, {}% decoder, {}% consumer",
+        counted(totals.records, "record", "records"),
+        counted(totals.batches, "batch", "batches"),
+        counted(totals.bytes, "byte", "bytes"),
         totals.records as f64 / seconds,
-        totals.bytes as f64 / seconds / 1e6,
+        totals.bytes as f64 / seconds / MIB,
         share(Stage::Source),
         share(Stage::Decoder),
         share(Stage::Consumer),
     )
+}
+
+fn bottleneck_text(source: &Source, totals: &StatsSnapshot, missed: Duration) -> String {
+    let missed = were_missed(missed, totals);
+    Bottleneck::of(totals)
+        .map_or_else(String::new, |bottleneck| format!("; {}", bottleneck.words(source, missed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_not_called_things_and_a_rate_has_the_unit_of_the_configuration() {
+        let totals = StatsSnapshot {
+            bytes: 3 << 20,
+            records: 10,
+            batches: 1,
+            source: Duration::from_secs(2),
+            ..StatsSnapshot::default()
+        };
+        let text = totals_text(&totals);
+        let start = "10 records in 1 batch from 3145728 bytes in 2.00 s (5 records/s, 1.5 MiB/s); ";
+        assert!(text.starts_with(start), "{text}");
+    }
 }

@@ -43,6 +43,15 @@ fn options_that_are_a_list() {
         "option `types` knows bytes, utf8, boolean, int32, int64, float32, float64, and auto for all \
          columns, not \"float\""
     );
+    assert_eq!(
+        refused(&[("types", "int64,float64")]),
+        "option `types` has two types for all columns, int64 and float64; the type of one column \
+         follows its name or number, as in \"float32,id:int64\" or \"0:int64\""
+    );
+    assert_eq!(
+        refused(&[("types", "auto,a:int32,a:int64")]),
+        "option `types` has column `a` twice"
+    );
 }
 
 #[test]

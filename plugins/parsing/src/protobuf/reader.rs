@@ -202,7 +202,7 @@ impl<'a> MessageReader<'a> {
         Ok((number, tag & 7))
     }
 
-    /// Reads the length of a field. So many bytes are left of the message.
+    /// Reads the length of a field. The message has that many bytes left.
     #[inline(always)]
     fn length(&mut self) -> Result<usize, WireError> {
         let from = self.at;

@@ -11,7 +11,7 @@ use crate::{Decoder, Host, Level, Options, Records, StreamInfo, unpack};
 /// Duration of one measurement.
 const MEASURE_FOR: Duration = Duration::from_secs(1);
 
-/// Prints the speed, in GB/s, with which the decoder decodes `object`, shown as one chunk.
+/// Prints the speed, in GiB/s, with which the decoder decodes `object`, shown as one chunk.
 ///
 /// # Panics
 /// If the decoder refuses its options, or does not decode all of the object.
@@ -62,7 +62,10 @@ pub fn print_speed_with<D: Decoder>(
     });
 }
 
-/// Prints the speed, in GB/s, with which `pass` processes `bytes` bytes. The fastest pass counts,
+/// Bytes in a GiB.
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+/// Prints the speed, in GiB/s, with which `pass` processes `bytes` bytes. The fastest pass counts,
 /// because the others were slowed down by something else on the machine.
 pub fn print_passes(what: &str, bytes: usize, mut pass: impl FnMut()) {
     let (start, mut best) = (Instant::now(), Duration::MAX);
@@ -71,7 +74,7 @@ pub fn print_passes(what: &str, bytes: usize, mut pass: impl FnMut()) {
         pass();
         best = best.min(start.elapsed());
     }
-    println!("{what:<44}  {:7.2} GB/s", bytes as f64 / best.as_secs_f64() / 1e9);
+    println!("{what:<44}  {:7.2} GiB/s", bytes as f64 / best.as_secs_f64() / GIB);
 }
 
 /// A host that only adds up the lengths of all fields.

@@ -40,7 +40,7 @@ pub(super) struct Table {
     mode: Mode,
     /// Consumers that must be connected before anything is sent for the first time.
     min_consumers: u32,
-    /// So many consumers were connected at once.
+    /// `min_consumers` were connected at once.
     started: bool,
     slot_count: u32,
     /// The ring's slots, then the dedicated buffers.
@@ -259,6 +259,22 @@ impl Table {
         let ends_sent = self.queue.is_empty() || self.consumers.is_empty();
         let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
         ends_sent && self.consumers.iter().all(ready) && !batch_waits
+    }
+
+    /// Whether nothing can be granted for lack of consumers: none is connected, or as many as are
+    /// needed were never connected at once.
+    pub(super) fn lacks_consumers(&self) -> bool {
+        !self.started || self.consumers.is_empty()
+    }
+
+    /// Whether as many consumers as are needed were connected at once.
+    pub(super) fn has_started(&self) -> bool {
+        self.started
+    }
+
+    /// Number of grants so far.
+    pub(super) fn grants(&self) -> u64 {
+        self.next_grant
     }
 
     /// Whether the end of the stream was sent.

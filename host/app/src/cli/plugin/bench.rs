@@ -33,13 +33,16 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Bytes in a GiB.
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
 fn print(name: &str, timing: &Timing) {
     let seconds = timing.pass.as_secs_f64().max(f64::MIN_POSITIVE);
-    let rate = timing.bytes as f64 / 1e9 / seconds;
-    let memcpy = timing.bytes as f64 / 1e9 / timing.memcpy.as_secs_f64().max(f64::MIN_POSITIVE);
+    let rate = timing.bytes as f64 / GIB / seconds;
+    let memcpy = timing.bytes as f64 / GIB / timing.memcpy.as_secs_f64().max(f64::MIN_POSITIVE);
     let per_record = seconds * 1e9 / timing.records.max(1) as f64;
     say!("{name}: {} bytes, {} records", timing.bytes, timing.records);
-    say!("  {rate:.2} GB/s, {per_record:.0} ns a record (median of {} passes)", timing.passes);
+    say!("  {rate:.2} GiB/s, {per_record:.0} ns a record (median of {} passes)", timing.passes);
     say!(
         "  {:.0} % in the plugin, {:.0} % in the host's checks, \
          {:.0} % at the boundary between them",
@@ -47,7 +50,10 @@ fn print(name: &str, timing: &Timing) {
         timing.host * 100.0,
         timing.boundary * 100.0
     );
-    say!("  memcpy of the same chunks: {memcpy:.2} GB/s; decoding is {:.2} of that", rate / memcpy);
+    say!(
+        "  memcpy of the same chunks: {memcpy:.2} GiB/s; decoding is {:.2} of that",
+        rate / memcpy
+    );
     if timing.bytes < 1 << 20 {
         say!("  the file is small: most of this is the start of a stream");
     }

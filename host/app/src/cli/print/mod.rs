@@ -10,12 +10,13 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use pipemill_arrow::{StreamWriter, WriteError};
-use pipemill_channel::{Batch, Sink, StopReason};
+use pipemill_channel::{Batch, StopReason};
 use pipemill_types::json::to_writer;
 use pipemill_types::{Column, Field, nearest};
 
 use super::{exit, output};
 use crate::json;
+use crate::memory_sink::LookAtRecords;
 use records::Records;
 use table::Table;
 
@@ -77,7 +78,7 @@ impl From<io::Error> for PrintError {
 
 /// Bytes of memory for a batch. A batch leaves as soon as it has 1 MiB; there is room for the rest of
 /// the decoder's call, which would else be copied record by record.
-const BATCH_MEMORY: usize = 2 << 20;
+pub(super) const BATCH_MEMORY: usize = 2 << 20;
 
 /// An output format and its state.
 enum Format {
@@ -96,8 +97,6 @@ pub(super) struct Printer {
     format: Format,
     choice: Choice,
     out: BufWriter<StdoutLock<'static>>,
-    /// The memory of the last batch: the next batch uses it again.
-    spare: Option<Vec<u8>>,
     /// The fields that are printed.
     fields: Vec<Field>,
     /// Index of each of these fields in the batch.
@@ -123,7 +122,6 @@ impl Printer {
             format,
             choice,
             out: BufWriter::with_capacity(64 << 10, output::raw()),
-            spare: None,
             fields: Vec::new(),
             chosen: Vec::new(),
             seen: 0,
@@ -275,48 +273,19 @@ fn print_raw(out: &mut impl Write, records: &Records<'_>) -> io::Result<()> {
     Ok(())
 }
 
-impl Sink for Printer {
-    type Memory = Vec<u8>;
-
-    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(self.spare.take().unwrap_or_else(|| vec![0; BATCH_MEMORY]))
-    }
-
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
-        Ok(vec![0; payload])
-    }
-
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
-        Some(memory.len())
-    }
-
+impl LookAtRecords for Printer {
     fn schema(&mut self, fields: &Arc<[Field]>) {
-        // The next grant returns the error.
+        // The next batch returns the error.
         self.failed = self.begin(fields).err();
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
         if self.failed.is_none() {
-            self.failed = self.print(&memory, batch).err();
-        }
-        if memory.len() == BATCH_MEMORY {
-            self.spare = Some(memory);
+            self.failed = self.print(memory, batch).err();
         }
         if self.failed.is_some() || self.is_at_limit() {
             return Err(StopReason::Stopped);
         }
-        Ok(())
-    }
-
-    fn has_demand(&self) -> bool {
-        true
-    }
-
-    fn wants_epoch_end(&self, _: u32) -> bool {
-        false
-    }
-
-    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
         Ok(())
     }
 }

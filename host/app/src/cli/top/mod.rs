@@ -1,6 +1,8 @@
 //! `pipemill top`: shows the status of a running host, on a live screen, or once as text or JSON.
 
 mod history;
+#[cfg(test)]
+mod picture;
 mod screen;
 mod table;
 

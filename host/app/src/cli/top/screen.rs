@@ -4,9 +4,11 @@
 use indicatif::BinaryBytes;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::style::{Color, Modifier, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState, Wrap};
+use ratatui::widgets::{
+    Block, Cell, HighlightSpacing, Paragraph, Row, Sparkline, Table, TableState, Wrap,
+};
 
 use pipemill_channel::Stage;
 
@@ -52,7 +54,9 @@ fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, selected: usiz
     let head = Row::new(columns.iter().map(|column| column.head)).style(Modifier::DIM);
     let table = Table::new(rows, widths)
         .header(head)
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+        // Reversed colors would show the bar of slots in wrong ones.
+        .highlight_symbol("▸ ")
+        .highlight_spacing(HighlightSpacing::Always)
         .block(Block::bordered().title(" channels "));
     let mut state = TableState::new().with_selected(selected);
     frame.render_stateful_widget(table, area, &mut state);
@@ -98,10 +102,13 @@ static COLUMNS: [Column; 8] = [
     Column {
         head: "waits for",
         width: Constraint::Length(13),
-        cell: |_, rates| {
-            Cell::from(rates.bottleneck.map_or_else(String::new, |bottleneck| {
-                format!("{} {}%", bottleneck.stage.word(), bottleneck.percent)
-            }))
+        cell: |channel, rates| {
+            let bottleneck = || {
+                let bottleneck = rates.bottleneck?;
+                Some(format!("{} {}%", bottleneck.stage.word(), bottleneck.percent))
+            };
+            let wait = channel.waits_for.as_ref().map(|wait| wait.reason.clone());
+            Cell::from(wait.or_else(bottleneck).unwrap_or_default())
         },
     },
     Column {
@@ -112,9 +119,10 @@ static COLUMNS: [Column; 8] = [
 ];
 
 fn state(channel: &ChannelStatus) -> Cell<'static> {
-    let word = channel.state.clone();
+    let word = table::state(channel).to_owned();
     Cell::from(match word.as_str() {
         "failed" => word.red(),
+        "waiting" => word.yellow(),
         "running" => word.into(),
         _ => word.dim(),
     })
@@ -195,11 +203,15 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
     if let Some(error) = &channel.error {
         lines.push(Line::from(error.message.clone()).fg(Color::Red));
     }
+    if let Some(wait) = table::wait(channel) {
+        lines.push(Line::from(wait).fg(Color::Yellow));
+    }
     if totals.decode_errors > 0 {
         let text = format!("{} decode errors skipped", totals.decode_errors);
         lines.push(Line::from(text).fg(Color::Yellow));
     }
-    if let Some(bottleneck) = rates.bottleneck {
+    // A channel that lacks something has no other bottleneck.
+    if let Some(bottleneck) = rates.bottleneck.filter(|_| channel.waits_for.is_none()) {
         let remedy = match bottleneck.stage {
             Stage::Source => &channel.remedies.source,
             Stage::Decoder => &channel.remedies.decoder,
@@ -257,7 +269,7 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::telemetry::status::Status;
+    use crate::telemetry::status::{Status, WaitStatus};
 
     /// A history of `count` answers, one each second.
     fn history(count: u64) -> History {
@@ -295,6 +307,33 @@ mod tests {
         assert!(has(&["bottleneck: source: raise `concurrency`"]), "{screen}");
         assert!(has(&["4712", "2 of 2", "python 3.11"]), "{screen}");
         assert!(has(&["bytes a second, at most 9.00 MiB/s"]), "{screen}");
+    }
+
+    #[test]
+    fn what_a_channel_lacks_is_shown_instead_of_its_bottleneck() {
+        let text = include_str!("status.json");
+        let mut status: Status = serde_json::from_str(text).expect("it is a status");
+        let channel = &mut status.channels[0];
+        channel.waits_for = Some(WaitStatus {
+            reason: "consumers".to_owned(),
+            what: "more consumers: 1 of 2 consumers of `train`".to_owned(),
+            seconds: 90.5,
+            remedy: "start the others, or lower `consumers`".to_owned(),
+        });
+        let text = table::text(&status);
+        let mut history = History::default();
+        history.add(Instant::now(), status);
+        let screen = shown(120, 30, &history, 0);
+        assert!(!screen.contains("raise `concurrency`"), "{screen}");
+        let row = screen.lines().find(|line| line.contains("train") && line.contains("running"));
+        assert_eq!(row, None, "{screen}");
+        let row = screen.lines().find(|line| line.contains("train") && line.contains("waiting "));
+        let row = row.expect("the channel's row");
+        assert!(row.contains(" consumers ") && !row.contains('%'), "{screen}");
+        let line = "it has waited 1m 30s for more consumers: 1 of 2 consumers of `train`; start";
+        assert!(screen.contains(line), "{screen}");
+        assert!(text.contains(line) && !text.contains("raise `concurrency`"), "{text}");
+        assert!(text.contains("\ntrain    waiting  3 "), "{text}");
     }
 
     #[test]

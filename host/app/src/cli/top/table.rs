@@ -1,10 +1,12 @@
 //! Formats a host's status as plain text.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use indicatif::{BinaryBytes, HumanDuration};
 
 use crate::telemetry::status::{ChannelStatus, Status};
+use crate::telemetry::waits;
 
 /// A table of the channels, and the remarks about each.
 pub(super) fn text(status: &Status) -> String {
@@ -32,7 +34,7 @@ pub(super) fn text(status: &Status) -> String {
 /// One line about the host.
 pub(super) fn heading(status: &Status) -> String {
     let Status { version, pid, uptime, memory, not_ready, .. } = status;
-    let up = std::time::Duration::try_from_secs_f64(*uptime).unwrap_or_default();
+    let up = Duration::try_from_secs_f64(*uptime).unwrap_or_default();
     let ready = if not_ready.is_empty() { "ready" } else { "not ready" };
     format!(
         "pipemill {version}, process {pid}, up {}, {} of memory besides rings, {ready}",
@@ -46,7 +48,7 @@ fn row(channel: &ChannelStatus) -> [String; 7] {
     let slots = ring.free + ring.filling + ring.ready + ring.granted;
     [
         channel.name.clone(),
-        channel.state.clone(),
+        state(channel).to_owned(),
         channel.epoch.to_string(),
         channel.totals.records.to_string(),
         BinaryBytes(channel.totals.bytes).to_string(),
@@ -55,10 +57,24 @@ fn row(channel: &ChannelStatus) -> [String; 7] {
     ]
 }
 
-/// Remarks about a channel: its error, its decode errors, its bottleneck.
+/// The state of a channel in a word: also whether it waits for what it does not get.
+pub(super) fn state(channel: &ChannelStatus) -> &str {
+    if channel.waits_for.is_some() { "waiting" } else { &channel.state }
+}
+
+/// What a channel waits for and does not get, since when, and what to do about it.
+pub(super) fn wait(channel: &ChannelStatus) -> Option<String> {
+    let wait = channel.waits_for.as_ref()?;
+    let time = Duration::try_from_secs_f64(wait.seconds).unwrap_or_default();
+    Some(format!("{}; {}", waits::words(&wait.what, time), wait.remedy))
+}
+
+/// Remarks about a channel: its error, what it waits for, its decode errors, its bottleneck.
 pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     let error = channel.error.as_ref().map(|error| error.message.clone());
-    let bottleneck = channel.bottleneck.as_ref().map(|bottleneck| {
+    // A channel that lacks something has no other bottleneck.
+    let bottleneck = channel.bottleneck.as_ref().filter(|_| channel.waits_for.is_none());
+    let bottleneck = bottleneck.map(|bottleneck| {
         format!(
             "{}% of its time went to the {}: {}",
             bottleneck.percent, bottleneck.stage, bottleneck.remedy
@@ -66,5 +82,5 @@ pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     });
     let decode_errors = (channel.totals.decode_errors > 0)
         .then(|| format!("{} decode errors skipped", channel.totals.decode_errors));
-    [error, decode_errors, bottleneck].into_iter().flatten().collect()
+    [error, wait(channel), decode_errors, bottleneck].into_iter().flatten().collect()
 }

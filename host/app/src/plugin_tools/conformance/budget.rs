@@ -27,7 +27,7 @@ const MIN_CASES: u64 = 2;
 const WORK: u64 = 128 << 20;
 
 impl Budget {
-    /// A budget of so many cases and of this time from now on. Without a time, the work is limited.
+    /// A budget of `cases` cases and of this time from now on. Without a time, the work is limited.
     pub(super) fn new(cases: u64, time: Option<Duration>, work: &Work) -> Self {
         let end = match time {
             Some(time) => End::Time(Instant::now().checked_add(time)),
@@ -61,7 +61,7 @@ mod tests {
     use super::{Budget, MIN_CASES, WORK};
     use crate::plugin_tools::work::Work;
 
-    /// The cases that a budget gives if each one shows so many bytes.
+    /// The cases that a budget gives if each one shows `shown` bytes.
     fn taken(mut budget: Budget, work: &Work, shown: u64) -> u64 {
         while budget.take() {
             work.add(1, shown, std::iter::empty());

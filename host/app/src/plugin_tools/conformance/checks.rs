@@ -393,7 +393,7 @@ impl<'a> Checks<'a> {
         self.budget(u64::from(self.test.cases.unwrap_or(DEFAULT_CASES)) * factor)
     }
 
-    /// The budget of cases of which there are at most so many.
+    /// The budget of cases of which there are at most `all`.
     fn full_budget(&self, all: u64) -> Budget {
         self.budget(self.test.cases.map_or(all, |limit| all.min(limit.into())))
     }

@@ -6,7 +6,7 @@
 //! [`Evidence`].
 //!
 //! A delimiter, or a quote around one, can be damaged, too: then the record ends at another delimiter,
-//! whatever the value of the byte. So a place right behind what ends the decoder's search for the
+//! whatever the value of the byte. So a place right after what ends the decoder's search for the
 //! record's end is no fault: see [`Damages::ends_at_delimiter`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -55,7 +55,7 @@ enum Place {
 pub(super) const MAX_LOST: usize = 2;
 /// Units that a search may pass over.
 const MAX_PASSED: usize = 1;
-/// Of searches that pass over more, this share is too much: one in so many.
+/// One in this number of searches that pass over more is too much.
 const PASSING_SHARE: u64 = 10;
 /// More units are not counted.
 const MAX_COUNTED: usize = 64;
@@ -194,7 +194,7 @@ impl<'a> Damages<'a> {
         Some((error.clone(), distance.map_or(Place::Far, Place::Near)))
     }
 
-    /// Whether decoding went on right behind a delimiter: behind the same byte with which the sound
+    /// Whether decoding went on right after a delimiter: after the same byte with which the sound
     /// record ends, which is also the byte that proves the error. Then the damaged record may end
     /// there, because nothing but delimiters tells where it does.
     fn ends_at_delimiter(

@@ -25,8 +25,17 @@ pub(super) fn write(page: &mut String, number: usize, view: &ChannelView) {
     if let ChannelEnd::Failed(failure) = &view.end {
         write_failure(page, failure);
     }
+    if let ChannelEnd::NeverRead = view.end {
+        page.push_str(
+            "<p><strong>No consumer has read any of it.</strong> See whether \
+             training opens this channel, or leave the channel out.</p>\n",
+        );
+    }
+    if let Some(waited) = &view.waited {
+        let _ = writeln!(page, "<p><strong>When the run ended, {}.</strong></p>", Prose(waited));
+    }
     if let Some(bottleneck) = Bottleneck::of(&view.totals) {
-        let words = bottleneck.words(&view.source);
+        let words = bottleneck.words(&view.source, view.missed);
         let (stage, remedy) = words.split_once(": ").unwrap_or((&words, ""));
         let _ = writeln!(
             page,

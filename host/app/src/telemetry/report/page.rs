@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use nix::sys::signal::Signal;
 
 use super::markup::{Escaped, Lines, Prose};
-use super::view::ChannelView;
+use super::view::{ChannelEnd, ChannelView};
 use super::{channel, units};
 use crate::telemetry::Bottleneck;
 
@@ -68,7 +68,11 @@ impl Run<'_> {
     }
 
     fn summary(&self, page: &mut String) {
-        let class = if self.code == 0 { "ended" } else { "failed" };
+        let class = match self.code {
+            0 if self.never_read().next().is_some() => "never-read",
+            0 => "ended",
+            _ => "failed",
+        };
         let _ = writeln!(
             page,
             "<header>\n<p class=\"kind\">pipemill run</p>\n<h1 class=\"{class}\">{}</h1>",
@@ -99,10 +103,21 @@ impl Run<'_> {
     fn outcome(&self) -> String {
         let signal = self.code.checked_sub(128).map(i32::from).map(Signal::try_from);
         match (self.code, signal) {
-            (0, _) => "Ended well".to_owned(),
+            (0, _) => {
+                let names: Vec<_> = self.never_read().map(|view| view.name.as_str()).collect();
+                match names.as_slice() {
+                    [] => "Ended well".to_owned(),
+                    [name] => format!("Ended, but {name} was never read"),
+                    names => format!("Ended, but {} channels were never read", names.len()),
+                }
+            }
             (_, Some(Ok(signal))) => format!("Ended by {signal}"),
             _ => "Failed".to_owned(),
         }
+    }
+
+    fn never_read(&self) -> impl Iterator<Item = &ChannelView> {
+        self.channels.iter().filter(|view| matches!(view.end, ChannelEnd::NeverRead))
     }
 
     fn channels_table(&self, page: &mut String) {
@@ -142,7 +157,7 @@ impl Run<'_> {
              <b>Source</b>: it reads, or waits for bytes. <b>Decoder</b>: it decodes. \
              <b>Consumer</b>: it hands batches over, or waits for memory \
              that consumers hold. The longest one is the bottleneck.</p>\n\
-             <p>Bytes are those of the input, inflated; MB are millions of them.</p></footer>\n\
+             <p>Bytes are those of the input, inflated; KiB, MiB and GiB are 1024, 1024² and 1024³ of them.</p></footer>\n\
              </main>\n</body>\n</html>\n",
         );
     }

@@ -16,7 +16,9 @@ impl Scale {
     /// An axis of numbers. It ends at the first tick that is not below `max`.
     pub(super) fn of_numbers(max: f64, unit: &str) -> Self {
         let max = if max.is_finite() && max > 0.0 { max } else { 1.0 };
-        let step = round_step(max / 3.0);
+        // Round in the unit that is shown.
+        let factor = units::prefix(max, unit).factor;
+        let step = round_step(max / factor / 3.0) * factor;
         let count = (max / step - 1e-9).ceil();
         let ticks = (0..=count as u32).map(f64::from).map(|tick| tick * step);
         let label = |tick| if tick == 0.0 { "0".to_owned() } else { units::scaled(tick, unit) };
@@ -83,8 +85,8 @@ mod tests {
     #[test]
     fn ticks_are_round_numbers() {
         let scale = Scale::of_numbers(437e6, "B/s");
-        assert_eq!(labels(&scale), ["0", "200 MB/s", "400 MB/s", "600 MB/s"]);
-        assert!((scale.place(300e6) - 0.5).abs() < 1e-9);
+        assert_eq!(labels(&scale), ["0", "200 MiB/s", "400 MiB/s", "600 MiB/s"]);
+        assert!((scale.place(300.0 * 1024.0 * 1024.0) - 0.5).abs() < 1e-9);
         assert_eq!(labels(&Scale::of_numbers(0.0, "")), ["0", "0.5", "1"]);
         assert_eq!(labels(&Scale::of_whole(16)), ["0", "5", "10", "15"]);
         assert_eq!(labels(&Scale::of_whole(2)), ["0", "1", "2"]);

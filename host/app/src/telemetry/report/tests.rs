@@ -44,6 +44,8 @@ fn view() -> ChannelView {
         decoder_memory: 3 << 19,
         decode_errors: ErrorKind::ALL.map(|kind| (kind, 0)),
         samples: (0..=30).map(|at| Sample { totals: totals(at), slots }).collect(),
+        missed: false,
+        waited: None,
     }
 }
 
@@ -77,14 +79,14 @@ fn shows_totals_epochs_calls_and_plots() {
             "<h1 class=\"ended\">Ended well</h1>",
             "<dt>Began</dt><dd><time>2026-11-22 00:04:11 UTC</time></dd>",
             "<dt>Records</dt><dd><data value=\"370350\">370 350</data></dd>",
-            "<dt>Throughput</dt><dd>250 MB/s</dd>",
+            "<dt>Throughput</dt><dd>238 MiB/s</dd>",
             "<strong>It waited 60% of the time for its decoder.</strong> Have it decode less",
             "<th scope=\"row\">0</th><td><data value=\"123450\">123 450</data></td>\
-             <td>2.5 GB</td><td>10 s</td>",
+             <td>2.33 GiB</td><td>10 s</td>",
             "<th scope=\"row\">1, ended early</th>",
             "<th scope=\"row\">2, not ended</th>",
             "<th scope=\"row\">up to 1 ms</th><td><data value=\"20000\">20 000</data></td>",
-            "aria-label=\"Throughput: 250 MB/s in the mean, 250 MB/s at most\"",
+            "aria-label=\"Throughput: 238 MiB/s in the mean, 238 MiB/s at most\"",
             "aria-label=\"Where the time went: source 20 %, decoder 60 %, consumer 20 %\"",
             "2 ready, 1 being filled, 9 free</title>",
             "<line class=\"mark\" x1=\"33.33%\"",
@@ -134,6 +136,32 @@ fn shows_failures_and_decode_errors() {
 fn says_which_signal_ended_it_and_needs_no_channels() {
     has(&page(&[], 143, "ended by signal 15"), &["Ended by SIGTERM"]);
     has(&page(&[], 127, "no such command"), &["<h1 class=\"failed\">Failed</h1>"]);
+}
+
+#[test]
+fn a_channel_that_was_never_read_has_not_ended_well() {
+    let unread = || ChannelView {
+        end: ChannelEnd::NeverRead,
+        missed: true,
+        totals: StatsSnapshot { consumer: Duration::from_secs(99), ..totals(1) },
+        waited: Some("it had waited 40s for more consumers: 1 of 2 consumers of `val`".into()),
+        ..view()
+    };
+    let val = ChannelView { name: "val".into(), ..unread() };
+    let one = page(&[view(), val], 0, "");
+    has(
+        &one,
+        &[
+            "<h1 class=\"never-read\">Ended, but val was never read</h1>",
+            "<span class=\"state never-read\">never read</span>",
+            "No consumer has read any of it.",
+            "When the run ended, it had waited 40s for more consumers: 1 of 2",
+            "for its consumers.</strong> For most of that none was connected",
+        ],
+    );
+    assert!(!one.contains("nothing to do here") && !one.contains("Ended well"), "{one}");
+    has(&page(&[unread(), unread()], 0, ""), &["Ended, but 2 channels were never read"]);
+    has(&page(&[unread()], 65, "why"), &["<h1 class=\"failed\">Failed</h1>"]);
 }
 
 #[test]

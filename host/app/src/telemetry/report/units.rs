@@ -25,17 +25,36 @@ pub(super) fn counted(number: u64) -> String {
     format!("<data value=\"{number}\">{}</data>", count(number))
 }
 
-/// A number with three significant digits, a prefix for thousands, and its unit: `1.23 MB/s`.
+/// A number with three significant digits, a prefix, and its unit: `1.23 MiB/s`, `4.5 k`. Bytes
+/// (`B` and `B/s`) have prefixes of 1024, others of 1000.
 pub(super) fn scaled(number: f64, unit: &str) -> String {
-    const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
-    let (mut number, mut prefix) = (number, 0);
-    // A number that would be rounded to 1000 takes the next prefix.
-    while number >= 999.5 && prefix + 1 < PREFIXES.len() {
-        number /= 1000.0;
-        prefix += 1;
-    }
-    let (number, unit) = (digits(number), format!("{}{unit}", PREFIXES[prefix]));
+    let prefix = prefix(number, unit);
+    let (number, unit) = (digits(number / prefix.factor), format!("{}{unit}", prefix.name));
     if unit.is_empty() { number } else { format!("{number}{SPACE}{unit}") }
+}
+
+/// What stands before a unit.
+pub(super) struct Prefix {
+    name: &'static str,
+    /// What it multiplies the unit by.
+    pub(super) factor: f64,
+}
+
+/// The prefix with which a number of this unit is written.
+pub(super) fn prefix(number: f64, unit: &str) -> Prefix {
+    let (names, base) = match unit.starts_with('B') {
+        true => (["", "Ki", "Mi", "Gi", "Ti", "Pi"], 1024.0),
+        false => (["", "k", "M", "G", "T", "P"], 1000.0),
+    };
+    let mut found = Prefix { name: "", factor: 1.0 };
+    for name in &names[1..] {
+        // A number that would need four digits takes the next prefix.
+        if number / found.factor < 999.5 {
+            break;
+        }
+        found = Prefix { name, factor: found.factor * base };
+    }
+    found
 }
 
 fn digits(number: f64) -> String {
@@ -107,8 +126,11 @@ mod tests {
         assert_eq!(scaled(0.0, "B/s"), "0\u{a0}B/s");
         assert_eq!(scaled(999.4, ""), "999");
         assert_eq!(scaled(999.7, ""), "1\u{a0}k");
-        assert_eq!(scaled(1_234_567.0, "B/s"), "1.23\u{a0}MB/s");
-        assert_eq!(scaled(45_600_000.0, "B"), "45.6\u{a0}MB");
+        assert_eq!(scaled(1_234_567.0, ""), "1.23\u{a0}M");
+        assert_eq!(scaled(1_234_567.0, "B/s"), "1.18\u{a0}MiB/s");
+        assert_eq!(scaled(45_600_000.0, "B"), "43.5\u{a0}MiB");
+        assert_eq!(scaled(1_023.0, "B"), "1\u{a0}KiB");
+        assert_eq!(scaled(1e18, "B"), "888\u{a0}PiB");
         assert_eq!(memory(1_179_648), "1.12\u{a0}MiB");
         assert_eq!(percent(0.284), "28\u{a0}%");
     }

@@ -1,10 +1,14 @@
 //! The data of a channel that the page shows, copied when the run is over.
 
+use std::time::Instant;
+
 use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
 use pipemill_source::{Pattern, s3};
 use pipemill_types::ErrorKind;
 
 use crate::config::Source;
+use crate::telemetry::bottleneck::were_missed;
+use crate::telemetry::waits::show_time;
 use crate::telemetry::{ChannelHandle, ChannelState, Sample};
 
 /// How a channel ended.
@@ -14,6 +18,8 @@ pub(super) enum ChannelEnd {
     Failed(Failure),
     /// The run ended while the channel was running.
     CutOff,
+    /// The run ended, and no consumer had got any of the channel's batches.
+    NeverRead,
 }
 
 impl ChannelEnd {
@@ -23,6 +29,7 @@ impl ChannelEnd {
             Self::Stopped => "stopped",
             Self::Failed(_) => "failed",
             Self::CutOff => "cut off",
+            Self::NeverRead => "never read",
         }
     }
 }
@@ -42,28 +49,42 @@ pub(super) struct ChannelView {
     pub(super) decoder_memory: u64,
     pub(super) decode_errors: [(ErrorKind, u64); ErrorKind::ALL.len()],
     pub(super) samples: Vec<Sample>,
+    /// Whether most of the time spent on consumers was a wait for some that were not connected.
+    pub(super) missed: bool,
+    /// What it waited for when the run ended: a sentence without its period.
+    pub(super) waited: Option<String>,
 }
 
 impl ChannelView {
     pub(super) fn of(channel: &ChannelHandle, samples: Vec<Sample>) -> Self {
+        let (ring, now) = (channel.ring.status(), Instant::now());
+        let totals = channel.stats.snapshot();
         let end = match channel.state() {
+            _ if channel.is_unread(&ring) => ChannelEnd::NeverRead,
             ChannelState::Running => ChannelEnd::CutOff,
             ChannelState::Ended => ChannelEnd::Ended,
             ChannelState::Stopped => ChannelEnd::Stopped,
             ChannelState::Failed(failure) => ChannelEnd::Failed(failure.clone()),
         };
+        let stopped =
+            matches!(end, ChannelEnd::Stopped | ChannelEnd::CutOff | ChannelEnd::NeverRead);
+        let waited = stopped.then(|| channel.last_wait(now)).flatten();
         let stats = &channel.stats;
         Self {
             name: channel.name.clone(),
             decoder: channel.decoder.clone(),
             source: channel.source.clone(),
             end,
-            totals: stats.snapshot(),
+            totals,
             epochs: stats.epochs(),
             calls: stats.calls(),
             decoder_memory: stats.decoder_memory(),
             decode_errors: stats.decode_errors(),
             samples,
+            missed: were_missed(ring.consumers_missed, &totals),
+            waited: waited.map(|wait| {
+                format!("it had waited {} for {}", show_time(wait.time(now)), wait.what)
+            }),
         }
     }
 

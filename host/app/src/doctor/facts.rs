@@ -1,0 +1,149 @@
+//! What was found at a machine. Nothing here is judged.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All that [`findings`](super::findings) looks at.
+pub struct Facts {
+    /// Release of the kernel, as `uname -r` prints it.
+    pub kernel: String,
+    /// Whether a ring could be made; the error says why not.
+    pub ring: Result<(), String>,
+    /// Files that this process may open.
+    pub open_files: Limit,
+    /// Bytes that this process may lock in memory.
+    pub locked_memory: Limit,
+    /// Size of `/dev/shm` in bytes; `None` if it is not there.
+    pub shm: Option<u64>,
+    /// Memory that there is.
+    pub memory: Memory,
+    /// Why the rings of the configuration do not fit into the memory limit.
+    pub exceeds: Option<String>,
+    /// Where a host would serve.
+    pub socket: Socket,
+    /// GPUs, by what NVIDIA's driver says.
+    pub gpu: Gpu,
+    /// Where credentials for S3 would come from.
+    pub credentials: Credentials,
+    /// The sources in S3 that were asked for.
+    pub sources: Vec<S3Source>,
+    /// The Python of consumers.
+    pub python: Python,
+    /// The configuration that a run would take, if there is one.
+    pub configuration: Option<Configuration>,
+}
+
+/// A limit of the kernel for this process; `None` for no limit.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    /// The limit that applies.
+    pub soft: Option<u64>,
+    /// The limit up to which the process may raise it.
+    pub hard: Option<u64>,
+}
+
+/// Memory of the machine and of the control group.
+pub struct Memory {
+    /// Version of the control groups; `None` if none are mounted.
+    pub cgroup: Option<u8>,
+    /// Limit of this process's group in bytes.
+    pub limit: Option<u64>,
+    /// Bytes that are available on the machine.
+    pub available: Option<u64>,
+}
+
+/// Where a host would serve.
+pub struct Socket {
+    /// Path of the socket.
+    pub path: PathBuf,
+    /// Why it can't be made: the folder, and the error.
+    pub error: Option<(PathBuf, String)>,
+}
+
+/// GPUs.
+#[derive(Default)]
+pub struct Gpu {
+    /// Version of NVIDIA's driver, if one is loaded.
+    pub driver: Option<String>,
+    /// Models of the GPUs that the driver knows.
+    pub models: Vec<String>,
+    /// Devices of GPUs in `/dev`.
+    pub devices: usize,
+}
+
+/// Where credentials for S3 would come from. No value of a credential is kept.
+#[derive(Default)]
+pub struct Credentials {
+    /// Whether `AWS_ACCESS_KEY_ID` is set.
+    pub access_key: bool,
+    /// Whether `AWS_SECRET_ACCESS_KEY` is set.
+    pub secret_key: bool,
+    /// What `AWS_PROFILE` names.
+    pub profile: Option<String>,
+    /// The profiles in `~/.aws`, and whether each has credentials or a way to them.
+    pub profiles: BTreeMap<String, bool>,
+    /// The file of `AWS_WEB_IDENTITY_TOKEN_FILE`, and whether it can be read.
+    pub token_file: Option<(String, bool)>,
+    /// Whether `AWS_ROLE_ARN` is set.
+    pub role: bool,
+    /// Whether `AWS_CONTAINER_CREDENTIALS_…` is set.
+    pub container: bool,
+    /// Whether `AWS_EC2_METADATA_DISABLED` is `true`.
+    pub metadata_disabled: bool,
+}
+
+/// A source in S3 that was tried.
+pub struct S3Source {
+    /// The address as it was typed, or the channel.
+    pub name: String,
+    /// What came of it.
+    pub outcome: Listed,
+}
+
+/// What came of listing a source.
+pub enum Listed {
+    /// Its first object: URL and bytes.
+    First(String, u64),
+    /// It has no object, and that is allowed.
+    Nothing,
+    /// The error, with what to do.
+    Failed(String),
+    /// No answer within this time.
+    TimedOut(Duration),
+}
+
+/// What `python3` says of itself.
+pub enum Python {
+    /// There is none on the `PATH`.
+    NotFound,
+    /// It gave no answer within this time.
+    TimedOut(Duration),
+    /// It could not be asked; the reason.
+    Failed(String),
+    /// Its answer.
+    Found(Interpreter),
+}
+
+/// A Python and its packages.
+#[derive(serde::Deserialize)]
+pub struct Interpreter {
+    /// Path of the program.
+    pub path: String,
+    /// Version, in numbers: major, minor, micro.
+    pub version: [u32; 3],
+    /// Version of the package `pipemill`.
+    pub package: Option<String>,
+    /// Why the package can't be imported.
+    pub error: Option<String>,
+    /// Version of numpy.
+    pub numpy: Option<String>,
+}
+
+/// The configuration that a run would take.
+pub struct Configuration {
+    /// Its path.
+    pub file: String,
+    /// What is wrong with it.
+    pub faults: Vec<String>,
+}

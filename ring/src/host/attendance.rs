@@ -1,0 +1,69 @@
+//! Who is there, and for how long consumers were waited for in vain, as a pure rule: moments go in.
+
+use std::time::{Duration, Instant};
+
+/// Since when the consumers of a ring are those that are connected now, and for how long somebody
+/// waited although nothing could be granted, because consumers were missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attendance {
+    /// When a consumer last connected or disconnected; the ring's start before that.
+    pub(super) since: Instant,
+    /// Whether a consumer was ever connected.
+    pub(super) ever: bool,
+    /// Since when missing consumers are waited for; `None` where they are not.
+    missed_since: Option<Instant>,
+    /// For how long they were before that.
+    missed: Duration,
+}
+
+impl Attendance {
+    /// A ring that starts now, without a consumer.
+    pub(super) fn new(now: Instant) -> Attendance {
+        Attendance { since: now, ever: false, missed_since: None, missed: Duration::ZERO }
+    }
+
+    /// A consumer has connected or disconnected.
+    pub(super) fn change(&mut self, now: Instant) {
+        (self.since, self.ever) = (now, true);
+    }
+
+    /// Whether consumers are missing from now on and somebody waits for them.
+    pub(super) fn set_missed(&mut self, missed: bool, now: Instant) {
+        match (self.missed_since, missed) {
+            (Some(_), false) => {
+                self.missed = self.missed(now);
+                self.missed_since = None;
+            }
+            (None, true) => self.missed_since = Some(now),
+            (Some(_), true) | (None, false) => {}
+        }
+    }
+
+    /// For how long somebody waited for missing consumers, up to now.
+    pub(super) fn missed(&self, now: Instant) -> Duration {
+        let current = self.missed_since.map(|since| now.saturating_duration_since(since));
+        self.missed + current.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_in_which_consumers_were_missed_are_summed_up() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let seconds = Duration::from_secs;
+        let mut attendance = Attendance::new(start);
+        assert_eq!(attendance.missed(at(5)), Duration::ZERO);
+        attendance.set_missed(true, at(10));
+        attendance.set_missed(true, at(12));
+        assert_eq!(attendance.missed(at(15)), seconds(5));
+        attendance.set_missed(false, at(20));
+        attendance.set_missed(false, at(30));
+        assert_eq!(attendance.missed(at(100)), seconds(10));
+        attendance.set_missed(true, at(100));
+        assert_eq!(attendance.missed(at(107)), seconds(17));
+    }
+}
