@@ -47,6 +47,7 @@ impl BenchDecoder {
             channel: "bench".into(),
             slots: SLOTS as u32,
             slot_bytes: SLOT,
+            dedicated: RingConfig::FEW_DEDICATED,
             credits: 4,
             mode: Mode::Share,
             consumers: 1,
@@ -64,10 +65,11 @@ impl BenchDecoder {
             policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
             max_record: 64 << 20,
             linger: Duration::from_millis(10),
+            batch: None,
             offsets: false,
             observers: Vec::new(),
         };
-        let mut sink = RingSink::new(ring.clone(), "bench");
+        let mut sink = RingSink::new(ring.clone(), "bench", false);
         let stats = ChannelStats::default();
         let started = Instant::now();
         let outcome = channel.run(&mut sink, &stats);

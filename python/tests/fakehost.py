@@ -41,6 +41,10 @@ class Rows:
     dedicated: bool = False
     #: The JSON of the object's facts; empty where there are none.
     metadata: bytes = b""
+    #: What changes when the object's bytes do.
+    identity: bytes = b""
+    #: Number of copies at the end.
+    padding: int = 0
     #: Header fields that are written instead of the true ones.
     lies: dict[str, int] = field(default_factory=dict)
     #: Bytes that are written over the batch, each at its place; what does not fit is left out.
@@ -71,20 +75,25 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
             index += struct.pack(f"<{n}I", *(span[part] for span in one)).ljust(step, b"\0")
     name = batch.object.encode()
     header: dict[str, int] = dict(
-        magic=0x31424D50, header_bytes=128, batch=number, epoch=batch.epoch,
+        magic=0x32424D50, header_bytes=128, batch=number, epoch=batch.epoch,
         flags=int(any(value is None for row in batch.rows for value in row)),
         records=n, fields=k, payload_at=128, payload_bytes=len(payload),
         index_at=up(128 + len(payload)), object_at=0, object_bytes=len(name),
         first_record=batch.first_record, object_offset=17,
         metadata_at=0, metadata_bytes=len(batch.metadata),
+        padding=batch.padding, reserved=0, object_number=5, restart_offset=11, restart_records=2,
+        identity_at=0, identity_bytes=len(batch.identity),
     )  # fmt: skip
     header["object_at"] = header["index_at"] + len(index)
     if batch.metadata:
         header["metadata_at"] = header["object_at"] + len(name)
+    if batch.identity:
+        header["identity_at"] = header["object_at"] + len(name) + len(batch.metadata)
     true_index_at = header["index_at"]
     header.update(batch.lies)
-    slot = struct.pack("<IIQIIIIQQQIIQQII", *header.values()).ljust(128, b"\0") + payload
-    data = bytearray(slot.ljust(true_index_at, b"\0") + index + name + batch.metadata)
+    slot = struct.pack("<IIQIIIIQQQIIQQIIIIQQQII", *header.values()).ljust(128, b"\0") + payload
+    names = name + batch.metadata + batch.identity
+    data = bytearray(slot.ljust(true_index_at, b"\0") + index + names)
     for at, damage in batch.damage:
         data[at : at + len(damage)] = damage[: len(data) - at]
     return bytes(data)

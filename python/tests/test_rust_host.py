@@ -53,6 +53,9 @@ def test_records_of_bytes_in_two_epochs(path: str) -> None:
                     assert batch.object == f"numbers/é/{epoch.number}"
                     assert batch.first_record == count
                     assert batch.object_offset == count * 73
+                    assert batch.valid == len(batch)
+                    place = (batch.object, "made-up", batch.object_offset, 0)
+                    assert batch.position == (batch.epoch, batch.number, 3, *place)
                     for one in batch:
                         assert one == record(count, epoch.number, 70)
                         count += 1

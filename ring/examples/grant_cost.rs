@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         channel: "train".into(),
         slots: 8,
         slot_bytes: 1 << 20,
+        dedicated: RingConfig::FEW_DEDICATED,
         credits: 2,
         mode: Mode::Share,
         consumers: 1,

@@ -5,8 +5,8 @@ pub use pipemill_types::ABSENT;
 
 use crate::memory::column::column;
 
-/// The first four bytes of a batch: `PMB1`.
-pub const MAGIC: u32 = 0x3142_4d50;
+/// The first four bytes of a batch: `PMB2`.
+pub const MAGIC: u32 = 0x3242_4d50;
 /// Length of the header in bytes. The host writes the payload right after it.
 pub const HEADER_BYTES: usize = 128;
 /// Payload, index and each column start at a multiple of this many bytes.
@@ -47,6 +47,18 @@ pub struct Header {
     pub metadata_at: u32,
     /// Length of the metadata in bytes; 0 if there is none.
     pub metadata_bytes: u32,
+    /// Number of records at the end that are copies of the last real one, below `records`.
+    pub padding: u32,
+    /// Number of the object in its epoch on this machine, from 0.
+    pub object_number: u64,
+    /// A byte offset in the object (inflated) from which its decoder can decode again.
+    pub restart_offset: u64,
+    /// Number of records from there to the batch's first record.
+    pub restart_records: u64,
+    /// Position of the object's identity: what changes when its bytes do, in UTF-8.
+    pub identity_at: u32,
+    /// Length of the identity in bytes; 0 if the source knows none.
+    pub identity_bytes: u32,
 }
 
 /// Why the memory of a batch can't be read.
@@ -80,6 +92,9 @@ pub enum LayoutError {
     /// The object's metadata is not UTF-8.
     #[error("the metadata of the batch's object is not UTF-8")]
     Metadata,
+    /// The object's identity is not UTF-8.
+    #[error("the identity of the batch's object is not UTF-8")]
+    Identity,
 }
 
 impl Header {
@@ -103,6 +118,12 @@ impl Header {
         put(72, &self.object_offset.to_le_bytes());
         put(80, &self.metadata_at.to_le_bytes());
         put(84, &self.metadata_bytes.to_le_bytes());
+        put(88, &self.padding.to_le_bytes());
+        put(96, &self.object_number.to_le_bytes());
+        put(104, &self.restart_offset.to_le_bytes());
+        put(112, &self.restart_records.to_le_bytes());
+        put(120, &self.identity_at.to_le_bytes());
+        put(124, &self.identity_bytes.to_le_bytes());
         out
     }
 
@@ -118,7 +139,7 @@ impl Header {
         };
         let u32_at = |at: usize| u32::from_le_bytes(part(head, at));
         let u64_at = |at: usize| u64::from_le_bytes(part(head, at));
-        expect("magic", u32_at(0).into(), u32_at(0) == MAGIC, "0x31424d50 (PMB1)")?;
+        expect("magic", u32_at(0).into(), u32_at(0) == MAGIC, "0x32424d50 (PMB2)")?;
         let header_bytes = u32_at(4);
         expect("header_bytes", header_bytes.into(), header_bytes as usize == HEADER_BYTES, "128")?;
         let header = Header {
@@ -136,6 +157,12 @@ impl Header {
             object_offset: u64_at(72),
             metadata_at: u32_at(80),
             metadata_bytes: u32_at(84),
+            padding: u32_at(88),
+            object_number: u64_at(96),
+            restart_offset: u64_at(104),
+            restart_records: u64_at(112),
+            identity_at: u32_at(120),
+            identity_bytes: u32_at(124),
         };
         header.check(memory)?;
         Ok(header)
@@ -145,12 +172,15 @@ impl Header {
         let aligned = |at: u64| at.is_multiple_of(ALIGN as u64);
         expect("payload_at", self.payload_at, aligned(self.payload_at), "a multiple of 64")?;
         expect("index_at", self.index_at, aligned(self.index_at), "a multiple of 64")?;
+        let has_real = self.padding == 0 || self.padding < self.records;
+        expect("padding", self.padding.into(), has_real, "less than the number of records")?;
         let columns = u128::from(self.fields) * 2 * stride(self.records) as u128;
         let index_bytes = u64::try_from(columns).unwrap_or(u64::MAX);
         within("payload", self.payload_at, self.payload_bytes, memory)?;
         within("index", self.index_at, index_bytes, memory)?;
         within("object name", self.object_at.into(), self.object_bytes.into(), memory)?;
         self.metadata(memory)?;
+        self.identity(memory)?;
         self.object(memory).map(drop)
     }
 
@@ -162,6 +192,15 @@ impl Header {
     pub fn metadata<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
         let (at, bytes) = (self.metadata_at.into(), self.metadata_bytes.into());
         str::from_utf8(within("metadata", at, bytes, memory)?).map_err(|_| LayoutError::Metadata)
+    }
+
+    /// The object's identity in the memory that this header was read from, or the empty string.
+    ///
+    /// # Errors
+    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the identity.
+    pub fn identity<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
+        let (at, bytes) = (self.identity_at.into(), self.identity_bytes.into());
+        str::from_utf8(within("identity", at, bytes, memory)?).map_err(|_| LayoutError::Identity)
     }
 
     /// The object's name in the memory that this header was read from.
@@ -207,9 +246,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a payload and an object's name and metadata of these lengths in bytes, and for
-    /// these numbers of fields and records. The metadata comes right after the name; `object` is the
-    /// length of both. None where the batch would not fit an address space.
+    /// The plan for a payload and an object's name, metadata and identity of these lengths in bytes,
+    /// and for these numbers of fields and records. The three follow each other without a gap;
+    /// `object` is their length together. None where the batch would not fit an address space.
     pub fn new(payload: usize, object: usize, fields: usize, records: usize) -> Option<Plan> {
         let object_at = HEADER_BYTES.checked_add(payload)?;
         let index_at = object_at.checked_add(object)?.checked_next_multiple_of(ALIGN)?;
@@ -223,7 +262,7 @@ impl Plan {
 /// where `payload + index_room(…)` is at most the length of the writer's payload area. `usize::MAX`
 /// where no memory could hold the batch.
 ///
-/// `object` is the length of the name in bytes, `fields` and `records` are numbers of them.
+/// `object` is the length of name, metadata and identity in bytes, `fields` and `records` are numbers of them.
 pub fn index_room(payload: usize, object: usize, fields: usize, records: usize) -> usize {
     match Plan::new(payload, object, fields, records) {
         Some(plan) => plan.end - HEADER_BYTES - payload,
@@ -307,6 +346,12 @@ mod tests {
                         object_offset: number / 3,
                         metadata_at: plan.object_at as u32,
                         metadata_bytes: object_bytes,
+                        padding: records / 2,
+                        object_number: number / 5,
+                        restart_offset: number / 7,
+                        restart_records: number / 11,
+                        identity_at: plan.object_at as u32,
+                        identity_bytes: object_bytes,
                     }
                 },
             )
@@ -330,7 +375,7 @@ mod tests {
         /// In a valid header, one number is replaced by garbage.
         #[test]
         fn a_damaged_header_is_an_error_or_names_parts_within_the_memory(
-            header in header(), at in 0usize..20, garbage in prop_oneof![any::<u32>(), 0..1100u32]
+            header in header(), at in 0usize..32, garbage in prop_oneof![any::<u32>(), 0..1100u32]
         ) {
             let mut memory = Aligned([0; 1024]);
             memory.0[..HEADER_BYTES].copy_from_slice(&header.encode());
@@ -340,6 +385,8 @@ mod tests {
                 prop_assert_eq!(read.object(&memory.0).unwrap().len(), read.object_bytes as usize);
                 let metadata = read.metadata(&memory.0).unwrap();
                 prop_assert_eq!(metadata.len(), read.metadata_bytes as usize);
+                let identity = read.identity(&memory.0).unwrap();
+                prop_assert_eq!(identity.len(), read.identity_bytes as usize);
                 for number in 0..2 * (read.fields as usize).min(1000) {
                     let column = read.column(&memory.0, number).unwrap();
                     prop_assert_eq!(column.len(), read.records as usize);
@@ -373,13 +420,21 @@ mod tests {
             object_at: 130,
             metadata_at: 131,
             metadata_bytes: 2,
+            padding: 3,
+            object_number: 4,
+            restart_offset: 5,
+            restart_records: 6,
+            identity_at: 7,
+            identity_bytes: 8,
             ..Header::default()
         };
         let bytes = header.encode();
-        assert_eq!(&bytes[..16], b"PMB1\x80\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
+        assert_eq!(&bytes[..16], b"PMB2\x80\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
         assert_eq!(&bytes[16..28], &[7, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0]);
         assert_eq!((bytes[32], bytes[56], bytes[80], bytes[84]), (128, 130, 131, 2));
-        assert_eq!(bytes[88..], [0; 40]);
+        assert_eq!(bytes[92..96], [0; 4]);
+        assert_eq!((bytes[88], bytes[96], bytes[104]), (3, 4, 5));
+        assert_eq!((bytes[112], bytes[120], bytes[124]), (6, 7, 8));
     }
 
     #[test]

@@ -6,11 +6,14 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome};
+use pipemill_channel::{
+    BatchSize, Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome,
+};
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::Field;
 use serde_json::Value;
 
+use crate::batches::Cut;
 use crate::sink::{Collector, Kept};
 use crate::source::Objects;
 
@@ -56,6 +59,8 @@ pub struct Setup {
     pub fails_at: Option<usize>,
     /// Batches after which the consumer wants no more of the epoch.
     pub leaves_after: Option<usize>,
+    /// The number of records of each batch.
+    pub batch: Option<BatchSize>,
 }
 
 impl Setup {
@@ -68,6 +73,7 @@ impl Setup {
             has_demand: false,
             fails_at: None,
             leaves_after: None,
+            batch: None,
         }
     }
 }
@@ -77,6 +83,8 @@ impl Setup {
 pub struct Observed {
     pub schema: Option<Vec<Field>>,
     pub records: Vec<Kept>,
+    /// The batches of a fixed size. Their records are not in `records`.
+    pub cuts: Vec<Cut>,
     /// The epochs that ended, and whether early.
     pub epochs: Vec<(u32, bool)>,
     pub decode_errors: u64,
@@ -129,13 +137,14 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         policy: ErrorPolicy::new(on_error, OnPluginError::Fail, job.max_errors),
         max_record: job.max_record,
         linger: Duration::ZERO,
+        batch: way.batch,
         offsets: true,
         observers: Vec::new(),
     };
     let stats = ChannelStats::default();
     let outcome = channel.run(&mut sink, &stats);
     let totals = stats.snapshot();
-    if sink.epochs != [(0, true)] {
+    if sink.epochs != [(0, true)] && way.batch.is_none() {
         // Else some were decoded and not wanted any more.
         assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
     }
@@ -143,6 +152,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
     Observed {
         schema: sink.schema.as_ref().map(|fields| fields.to_vec()),
         records: sink.records,
+        cuts: sink.cuts,
         epochs: sink.epochs,
         decode_errors: totals.decode_errors,
         quarantined: lines(&quarantine),

@@ -2,6 +2,7 @@
 //! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
 //! decoder's native core says.
 
+mod batches;
 mod blocks;
 mod host;
 mod inputs;
@@ -23,7 +24,8 @@ fn config() -> Config {
     Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
 }
 
-fn way() -> impl Strategy<Value = Setup> {
+/// Without a size of the batches.
+fn plain_way() -> impl Strategy<Value = Setup> {
     let piece = prop_oneof![
         1 => Just(0usize),
         4 => 1usize..20,
@@ -54,6 +56,11 @@ fn way() -> impl Strategy<Value = Setup> {
     )
 }
 
+/// With a size of the batches, or without.
+fn way() -> impl Strategy<Value = Setup> {
+    (plain_way(), prop::option::of(batches::size())).prop_map(|(way, batch)| Setup { batch, ..way })
+}
+
 type Options = Vec<(&'static str, String)>;
 
 fn job(
@@ -79,14 +86,23 @@ fn job(
     )
 }
 
-/// The property itself.
-fn same<D: Decoder>(job: &Job, way: &Setup) -> Result<(), TestCaseError> {
+/// The property of the host alone: pieces, memories and sizes of batches change nothing else.
+/// Returns what the whole input in one piece gives.
+fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseError> {
     let whole = host::run(job, &Setup::in_one_piece());
-    let split = host::run(job, way);
+    let split = host::run(job, &Setup { batch: None, ..way.clone() });
     if let Some(difference) = whole.difference(&split) {
         return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
     }
-    native::compare::<D>(job, &whole)
+    if let Some(size) = way.batch {
+        batches::check(job, way, size, &whole)?;
+    }
+    Ok(whole)
+}
+
+/// The property itself.
+fn same<D: Decoder>(job: &Job, way: &Setup) -> Result<(), TestCaseError> {
+    native::compare::<D>(job, &same_in_pieces(job, way)?)
 }
 
 fn flag(name: &'static str) -> impl Strategy<Value = Options> {
@@ -314,11 +330,7 @@ proptest! {
             max_record: 64 << 20,
             max_errors: 0,
         };
-        let split = host::run(&job, &way);
-        mix::check(&objects, &split)?;
-        if let Some(difference) = host::run(&job, &Setup::in_one_piece()).difference(&split) {
-            return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
-        }
+        mix::check(&objects, &same_in_pieces(&job, &way)?)?;
     }
 
     /// Blocks that take several calls, errors inside a call, lists: all items, and each error once.
@@ -332,7 +344,7 @@ proptest! {
             max_record: 64 << 20,
             max_errors: u64::MAX,
         };
-        blocks::check(&items, &host::run(&job, &way))?;
+        blocks::check(&items, &same_in_pieces(&job, &way)?)?;
     }
 
     /// The same, damaged, and with any policy: what comes out does not depend on the split.
@@ -345,17 +357,14 @@ proptest! {
         ),
         way in way(),
     ) {
-        let (whole, split) = (host::run(&job, &Setup::in_one_piece()), host::run(&job, &way));
-        if let Some(difference) = whole.difference(&split) {
-            return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
-        }
+        same_in_pieces(&job, &way)?;
     }
 
     /// An epoch that is left early gives a part of its records, and those in order.
     #[test]
     fn an_epoch_that_is_left_early_gives_a_part_in_order(
         job in job("recordio", fixed(&[("multipart", "dmlc")]), inputs::recordio()),
-        way in way(),
+        way in plain_way(),
         after in 0usize..6,
     ) {
         let whole = host::run(&job, &way);
@@ -372,7 +381,7 @@ proptest! {
     #[test]
     fn a_source_that_fails_gives_all_records_before_it(
         job in job("lines", fixed(&[("utf8", "false")]), inputs::lines()),
-        way in way(),
+        way in plain_way(),
         at in any::<Index>(),
     ) {
         let at = at.index(job.objects[0].0.len() + 1);

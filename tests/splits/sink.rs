@@ -6,6 +6,7 @@ use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_ring::layout::index_room;
 use pipemill_types::{ABSENT, Field};
 
+use crate::batches::{Cut, check_dense};
 use crate::host::Setup;
 
 /// One record, copied out of its batch.
@@ -51,6 +52,9 @@ pub struct Collector {
     pub batches: usize,
     pub schema: Option<Arc<[Field]>>,
     pub records: Vec<Kept>,
+    /// The batches, if they have a fixed size.
+    pub cuts: Vec<Cut>,
+    has_size: bool,
     pub epochs: Vec<(u32, bool)>,
 }
 
@@ -64,13 +68,36 @@ impl Collector {
             batches: 0,
             schema: None,
             records: Vec::new(),
+            cuts: Vec::new(),
+            has_size: way.batch.is_some(),
             epochs: Vec::new(),
         }
     }
 
     fn next_number(&self, batch: &Batch) -> u64 {
-        let same = |last: &&Kept| last.epoch == batch.epoch && last.object == batch.object;
+        let same = |last: &&Kept| last.epoch == batch.epoch && last.object == batch.start.object;
         self.records.last().filter(same).map_or(0, |last| last.number + 1)
+    }
+
+    /// Keeps a batch of a fixed size.
+    fn keep_cut(&mut self, memory: &Memory, batch: &Batch) {
+        let fields = self.schema.as_ref().expect("the schema comes before the first batch");
+        let sizes: Vec<_> = fields.iter().map(Field::fixed_size).collect();
+        check_dense(memory, batch, &sizes);
+        let records = (0..batch.records).map(|record| {
+            let fields = batch.columns.iter().map(|column| {
+                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+                (offset != ABSENT).then(|| memory.bytes[offset as usize..][..length].to_vec())
+            });
+            (batch.starts[record], fields.collect())
+        });
+        self.cuts.push(Cut {
+            object: batch.start.object.clone(),
+            first_record: batch.start.first_record,
+            metadata: batch.start.metadata.clone(),
+            records: records.collect(),
+            padding: batch.padding,
+        });
     }
 
     /// What every batch must be, however it came about.
@@ -79,9 +106,15 @@ impl Collector {
         assert!(batch.records > 0, "an empty batch");
         assert_eq!(batch.columns.len(), fields, "columns");
         assert_eq!(batch.starts.len(), batch.records, "starts");
-        assert_eq!(batch.first_record, self.next_number(batch), "number of the first record");
-        assert!(batch.object_offset <= batch.starts[0], "object_offset behind the first record");
-        let room = self.room(memory, batch.records, fields, batch.metadata.len());
+        if !self.has_size {
+            let expected = self.next_number(batch);
+            assert_eq!(batch.start.first_record, expected, "number of the first record");
+        }
+        assert!(
+            batch.start.object_offset <= batch.starts[0],
+            "object_offset behind the first record"
+        );
+        let room = self.room(memory, batch.records, fields, batch.start.metadata.len());
         let fits = room.is_some_and(|room| batch.payload <= room);
         assert!(fits, "{} records and {} bytes in {room:?}", batch.records, batch.payload);
         for column in &batch.columns {
@@ -103,6 +136,11 @@ impl Sink for Collector {
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
         Ok(Memory { bytes: vec![DIRT; payload], large: true })
+    }
+
+    fn grow(&mut self, memory: &mut Memory, payload: usize) -> Result<(), StopReason> {
+        memory.bytes.resize(payload, DIRT);
+        Ok(())
     }
 
     fn room(
@@ -127,6 +165,10 @@ impl Sink for Collector {
         self.check(&memory, batch);
         self.batches += 1;
         let payload = &memory.bytes[..batch.payload];
+        if self.has_size {
+            self.keep_cut(&memory, batch);
+            return Ok(());
+        }
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
@@ -134,10 +176,10 @@ impl Sink for Collector {
             });
             self.records.push(Kept {
                 epoch: batch.epoch,
-                object: batch.object.clone(),
-                number: batch.first_record + record as u64,
+                object: batch.start.object.clone(),
+                number: batch.start.first_record + record as u64,
                 start: batch.starts[record],
-                metadata: batch.metadata.clone(),
+                metadata: batch.start.metadata.clone(),
                 fields: fields.collect(),
             });
         }

@@ -52,6 +52,11 @@ impl<L: LookAtRecords> Sink for MemorySink<L> {
         Ok(vec![0; payload])
     }
 
+    fn grow(&mut self, memory: &mut Vec<u8>, payload: usize) -> Result<(), StopReason> {
+        memory.resize(payload, 0);
+        Ok(())
+    }
+
     fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
         Some(memory.len())
     }

@@ -11,11 +11,15 @@ use pipemill_types::{ErrorKind, Fault, Field, Position};
 
 /// Bytes that a batch reserves for the name of its object. A longer name is truncated.
 const MAX_NAME_BYTES: usize = 1024;
+/// Bytes that a batch reserves for the identity of its object. A longer one is truncated.
+const MAX_IDENTITY_BYTES: usize = 256;
 
 /// The writing end of a channel's ring.
 pub struct RingSink {
     ring: Arc<Ring>,
     decoder: String,
+    /// Whether the channel's batches have a fixed number of records.
+    has_batch_size: bool,
     /// The result of setting the ring's schema. The next grant returns its error.
     schema: Result<(), RingError>,
     /// The epoch of the last batch.
@@ -25,9 +29,17 @@ pub struct RingSink {
 }
 
 impl RingSink {
-    /// A sink that writes into `ring`. `decoder` is the name of the channel's decoder, for errors.
-    pub fn new(ring: Arc<Ring>, decoder: &str) -> Self {
-        Self { ring, decoder: decoder.to_owned(), schema: Ok(()), epoch: 0, has_batches: false }
+    /// A sink that writes into `ring`. For errors: `decoder` is the name of the channel's decoder,
+    /// and `has_batch_size` says whether its batches have a fixed number of records.
+    pub fn new(ring: Arc<Ring>, decoder: &str, has_batch_size: bool) -> Self {
+        Self {
+            ring,
+            decoder: decoder.to_owned(),
+            has_batch_size,
+            schema: Ok(()),
+            epoch: 0,
+            has_batches: false,
+        }
     }
 
     /// Ends the stream before the end of its source, and the current epoch early.
@@ -42,9 +54,15 @@ impl RingSink {
         match error {
             AcquireError::Stopped => StopReason::Stopped,
             AcquireError::EpochEnd(_) => StopReason::EpochEnded,
-            AcquireError::Memory(error) => {
-                self.failure(&error, "give the host more memory, or lower `max_record`")
-            }
+            AcquireError::Memory(error) => self.failure(&error, self.memory_remedy()),
+        }
+    }
+
+    fn memory_remedy(&self) -> &'static str {
+        if self.has_batch_size {
+            "give the host more memory, or lower `batch` or `max_record`"
+        } else {
+            "give the host more memory, or lower `max_record`"
         }
     }
 
@@ -71,8 +89,12 @@ impl Sink for RingSink {
     fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
         // Room for the index of one record. If there are more records, the writer grows at the
         // grant.
-        let size = payload + index_room(payload, MAX_NAME_BYTES, fields, 1);
+        let size = payload + index_room(payload, MAX_NAME_BYTES + MAX_IDENTITY_BYTES, fields, 1);
         self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
+    }
+
+    fn grow(&mut self, memory: &mut Writer, payload: usize) -> Result<(), StopReason> {
+        memory.ensure(payload).map_err(|error| self.failure(&error, self.memory_remedy()))
     }
 
     fn room(
@@ -89,7 +111,7 @@ impl Sink for RingSink {
         }
         // The size of the index depends on its start only by its alignment, which is at most 64
         // bytes.
-        let names = MAX_NAME_BYTES + metadata;
+        let names = MAX_NAME_BYTES + MAX_IDENTITY_BYTES + metadata;
         size.checked_sub(index_room(0, names, fields, records).saturating_add(64))
     }
 
@@ -104,12 +126,17 @@ impl Sink for RingSink {
         (self.epoch, self.has_batches) = (batch.epoch, true);
         let info = BatchInfo {
             epoch: batch.epoch,
-            object: truncated(&batch.object),
-            first_record: batch.first_record,
-            object_offset: batch.object_offset,
-            metadata: &batch.metadata,
+            object: truncated(&batch.start.object, MAX_NAME_BYTES),
+            first_record: batch.start.first_record,
+            object_offset: batch.start.object_offset,
+            metadata: &batch.start.metadata,
             payload_bytes: batch.payload,
             has_absent: batch.absent,
+            object_number: batch.start.object_number,
+            identity: truncated(&batch.start.identity, MAX_IDENTITY_BYTES),
+            restart_offset: batch.start.restart_offset,
+            restart_records: batch.start.restart_records,
+            padding: batch.padding as u32,
         };
         match memory.grant(&info, &batch.columns) {
             Ok(_) => Ok(()),
@@ -132,9 +159,9 @@ impl Sink for RingSink {
     }
 }
 
-/// The name without the part that does not fit into a batch.
-fn truncated(name: &str) -> &str {
-    let mut end = name.len().min(MAX_NAME_BYTES);
+/// The text without the part that does not fit into a batch.
+fn truncated(name: &str, max: usize) -> &str {
+    let mut end = name.len().min(max);
     while !name.is_char_boundary(end) {
         end -= 1;
     }

@@ -1,38 +1,56 @@
 //! A batch that is being filled: payload in a sink's memory, and the index of its records.
 
+use std::ops::Range;
+
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
 use pipemill_types::{ABSENT, Column};
 
-/// Records of one object, in one piece of memory.
+/// Records in one piece of memory: of one object, or of several one after the other.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Number of the epoch, from 0.
     pub epoch: u32,
+    /// Where its first record comes from.
+    pub start: BatchStart,
+    /// Bytes of the memory that the records take, from its start.
+    pub payload: usize,
+    /// One column for each field. Offsets count from the start of the memory.
+    pub columns: Vec<Column>,
+    /// Byte offset of each record in its object; empty unless the stream was opened with `offsets`.
+    pub starts: Vec<u64>,
+    /// Number of records.
+    pub records: usize,
+    /// Number of copies of the last record at the end, which fill the batch.
+    pub padding: usize,
+    /// Whether a field of a record is absent.
+    pub absent: bool,
+}
+
+/// Where the first record of a batch comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BatchStart {
     /// The object's name.
     pub object: String,
     /// Facts about the object that its decoder told: a JSON object of strings; empty if there are
     /// none.
     pub metadata: String,
-    /// Number, in its object, of the first record.
+    /// Number of the record in the object, from 0.
     pub first_record: u64,
-    /// A byte offset in the object at or before the first record.
+    /// A byte offset in the object at or before the record.
     pub object_offset: u64,
-    /// Bytes of the memory that the records take, from its start.
-    pub payload: usize,
-    /// One column for each field. Offsets count from the start of the memory.
-    pub columns: Vec<Column>,
-    /// Byte offset of each record in the object; empty unless the stream was opened with `offsets`.
-    pub starts: Vec<u64>,
-    /// Number of records.
-    pub records: usize,
-    /// Whether a field of a record is absent.
-    pub absent: bool,
+    /// Number of the object in its epoch on this machine, from 0.
+    pub object_number: u64,
+    /// What changes when the object's bytes do; empty if the source knows nothing of the kind.
+    pub identity: String,
+    /// A byte offset in the object from which its decoder can decode again.
+    pub restart_offset: u64,
+    /// Number of records from there to the first record.
+    pub restart_records: u64,
 }
 
 impl Batch {
-    /// Removes all records. The next one has number `first_record` and starts at `object_offset` or
-    /// later.
-    pub(super) fn restart(&mut self, first_record: u64, object_offset: u64) {
+    /// Removes all records.
+    pub(super) fn restart(&mut self) {
         for column in &mut self.columns {
             column.offsets.clear();
             column.lengths.clear();
@@ -40,17 +58,17 @@ impl Batch {
         self.starts.clear();
         self.payload = 0;
         self.records = 0;
+        self.padding = 0;
         self.absent = false;
-        self.first_record = first_record;
-        self.object_offset = object_offset;
     }
 
-    /// Adds all records of a call without copying. `chunk` and `payload` are the offsets of the
+    /// Adds these records of a call without copying. `chunk` and `payload` are the offsets of the
     /// chunk and of the call's payload in the batch's memory; `from` is the offset of the chunk in
     /// the object.
     pub(super) fn add_in_place(
         &mut self,
         decoded: &DecodedRecords,
+        records: Range<usize>,
         chunk: usize,
         payload: usize,
         from: u64,
@@ -58,20 +76,24 @@ impl Batch {
         let (chunk, payload) = (chunk as u32, payload as u32);
         let plain = !decoded.has_payload && !decoded.absent;
         for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
-            to.lengths.extend_from_slice(&column.lengths);
+            to.lengths.extend_from_slice(&column.lengths[records.clone()]);
+            let offsets = &column.offsets[records.clone()];
             if plain {
-                to.offsets.extend(column.offsets.iter().map(|offset| offset + chunk));
+                to.offsets.extend(offsets.iter().map(|offset| offset + chunk));
                 continue;
             }
-            to.offsets.extend(column.offsets.iter().map(|offset| match *offset {
+            to.offsets.extend(offsets.iter().map(|offset| match *offset {
                 ABSENT => ABSENT,
                 offset if offset & IN_PAYLOAD != 0 => offset - IN_PAYLOAD + payload,
                 offset => offset + chunk,
             }));
         }
-        self.starts.extend(decoded.starts.iter().map(|start| from + u64::from(*start)));
-        self.records += decoded.records;
-        self.absent |= decoded.absent;
+        let is_absent = |column: &Column| column.offsets[records.clone()].contains(&ABSENT);
+        self.absent |= decoded.absent && decoded.columns.iter().any(is_absent);
+        // `starts` is empty, or has all records.
+        let starts = decoded.starts.get(records.clone()).unwrap_or_default();
+        self.starts.extend(starts.iter().map(|start| from + u64::from(*start)));
+        self.records += records.len();
     }
 
     /// Adds one record of a call by copying its bytes to the end of the payload.

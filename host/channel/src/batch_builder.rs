@@ -5,6 +5,10 @@
 //! the decoder only refers to are never copied. **Copying**: a decoder that makes the bytes of its
 //! records gets its input in a private buffer, and only what it made goes into the batch. The last
 //! call of the decoder selects between the two.
+//!
+//! **Of a fixed size**: a channel may say how many records a batch has. Then a batch never leaves
+//! for want of memory: its memory grows. The records of one call of the decoder that belong to the
+//! next batch are copied; reads that end close to the end of a batch make that few.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,28 +17,37 @@ use std::sync::Arc;
 use pipemill_decode::{Bytes, DecodedRecords};
 use pipemill_types::{ErrorKind, Fault, Field};
 
-use super::cut::{CutPoint, Fill, is_cut};
+use super::batch::BatchStart;
+use super::cut::{BatchSize, CutPoint, Fill, Tail, is_cut};
+use super::dense::row_sizes;
 use super::{Batch, Sink, StopReason};
 
 /// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
 /// and the alignment that Arrow prefers.
-const ALIGN: usize = 64;
+pub(super) const ALIGN: usize = 64;
 /// The index of a dedicated buffer takes memory beside it. Records whose index takes more than this,
 /// in bytes, go into slots instead.
 const MAX_DEDICATED_INDEX: usize = 4 << 20;
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
-const MIN_READ: usize = 4 << 10;
+pub(super) const MIN_READ: usize = 4 << 10;
 
 /// The chunk and the batch of a channel, and the sink that batches go to.
 pub(super) struct BatchBuilder<'s, S: Sink> {
     sink: &'s mut S,
+    /// The number of records of each batch, where the channel has one.
+    size: Option<BatchSize>,
     /// The fields of the records, once a decoder has declared them.
     schema: Option<Arc<[Field]>>,
+    /// Bytes of each field's values, where they have a fixed size.
+    row_sizes: Vec<Option<usize>>,
     /// The batch's memory. It is cloned only for the time of a call of the decoder.
     memory: Option<Arc<S::Memory>>,
-    /// The memory is a dedicated buffer, for a record that fits into no other memory. The batch
-    /// leaves as soon as it holds a record.
+    /// The memory is a dedicated buffer, for a record or a batch of a fixed size that fits into no
+    /// other memory. Without a size, the batch leaves as soon as it holds a record.
     dedicated: bool,
+    /// Bytes of the largest dedicated buffer of a batch of a fixed size so far; 0 without one. The
+    /// next batches begin in one of this size.
+    grown: usize,
     /// The private buffer. It holds the chunk while copying.
     input: Arc<Vec<u8>>,
     /// Where the chunk lies: in the batch's memory, or else in `input`.
@@ -46,6 +59,9 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     /// Bytes of the chunk.
     len: usize,
     batch: Batch,
+    /// The object, and the last place in it from which its decoder can decode again:
+    /// `restart_offset`, with the record of number `first_record`. Batches take this over.
+    object: BatchStart,
     /// Byte offset of the chunk in the object.
     position: u64,
     /// Records of the object so far.
@@ -54,36 +70,47 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     density: f64,
     /// Batches granted so far, of all objects.
     granted: u64,
+    /// Records that were left out by [`Tail::Drop`] and not reported yet.
+    dropped: usize,
 }
 
 impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// A builder without a batch.
-    pub(super) fn new(sink: &'s mut S) -> Self {
+    pub(super) fn new(sink: &'s mut S, size: Option<BatchSize>) -> Self {
         Self {
             sink,
+            size,
             schema: None,
+            row_sizes: Vec::new(),
             memory: None,
             dedicated: false,
+            grown: 0,
             input: Arc::default(),
             in_place: true,
             prefers_copying: false,
             at: 0,
             len: 0,
             batch: Batch::default(),
+            object: BatchStart::default(),
             position: 0,
             records: 0,
             density: 0.0,
             granted: 0,
+            dropped: 0,
         }
     }
 
-    /// Begins an object.
+    /// Begins an object. A batch of a fixed size may hold records of the object before it.
     pub(super) fn begin_object(&mut self, epoch: u32, object: &str) {
-        (self.at, self.len, self.position, self.records) = (0, 0, 0, 0);
-        object.clone_into(&mut self.batch.object);
-        self.batch.metadata.clear();
+        (self.len, self.position, self.records, self.density) = (0, 0, 0, 0.0);
+        object.clone_into(&mut self.object.object);
+        self.object.metadata.clear();
+        (self.object.restart_offset, self.object.first_record) = (0, 0);
+        if self.size.is_none() || self.batch.epoch != epoch {
+            self.batch.restart();
+        }
         self.batch.epoch = epoch;
-        self.batch.restart(0, 0);
+        self.at = if self.in_place { self.batch.payload.next_multiple_of(ALIGN) } else { 0 };
     }
 
     /// The fields of the objects so far, once one was declared.
@@ -102,6 +129,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             None => {
                 self.sink.schema(fields);
                 self.schema = Some(fields.clone());
+                self.row_sizes = row_sizes(fields);
             }
         }
         self.batch.columns.resize_with(fields.len(), Default::default);
@@ -111,7 +139,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Takes facts about the object. It must be called before the object's first record.
     pub(super) fn set_metadata(&mut self, facts: &BTreeMap<String, String>) {
         if !facts.is_empty() {
-            self.batch.metadata = serde_json::json!(facts).to_string();
+            self.object.metadata = serde_json::json!(facts).to_string();
         }
     }
 
@@ -125,9 +153,30 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.sink.wants_epoch_end(epoch)
     }
 
-    /// Tells the sink that the epoch is at its end.
+    /// Tells the sink that the epoch is at its end. If it ends early, records that no consumer has
+    /// got are left out.
     pub(super) fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        if early {
+            self.batch.restart();
+        } else {
+            self.cut_at(CutPoint::EpochEnd)?;
+        }
         self.sink.end_epoch(epoch, early)
+    }
+
+    /// Bytes of input that fill the batch, counted from the end of the chunk: an estimate. `None`
+    /// without a size, or before the object's first record.
+    pub(super) fn bytes_to_cut(&self) -> Option<usize> {
+        let size = self.size.filter(|_| self.density > 0.0)?;
+        let missing = size.records.saturating_sub(self.batch.records);
+        // A little more, because the quotient is rounded.
+        let bytes = (missing as f64 / self.density * (1.0 + 1e-9)).ceil();
+        Some((bytes as usize).saturating_sub(self.len))
+    }
+
+    /// Records of the last batches that were left out, because they did not fill a batch.
+    pub(super) fn take_dropped(&mut self) -> usize {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Byte offset of the chunk in the object.
@@ -206,21 +255,87 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             return Ok(());
         }
         self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
-        if self.in_place && !self.append_in_place(decoded) {
+        let Some(size) = self.size else {
+            self.append_part(decoded, 0..decoded.records)?;
+            self.records += decoded.records as u64;
+            return Ok(());
+        };
+        let mut from = 0;
+        while from < decoded.records {
+            let fill = size.records - self.batch.records;
+            let part = from..decoded.records.min(from + fill);
+            self.append_part(decoded, part.clone())?;
+            self.records += part.len() as u64;
+            self.cut_at(CutPoint::Decoded)?;
+            from = part.end;
+        }
+        Ok(())
+    }
+
+    /// Adds a part of a call's records to the batch.
+    fn append_part(
+        &mut self,
+        decoded: &DecodedRecords,
+        part: Range<usize>,
+    ) -> Result<(), StopReason> {
+        self.begin_batch(self.records);
+        if self.in_place && !self.append_in_place(decoded, part.clone()) {
             self.leave_batch_memory();
             self.cut_at(CutPoint::NoRoom)?;
+            self.begin_batch(self.records);
         }
-        if !self.in_place {
-            self.append_copying(decoded)?;
+        if !self.in_place { self.append_copying(decoded, part) } else { Ok(()) }
+    }
+
+    /// Notes where the batch's first record comes from, if the batch has none yet.
+    fn begin_batch(&mut self, first_record: u64) {
+        if self.batch.records == 0 {
+            let start = &mut self.batch.start;
+            start.object.clone_from(&self.object.object);
+            start.metadata.clone_from(&self.object.metadata);
+            start.identity.clone_from(&self.object.identity);
+            start.object_number = self.object.object_number;
+            (start.first_record, start.object_offset) = (first_record, self.position);
+            start.restart_offset = self.object.restart_offset;
+            start.restart_records = first_record - self.object.first_record;
         }
-        self.records += decoded.records as u64;
-        Ok(())
     }
 
     /// Lets the batch leave if the rule says so at this point. The chunk moves on to other memory.
     pub(super) fn cut_at(&mut self, point: CutPoint) -> Result<(), StopReason> {
         let fill = Fill { records: self.batch.records, bytes: self.batch.payload };
-        if is_cut(fill, point, || self.sink.has_demand()) { self.grant() } else { Ok(()) }
+        if !is_cut(fill, point, self.size, || self.sink.has_demand()) {
+            return Ok(());
+        }
+        match self.size {
+            Some(size) if size.tail == Tail::Drop && fill.records < size.records => {
+                self.dropped += fill.records;
+                self.batch.restart();
+                Ok(())
+            }
+            Some(size) => self.grant_of_size(size),
+            None => self.grant(),
+        }
+    }
+
+    /// Hands over a batch of a fixed size: filled up if it has to be, with the values of a fixed
+    /// size as arrays.
+    fn grant_of_size(&mut self, size: BatchSize) -> Result<(), StopReason> {
+        if self.in_place {
+            self.leave_batch_memory();
+        }
+        if size.tail == Tail::Pad {
+            self.batch.pad(size.records);
+        }
+        let (fields, payload) = self.batch.scattered(&self.row_sizes);
+        let room = self.room(self.batch.records, self.batch.columns.len());
+        if room.is_none_or(|room| payload > room) {
+            self.grow(payload)?;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.gather(self.memory_mut(), &fields);
+        self.batch = batch;
+        self.grant()
     }
 
     /// Hands the batch over, and begins another one.
@@ -235,7 +350,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             self.sink.grant(memory, &self.batch)?;
             self.granted += 1;
         }
-        self.batch.restart(self.records, self.position);
+        self.batch.restart();
         Ok(())
     }
 
@@ -271,7 +386,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
                 return Ok(());
             }
             if self.has_records() {
-                self.cut_at(CutPoint::NoRoom)?;
+                self.make_room(to + self.len + MIN_READ)?;
             } else {
                 self.replace_by_dedicated(self.len + MIN_READ)?;
             }
@@ -280,10 +395,44 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Takes memory from the sink if the batch has none.
     fn ensure_memory(&mut self) -> Result<(), StopReason> {
-        if self.memory.is_none() {
+        if self.memory.is_none() && self.grown > 0 {
+            self.replace_by_dedicated(self.grown)?;
+        } else if self.memory.is_none() {
             self.memory = Some(Arc::new(self.sink.memory()?));
             self.dedicated = false;
         }
+        Ok(())
+    }
+
+    /// Makes room for `payload` bytes: the batch leaves, or else its memory grows, because it has a
+    /// fixed size.
+    fn make_room(&mut self, payload: usize) -> Result<(), StopReason> {
+        if self.size.is_some() { self.grow(payload) } else { self.cut_at(CutPoint::NoRoom) }
+    }
+
+    /// Gives the batch memory for at least `payload` bytes. The batch and the chunk stay.
+    fn grow(&mut self, payload: usize) -> Result<(), StopReason> {
+        // Each byte is copied at most once more in all, because the size doubles.
+        let larger = |memory: &S::Memory| payload.max(2 * memory.as_ref().len());
+        let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
+        let memory = match memory {
+            Some(mut memory) if self.dedicated => {
+                let bytes = larger(&memory);
+                self.sink.grow(&mut memory, bytes)?;
+                memory
+            }
+            Some(slot) => {
+                let fields = self.batch.columns.len().max(1);
+                let mut memory = self.sink.dedicated_memory(larger(&slot), fields)?;
+                let chunk_end = if self.in_place { self.at + self.len } else { 0 };
+                let used = self.batch.payload.max(chunk_end);
+                memory.as_mut()[..used].copy_from_slice(&slot.as_ref()[..used]);
+                memory
+            }
+            None => return Ok(()),
+        };
+        self.grown = self.grown.max(memory.as_ref().len());
+        (self.memory, self.dedicated) = (Some(Arc::new(memory)), true);
         Ok(())
     }
 
@@ -300,7 +449,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Bytes that the payload may take of the batch's memory if it has `records` records of `fields`
     /// fields. `None` if there is no memory, or if not even their index fits.
     fn room(&self, records: usize, fields: usize) -> Option<usize> {
-        let metadata = self.batch.metadata.len();
+        let start = if self.has_records() { &self.batch.start } else { &self.object };
+        let metadata = start.metadata.len();
         self.memory.as_ref().and_then(|memory| self.sink.room(memory, records, fields, metadata))
     }
 
@@ -327,13 +477,17 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             let index = 8.0 * fields as f64 * self.density * 1.1;
             let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();
-            if (is_empty || !self.dedicated) && readable >= want.min(MIN_READ) {
+            let goes_on = is_empty || !self.dedicated || self.size.is_some();
+            if goes_on && readable >= want.min(MIN_READ) {
                 return Ok((end, end + readable));
             }
             if is_empty && self.at == 0 && free > 0 {
                 return Ok((end, end + free.min(MIN_READ)));
             }
-            if !is_empty {
+            if !is_empty && self.size.is_some() {
+                let index = 8 * fields * records;
+                self.grow(end + want + index)?;
+            } else if !is_empty {
                 self.cut_at(CutPoint::NoRoom)?;
                 self.enter_batch_memory()?;
             } else if self.at > 0 {
@@ -364,10 +518,11 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         (len, len + want)
     }
 
-    /// Adds all records of a call whose chunk lies in the batch's memory. False if they don't fit.
-    fn append_in_place(&mut self, decoded: &DecodedRecords) -> bool {
-        let (records, fields) = (self.batch.records + decoded.records, self.batch.columns.len());
-        if self.dedicated && 8 * records * fields > MAX_DEDICATED_INDEX {
+    /// Adds a part of the records of a call whose chunk lies in the batch's memory. False if they
+    /// don't fit.
+    fn append_in_place(&mut self, decoded: &DecodedRecords, part: Range<usize>) -> bool {
+        let (records, fields) = (self.batch.records + part.len(), self.batch.columns.len());
+        if self.dedicated && self.size.is_none() && 8 * records * fields > MAX_DEDICATED_INDEX {
             return false;
         }
         let Some(room) = self.room(records, fields) else { return false };
@@ -384,31 +539,37 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
         if decoded.payload.is_empty() {
             self.batch.payload = self.batch.payload.max(self.at + decoded.end as usize);
-            self.batch.add_in_place(decoded, self.at, 0, self.position);
+            self.batch.add_in_place(decoded, part, self.at, 0, self.position);
         } else {
             self.memory_mut()[payload_at..payload_end].copy_from_slice(&decoded.payload);
             self.batch.payload = payload_end;
-            self.batch.add_in_place(decoded, self.at, payload_at, self.position);
+            self.batch.add_in_place(decoded, part, self.at, payload_at, self.position);
         }
         true
     }
 
-    /// Adds the records of a call whose chunk lies in the private buffer.
-    fn append_copying(&mut self, decoded: &DecodedRecords) -> Result<(), StopReason> {
+    /// Adds a part of the records of a call whose chunk lies in the private buffer.
+    fn append_copying(
+        &mut self,
+        decoded: &DecodedRecords,
+        part: Range<usize>,
+    ) -> Result<(), StopReason> {
         self.ensure_memory()?;
         let fields = self.batch.columns.len();
         let end = self.batch.payload + decoded.payload.len();
         let room = self.room(self.batch.records + decoded.records, fields);
-        if decoded.all_in_payload && room.is_some_and(|room| end <= room) {
+        let is_whole = part.len() == decoded.records;
+        if is_whole && decoded.all_in_payload && room.is_some_and(|room| end <= room) {
             let at = self.batch.payload;
             self.memory_mut()[at..end].copy_from_slice(&decoded.payload);
-            self.batch.add_in_place(decoded, 0, at, self.position);
+            self.batch.add_in_place(decoded, part, 0, at, self.position);
             self.batch.payload = end;
             return Ok(());
         }
-        for record in 0..decoded.records {
+        for record in part.clone() {
             let bytes: usize = decoded.columns.iter().map(|c| c.lengths[record] as usize).sum();
-            self.ensure_room(record, bytes)?;
+            self.ensure_room(bytes)?;
+            self.begin_batch(self.records + (record - part.start) as u64);
             let input = std::mem::take(&mut self.input);
             let chunk = &input[self.at..self.at + self.len];
             let (mut batch, from) = (std::mem::take(&mut self.batch), self.position);
@@ -419,21 +580,19 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         Ok(())
     }
 
-    /// Makes room for one more record of `bytes` bytes, which has number `record` in the running
-    /// call.
-    fn ensure_room(&mut self, record: usize, bytes: usize) -> Result<(), StopReason> {
+    /// Makes room for one more record of `bytes` bytes.
+    fn ensure_room(&mut self, bytes: usize) -> Result<(), StopReason> {
         let fields = self.batch.columns.len();
         loop {
             self.ensure_memory()?;
             let end = self.batch.payload + bytes;
             let fits = self.room(self.batch.records + 1, fields).is_some_and(|room| end <= room);
-            let is_full = self.dedicated && self.has_records();
+            let is_full = self.dedicated && self.has_records() && self.size.is_none();
             if fits && !is_full {
                 return Ok(());
             }
             if self.has_records() {
-                self.cut_at(CutPoint::NoRoom)?;
-                self.batch.restart(self.records + record as u64, self.position);
+                self.make_room(end)?;
             } else {
                 self.batch.payload = 0;
                 self.replace_by_dedicated(bytes)?;

@@ -7,7 +7,7 @@ use pipemill_source::{Object, Source, SourceError, SourceEvent};
 use pipemill_types::{ErrorKind, Fault, Field, Position, StreamInfo};
 
 use super::batch_builder::BatchBuilder;
-use super::cut::CutPoint;
+use super::cut::{BatchSize, CutPoint};
 use super::decode_loop::{Context, DecodeLoop, Progress};
 use super::monitor::Monitor;
 use super::observer::Observer;
@@ -31,6 +31,9 @@ pub struct Channel {
     pub max_record: u64,
     /// How long records wait for more records while the source has nothing.
     pub linger: Duration,
+    /// The number of records of each batch. `None`: a batch leaves as early as its consumer gains
+    /// from it.
+    pub batch: Option<BatchSize>,
     /// Whether batches contain the byte offset of each record in its object.
     pub offsets: bool,
     /// They get each event of the channel's thread, in this order.
@@ -55,7 +58,7 @@ impl Channel {
     pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
-        let mut builder = BatchBuilder::new(sink);
+        let mut builder = BatchBuilder::new(sink, self.batch);
         let outcome = match self.decode_objects(&mut builder, monitor) {
             Ok(left_early) => match self.nothing_delivered(stats) {
                 Some(failure) if !left_early => Outcome::Failed(failure),
@@ -98,6 +101,7 @@ impl Channel {
                     monitor.enter(Stage::Consumer);
                     monitor.batches_granted(builder.granted());
                     builder.end_epoch(ended, early)?;
+                    self.report_dropped(ended, builder.take_dropped());
                     monitor.epoch_ends(ended, std::mem::take(&mut early));
                     epoch = ended + 1;
                 }
@@ -155,6 +159,18 @@ impl Channel {
         let done = decode_loop.run();
         monitor.object_ends();
         done
+    }
+
+    /// Says how many records of an epoch were left out by `tail = "drop"`.
+    fn report_dropped(&self, epoch: u32, dropped: usize) {
+        if let Some(size) = self.batch.filter(|_| dropped > 0) {
+            log::info!(
+                channel = self.name, epoch, records = dropped;
+                "channel `{}`, epoch {epoch}: {dropped} records at the end were left out, because \
+                they don't fill a batch of {} (tail = \"drop\")",
+                self.name, size.records
+            );
+        }
     }
 
     /// The failure of a channel that delivered no record and skipped errors: most likely the decoder

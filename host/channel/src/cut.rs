@@ -1,11 +1,47 @@
 //! The rule that says when a batch leaves: one pure function.
 //! [`BatchBuilder`](super::batch_builder::BatchBuilder) asks it at each cut point, and nothing else
 //! hands over a batch.
+//!
+//! Without a [`BatchSize`], a batch leaves as early as its consumer gains from it, so its size
+//! depends on timing. With one, only the records decide: the same input gives the same batches.
 
 /// A consumer that waits gets a batch as soon as it has this many bytes. Memory that comes back
 /// soon is still in the processor's caches when it is filled again: reading a pipe into it takes
 /// two thirds of the time.
 const WARM_BYTES: usize = 1 << 20;
+
+/// The number of records of each batch, where the channel has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchSize {
+    /// Records of a batch, 1 or more.
+    pub records: usize,
+    /// What happens to the records at the end that don't fill a batch.
+    pub tail: Tail,
+    /// Where such an end is.
+    pub across: BatchAcross,
+}
+
+/// What happens to the last records, if they don't fill a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tail {
+    /// They are a smaller batch.
+    #[default]
+    Keep,
+    /// They are left out.
+    Drop,
+    /// Their batch is filled with copies of the last record. The batch says how many are real.
+    Pad,
+}
+
+/// What a batch of a fixed number of records may reach across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BatchAcross {
+    /// Nothing: its records are all of one object.
+    Object,
+    /// The ends of objects: its records are all of one epoch.
+    #[default]
+    Epoch,
+}
 
 /// A moment at which a batch may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +52,10 @@ pub(super) enum CutPoint {
     SourceIdle,
     /// What comes next does not fit into the batch's memory.
     NoRoom,
-    /// The object is at its end: a batch holds records of one object.
+    /// The object is at its end: without a size, a batch holds records of one object.
     ObjectEnd,
+    /// The epoch is at its end.
+    EpochEnd,
     /// The channel has failed. What was decoded before the failure is good.
     Failed,
 }
@@ -33,13 +71,34 @@ pub(super) struct Fill {
 
 /// Whether the batch leaves. `has_demand` says whether a consumer waits for one; it is asked only
 /// where that matters.
-pub(super) fn is_cut(fill: Fill, point: CutPoint, has_demand: impl FnOnce() -> bool) -> bool {
+pub(super) fn is_cut(
+    fill: Fill,
+    point: CutPoint,
+    size: Option<BatchSize>,
+    has_demand: impl FnOnce() -> bool,
+) -> bool {
     if fill.records == 0 {
         return false;
     }
+    if let Some(size) = size {
+        return match point {
+            // A smaller batch would shift all later ones, if the job goes on after the failure.
+            CutPoint::Decoded | CutPoint::SourceIdle | CutPoint::NoRoom | CutPoint::Failed => {
+                fill.records >= size.records
+            }
+            CutPoint::ObjectEnd => {
+                fill.records >= size.records || size.across == BatchAcross::Object
+            }
+            CutPoint::EpochEnd => true,
+        };
+    }
     match point {
         CutPoint::Decoded => fill.bytes >= WARM_BYTES && has_demand(),
-        CutPoint::SourceIdle | CutPoint::NoRoom | CutPoint::ObjectEnd | CutPoint::Failed => true,
+        CutPoint::SourceIdle
+        | CutPoint::NoRoom
+        | CutPoint::ObjectEnd
+        | CutPoint::EpochEnd
+        | CutPoint::Failed => true,
     }
 }
 
@@ -49,11 +108,12 @@ mod tests {
 
     use super::*;
 
-    const ALL: [CutPoint; 5] = [
+    const ALL: [CutPoint; 6] = [
         CutPoint::Decoded,
         CutPoint::SourceIdle,
         CutPoint::NoRoom,
         CutPoint::ObjectEnd,
+        CutPoint::EpochEnd,
         CutPoint::Failed,
     ];
 
@@ -67,14 +127,14 @@ mod tests {
         fn an_empty_batch_never_leaves(fill in fill(), demand: bool) {
             for point in ALL {
                 let empty = Fill { records: 0, ..fill };
-                prop_assert!(!is_cut(empty, point, || demand));
+                prop_assert!(!is_cut(empty, point, None, || demand));
             }
         }
 
         #[test]
         fn records_never_wait_beyond_an_end_or_without_room(fill in fill(), demand: bool) {
             for point in ALL.into_iter().filter(|point| *point != CutPoint::Decoded) {
-                prop_assert_eq!(is_cut(fill, point, || demand), fill.records > 0);
+                prop_assert_eq!(is_cut(fill, point, None, || demand), fill.records > 0);
             }
         }
 
@@ -83,7 +143,7 @@ mod tests {
             fill in fill(),
             demand: bool,
         ) {
-            let early = is_cut(fill, CutPoint::Decoded, || demand);
+            let early = is_cut(fill, CutPoint::Decoded, None, || demand);
             prop_assert!(!early || demand && fill.bytes >= WARM_BYTES);
         }
 
@@ -96,8 +156,24 @@ mod tests {
         ) {
             let more = Fill { records: fill.records + records, bytes: fill.bytes + bytes };
             for point in ALL {
-                let before = is_cut(fill, point, || demand);
-                prop_assert!(!before || is_cut(more, point, || true));
+                let before = is_cut(fill, point, None, || demand);
+                prop_assert!(!before || is_cut(more, point, None, || true));
+            }
+        }
+
+        #[test]
+        fn with_a_size_neither_demand_nor_bytes_nor_time_say_when_a_batch_leaves(
+            fill in fill(), records in 1_usize..6, across_epoch: bool, demand: bool
+        ) {
+            let across = if across_epoch { BatchAcross::Epoch } else { BatchAcross::Object };
+            let size = Some(BatchSize { records, tail: Tail::Keep, across });
+            for point in ALL {
+                let is_end = point == CutPoint::EpochEnd
+                    || point == CutPoint::ObjectEnd && across == BatchAcross::Object;
+                let expected = fill.records > 0 && (is_end || fill.records >= records);
+                prop_assert_eq!(is_cut(fill, point, size, || demand), expected);
+                let more = Fill { bytes: fill.bytes + WARM_BYTES, ..fill };
+                prop_assert_eq!(is_cut(more, point, size, || !demand), expected);
             }
         }
     }

@@ -7,7 +7,7 @@ use pipemill_decode::{DecodeOutcome, Resume, Stream};
 use pipemill_source::{Input, ReadOutcome, SourceError};
 use pipemill_types::{ErrorKind, Fault, Position};
 
-use super::batch_builder::BatchBuilder;
+use super::batch_builder::{BatchBuilder, MIN_READ};
 use super::cut::CutPoint;
 use super::error_policy::{ErrorPolicy, MAX_KEPT_BYTES};
 use super::failure::SHOWN_BYTES;
@@ -108,7 +108,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
 
     /// Reads once to the end of the chunk.
     fn try_read(&mut self) -> Result<Result<ReadOutcome, SourceError>, StopReason> {
-        let want = READ_BYTES.max(self.progress.need.saturating_sub(self.builder.len()));
+        let want = self.read_size();
         let wait = self.longest_wait();
         self.context.monitor.enter(Stage::Consumer);
         let buf = self.builder.read_buffer(want)?;
@@ -124,6 +124,14 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             Ok(ReadOutcome::Nothing) | Err(_) => {}
         }
         Ok(outcome)
+    }
+
+    /// How many bytes to read at once. A read that ends close to the end of a batch leaves few
+    /// records over that have to be copied into the next one.
+    fn read_size(&self) -> usize {
+        let to_cut = self.builder.bytes_to_cut().unwrap_or(READ_BYTES);
+        let needed = self.progress.need.saturating_sub(self.builder.len());
+        to_cut.clamp(MIN_READ, READ_BYTES).max(needed)
     }
 
     /// How long to wait for bytes before something else has to be done.

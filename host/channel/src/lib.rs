@@ -13,6 +13,7 @@ mod batch_builder;
 mod channel;
 mod cut;
 mod decode_loop;
+mod dense;
 mod error_policy;
 mod failure;
 mod log_fields;
@@ -22,8 +23,9 @@ mod sink;
 mod stage_timer;
 mod stats;
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchStart};
 pub use channel::{Channel, Outcome};
+pub use cut::{BatchAcross, BatchSize, Tail};
 pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
 pub use observer::{DecodeErrorLog, Event, Observer};

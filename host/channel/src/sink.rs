@@ -51,6 +51,13 @@ pub trait Sink {
         fields: usize,
     ) -> Result<Self::Memory, StopReason>;
 
+    /// Enlarges memory that [`dedicated_memory`](Self::dedicated_memory) gave to at least `payload`
+    /// bytes of payload. What was written stays.
+    ///
+    /// # Errors
+    /// There is no memory.
+    fn grow(&mut self, memory: &mut Self::Memory, payload: usize) -> Result<(), StopReason>;
+
     /// Bytes that the payload of a batch may take of this memory, if the batch has `records`
     /// records of `fields` fields and `metadata` bytes of metadata. `None` if not even their index
     /// fits.

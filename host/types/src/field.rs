@@ -161,6 +161,12 @@ impl Field {
         self.scalar.is_string() && !self.shape.is_empty()
     }
 
+    /// Bytes of each value, if all values have the same number of bytes.
+    pub fn fixed_size(&self) -> Option<usize> {
+        let is_fixed = !self.scalar.is_string() && !self.shape.contains(&0);
+        self.value_bytes().filter(|_| is_fixed).map(|bytes| bytes as usize)
+    }
+
     /// Bytes of one value without the dimensions of any size. `None` if they don't fit into 32 bits.
     fn value_bytes(&self) -> Option<u32> {
         let known = self.shape.iter().filter(|size| **size > 0);

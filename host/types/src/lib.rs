@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch_position;
 mod column;
 mod fault;
 mod field;
@@ -16,6 +17,7 @@ mod printable;
 mod stream_info;
 mod suggest;
 
+pub use batch_position::BatchPosition;
 pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};

@@ -33,6 +33,7 @@ from .errors import (
     SourceError,
     StreamTimeout,
 )
+from .position import Position
 from .record import Record
 from .schema import Field
 from .stream import Epoch, Stream, connect
@@ -53,6 +54,7 @@ __all__ = [
     "LimitError",
     "PipemillError",
     "PluginError",
+    "Position",
     "ProtocolError",
     "Record",
     "Refused",

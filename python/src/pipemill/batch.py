@@ -14,13 +14,15 @@ from .errors import ClosedError
 from .list_column import ListColumn
 from .memory import view
 from .number_column import NumberColumn
+from .position import Position
 from .record import Record
 from .schema import STRINGS, Field
 from .string_column import BytesColumn, TextColumn
 
 
 class Batch:
-    """Records of one object (a file, an S3 key) and one epoch, where the host decoded them.
+    """Records of one epoch, where the host decoded them. They are of one object (a file, an S3 key)
+    too, unless the channel says how many records a batch has.
 
     ::
 
@@ -70,7 +72,7 @@ class Batch:
 
     @property
     def object(self) -> str:
-        """Name of the object that the records come from."""
+        """Name of the object that the first record comes from."""
         at, size = self._header.object_at, self._header.object_bytes
         return str(self._open_memory()[at : at + size], "utf-8", "replace")
 
@@ -78,6 +80,28 @@ class Batch:
     def first_record(self) -> int:
         """Number of the first record in its object, from 0."""
         return self._header.first_record
+
+    @property
+    def valid(self) -> int:
+        """Number of real records. Those after them are copies of the last real one, which fill the
+        batch where its channel has ``tail = "pad"``. Everywhere else, all records are real.
+        """
+        return self._header.records - self._header.padding
+
+    @property
+    def position(self) -> Position:
+        """Where the batch's first record comes from, so that it can be found again."""
+        header = self._header
+        at, size = header.identity_at, header.identity_bytes
+        return Position(
+            epoch=header.epoch,
+            batch=header.batch,
+            object_number=header.object_number,
+            object=self.object,
+            identity=str(self._open_memory()[at : at + size], "utf-8", "replace"),
+            offset=header.restart_offset,
+            records=header.restart_records,
+        )
 
     @property
     def object_offset(self) -> int:

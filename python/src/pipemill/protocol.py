@@ -1,4 +1,4 @@
-"""Messages and slot headers as docs/ring.md describes them, version 1. Every number is checked."""
+"""Messages and slot headers as docs/ring.md describes them, version 2. Every number is checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .errors import BY_KIND, DecodeError, ProtocolError
 
-VERSION = 1
+VERSION = 2
 #: The longest message, in bytes.
 MAX_MESSAGE = 65_536
 
@@ -26,9 +26,9 @@ ENDED_EARLY = 1
 #: The `slot` of a GRANT whose batch lies in a dedicated buffer.
 DEDICATED = 0xFFFFFFFF
 
-MAGIC = 0x31424D50
+MAGIC = 0x32424D50
 HEADER_BYTES = 128
-HEADER = struct.Struct("<IIQIIIIQQQIIQQII")
+HEADER = struct.Struct("<IIQIIIIQQQIIQQIIIIQQQII")
 #: A flag of the header.
 SOME_ABSENT = 1
 #: The offset of a field that its record does not have.
@@ -84,6 +84,13 @@ class Header(NamedTuple):
     object_offset: int
     metadata_at: int
     metadata_bytes: int
+    padding: int
+    reserved: int
+    object_number: int
+    restart_offset: int
+    restart_records: int
+    identity_at: int
+    identity_bytes: int
 
 
 _new = tuple.__new__
@@ -160,7 +167,8 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
     """
     values = HEADER.unpack_from(memory)
     magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, *rest = values
-    index_at, object_at, object_bytes, _, _, metadata_at, metadata_bytes = rest
+    index_at, object_at, object_bytes, _, _, metadata_at, metadata_bytes, padding, *rest = rest
+    _, _, _, _, identity_at, identity_bytes = rest
     limit = grant.bytes
     if magic != MAGIC or header_bytes != HEADER_BYTES:
         wrong = f"starts with {magic:#x} and {header_bytes}, not {MAGIC:#x} and {HEADER_BYTES}"
@@ -176,6 +184,10 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
         wrong = f"has its object's name at {object_at}, {object_bytes} bytes"
     elif metadata_bytes and (metadata_at < HEADER_BYTES or metadata_at + metadata_bytes > limit):
         wrong = f"has its metadata at {metadata_at}, {metadata_bytes} bytes"
+    elif identity_bytes and (identity_at < HEADER_BYTES or identity_at + identity_bytes > limit):
+        wrong = f"has its object's identity at {identity_at}, {identity_bytes} bytes"
+    elif padding and padding >= n:
+        wrong = f"has {n} records, of which {padding} are copies"
     else:
         return _new(Header, values)  # Header(*values) takes three times as long
     raise ProtocolError(

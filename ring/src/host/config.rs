@@ -12,6 +12,8 @@ pub struct RingConfig {
     pub slots: u32,
     /// Size of a slot in bytes: a multiple of 4096, above 0 and below 4 GiB.
     pub slot_bytes: usize,
+    /// Number of dedicated buffers that there may be at once, 1 or more.
+    pub dedicated: u32,
     /// Grants that a consumer may hold at once where its HELLO does not say, 1 or more.
     pub credits: u32,
     /// How batches are divided among consumers.
@@ -19,6 +21,12 @@ pub struct RingConfig {
     /// Consumers that must be connected before the first grant, 1 or more. In `Broadcast` this
     /// makes sure that all of them see all batches.
     pub consumers: u32,
+}
+
+impl RingConfig {
+    /// Dedicated buffers of a channel in which only single large records need them: one is filled
+    /// while a consumer has the other.
+    pub const FEW_DEDICATED: u32 = 2;
 }
 
 /// The settings of a [`Server`](super::Server).
@@ -119,6 +127,9 @@ impl RingConfig {
         }
         if self.slots < 2 {
             return Err(wrong(format!("slots: expected 2 or more, found {}", self.slots)));
+        }
+        if self.dedicated == 0 {
+            return Err(wrong("dedicated: expected 1 or more, found 0".into()));
         }
         if self.credits == 0 || self.consumers == 0 {
             let (credits, consumers) = (self.credits, self.consumers);

@@ -13,9 +13,6 @@ use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table};
 use crate::layout::DEDICATED;
 use crate::protocol::{self, ErrorReport, Grant};
 
-/// Dedicated buffers that may exist at once. docs/ring.md names this number.
-const MAX_DEDICATED: u32 = 2;
-
 pub(super) struct RingState {
     pub(super) table: Table,
     pub(super) sockets: Vec<ConsumerSocket>,
@@ -29,7 +26,7 @@ pub(super) struct RingState {
     pub(super) attendance: Attendance,
     slot_count: u32,
     /// The dedicated buffers that hold a batch, by slot id less `slot_count`.
-    dedicated: [Option<Arc<OwnedFd>>; MAX_DEDICATED as usize],
+    dedicated: Box<[Option<Arc<OwnedFd>>]>,
     /// Empty between two commands; kept for its memory.
     effects: Vec<Effect>,
 }
@@ -37,7 +34,7 @@ pub(super) struct RingState {
 impl RingState {
     pub(super) fn new(config: &RingConfig) -> RingState {
         RingState {
-            table: Table::new(config.mode, config.consumers, config.slots, MAX_DEDICATED),
+            table: Table::new(config.mode, config.consumers, config.slots, config.dedicated),
             sockets: Vec::new(),
             writer_waits: false,
             drain_waits: false,
@@ -45,7 +42,7 @@ impl RingState {
             error: None,
             attendance: Attendance::new(Instant::now()),
             slot_count: config.slots,
-            dedicated: [const { None }; MAX_DEDICATED as usize],
+            dedicated: (0..config.dedicated).map(|_| None).collect(),
             effects: Vec::new(),
         }
     }

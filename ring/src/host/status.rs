@@ -154,6 +154,7 @@ mod tests {
             channel: "train".into(),
             slots: 4,
             slot_bytes: 4096,
+            dedicated: RingConfig::FEW_DEDICATED,
             credits: 2,
             mode: Mode::Share,
             consumers: 1,

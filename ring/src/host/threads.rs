@@ -25,6 +25,7 @@ fn ring(mode: Mode) -> Arc<Ring> {
         channel: "train".into(),
         slots: 2,
         slot_bytes: 4096,
+        dedicated: RingConfig::FEW_DEDICATED,
         credits: 1,
         mode,
         consumers: 1,

@@ -29,6 +29,16 @@ pub struct BatchInfo<'a> {
     pub object_offset: u64,
     /// Facts about the object: a JSON object of strings, or the empty string.
     pub metadata: &'a str,
+    /// Number of the object in its epoch on this machine, from 0.
+    pub object_number: u64,
+    /// What changes when the object's bytes do, or the empty string.
+    pub identity: &'a str,
+    /// A byte offset in the object (inflated) from which its decoder can decode again.
+    pub restart_offset: u64,
+    /// Number of records from there to the batch's first record.
+    pub restart_records: u64,
+    /// Number of records at the end that are copies of the last real one.
+    pub padding: u32,
     /// Length of the payload in bytes, from the start of the payload area.
     pub payload_bytes: usize,
     /// At least one field of one record is absent.
@@ -75,8 +85,8 @@ impl Ring {
     }
 
     /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
-    /// `payload_bytes` bytes, and can grow. At most two dedicated buffers exist at once, with those
-    /// that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
+    /// `payload_bytes` bytes, and can grow. At most [`RingConfig::dedicated`](super::RingConfig) of them
+    /// exist at once, with those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
     ///
     /// # Errors
     /// As [`acquire`](Ring::acquire), and [`AcquireError::Memory`] where the kernel does not give
@@ -142,7 +152,7 @@ impl Writer {
     /// kernel does not give the memory.
     pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, RingError> {
         let records = self.check(info, columns)?;
-        let names = info.object.len() + info.metadata.len();
+        let names = info.object.len() + info.metadata.len() + info.identity.len();
         let plan = Plan::new(info.payload_bytes, names, columns.len(), records);
         let end = plan.map_or(usize::MAX, |plan| plan.end);
         if let Memory::Dedicated(memory) = &mut self.memory {
@@ -199,6 +209,7 @@ impl Writer {
 
     fn write(&mut self, info: &BatchInfo<'_>, columns: &[Column], plan: &Plan, batch: &Batch) {
         let metadata_at = plan.object_at + info.object.len();
+        let identity_at = metadata_at + info.metadata.len();
         let header = Header {
             batch: batch.number,
             epoch: info.epoch,
@@ -215,6 +226,12 @@ impl Writer {
             metadata_bytes: info.metadata.len() as u32,
             first_record: info.first_record,
             object_offset: info.object_offset,
+            padding: info.padding,
+            object_number: info.object_number,
+            restart_offset: info.restart_offset,
+            restart_records: info.restart_records,
+            identity_at: if info.identity.is_empty() { 0 } else { identity_at as u32 },
+            identity_bytes: info.identity.len() as u32,
         };
         let stride = crate::layout::stride(batch.records);
         let memory = self.bytes();
@@ -222,6 +239,7 @@ impl Writer {
         let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
         put(plan.object_at, info.object.as_bytes());
         put(metadata_at, info.metadata.as_bytes());
+        put(identity_at, info.identity.as_bytes());
         let lists = columns.iter().flat_map(|column| [&column.offsets, &column.lengths]);
         for (number, list) in lists.enumerate() {
             put(plan.index_at + number * stride, column_bytes(list));

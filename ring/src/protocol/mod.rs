@@ -12,7 +12,7 @@ pub use pipemill_types::{ErrorKind, Field, Mode, Scalar};
 use serde::{Deserialize, Serialize};
 
 /// Version of layout and protocol. HELLO and WELCOME name it.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 65_536;
 

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pipemill_types::BatchPosition;
+
 use super::connection::Connection;
 use crate::layout::{ABSENT, Header, spans_fit};
 use crate::memory::ReadMemory;
 use crate::protocol::{self, Field, Grant};
 
-/// Records of one object and one epoch, in shared memory. When it is dropped, it is RELEASEd, and
+/// Records of one epoch, in shared memory. When it is dropped, it is RELEASEd, and
 /// ACKed where that was not done. A batch that a panic drops is not ACKed: it is when the reader
 /// asks for the next batch; if the process ends before, the batch goes to another consumer.
 #[derive(Debug)]
@@ -128,7 +130,7 @@ impl Batch {
         self.header.has_absent
     }
 
-    /// Name of the object that all records come from.
+    /// Name of the object that the first record comes from.
     pub fn object(&self) -> &str {
         self.header.object(self.part()).unwrap_or_default()
     }
@@ -141,6 +143,24 @@ impl Batch {
     /// A byte offset in the object (inflated) at or before the first record.
     pub fn object_offset(&self) -> u64 {
         self.header.object_offset
+    }
+
+    /// Number of real records. Those after them are copies of the last one, which fill the batch.
+    pub fn valid(&self) -> usize {
+        self.records() - self.header.padding as usize
+    }
+
+    /// Where the batch's first record comes from, so that it can be found again.
+    pub fn position(&self) -> BatchPosition {
+        BatchPosition {
+            epoch: self.header.epoch,
+            batch: self.header.batch,
+            object_number: self.header.object_number,
+            object: self.object().to_owned(),
+            identity: self.header.identity(self.part()).unwrap_or_default().to_owned(),
+            offset: self.header.restart_offset,
+            records: self.header.restart_records,
+        }
     }
 
     /// Facts about the object that its decoder told: a JSON object of strings, or the empty string.

@@ -9,7 +9,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept, bind, listen, socket,
 };
 use pipemill_ring::layout::{DEDICATED, HEADER_BYTES, Header};
-use pipemill_ring::protocol::{self, Grant, Mode, Welcome};
+use pipemill_ring::protocol::{self, Grant, Mode, PROTOCOL, Welcome};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -64,7 +64,7 @@ fn read(path: &Path) -> Result<Batch, ReaderError> {
 
 fn welcome() -> Welcome {
     Welcome {
-        protocol: 1,
+        protocol: PROTOCOL,
         host: "fake".into(),
         channel: "train".into(),
         mode: Mode::Share,
@@ -179,7 +179,7 @@ fn an_impossible_welcome_is_a_protocol_error() {
     with(Welcome { slots: 0, ..welcome() }, Some(&ring));
     with(Welcome { slot_bytes: u64::MAX / 64 * 64, ..welcome() }, Some(&ring));
     with(Welcome { slot_bytes: 100, ..welcome() }, Some(&ring));
-    with(Welcome { protocol: 2, ..welcome() }, Some(&ring));
+    with(Welcome { protocol: PROTOCOL + 1, ..welcome() }, Some(&ring));
     let open = memory(&good_ring(), false);
     assert!(with(welcome(), Some(&open)).contains("not sealed against shrinking"));
     broke(host.answer(&[(protocol::stream_end().into(), None)]));

@@ -10,7 +10,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
     connect, recvmsg, sendmsg, socket,
 };
-use pipemill_ring::protocol::{self, Grant, Hello, ToConsumer, Welcome};
+use pipemill_ring::protocol::{self, Grant, Hello, PROTOCOL, ToConsumer, Welcome};
 
 pub struct Raw(pub OwnedFd);
 
@@ -90,7 +90,7 @@ impl Raw {
 
 pub fn hello(channel: &str, credits: u32) -> Vec<u8> {
     protocol::hello(&Hello {
-        protocol: 1,
+        protocol: PROTOCOL,
         channel: channel.into(),
         credits: Some(credits),
         client: "raw".into(),

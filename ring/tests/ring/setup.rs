@@ -35,6 +35,7 @@ pub fn config() -> RingConfig {
         channel: "train".into(),
         slots: 8,
         slot_bytes: 8192,
+        dedicated: RingConfig::FEW_DEDICATED,
         credits: 2,
         mode: Mode::Share,
         consumers: 1,

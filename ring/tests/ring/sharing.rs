@@ -163,8 +163,8 @@ fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
         raw.refusal()
     };
     let text = |json: &str| [&1u32.to_le_bytes(), json.as_bytes()].concat();
-    let newer = refusal(&text(r#"{"protocol":2,"channel":"train","new":[]}"#));
-    assert!(newer.contains("protocol 1") && newer.contains("protocol 2"), "{newer}");
+    let older = refusal(&text(r#"{"protocol":1,"channel":"train","old":[]}"#));
+    assert!(older.contains("protocol 2") && older.contains("protocol 1"), "{older}");
     assert!(refusal(&hello("train", 0)).contains("credits: expected 1 or more, found 0"));
     assert!(refusal(&ack(0)).contains("must be HELLO"));
     // Without credits in HELLO the channel's setting counts. More than the slots allow is reduced.

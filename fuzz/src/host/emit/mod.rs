@@ -91,6 +91,7 @@ fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<
         policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
         max_record: 1 << 20,
         linger: Duration::ZERO,
+        batch: None,
         offsets: true,
         observers: Vec::new(),
     };

@@ -75,6 +75,11 @@ impl Sink for Kept {
         Ok(vec![0xdb; payload + index_room(0, 0, fields, 1) + 64])
     }
 
+    fn grow(&mut self, memory: &mut Vec<u8>, payload: usize) -> Result<(), StopReason> {
+        memory.resize(payload + index_room(0, 0, 3, 1) + 64, 0xdb);
+        Ok(())
+    }
+
     fn room(
         &self,
         memory: &Vec<u8>,
@@ -89,9 +94,14 @@ impl Sink for Kept {
 
     fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
         assert!(batch.records > 0, "an empty batch");
-        assert_eq!(batch.first_record, self.records.len() as u64, "number of the first record");
+        assert_eq!(
+            batch.start.first_record,
+            self.records.len() as u64,
+            "number of the first record"
+        );
         assert!(batch.starts.is_sorted() && batch.starts.len() == batch.records, "{batch:?}");
-        let room = self.room(&memory, batch.records, batch.columns.len(), batch.metadata.len());
+        let room =
+            self.room(&memory, batch.records, batch.columns.len(), batch.start.metadata.len());
         assert!(room.is_some_and(|room| batch.payload <= room), "{} in {room:?}", batch.payload);
         for record in 0..batch.records {
             let field = |column: &pipemill_types::Column| {

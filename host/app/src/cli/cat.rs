@@ -194,6 +194,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         policy: ErrorPolicy::new(on_error, on_plugin_error, args.max_errors),
         max_record: args.max_record,
         linger: Duration::from_millis(10),
+        batch: None,
         offsets: format == Output::Jsonl,
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };

@@ -119,6 +119,7 @@ pub(super) fn sample(
         policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
         max_record: args.max_record,
         linger: Duration::from_millis(10),
+        batch: None,
         offsets: false,
         observers: Vec::new(),
     };

@@ -1,7 +1,7 @@
 //! All keys of the file with their ranges and defaults. The parser, its messages and the test of
 //! docs/configuration.md take them from here and from nowhere else.
 
-use pipemill_channel::OnPluginError;
+use pipemill_channel::{BatchAcross, OnPluginError, Tail};
 use pipemill_source::s3::{self, Addressing, OnChange};
 use pipemill_source::{Balance, Compression};
 use pipemill_types::Mode;
@@ -196,6 +196,19 @@ pub(super) static SHARD_COUNT: Number<&str> =
 
 pub(super) static EPOCH_FILE: FreeForm = free_form("epoch_file", "a path", "none");
 
+pub(super) static BATCH: Number<&str> =
+    Number::new("batch", Unit::Count, (1, 1 << 20), "none: batches leave as early as it helps");
+pub(super) static TAIL: Choice<Tail> = Choice {
+    name: "tail",
+    words: &[("keep", Tail::Keep), ("drop", Tail::Drop), ("pad", Tail::Pad)],
+    default: Tail::Keep,
+};
+pub(super) static BATCH_ACROSS: Choice<BatchAcross> = Choice {
+    name: "batch_across",
+    words: &[("object", BatchAcross::Object), ("epoch", BatchAcross::Epoch)],
+    default: BatchAcross::Epoch,
+};
+
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
 pub(super) static SLOT_SIZE: Number<u64> =
     Number::new("slot_size", Unit::Size, (64 * KIB, GIB), 4 * MIB);
@@ -245,6 +258,9 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &MAX_RECORD,
         &MODE,
         &CONSUMERS,
+        &BATCH,
+        &TAIL,
+        &BATCH_ACROSS,
         &RING,
         &LIMITS,
     ]],

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_channel::{OnError, OnPluginError};
+use pipemill_channel::{BatchSize, OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
 use pipemill_types::Mode;
@@ -76,6 +76,9 @@ pub struct Channel {
     /// Number of consumers to wait for before the first batch, 1 to 256. Always 1 with
     /// `Mode::Share`.
     pub consumers: u32,
+    /// The number of records of each batch, 1 to 1,048,576. If absent, batches leave as early as it
+    /// helps their consumers.
+    pub batch: Option<BatchSize>,
     /// The shared memory.
     pub ring: Ring,
     /// The decoder's limits.
@@ -99,6 +102,7 @@ impl Channel {
             max_record: keys::MAX_RECORD.default,
             mode: keys::MODE.default,
             consumers: keys::CONSUMERS.default as u32,
+            batch: None,
             ring: Ring::default(),
             limits: Limits::default(),
         }

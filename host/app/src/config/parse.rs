@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use pipemill_channel::{OnError, OnPluginError};
+use pipemill_channel::{BatchSize, OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
 use pipemill_types::Mode;
 
@@ -239,6 +239,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let max_record = reader.number(&MAX_RECORD);
     let mode = reader.choice(&MODE);
     let consumers = consumers(reader, mode);
+    let batch = batch(reader);
     let ring = ring(reader);
     let limits = limits(reader, &max_record, &ring);
     let (options, option_places) = options?;
@@ -256,6 +257,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         max_record: max_record?,
         mode: mode?,
         consumers: consumers?,
+        batch: batch?,
         ring: ring?,
         limits: limits?,
     })
@@ -344,6 +346,22 @@ fn consumers(reader: &Reader, mode: ReadResult<Mode>) -> ReadResult<u32> {
         return Err(needs(reader, &CONSUMERS, "mode = \"broadcast\""));
     }
     Ok(number? as u32) // its range fits
+}
+
+fn batch(reader: &Reader) -> ReadResult<Option<BatchSize>> {
+    let records = reader.optional_number(&BATCH);
+    let (tail, across) = (reader.choice(&TAIL), reader.choice(&BATCH_ACROSS));
+    let Some(records) = records? else {
+        let alone: [&dyn Key; 2] = [&TAIL, &BATCH_ACROSS];
+        let faults: Vec<_> = alone
+            .into_iter()
+            .filter(|key| reader.has(*key))
+            .map(|key| needs(reader, key, "batch"))
+            .collect();
+        return faults.into_iter().next().map_or(Ok(None), Err);
+    };
+    // Its range fits.
+    Ok(Some(BatchSize { records: records as usize, tail: tail?, across: across? }))
 }
 
 /// Records that a key has no effect without another.

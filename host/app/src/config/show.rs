@@ -73,6 +73,11 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     if channel.mode == Mode::Broadcast {
         writer.line(CONSUMERS.name, channel.consumers);
     }
+    if let Some(size) = channel.batch {
+        writer.line(BATCH.name, size.records);
+        writer.line(TAIL.name, word(TAIL.word(size.tail)));
+        writer.line(BATCH_ACROSS.name, word(BATCH_ACROSS.word(size.across)));
+    }
     writer.header("[channel.ring]");
     writer.line(SLOTS.name, channel.ring.slots);
     writer.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));

@@ -23,6 +23,7 @@ pub(super) fn make_ring() -> Result<(), String> {
         channel: "doctor".to_owned(),
         slots: 2,
         slot_bytes: 4096,
+        dedicated: RingConfig::FEW_DEDICATED,
         credits: 1,
         mode: Mode::Share,
         consumers: 1,

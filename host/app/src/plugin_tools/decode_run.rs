@@ -187,6 +187,7 @@ impl PluginUnderTest {
             policy: ErrorPolicy::new(on_error, OnPluginError::Fail, u64::MAX),
             max_record: self.max_record,
             linger: Duration::ZERO,
+            batch: None,
             offsets: true,
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
@@ -333,7 +334,7 @@ impl LookAtRecords for RecordCollector {
     }
 
     fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
-        self.metadata.clone_from(&batch.metadata);
+        self.metadata.clone_from(&batch.start.metadata);
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);

@@ -141,7 +141,7 @@ impl Drop for Notifier {
 fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
     let PreparedChannel { mut channel, handle } = prepared;
     let ring = handle.ring.clone();
-    let mut sink = RingSink::new(ring.clone(), channel.plugin.name());
+    let mut sink = RingSink::new(ring.clone(), channel.plugin.name(), channel.batch.is_some());
     match channel.run(&mut sink, &handle.stats) {
         Outcome::Failed(failure) => {
             handle.end(Outcome::Failed(failure.clone()));

@@ -180,6 +180,11 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
         channel: channel.name.clone(),
         slots: channel.ring.slots,
         slot_bytes: channel.ring.slot_size,
+        // Every batch of a fixed size may be larger than a slot.
+        dedicated: match channel.batch {
+            Some(_) => channel.ring.slots,
+            None => RingConfig::FEW_DEDICATED,
+        },
         credits: channel.ring.credits,
         mode: channel.mode,
         consumers: channel.consumers,
@@ -214,6 +219,7 @@ pub(super) fn new_channel(
         ),
         max_record: channel.max_record,
         linger: channel.ring.linger,
+        batch: channel.batch,
         offsets: false,
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,

@@ -103,6 +103,7 @@ mod tests {
             channel: "val".into(),
             slots: 4,
             slot_bytes: 4096,
+            dedicated: RingConfig::FEW_DEDICATED,
             credits: 2,
             mode: Mode::Broadcast,
             consumers: 2,

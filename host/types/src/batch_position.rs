@@ -1,0 +1,23 @@
+//! The position of a batch in its channel: where a program that was given the batch can go on.
+
+use serde::{Deserialize, Serialize};
+
+/// Where the first record of a batch comes from, so that it can be found again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchPosition {
+    /// Number of the epoch, from 0.
+    pub epoch: u32,
+    /// Number of the batch in the channel, from 0.
+    pub batch: u64,
+    /// Number of the object in its epoch on this machine, from 0: after shuffling and sharding.
+    pub object_number: u64,
+    /// The object's name: a path or a URL.
+    pub object: String,
+    /// What changes when the object's bytes do, such as its entity tag. Empty if the source knows
+    /// nothing of the kind: a FIFO.
+    pub identity: String,
+    /// A byte offset in the object, after decompression, from which its decoder can decode again.
+    pub offset: u64,
+    /// Number of records from there to the batch's first record.
+    pub records: u64,
+}

@@ -1,0 +1,24 @@
+"""The position of a batch in its channel."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Position(NamedTuple):
+    """Where the first record of a batch comes from, so that it can be found again."""
+
+    #: Number of the epoch, from 0.
+    epoch: int
+    #: Number of the batch in the channel, from 0.
+    batch: int
+    #: Number of the object in its epoch on this machine, from 0: after shuffling and sharding.
+    object_number: int
+    #: The object's name: a path or a URL.
+    object: str
+    #: What changes when the object's bytes do, such as its entity tag; empty for a FIFO.
+    identity: str
+    #: A byte offset in the (inflated) object from which its decoder can decode again.
+    offset: int
+    #: Number of records from there to the batch's first record.
+    records: int

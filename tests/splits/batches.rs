@@ -1,0 +1,101 @@
+//! Batches of a fixed size: what each has follows from the records alone.
+
+use pipemill_channel::{BatchAcross, BatchSize, Tail};
+use pipemill_types::ABSENT;
+use proptest::prelude::*;
+
+use crate::host::{End, Job, Observed, Setup, run};
+use crate::sink::{Kept, Memory};
+
+/// What one batch of a fixed size has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Object and number of the first record, and the facts about the object.
+    pub object: String,
+    pub first_record: u64,
+    pub metadata: String,
+    /// Start and fields of each record.
+    pub records: Vec<(u64, Vec<Option<Vec<u8>>>)>,
+    pub padding: usize,
+}
+
+pub fn size() -> impl Strategy<Value = BatchSize> {
+    let records = prop_oneof![4 => 1usize..12, 3 => 12usize..300, 1 => 300usize..5_000];
+    let tail = prop_oneof![Just(Tail::Keep), Just(Tail::Drop), Just(Tail::Pad)];
+    let across = prop_oneof![Just(BatchAcross::Object), Just(BatchAcross::Epoch)];
+    (records, tail, across).prop_map(|(records, tail, across)| BatchSize { records, tail, across })
+}
+
+/// The batches that these records make.
+fn expected(whole: &Observed, size: BatchSize) -> Vec<Cut> {
+    let same_group = |a: &Kept, b: &Kept| {
+        a.epoch == b.epoch && (size.across == BatchAcross::Epoch || a.object == b.object)
+    };
+    let groups: Vec<&[Kept]> = whole.records.chunk_by(same_group).collect();
+    let failed = match &whole.end {
+        End::Ended => None,
+        End::Failed { object, .. } => Some(object),
+    };
+    let mut cuts = Vec::new();
+    for group in groups {
+        let is_cut_off = failed.is_some_and(|object| {
+            size.across == BatchAcross::Epoch || object.as_ref() == Some(&group[0].object)
+        });
+        for records in group.chunks(size.records) {
+            let missing = size.records - records.len();
+            if missing > 0 && (is_cut_off || size.tail == Tail::Drop) {
+                continue;
+            }
+            let padding = if size.tail == Tail::Pad { missing } else { 0 };
+            let mut kept: Vec<_> =
+                records.iter().map(|record| (record.start, record.fields.clone())).collect();
+            kept.extend(kept.last().cloned().into_iter().cycle().take(padding));
+            cuts.push(Cut {
+                object: records[0].object.clone(),
+                first_record: records[0].number,
+                metadata: records[0].metadata.clone(),
+                records: kept,
+                padding,
+            });
+        }
+    }
+    cuts
+}
+
+/// Values of a fixed size are one array.
+pub fn check_dense(memory: &Memory, batch: &pipemill_channel::Batch, sizes: &[Option<usize>]) {
+    assert!(batch.payload <= memory.as_ref().len(), "payload");
+    for (column, size) in batch.columns.iter().zip(sizes) {
+        let Some(size) = size.filter(|size| *size > 0) else { continue };
+        if column.offsets.contains(&ABSENT) {
+            continue;
+        }
+        let first = column.offsets[0];
+        assert_eq!(first % 64, 0, "the array is not aligned");
+        let rows = (first..).step_by(size).take(batch.records);
+        assert!(rows.eq(column.offsets.iter().copied()), "the array has gaps");
+    }
+}
+
+/// The property itself. `whole` is what the job gives without a size.
+pub fn check(
+    job: &Job,
+    way: &Setup,
+    size: BatchSize,
+    whole: &Observed,
+) -> Result<(), TestCaseError> {
+    let way = Setup { batch: Some(size), ..way.clone() };
+    let observed = run(job, &way);
+    let expected = expected(whole, size);
+    let different = expected.iter().zip(&observed.cuts).position(|(a, b)| a != b);
+    if let Some(at) = different {
+        let (expected, found) = (&expected[at], &observed.cuts[at]);
+        return Err(TestCaseError::fail(format!(
+            "batch {at}: expected {expected:?}\nfound {found:?}"
+        )));
+    }
+    prop_assert_eq!(expected.len(), observed.cuts.len(), "number of batches");
+    prop_assert_eq!(&whole.end, &observed.end);
+    prop_assert_eq!(&whole.quarantined, &observed.quarantined);
+    Ok(())
+}
