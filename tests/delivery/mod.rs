@@ -2,6 +2,7 @@
 //! command beside it, a second host, another user.
 
 mod attacked;
+mod batches;
 mod consumers_die;
 mod crowd;
 mod host_dies;
