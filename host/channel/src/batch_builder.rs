@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pipemill_decode::{Bytes, DecodedRecords};
+use pipemill_source::Object;
 use pipemill_types::{ErrorKind, Fault, Field};
 
 use super::batch::BatchStart;
@@ -101,9 +102,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 
     /// Begins an object. A batch of a fixed size may hold records of the object before it.
-    pub(super) fn begin_object(&mut self, epoch: u32, object: &str) {
+    pub(super) fn begin_object(&mut self, object: &Object) {
+        let epoch = object.epoch;
         (self.len, self.position, self.records, self.density) = (0, 0, 0, 0.0);
-        object.clone_into(&mut self.object.object);
+        self.object.object.clone_from(&object.name);
+        self.object.identity.clone_from(&object.identity);
+        self.object.object_number = object.ordinal;
         self.object.metadata.clear();
         (self.object.restart_offset, self.object.first_record) = (0, 0);
         if self.size.is_none() || self.batch.epoch != epoch {

@@ -134,7 +134,7 @@ impl Channel {
             facts: object.facts.clone(),
             extensions: builder.schema().and_then(schema_extension).into_iter().collect(),
         };
-        builder.begin_object(object.epoch, &object.name);
+        builder.begin_object(object);
         monitor.object_begins(object.epoch, &object.name);
         monitor.enter(Stage::Decoder);
         let stream = Stream::open(&self.plugin, &self.options, &info, &self.limits)
