@@ -213,6 +213,21 @@ fn a_sound_decoder_of_framed_records_passes() {
 }
 
 #[test]
+fn where_decoding_can_begin_again_is_checked() {
+    let report = framed_report("framed-restart", &["--strict-end"], 0);
+    assert!(report.contains("decoding can begin again where the decoder says"), "{report}");
+    assert!(report.contains("places, after the first 0 bytes of the input"), "{report}");
+    let report = framed_report("framed", &[], 0);
+    assert!(!report.contains("decoding can begin again where"), "{report}");
+}
+
+#[test]
+fn a_decoder_that_cannot_begin_again_where_it_says_is_found() {
+    is_found("framed-restart-in-record", framed(&SIZES), "decoding can't begin again at byte ");
+    is_found("framed-restart-with-state", framed(&SIZES), "decoding can't begin again at byte ");
+}
+
+#[test]
 fn a_swallowed_tail_is_found() {
     let says = "a truncated tail is swallowed: cut off after";
     is_found("framed-swallow-tail", framed(&SIZES), says);

@@ -182,6 +182,21 @@ fn cases() -> Vec<Case> {
             records: bytes(1),
             ..plugin("late-metadata", &["set metadata after its first record", AUTHOR])
         },
+        plugin(
+            "restart-no-number",
+            &["set the metadata `pipemill.restart` to `4 KiB`; expected a number of bytes", AUTHOR],
+        ),
+        Case {
+            records: bytes(16),
+            ..plugin(
+                "restart-beyond",
+                &["set the metadata `pipemill.restart` to 17, but has emitted a record", AUTHOR],
+            )
+        },
+        plugin(
+            "unknown-host-metadata",
+            &["set the metadata `pipemill.resume`; keys that begin with `pipemill.`", AUTHOR],
+        ),
         // What it does with blocks, and in several calls.
         plugin("more-of-nothing", &["emitted and consumed nothing", AUTHOR]),
         plugin("unknown-codec", &["the codec `rar", "known are deflate, zlib", AUTHOR]),

@@ -102,7 +102,9 @@ fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseErro
 
 /// The property itself.
 fn same<D: Decoder>(job: &Job, way: &Setup) -> Result<(), TestCaseError> {
-    native::compare::<D>(job, &same_in_pieces(job, way)?)
+    native::compare::<D>(job, &same_in_pieces(job, way)?)?;
+    native::compare_restarts::<D>(job, &way.pieces);
+    Ok(())
 }
 
 fn flag(name: &'static str) -> impl Strategy<Value = Options> {

@@ -1,6 +1,6 @@
 //! The same input through the decoder's native core, shown as a whole: what the host must agree with.
 
-use pipemill_plugin::testing::{Outcome, Setup, decode_whole};
+use pipemill_plugin::testing::{Outcome, Setup, assert_restart, decode_whole, restarts};
 use pipemill_plugin::{Decoder, Field};
 use proptest::prelude::*;
 
@@ -22,8 +22,7 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
         return Ok(());
     }
     let skips = job.on_error != Bad::Fail;
-    let options: Vec<_> = job.options.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mut setup = Setup { skip: skips, max_record: job.max_record, ..Setup::new(&options) };
+    let mut setup = setup(job);
     let outcomes = job.objects.iter().map(|object| {
         let outcome = decode_whole::<D>(&setup, &object.0);
         if let (Some(fields), []) = (&outcome.schema, &*setup.extensions) {
@@ -65,6 +64,31 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
     prop_assert_eq!(seen.end == End::Ended, within && (delivered || errors.is_empty()));
     prop_assert_eq!(nothing, within && !delivered && !errors.is_empty());
     check_skipped(job, seen, &errors)
+}
+
+fn setup(job: &Job) -> Setup {
+    let options: Vec<_> = job.options.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let skip = job.on_error != Bad::Fail;
+    Setup { skip, max_record: job.max_record, ..Setup::new(&options) }
+}
+
+/// Places at which decoding begins again, of each object.
+const RESTARTS: usize = 6;
+
+/// Begins again at places that the decoder names while an object arrives in these pieces, and
+/// compares what comes from there on with what the whole gives.
+pub fn compare_restarts<D: Decoder>(job: &Job, pieces: &[usize]) {
+    let setup = setup(job);
+    let reversed: Vec<_> = pieces.iter().rev().copied().collect();
+    for object in &job.objects {
+        let places = restarts::<D>(&setup, &object.0, pieces);
+        let whole = decode_whole::<D>(&setup, &object.0);
+        // Which ones follows from the random pieces.
+        let step = places.len().div_ceil(RESTARTS).max(1);
+        for place in places.iter().step_by(step).chain(places.last()) {
+            assert_restart::<D>(&setup, &object.0, &reversed, place, &whole);
+        }
+    }
 }
 
 /// The fields of the objects before, as the host tells them to the decoders of later ones.

@@ -135,7 +135,9 @@ typedef struct {
 // Sets the fields of every record: once, before the first record.
 void pm_set_schema(const pm_field_spec *fields, size_t count);
 
-// Tells the consumers a fact about the object, before the first record.
+// Tells the consumers a fact about the object, before the first record. The key "pipemill.restart" is
+// for the host, at any time: with the value "0", decoding can begin again at the end of the bytes that
+// this and later calls consume. With a header of N bytes, which must be shown first, it is N.
 void pm_set_metadata(const char *key, const char *value);
 
 // --- Records, in the order of the input

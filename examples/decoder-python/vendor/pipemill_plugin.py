@@ -228,7 +228,11 @@ class Records:
         self._host.set_schema(fields)
 
     def set_metadata(self, key: str, value: str) -> None:
-        """Tells the consumers a fact about the object, before the first record."""
+        """Tells the consumers a fact about the object, before the first record.
+
+        The key "pipemill.restart" is for the host, at any time: with the value "0", decoding can begin
+        again at the end of the bytes that this and later calls consume. With a header of N bytes,
+        which must be shown first, it is N."""
         self._host.set_metadata(key, value)
 
     # --- Records of one field

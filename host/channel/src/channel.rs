@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin, Stream};
 use pipemill_source::{Object, Source, SourceError, SourceEvent};
-use pipemill_types::{ErrorKind, Fault, Field, Position, StreamInfo};
+use pipemill_types::{ErrorKind, Fault, Position, StreamInfo, schema_extension};
 
 use super::batch_builder::BatchBuilder;
 use super::cut::{BatchSize, CutPoint};
@@ -209,18 +209,4 @@ impl Channel {
             missing: error.missing,
         }
     }
-}
-
-/// The fields of the channel's records so far, for decoders that would learn them again from each
-/// object: the key `schema`; each line of its value has the type of a field, a space and its name.
-/// `None` if a name has a line end, which this can't say.
-fn schema_extension(fields: &[Field]) -> Option<(String, String)> {
-    let mut text = String::new();
-    for field in fields {
-        if field.name.contains('\n') {
-            return None;
-        }
-        text += &format!("{} {}\n", field.scalar.word(), field.name);
-    }
-    Some(("schema".to_owned(), text))
 }

@@ -14,6 +14,7 @@ use super::decompress::decompress;
 use super::host_state::HostState;
 use super::interface::wit::pipemill::decoder::types;
 use super::interface::{INTERFACE, INTERFACE_VERSION};
+use super::metadata::Metadata;
 
 /// Defines the functions of the interface in `linker`.
 pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
@@ -58,9 +59,15 @@ fn set_metadata(
     mut store: StoreContextMut<'_, HostState>,
     (key, value): (WasmStr, WasmStr),
 ) -> wasmtime::Result<()> {
-    store.data().check_metadata()?;
     let mut metadata = std::mem::take(&mut store.data_mut().metadata);
-    let set = metadata.set(&key.to_str(&store)?, &value.to_str(&store)?);
+    let set = {
+        let (key, value) = (key.to_str(&store)?, value.to_str(&store)?);
+        if Metadata::is_for_host(&key) {
+            metadata.set_for_host(&key, &value)
+        } else {
+            store.data().check_metadata().and_then(|()| metadata.set(&key, &value))
+        }
+    };
     store.data_mut().metadata = metadata;
     Ok(set?)
 }

@@ -1,20 +1,67 @@
-//! Facts about an object that a decoder tells the consumers: keys and values.
+//! Facts about an object that a decoder tells: keys and values. Consumers get them, except for those
+//! whose keys begin with `pipemill.`: they are for the host.
 
 use std::collections::BTreeMap;
 
-use pipemill_types::Fault;
+use pipemill_types::{Fault, printable};
 
 /// Bytes that the keys and values of a stream may have together.
 const MAX_METADATA_BYTES: usize = 65_536;
+/// Characters of a key or a value that a message shows.
+const MAX_SHOWN: usize = 100;
+
+/// What the keys for the host begin with.
+const HOST_PREFIX: &str = "pipemill.";
+/// The key that says where decoding can begin again.
+const RESTART: &str = "pipemill.restart";
 
 /// The facts of a stream, sorted by key.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     facts: BTreeMap<String, String>,
     bytes: usize,
+    /// The value of `pipemill.restart`: a number of bytes from the object's start.
+    restart: Option<u64>,
 }
 
 impl Metadata {
+    /// Whether a fact with this key is for the host. Such facts change while records are emitted.
+    pub(super) fn is_for_host(key: &str) -> bool {
+        key.starts_with(HOST_PREFIX)
+    }
+
+    /// Takes a fact for the host.
+    ///
+    /// # Errors
+    /// The host does not know the key, or the value is not one for it.
+    pub(super) fn set_for_host(&mut self, key: &str, value: &str) -> Result<(), Fault> {
+        if key != RESTART {
+            return Err(Fault::contract(format!(
+                "set the metadata `{:.MAX_SHOWN$}`; keys that begin with `{HOST_PREFIX}` are for the \
+                 host, and it knows only `{RESTART}`",
+                printable(key)
+            )));
+        }
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+        self.restart = match value.parse() {
+            Ok(bytes) if is_number => Some(bytes),
+            _ if value.is_empty() => None,
+            _ => {
+                return Err(Fault::contract(format!(
+                    "set the metadata `{RESTART}` to `{:.MAX_SHOWN$}`; expected a number of bytes in \
+                     decimal digits, or an empty value",
+                    printable(value)
+                )));
+            }
+        };
+        Ok(())
+    }
+
+    /// The value of `pipemill.restart`.
+    pub(super) fn restart(&self) -> Option<u64> {
+        self.restart
+    }
+
     /// Sets a fact, or replaces it.
     ///
     /// # Errors
@@ -53,5 +100,30 @@ mod tests {
         metadata.set("key", "").unwrap();
         metadata.set("k", "").unwrap();
         assert_eq!(metadata.facts().len(), 2);
+    }
+    #[test]
+    fn restart_is_a_number_or_nothing() {
+        let mut metadata = Metadata::default();
+        let mut set = |value| {
+            let refused = metadata.set_for_host(RESTART, value).err();
+            (metadata.restart(), refused.map(|fault| fault.message))
+        };
+        assert_eq!(set("0"), (Some(0), None));
+        assert_eq!(set("18446744073709551615"), (Some(u64::MAX), None));
+        for wrong in ["18446744073709551616", "+1", "-1", " 1", "1k", "٣"] {
+            let (_, message) = set(wrong);
+            assert!(message.unwrap().contains(&format!("to `{wrong}`; expected a number")));
+        }
+        assert_eq!(set(""), (None, None));
+    }
+
+    #[test]
+    fn other_keys_for_the_host_are_refused() {
+        let mut metadata = Metadata::default();
+        assert!(Metadata::is_for_host("pipemill.resume"));
+        assert!(!Metadata::is_for_host("pipemills"));
+        let message = metadata.set_for_host("pipemill.resume", "0").unwrap_err().message;
+        assert!(message.contains("`pipemill.resume`"), "{message}");
+        assert!(message.contains("it knows only `pipemill.restart`"), "{message}");
     }
 }

@@ -53,6 +53,10 @@ pub struct Stream {
     limits: Limits,
     /// What the last call left for the next one, if it asked for the rest of the same chunk.
     rest: Option<Rest>,
+    /// Bytes of the object that were consumed or skipped.
+    position: u64,
+    /// Where decoding can begin again: see [`restart`](Self::restart).
+    restart: Option<u64>,
 }
 
 /// The chunk of a call that continues another one, without the bytes that were consumed.
@@ -98,7 +102,9 @@ impl Stream {
         };
         match opened {
             Ok(Ok(handle)) => {
-                Ok(Self { store, bindings, handle, limits: limits.clone(), rest: None })
+                let limits = limits.clone();
+                let (rest, position, restart) = (None, 0, None);
+                Ok(Self { store, bindings, handle, limits, rest, position, restart })
             }
             Ok(Err(message)) => Err(Fault::new(
                 ErrorKind::Refused,
@@ -118,6 +124,15 @@ impl Stream {
     /// Facts about the object that the decoder told, sorted by key.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         self.store.data().metadata.facts()
+    }
+
+    /// Whether decoding can begin again at the end of the bytes that the last call of
+    /// [`decode`](Self::decode) consumed: `Some(header)` if another stream that is shown the first
+    /// `header` bytes of the object, and then the bytes from that place on, emits the same records
+    /// from there on. The other stream has the same options, and the extensions `schema` and
+    /// `restart` ([`restart_extension`](pipemill_types::restart_extension)).
+    pub fn restart(&self) -> Option<u64> {
+        self.restart
     }
 
     /// Size of the instance's linear memory, in bytes.
@@ -170,11 +185,43 @@ impl Stream {
         let result = guest.stream().call_decode(&mut self.store, self.handle, chunk, end);
         self.store.data_mut().chunk = None;
         let size = chunk.len();
-        match result {
-            Ok(Ok(progress)) => self.check_progress(size, progress, end),
-            Ok(Err(error)) => check_error(size, self.decoded().end, error),
-            Err(error) => Err(explain(&error, self.store.data(), &self.limits)),
+        let outcome = match result {
+            Ok(Ok(progress)) => self.check_progress(size, progress, end)?,
+            Ok(Err(error)) => check_error(size, self.decoded().end, error)?,
+            Err(error) => return Err(explain(&error, self.store.data(), &self.limits)),
+        };
+        self.follow(&outcome)?;
+        Ok(outcome)
+    }
+
+    /// Counts the bytes that a call has consumed, or that are skipped after its error.
+    ///
+    /// # Errors
+    /// The decoder needs more bytes to begin again than it has seen before its records.
+    fn follow(&mut self, outcome: &DecodeOutcome) -> Result<(), Fault> {
+        self.restart = None;
+        let (bytes, can_restart) = match *outcome {
+            DecodeOutcome::Progress { consumed, more, .. } => (consumed as u64, !more),
+            DecodeOutcome::Bad { resume: Resume::At(to) | Resume::Scan(to), .. } => (to, false),
+            DecodeOutcome::Bad { .. } => (0, false),
+        };
+        self.position = self.position.saturating_add(bytes);
+        let Some(header) = self.store.data().metadata.restart().filter(|_| can_restart) else {
+            return Ok(());
+        };
+        let position = self.position;
+        if header <= position {
+            self.restart = Some(header);
+            return Ok(());
         }
+        let state = self.store.data();
+        if state.has_emitted || state.decoded.records > 0 {
+            return Err(Fault::contract(format!(
+                "set the metadata `pipemill.restart` to {header}, but has emitted a record before byte \
+                 {position}; expected at most the bytes before the first record"
+            )));
+        }
+        Ok(())
     }
 
     /// Lets the decoder search a chunk for the start of a record. Returns the number of bytes
@@ -198,6 +245,7 @@ impl Stream {
             let size = chunk.len();
             return Err(Fault::contract(format!("searched {consumed} of {size} bytes")));
         }
+        self.position = self.position.saturating_add(consumed as u64);
         Ok((consumed, resynced.found))
     }
 

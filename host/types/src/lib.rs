@@ -25,5 +25,5 @@ pub use list::{list_elements, list_problem};
 pub use mode::Mode;
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};
-pub use stream_info::{ObjectFacts, StreamInfo};
+pub use stream_info::{ObjectFacts, StreamInfo, restart_extension, schema_extension};
 pub use suggest::nearest;

@@ -1,5 +1,7 @@
 //! What a decoder learns of an object before it decodes it.
 
+use super::Field;
+
 /// Context passed to the decoder's `open`.
 #[derive(Debug, Clone, Default)]
 pub struct StreamInfo {
@@ -17,6 +19,26 @@ pub struct StreamInfo {
     pub facts: ObjectFacts,
     /// More facts about the stream, as keys and values.
     pub extensions: Vec<(String, String)>,
+}
+
+/// The fields of the channel's records so far, for decoders that would learn them again from each
+/// object: the extension `schema`. Each line of its value has the type of a field, a space and its
+/// name. `None` if a name has a line end, which this can't say.
+pub fn schema_extension(fields: &[Field]) -> Option<(String, String)> {
+    let mut text = String::new();
+    for field in fields {
+        if field.name.contains('\n') {
+            return None;
+        }
+        text += &format!("{} {}\n", field.scalar.word(), field.name);
+    }
+    Some(("schema".to_owned(), text))
+}
+
+/// What a stream learns that begins inside of an object: the extension `restart`. It is shown the
+/// first `header` bytes, and then the bytes from `place` on.
+pub fn restart_extension(header: u64, place: u64) -> (String, String) {
+    ("restart".to_owned(), format!("{header} {place}"))
 }
 
 /// What a source knows of an object before it reads it. A decoder may use it, but can't rely on it.

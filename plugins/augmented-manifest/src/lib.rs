@@ -43,6 +43,11 @@ impl Decoder for AugmentedManifest {
         Some(self.groups.attributes.iter().map(Field::bytes).collect())
     }
 
+    fn restart(&self) -> Option<u64> {
+        // A group that was dropped is consumed record by record.
+        (self.groups.to_skip == 0).then_some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

@@ -63,6 +63,8 @@ pub struct Avro {
     budget: Budget,
     /// What the header said, once it was read.
     file: Option<File>,
+    /// Size of the header of the object's first file; `None` before it and after that file.
+    header_bytes: Option<u64>,
     state: State,
     /// Whether the file's deflate blocks have bytes after their data: see `packed`.
     has_tail: bool,
@@ -87,6 +89,7 @@ impl Decoder for Avro {
             max_record: info.max_record,
             budget: Budget::new(info.max_record),
             file: None,
+            header_bytes: None,
             state: State::Between,
             has_tail: false,
             reader: RecordReader::default(),
@@ -95,6 +98,17 @@ impl Decoder for Avro {
 
     fn schema(&self) -> Option<Vec<Field>> {
         None
+    }
+
+    fn restart(&self) -> Option<u64> {
+        let header = self.header_bytes?;
+        let is_between = match &self.state {
+            State::Between => true,
+            State::Plain(block) => block.is_whole(),
+            // It is consumed as a whole.
+            State::Packed(_) => true,
+        };
+        is_between.then_some(header)
     }
 
     fn decode(
@@ -168,13 +182,14 @@ impl Avro {
             None => {
                 set_metadata(&String::from_utf8_lossy(text), codec.name(), out);
                 out.set_schema(&layout.fields);
+                self.header_bytes = Some(header.end as u64);
             }
             Some(file) if file.layout.fields != layout.fields => {
                 let message = "another file follows, whose records have other fields; all files of \
                                an object must have the same";
                 return Err(DecodeError::refused(at, message));
             }
-            Some(_) => {}
+            Some(_) => self.header_bytes = None,
         }
         self.has_tail = false;
         self.file = Some(File { codec, sync: header.sync, layout });

@@ -36,6 +36,10 @@ impl PlainBlock {
     pub(crate) fn new(head: usize, records: u64, size: u64) -> Self {
         Self { head, records, records_left: records, bytes_left: size, checked: false }
     }
+    /// Whether nothing of it was consumed.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.head > 0
+    }
     /// The next record.
     fn place(&self) -> Place {
         Place { record: self.records - self.records_left + 1, records: self.records }

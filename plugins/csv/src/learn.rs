@@ -223,8 +223,14 @@ pub(crate) fn of_fields_before(
     settings: &Settings,
     first: &[Vec<u8>],
 ) -> Result<Learnt, String> {
-    let in_row: Vec<_> =
-        first.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let in_row: Vec<_> = first
+        .iter()
+        .enumerate()
+        .map(|(column, name)| match &**name {
+            [] => default_name(column),
+            name => String::from_utf8_lossy(name).into_owned(),
+        })
+        .collect();
     let names: Vec<_> = match &settings.names {
         Some(names) => names.clone(),
         None => (0..first.len()).map(default_name).collect(),

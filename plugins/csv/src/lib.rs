@@ -68,6 +68,12 @@ pub struct Csv {
     max_record: u64,
     /// Whether nothing of the object was decoded yet.
     at_start: bool,
+    /// Whether a stream that begins inside of the object has the same columns, without a header.
+    knows_columns: bool,
+    /// Bytes of the object before the next chunk.
+    offset: u64,
+    /// Bytes of the object up to the end of the header.
+    header_end: u64,
     /// Number of the line in which the next chunk starts, from 1.
     line: u64,
     /// Whether the byte before the next chunk is a CR.
@@ -97,7 +103,17 @@ impl Decoder for Csv {
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        let settings = Settings::new(options)?;
+        let mut settings = Settings::new(options)?;
+        let restart = info.restart().filter(|at| at.place > 0);
+        let knows_columns = settings.knows_columns();
+        if let Some(restart) = restart {
+            settings.header = if restart.header == 0 { Header::No } else { Header::Yes };
+            if restart.header == 0 && settings.names.is_none() && settings.emit == Emit::Fields {
+                let fields = learn::fields_before(info);
+                settings.names =
+                    fields.map(|fields| fields.into_iter().map(|(name, _)| name).collect());
+            }
+        }
         let layout = match (&settings.names, settings.emit) {
             (Some(names), _) if settings.types.default.is_some() => {
                 Some(Layout::new(&settings, names.clone(), "option `names` has".to_owned(), &[])?)
@@ -109,7 +125,10 @@ impl Decoder for Csv {
         Ok(Self {
             settings,
             max_record: info.max_record,
-            at_start: true,
+            at_start: restart.is_none_or(|at| at.header > 0),
+            knows_columns,
+            offset: 0,
+            header_end: 0,
             line: 1,
             after_cr: false,
             first_row: None,
@@ -126,6 +145,20 @@ impl Decoder for Csv {
         self.layout.as_ref().map(|layout| layout.fields.clone())
     }
 
+    fn restart(&self) -> Option<u64> {
+        let of_objects_before = self.settings.learns();
+        match self.first_row {
+            Some(FirstRow::IsHeader) => {
+                // The new stream learns from the schema, which can't say such a name.
+                let layout = self.layout.as_ref()?;
+                let is_said = self.settings.emit == Emit::Fields
+                    && layout.fields.iter().all(|field| !field.name.contains('\n'));
+                (!of_objects_before || is_said).then_some(self.header_end)
+            }
+            _ => (self.settings.header == Header::No && self.knows_columns).then_some(0),
+        }
+    }
+
     fn decode(
         &mut self,
         bytes: &[u8],
@@ -139,6 +172,7 @@ impl Decoder for Csv {
             Err(DecodeError { resume: Resume::At(to) | Resume::Scan(to), .. }) => *to as usize,
             Err(DecodeError { resume: Resume::None | Resume::Refused, .. }) => bytes.len(),
         };
+        self.offset += done as u64;
         if self.settings.dialect.lone_cr {
             self.count_lines(&bytes[..done]);
         } else {
@@ -151,6 +185,7 @@ impl Decoder for Csv {
         let line_end = self.settings.dialect.line_end(chunk, 0);
         let consumed = line_end.map_or(chunk.len(), |at| at + 1);
         self.count_lines(&chunk[..consumed]);
+        self.offset += consumed as u64;
         Resync { consumed, found: line_end.is_some() }
     }
 }
@@ -204,6 +239,7 @@ impl Csv {
                     let start = row.start;
                     let first_row = self.learn(&chunk, row, has_header, out)?;
                     at = if has_header { next } else { start };
+                    self.header_end = self.offset + next as u64;
                     *self.first_row.insert(first_row)
                 }
                 // Without the header the columns are not known, so no other row can be decoded.

@@ -148,6 +148,13 @@ impl Settings {
         self.header == Header::Auto || self.types.default.is_none()
     }
 
+    /// Whether the columns of a row are known without a header and without the first row: from the
+    /// options, or from the names of the fields, if all columns are fields.
+    pub(crate) fn knows_columns(&self) -> bool {
+        let has_all = self.emit == Emit::Fields && self.columns.is_none();
+        !self.learns() && (self.names.is_some() || self.emit == Emit::Row || has_all)
+    }
+
     /// Refuses options that have no meaning together.
     fn check(&self, options: &Options) -> Result<(), String> {
         if self.drop_repeated_header && self.header == Header::No {

@@ -19,6 +19,8 @@ use pipemill_plugin::{
 #[derive(Debug)]
 pub struct Fixed {
     layout: Layout,
+    /// Bytes of the header.
+    header: u64,
     /// Bytes of the header that are not consumed yet.
     header_left: u64,
 }
@@ -57,6 +59,10 @@ impl Decoder for Fixed {
 
     fn schema(&self) -> Option<Vec<Field>> {
         Some(self.layout.schema())
+    }
+
+    fn restart(&self) -> Option<u64> {
+        Some(self.header)
     }
 
     fn decode(
@@ -100,7 +106,7 @@ impl Fixed {
                 "records of {size} bytes are larger than max_record ({max} bytes); raise max_record"
             ));
         }
-        Ok(Self { layout, header_left: header })
+        Ok(Self { layout, header, header_left: header })
     }
 
     /// Skips the header as far as it is in the chunk, whose length is `held`, except for the last

@@ -81,7 +81,8 @@ impl Decoder for Jsonl {
             (None, false) => Emit::Line,
         };
         let max_record = usize::try_from(info.max_record).unwrap_or(usize::MAX);
-        Ok(Self { emit, max_record, newlines: Newlines::new(), at_start: true })
+        let at_start = info.restart().is_none_or(|at| at.place == 0);
+        Ok(Self { emit, max_record, newlines: Newlines::new(), at_start })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -90,6 +91,10 @@ impl Decoder for Jsonl {
             Emit::CheckedLine(_) => vec![Field::new("line", Scalar::Utf8)],
             Emit::Fields(fields) => fields.schema(),
         })
+    }
+
+    fn restart(&self) -> Option<u64> {
+        Some(0)
     }
 
     fn decode(

@@ -79,6 +79,10 @@ impl Decoder for LengthPrefixed {
         Some(vec![Field::bytes("data")])
     }
 
+    fn restart(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

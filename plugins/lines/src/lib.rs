@@ -47,6 +47,10 @@ impl Decoder for Lines {
         Some(vec![Field::new("line", scalar)])
     }
 
+    fn restart(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

@@ -74,6 +74,10 @@ impl Decoder for Msgpack {
         })
     }
 
+    fn restart(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

@@ -30,6 +30,13 @@ pub struct Npy {
     fields: Option<Vec<Field>>,
     /// The array whose rows follow.
     array: Option<Array>,
+    /// Whether nothing of the object was decoded yet.
+    at_start: bool,
+    /// Size of the header of the array whose rows follow, if the object begins with that array.
+    first_header: Option<u64>,
+    /// Bytes of the object between the first header and the bytes that are shown after it: see
+    /// [`Decoder::restart`].
+    left_out: u64,
 }
 
 /// An array whose rows are being read.
@@ -49,11 +56,24 @@ impl Decoder for Npy {
     fn open(_: &Options, info: &StreamInfo) -> Result<Self, String> {
         // Offsets in the sandbox have 32 bits.
         let max_record = info.max_record.min(u32::MAX.into());
-        Ok(Self { max_record, may_end: false, fields: None, array: None })
+        Ok(Self {
+            max_record,
+            may_end: false,
+            fields: None,
+            array: None,
+            at_start: true,
+            first_header: None,
+            left_out: info.restart().map_or(0, |at| at.place.saturating_sub(at.header)),
+        })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
         None
+    }
+
+    fn restart(&self) -> Option<u64> {
+        // Which of several arrays is read, the bytes of one can't tell.
+        self.array.as_ref().and(self.first_header)
     }
 
     fn decode(
@@ -73,6 +93,7 @@ impl Decoder for Npy {
                 }
             };
             self.may_end |= step.is_err();
+            self.at_start &= step.is_ok();
             match step? {
                 Step::GoOn(next) => at = next,
                 Step::Return(progress) => return Ok(progress),
@@ -160,6 +181,7 @@ impl Npy {
             }
         }
         if layout.records == 0 {
+            self.at_start = false;
             return Ok(Step::GoOn(data));
         }
         if rest.len() == header.size {
@@ -169,7 +191,11 @@ impl Npy {
             };
         }
         // It fits: max_record does.
-        let (left, row) = (layout.records, layout.record as usize);
+        let (mut left, row) = (layout.records, layout.record as usize);
+        self.first_header = self.at_start.then_some(header.size as u64);
+        if std::mem::replace(&mut self.at_start, false) {
+            left = left.saturating_sub(self.left_out / layout.record).max(1);
+        }
         self.array = Some(Array { layout, left, row });
         Ok(Step::GoOn(data))
     }

@@ -34,6 +34,8 @@ pub struct RecordIoProtobuf {
     settings: Settings,
     /// The fields, once they are known.
     layout: Option<Layout>,
+    /// Whether the options tell them all.
+    has_set_layout: bool,
     /// The record that is being read. A field so that its memory is reused.
     record: Record,
     /// The joined parts of a record. A field so that its memory is reused.
@@ -52,9 +54,11 @@ impl Decoder for RecordIoProtobuf {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         let settings = Settings::new(options)?;
+        let layout = Layout::from_settings(&settings);
         Ok(Self {
             framing: Framing::open(options, info),
-            layout: Layout::from_settings(&settings),
+            has_set_layout: layout.is_some(),
+            layout,
             record: Record::new(&settings),
             settings,
             joined: Vec::new(),
@@ -64,6 +68,11 @@ impl Decoder for RecordIoProtobuf {
 
     fn schema(&self) -> Option<Vec<Field>> {
         self.layout.as_ref().map(|layout| layout.fields(&self.settings))
+    }
+
+    fn restart(&self) -> Option<u64> {
+        // A layout that was learned is that of the first record, which a later one need not have.
+        self.has_set_layout.then_some(0)
     }
 
     fn decode(

@@ -28,6 +28,10 @@ impl Decoder for RecordIo {
         Some(vec![Field::bytes("data")])
     }
 
+    fn restart(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

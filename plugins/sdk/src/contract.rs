@@ -40,6 +40,20 @@ pub trait Decoder: Sized + 'static {
         out: &mut Records,
     ) -> Result<Progress, DecodeError>;
 
+    /// Where decoding can begin again. It is asked after `open`, and after each call of `decode` for
+    /// the end of the bytes that this call consumed.
+    ///
+    /// `Some(header)` says: a new stream that is shown the first `header` bytes of the object, and
+    /// then the bytes from that place on, emits the same records from there on as this one. The
+    /// first `header` bytes alone hold no record. The new stream has the same options and finds
+    /// [`StreamInfo::restart`]; only its line and record numbers in messages may differ. A format
+    /// whose records stand alone says `Some(0)`, one with a header the size of it.
+    ///
+    /// `None`, the default, says that decoding can't begin at that place.
+    fn restart(&self) -> Option<u64> {
+        None
+    }
+
     /// Looks for the next record after an error with [`Resume::Scan`]. `chunk` starts at the place
     /// that the error named. It is called again with the bytes after the consumed ones, until it
     /// finds the start of a record or the input ends.
@@ -171,4 +185,23 @@ pub struct StreamInfo {
     pub etag: Option<String>,
     /// More facts about the stream, as keys and values. Ignore keys that you do not know.
     pub extensions: Vec<(String, String)>,
+}
+
+impl StreamInfo {
+    /// Where the stream begins, if it is not the object's start: see [`Decoder::restart`].
+    pub fn restart(&self) -> Option<Restart> {
+        let (_, value) = self.extensions.iter().find(|(key, _)| key == "restart")?;
+        let (header, place) = value.split_once(' ')?;
+        Some(Restart { header: header.parse().ok()?, place: place.parse().ok()? })
+    }
+}
+
+/// The beginning of a stream that is not the object's start. The stream is shown the first `header`
+/// bytes of the object, and then the bytes from `place` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// What [`Decoder::restart`] returned at that place.
+    pub header: u64,
+    /// Bytes of the object before that place.
+    pub place: u64,
 }

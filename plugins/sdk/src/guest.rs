@@ -126,6 +126,7 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
         if let Some(fields) = decoder.schema() {
             records.set_schema(&fields);
         }
+        records.tell_restart(decoder.restart());
         Ok(wit::Stream::new(Stream { state: RefCell::new(StreamState { decoder, records }) }))
     }
 
@@ -134,6 +135,7 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
         state.records.begin_call();
         let result = state.decoder.decode(&chunk, end, &mut state.records);
         state.records.flush();
+        state.records.tell_restart(state.decoder.restart());
         match result {
             Ok(progress) => Ok(wit::Progress {
                 consumed: progress.consumed as u32,

@@ -39,7 +39,7 @@ pub mod testing;
 #[doc(hidden)]
 pub mod guest;
 
-pub use contract::{DecodeError, Decoder, Progress, Resume, Resync, StreamInfo};
+pub use contract::{DecodeError, Decoder, Progress, Restart, Resume, Resync, StreamInfo};
 pub use field::{Field, Scalar};
 pub use host::{Codec, Host, Level};
 pub use map::{InnerRecord, Map, MapRecords, Tap, TapAll, TapRecords};

@@ -224,6 +224,10 @@ impl<M: MapRecords> Decoder for Map<M> {
         }
     }
 
+    fn restart(&self) -> Option<u64> {
+        self.inner.restart()
+    }
+
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         self.inner.resync(chunk, end)
     }

@@ -88,6 +88,8 @@ pub struct Records {
     passed_on: u64,
     /// Whether the host asked for `starts`.
     offsets: bool,
+    /// What the host was told of where decoding can begin again.
+    restart: Option<u64>,
     spans: Vec<u64>,
     payload: Vec<u8>,
     starts: Vec<u32>,
@@ -108,6 +110,7 @@ impl Records {
             base: 0,
             passed_on: 0,
             offsets,
+            restart: None,
             spans: Vec::with_capacity(FLUSH_SPANS + 64),
             payload: Vec::new(),
             starts: Vec::new(),
@@ -416,6 +419,16 @@ impl Records {
     pub fn begin_call(&mut self) {
         self.base = 0;
         self.host.borrow_mut().payload = 0;
+    }
+
+    /// Tells the host where decoding can begin again, if that has changed.
+    #[doc(hidden)]
+    pub fn tell_restart(&mut self, restart: Option<u64>) {
+        if self.restart != restart {
+            self.restart = restart;
+            let value = restart.map_or_else(String::new, |header| header.to_string());
+            self.host.borrow_mut().host.set_metadata("pipemill.restart", &value);
+        }
     }
 
     /// The host, for the records of an inner decoder.

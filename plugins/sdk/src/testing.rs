@@ -59,6 +59,9 @@ pub type Decompress = fn(Codec, &[u8]) -> Result<Vec<u8>, String>;
 /// several parts.
 const MAX_PART_BYTES: usize = 4 << 10;
 
+/// Places at which [`assert_any_split`] lets decoding begin again.
+const MAX_RESTARTS: usize = 6;
+
 impl Setup {
     /// These options. Decoding ends at the first error; records have up to 64 MiB.
     pub fn new(options: &[(&str, &str)]) -> Self {
@@ -141,15 +144,86 @@ pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) ->
     }
 }
 
-/// Asserts that the input in pieces of these sizes gives the same outcome as the whole input, and
-/// returns that outcome.
+/// The places at which decoding can begin again, when the input arrives in pieces of these sizes.
 ///
 /// # Panics
-/// If the outcomes differ; also as [`decode_split`].
+/// As [`decode_split`].
+pub fn restarts<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Vec<RestartPlace> {
+    let mut run = Run::<D>::new(setup, input, sizes);
+    run.decode_all();
+    run.restarts
+}
+
+/// Asserts that decoding can begin again at the places of [`restarts`]. Returns the places.
+///
+/// # Panics
+/// As [`assert_restart`].
+pub fn assert_restarts<D: Decoder>(
+    setup: &Setup,
+    input: &[u8],
+    sizes: &[usize],
+) -> Vec<RestartPlace> {
+    let whole = decode_whole::<D>(setup, input);
+    let mut restarts = restarts::<D>(setup, input, sizes);
+    restarts.dedup();
+    for restart in &restarts {
+        assert_restart::<D>(setup, input, sizes, restart, &whole);
+    }
+    restarts
+}
+
+/// Asserts that decoding can begin again at a place: it gives the records and the errors of `whole`
+/// after that place. The input after the place arrives in pieces of these sizes. The messages of
+/// errors may differ, because lines count from the place.
+///
+/// # Panics
+/// If the place gives something else; also as [`decode_split`].
+pub fn assert_restart<D: Decoder>(
+    setup: &Setup,
+    input: &[u8],
+    sizes: &[usize],
+    restart: &RestartPlace,
+    whole: &Outcome,
+) {
+    let RestartPlace { header, place, records, errors } = *restart;
+    let mut setup = setup.clone();
+    setup.extensions.retain(|(key, _)| key != "schema");
+    if let Some(fields) = &whole.schema {
+        let line = |field: &Field| format!("{} {}\n", field.scalar.word(), field.name);
+        setup.extensions.push(("schema".to_owned(), fields.iter().map(line).collect()));
+    }
+    setup.extensions.push(("restart".to_owned(), format!("{header} {place}")));
+    let shown = [&input[..header], &input[place..]].concat();
+    let rest = decode_split::<D>(&setup, &shown, sizes);
+    // Places in the input. Nothing comes of the header.
+    let moved = |at: u64| at as i64 - header as i64 + place as i64;
+    let starts: Vec<_> = rest.starts.iter().map(|start| moved(*start)).collect();
+    let whole_starts: Vec<_> = whole.starts[records..].iter().map(|start| *start as i64).collect();
+    assert_eq!(rest.records, whole.records[records..], "records after {restart:?}");
+    assert_eq!(starts, whole_starts, "starts after {restart:?}");
+    let found: Vec<_> = rest.errors.iter().map(|(at, skipped, _)| (moved(*at), *skipped)).collect();
+    let expected = whole.errors[errors..].iter();
+    let expected: Vec<_> = expected.map(|(at, skipped, _)| (*at as i64, *skipped)).collect();
+    assert_eq!(found, expected, "errors after {restart:?}");
+    if !rest.records.is_empty() {
+        assert_eq!(rest.schema, whole.schema, "schema after {restart:?}");
+    }
+}
+
+/// Asserts that the input in pieces of these sizes gives the same outcome as the whole input, and
+/// that decoding can begin again at some of the places that the decoder names. Returns the outcome.
+///
+/// # Panics
+/// If the outcomes differ; also as [`decode_split`] and [`assert_restart`].
 pub fn assert_any_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
     let whole = decode_whole::<D>(setup, input);
     let split = decode_split::<D>(setup, input, sizes);
     assert_eq!(whole, split, "pieces of {sizes:?} give another outcome than the whole input");
+    let places = restarts::<D>(setup, input, sizes);
+    let step = places.len().div_ceil(MAX_RESTARTS).max(1);
+    for place in places.iter().step_by(step).chain(places.last()) {
+        assert_restart::<D>(setup, input, &sizes[sizes.len() / 2..], place, &whole);
+    }
     whole
 }
 
@@ -195,6 +269,8 @@ struct Collected {
     payload: Vec<u8>,
     schema: Option<Vec<Field>>,
     metadata: BTreeMap<String, String>,
+    /// What the decoder said of where decoding can begin again.
+    restart: Option<u64>,
     records: Vec<Record>,
     starts: Vec<u64>,
     errors: Vec<(u64, u64, String)>,
@@ -234,6 +310,10 @@ impl Host for Collector {
     }
     fn set_metadata(&mut self, key: &str, value: &str) {
         let own = &mut *self.0.borrow_mut();
+        if key == "pipemill.restart" {
+            own.restart = value.parse().ok();
+            return;
+        }
         assert!(own.records.is_empty(), "set_metadata: only before the first record");
         own.metadata.insert(key.to_owned(), value.to_owned());
     }
@@ -294,6 +374,21 @@ struct Run<'a, D> {
     skip: bool,
     /// Whether the decoder refused the input.
     refused: bool,
+    /// Where decoding can begin again.
+    restarts: Vec<RestartPlace>,
+}
+
+/// A place at which decoding can begin again: see [`Decoder::restart`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestartPlace {
+    /// Bytes of the input that are shown first.
+    pub header: usize,
+    /// Where the input is shown from then on.
+    pub place: usize,
+    /// Number of records before it.
+    pub records: usize,
+    /// Number of errors before it.
+    pub errors: usize,
 }
 
 impl<'a, D: Decoder> Run<'a, D> {
@@ -306,6 +401,7 @@ impl<'a, D: Decoder> Run<'a, D> {
         if let Some(fields) = decoder.schema() {
             records.set_schema(&fields);
         }
+        records.tell_restart(decoder.restart());
         let sizes = sizes.iter().copied().filter(|size| *size > 0).rev().collect();
         Run {
             decoder,
@@ -317,6 +413,7 @@ impl<'a, D: Decoder> Run<'a, D> {
             shown: 0,
             skip: setup.skip,
             refused: false,
+            restarts: Vec::new(),
         }
     }
 
@@ -396,6 +493,7 @@ impl<'a, D: Decoder> Run<'a, D> {
             }
             let left = chunk.len() - progress.consumed;
             self.start += progress.consumed;
+            self.note_restart();
             let can_go_on = (1..=left).contains(&progress.need);
             if progress.consumed == 0 {
                 let need = progress.need;
@@ -406,6 +504,20 @@ impl<'a, D: Decoder> Run<'a, D> {
                 return Ok(());
             }
         }
+    }
+
+    /// Notes the place up to which the input was consumed, if decoding can begin again there.
+    fn note_restart(&mut self) {
+        let (records, errors, header) = {
+            let collected = self.collected.borrow();
+            (collected.records.len(), collected.errors.len(), collected.restart)
+        };
+        let Some(header) = header.and_then(|header| usize::try_from(header).ok()) else { return };
+        if header > self.start {
+            assert_eq!(records, 0, "restart: a record before the end of the header at {header}");
+            return;
+        }
+        self.restarts.push(RestartPlace { header, place: self.start, records, errors });
     }
 
     /// Calls `decode` once, with all that has arrived and is not consumed.
@@ -420,6 +532,7 @@ impl<'a, D: Decoder> Run<'a, D> {
         self.records.begin_call();
         let result = self.decoder.decode(chunk, end, &mut self.records);
         self.records.flush();
+        self.records.tell_restart(self.decoder.restart());
         match &result {
             Ok(progress) => {
                 assert!(progress.consumed <= chunk.len(), "consumed more than the chunk");

@@ -44,6 +44,10 @@ impl Decoder for TfExample {
         Some(self.features.fields())
     }
 
+    fn restart(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

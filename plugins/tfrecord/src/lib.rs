@@ -31,6 +31,10 @@ impl Decoder for TfRecord {
         Some(vec![Field::bytes("data")])
     }
 
+    fn restart(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

@@ -27,6 +27,9 @@ pub struct Tokens {
     rules: Rules,
     /// The rest of the object, as far as it is known.
     rest: Rest,
+    /// Bytes of the object between its header and the bytes that are shown after it: see
+    /// [`Decoder::restart`].
+    left_out: u64,
 }
 
 /// What the options say of a record.
@@ -103,11 +106,19 @@ impl Decoder for Tokens {
         let field = Field::new("tokens", scalar).shaped([length]).logical("tokens");
         let records = Fixed::of_numbers(field, header, info)?;
         let drop_tail = options.text("tail") == "drop";
-        Ok(Self { records, rules: Rules { scalar, length, drop_tail }, rest })
+        let left_out = info.restart().map_or(0, |at| at.place.saturating_sub(at.header));
+        Ok(Self { records, rules: Rules { scalar, length, drop_tail }, rest, left_out })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
         self.records.schema()
+    }
+
+    fn restart(&self) -> Option<u64> {
+        match self.rest {
+            Rest::ToTheEnd | Rest::LlmCTokens { left: 1.., .. } => self.records.restart(),
+            Rest::LlmC | Rest::LlmCTokens { .. } => None,
+        }
     }
 
     fn decode(
@@ -129,7 +140,8 @@ impl Decoder for Tokens {
             }
             Rest::LlmC => match llm_c::token_count(&self.rules, chunk, end)? {
                 Some(count) => {
-                    let left = llm_c::HEADER_BYTES as u64 + count * self.rules.token_bytes() as u64;
+                    let tokens = count * self.rules.token_bytes() as u64;
+                    let left = llm_c::HEADER_BYTES as u64 + tokens.saturating_sub(self.left_out);
                     self.rest = Rest::LlmCTokens { left, count };
                     self.decode_llm_c(chunk, end, left, count, out)
                 }

@@ -89,6 +89,11 @@ impl Decoder for WebDataset {
         Some(self.wanted.schema())
     }
 
+    fn restart(&self) -> Option<u64> {
+        // After an end mark, other blocks may follow than elsewhere.
+        (self.to_skip == 0 && !self.at_end).then_some(0)
+    }
+
     fn decode(
         &mut self,
         chunk: &[u8],

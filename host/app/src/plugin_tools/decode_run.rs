@@ -208,11 +208,11 @@ impl PluginUnderTest {
         run
     }
 
-    /// Opens a stream.
+    /// Opens a stream with these extensions.
     ///
     /// # Errors
     /// The decoder refuses its options, or fails.
-    pub(super) fn open(&self) -> Result<Stream, Fault> {
+    pub(super) fn open(&self, extensions: &[(String, String)]) -> Result<Stream, Fault> {
         let info = StreamInfo {
             channel: "test".to_owned(),
             epoch: 0,
@@ -220,7 +220,7 @@ impl PluginUnderTest {
             max_record: self.max_record,
             offsets: true,
             facts: ObjectFacts::default(),
-            extensions: Vec::new(),
+            extensions: extensions.to_vec(),
         };
         Stream::open(&self.plugin, &self.options, &info, &self.limits)
     }

@@ -20,6 +20,8 @@ pub(super) struct Shown<'a> {
     pub(super) skip: bool,
     /// Number of calls after which the run ends; 0 for no limit.
     pub(super) max_calls: u64,
+    /// The extensions of the stream info.
+    pub(super) extensions: &'a [(String, String)],
 }
 
 /// The calls of a run.
@@ -39,12 +41,25 @@ pub(super) struct Trace {
     pub(super) has_payload: bool,
     /// Number of errors before the end of the input was shown.
     pub(super) errors_before_end: usize,
+    /// The places at which the decoder says that decoding can begin again.
+    pub(super) restarts: Vec<Restart>,
+}
+
+/// A place at which decoding can begin again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Restart {
+    /// Bytes of the input that must be shown first.
+    pub(super) header: usize,
+    /// Where the input is shown from then on.
+    pub(super) place: usize,
+    /// Number of records before it.
+    pub(super) records: usize,
 }
 
 impl PluginUnderTest {
     /// Decodes `input` by calls of the decoder.
     pub(super) fn trace(&self, input: &Arc<[u8]>, shown: Shown<'_>) -> Trace {
-        let stream = match self.open() {
+        let stream = match self.open(shown.extensions) {
             Ok(stream) => stream,
             Err(fault) => {
                 let mut trace = Trace::default();
@@ -172,6 +187,7 @@ impl Tracer<'_> {
                 }
                 Ok(DecodeOutcome::Progress { consumed, need, .. }) => {
                     self.at += consumed;
+                    self.note_restart();
                     let left = self.available - self.at;
                     if self.end && consumed == 0 && left > 0 {
                         self.add_error(0, INPUT_ENDS.to_owned(), ErrorKind::Decode, Resumed::No);
@@ -182,6 +198,15 @@ impl Tracer<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Notes the place up to which the input was consumed, if decoding can begin again there.
+    fn note_restart(&mut self) {
+        let header = self.stream.restart().and_then(|header| usize::try_from(header).ok());
+        if let Some(header) = header {
+            let records = self.trace.run.records.len();
+            self.trace.restarts.push(Restart { header, place: self.at, records });
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Framed {
     max_record: u64,
     /// Whether the decoder was called.
     called: Cell<bool>,
+    /// Number of records so far.
+    records: Cell<u8>,
 }
 
 /// The mistake that a decoder makes.
@@ -69,9 +71,15 @@ enum Mistake {
     NoMaxRecord,
     /// The metadata depend on the split.
     MetadataOfChunk,
+    /// Decoding can begin again with nothing shown before, which is right.
+    Restart,
+    /// It is said to begin again after the first bytes of a record.
+    RestartInRecord,
+    /// It is said to begin again at any place, but records are numbered from the start.
+    RestartWithState,
 }
 
-const MISTAKES: [(&str, Mistake); 23] = [
+const MISTAKES: [(&str, Mistake); 26] = [
     ("framed", Mistake::None),
     ("framed-swallow-tail", Mistake::SwallowTail),
     ("framed-swallow-header", Mistake::SwallowHeader),
@@ -95,6 +103,9 @@ const MISTAKES: [(&str, Mistake); 23] = [
     ("framed-too-large-by-split", Mistake::TooLargeBySplit),
     ("framed-no-max-record", Mistake::NoMaxRecord),
     ("framed-metadata-of-chunk", Mistake::MetadataOfChunk),
+    ("framed-restart", Mistake::Restart),
+    ("framed-restart-in-record", Mistake::RestartInRecord),
+    ("framed-restart-with-state", Mistake::RestartWithState),
 ];
 
 fn mistake(name: &str) -> Option<Mistake> {
@@ -109,7 +120,7 @@ pub fn knows(misdeed: &str) -> bool {
 impl Framed {
     pub fn new(misdeed: &str, max_record: u64) -> Self {
         let mistake = mistake(misdeed).unwrap_or(Mistake::None);
-        Self { mistake, max_record, called: Cell::new(false) }
+        Self { mistake, max_record, called: Cell::new(false), records: Cell::new(0) }
     }
 }
 
@@ -119,6 +130,13 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
     if !stream.called.replace(true) {
         let first = if is(Mistake::MetadataOfChunk) { chunk.len().min(5) } else { 0 };
         host::set_metadata("first chunk", &first.to_string());
+        match stream.mistake {
+            Mistake::Restart | Mistake::RestartWithState => {
+                host::set_metadata("pipemill.restart", "0");
+            }
+            Mistake::RestartInRecord => host::set_metadata("pipemill.restart", "3"),
+            _ => {}
+        }
     }
     let (mut at, mut made) = (0, 0);
     loop {
@@ -181,7 +199,10 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
             Mistake::StartEarly => at.saturating_sub(1),
             _ => at,
         };
-        if is(Mistake::StartAtEnd) {
+        stream.records.set(stream.records.get().wrapping_add(1));
+        if is(Mistake::RestartWithState) {
+            made += emit_made(made, &[stream.records.get()], at);
+        } else if is(Mistake::StartAtEnd) {
             made += emit_made(made, payload, at + size);
         } else {
             emit(&[span((at + HEADER) as u32, length as u32)], &[], &[start as u32]);

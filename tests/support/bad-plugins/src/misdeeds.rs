@@ -119,6 +119,12 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
             emit(&[span(0, 1)], &[], &[0]);
             host::set_metadata("key", "value");
         }
+        "restart-no-number" => host::set_metadata("pipemill.restart", "4 KiB"),
+        "restart-beyond" => {
+            host::set_metadata("pipemill.restart", "17");
+            return None;
+        }
+        "unknown-host-metadata" => host::set_metadata("pipemill.resume", "0"),
         "bad-outside" => drop(host::bad(size - 1, size + 1, "bad")),
         "bad-of-nothing" => drop(host::bad(1, 1, "bad")),
         "bad-inside-record" => {

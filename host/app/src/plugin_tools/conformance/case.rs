@@ -8,7 +8,7 @@ use pipemill_types::ErrorKind;
 
 use super::compare::{difference, show};
 use super::run_check::check_run;
-use super::{gaps, max_record, needs, resume, starts};
+use super::{gaps, max_record, needs, restart, resume, starts};
 use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest, RunError};
 use crate::plugin_tools::trace::Shown;
 
@@ -42,6 +42,9 @@ pub enum Property {
     Damage(usize, u8),
     /// With this largest record, only larger records are refused, however the input is split.
     MaxRecord(u64),
+    /// If the input arrives in two pieces, of which the first has this many bytes, decoding can
+    /// begin again where the decoder says.
+    Restart(usize),
 }
 
 /// How a property held.
@@ -79,6 +82,7 @@ impl fmt::Display for Property {
             Self::Gap(at, bytes) => write!(f, "--case gap={at}:{}", hex::encode(bytes)),
             Self::Damage(at, byte) => write!(f, "--case damage={at}:{byte:02x}"),
             Self::MaxRecord(max) => write!(f, "--case max-record={max}"),
+            Self::Restart(at) => write!(f, "--case restart={at}"),
         }
     }
 }
@@ -95,6 +99,7 @@ impl Property {
             ("needs", _, _) => Some(Self::Needs),
             ("start", Ok(record), _) => Some(Self::Start(record as usize)),
             ("max-record", Ok(max), _) => Some(Self::MaxRecord(max)),
+            ("restart", Ok(at), _) => Some(Self::Restart(at as usize)),
             ("gap", Ok(at), Ok(bytes)) => Some(Self::Gap(at as usize, bytes)),
             ("damage", Ok(at), Ok(bytes)) => {
                 bytes.first().map(|byte| Self::Damage(at as usize, *byte))
@@ -102,7 +107,8 @@ impl Property {
             _ => None,
         };
         parsed.ok_or_else(|| {
-            "expected needs, start=RECORD, max-record=BYTES, gap=OFFSET:HEX or damage=OFFSET:HEX"
+            "expected needs, start=RECORD, max-record=BYTES, restart=OFFSET, gap=OFFSET:HEX or \
+             damage=OFFSET:HEX"
                 .to_owned()
         })
     }
@@ -135,6 +141,7 @@ impl Case {
             Property::Gap(at, bytes) => gaps::check(tested, &self.input, *at, bytes)?,
             Property::Damage(at, byte) => resume::check(tested, &self.input, *at, *byte)?,
             Property::MaxRecord(max) => max_record::check(tested, &self.input, *max)?,
+            Property::Restart(at) => restart::check(tested, &self.input, *at).map(|_| ())?,
         }
         Ok(CaseOutcome::Holds)
     }

@@ -14,7 +14,7 @@ use super::shrink::shrink;
 use super::starts::StartVerdict;
 use super::structure::Structure;
 use super::{ConformanceTest, DEFAULT_CASES, Expectations, Finding, Report};
-use super::{gaps, max_record, needs, starts};
+use super::{gaps, max_record, needs, restart, starts};
 use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest, Record};
 use crate::plugin_tools::trace::Shown;
 
@@ -38,6 +38,7 @@ const STARTS: &str = "records begin where they are said to";
 const GAPS: &str = "no bytes vanish between records";
 const NEEDS: &str = "`need` is true";
 const MAX_RECORD: &str = "only records above max_record are refused";
+const RESTART: &str = "decoding can begin again where the decoder says";
 const DAMAGED: &str = "no failure on damaged input";
 const RESUME: &str = "little is lost after an error";
 
@@ -63,6 +64,7 @@ impl<'a> Checks<'a> {
                 self.gaps(&structure)?;
                 self.needs(&structure)?;
                 self.max_record(&structure)?;
+                self.restart(&structure)?;
                 self.damaged(whole.records.len())?;
                 self.resume(&structure)?;
             }
@@ -324,6 +326,25 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
+    /// Decoding begins again where the decoder says that it can.
+    fn restart(&mut self, structure: &Structure) -> Checked {
+        let size = structure.input.len();
+        let (mut places, mut header) = (0, 0);
+        let mut budget = self.full_budget(MAX_RESTARTS);
+        for at in positions(size, &structure.units).take_while(|_| budget.take()) {
+            let case = Case { input: structure.input.clone(), property: Property::Restart(at) };
+            let checked = restart::check(&self.tested, &structure.input, at);
+            let checked = checked.map_err(|broken| self.smallest(RESTART, &case, broken))?;
+            places += checked.places;
+            header = header.max(checked.header);
+        }
+        if places > 0 {
+            let details = format!("{places} places, after the first {header} bytes of the input");
+            self.passed(RESTART, details);
+        }
+        Ok(())
+    }
+
     /// The input with random damages, in one piece and in several.
     ///
     /// `count` is the number of records of the unchanged input.
@@ -417,6 +438,8 @@ const MAX_SINGLE_BYTES: usize = 16 << 10;
 const MAX_STARTS: u64 = 64;
 /// Insertions between records.
 const MAX_GAPS: u64 = 64;
+/// Splits of the input after which decoding begins again.
+const MAX_RESTARTS: u64 = 96;
 /// A record with values of more bytes is larger than one byte, whatever a decoder compares.
 const SURELY_LARGE: usize = 16;
 /// Cases that the search for a smaller one tries.

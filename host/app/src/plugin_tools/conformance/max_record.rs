@@ -135,7 +135,7 @@ fn refused_at_once(
 ) -> Result<(), String> {
     let Some(refused) = run.errors.first() else { return Ok(()) };
     let bytes: Bytes = Arc::new(input.clone());
-    let open = |plugin: &PluginUnderTest| plugin.open().map_err(|fault| fault.message);
+    let open = |plugin: &PluginUnderTest| plugin.open(&[]).map_err(|fault| fault.message);
     let (mut stream, mut unlimited) = (open(limited)?, open(tested)?);
     let (mut at, mut available, mut asked) = (0, refused.offset as usize, 0);
     for _ in 0..MAX_CALLS {

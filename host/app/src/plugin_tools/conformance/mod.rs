@@ -3,7 +3,8 @@
 //! `case` has the properties that must hold for any input, sound or damaged: in pieces, cut off,
 //! shown together with its end. Other checks need a sound input, whose records are known
 //! (`structure`): `starts` and `gaps` change it where records begin, `needs` shows the decoder less
-//! than it says it needs, `max_record` lowers the limit, `resume` damages single bytes. `checks`
+//! than it says it needs, `max_record` lowers the limit, `restart` begins again inside of it, `resume`
+//! damages single bytes. `checks`
 //! decides what is tried, `positions` in which order, and `budget` how much. `shrink` finds the
 //! smallest input that fails.
 
@@ -17,6 +18,7 @@ mod max_record;
 mod needs;
 mod positions;
 mod random;
+mod restart;
 mod resume;
 mod run_check;
 mod shrink;

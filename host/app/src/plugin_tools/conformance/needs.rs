@@ -18,7 +18,7 @@ const MAX_CALLS: u64 = 20_000;
 /// # Errors
 /// One line with the first number that is too large.
 pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Result<u64, String> {
-    let mut stream = tested.open().map_err(|fault| fault.message)?;
+    let mut stream = tested.open(&[]).map_err(|fault| fault.message)?;
     let bytes: Bytes = Arc::new(input.clone());
     let (mut at, mut available) = (0, input.len().min(1));
     // The number that is being checked.

@@ -219,7 +219,8 @@ impl<'a> Damages<'a> {
 }
 
 /// Shows an input and skips its errors.
-const SKIPPING: Shown<'_> = Shown { pieces: &[], end_with_last: false, skip: true, max_calls: 0 };
+const SKIPPING: Shown<'_> =
+    Shown { pieces: &[], end_with_last: false, skip: true, max_calls: 0, extensions: &[] };
 
 /// The starts of the records that `found` lacks, each start once.
 fn missing(records: &[Record], found: &[Record]) -> Vec<u64> {
