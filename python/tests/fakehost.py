@@ -81,7 +81,7 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
         index_at=up(128 + len(payload)), object_at=0, object_bytes=len(name),
         first_record=batch.first_record, object_offset=17,
         metadata_at=0, metadata_bytes=len(batch.metadata),
-        padding=batch.padding, reserved=0, object_number=5, restart_offset=11, restart_records=2,
+        padding=batch.padding, restart_header=7, object_number=5, restart_offset=11, restart_records=2,
         identity_at=0, identity_bytes=len(batch.identity),
     )  # fmt: skip
     header["object_at"] = header["index_at"] + len(index)
@@ -198,8 +198,9 @@ class Peer:
         self.until(lambda: bool(self.hello))
         self.credits = min(self.hello.get("credits", 2), self.slots)
         body: dict[str, Any] = dict(
-            protocol=1, host="fake 0", channel=self.hello["channel"], mode="share",
+            protocol=2, host="fake 0", channel=self.hello["channel"], mode="share",
             slots=self.slots, slot_bytes=self.slot_bytes, credits=self.credits,
+            first_batch=0, settings={"decoder": "lines"},
         )  # fmt: skip
         body.update(other)
         self.credits = body["credits"]

@@ -84,7 +84,7 @@ def test_a_host_that_hangs_up_without_an_answer(path: str) -> None:
 @pytest.mark.parametrize(
     ("lie", "said"),
     [
-        ({"protocol": 2}, "speaks version 2 .* this package speaks 1; install"),
+        ({"protocol": 3}, "speaks version 3 .* this package speaks 2; install"),
         ({"slots": -1}, "slots = -1"),
         ({"slots": "4"}, "slots = '4'"),
         ({"slots": True}, "slots = True"),

@@ -43,7 +43,7 @@ def test_epochs_and_their_batches_come_in_order(path: str) -> None:
         (1, []),
         (2, [(2, 3 + i, i, b"record %d" % i) for i in range(2)]),
     ]
-    assert peer.hello["protocol"] == 1 and peer.hello["channel"] == "train"
+    assert peer.hello["protocol"] == 2 and peer.hello["channel"] == "train"
     assert peer.hello["client"].startswith("python 3.")
     assert peer.released == [0, 1, 2, 3, 4]
 

@@ -234,7 +234,7 @@ def test_a_random_batch_is_read_as_it_was_sent(path: str, seed: int) -> None:
             assert (batch.object, batch.first_record) == (sent.object, sent.first_record)
             assert batch.object_offset == 17
             assert batch.valid == len(sent.rows) - sent.padding
-            place = (sent.object, sent.identity.decode(), 11, 2)
+            place = (sent.object, sent.identity.decode(), 7, 11, 2, sent.first_record)
             assert batch.position == (batch.epoch, batch.number, 5, *place)
             check_records(batch, sent, schema)
             check_columns(batch, sent, schema)

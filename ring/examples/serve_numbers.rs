@@ -191,6 +191,7 @@ impl Numbers {
             metadata: "",
             object_number: 3,
             identity: "made-up",
+            restart_header: 0,
             restart_offset: self.offset(first),
             restart_records: 0,
             padding: 0,

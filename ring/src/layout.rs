@@ -51,6 +51,9 @@ pub struct Header {
     pub padding: u32,
     /// Number of the object in its epoch on this machine, from 0.
     pub object_number: u64,
+    /// Bytes at the object's start that its decoder has to see before it can decode from
+    /// `restart_offset` on.
+    pub restart_header: u32,
     /// A byte offset in the object (inflated) from which its decoder can decode again.
     pub restart_offset: u64,
     /// Number of records from there to the batch's first record.
@@ -119,6 +122,7 @@ impl Header {
         put(80, &self.metadata_at.to_le_bytes());
         put(84, &self.metadata_bytes.to_le_bytes());
         put(88, &self.padding.to_le_bytes());
+        put(92, &self.restart_header.to_le_bytes());
         put(96, &self.object_number.to_le_bytes());
         put(104, &self.restart_offset.to_le_bytes());
         put(112, &self.restart_records.to_le_bytes());
@@ -158,6 +162,7 @@ impl Header {
             metadata_at: u32_at(80),
             metadata_bytes: u32_at(84),
             padding: u32_at(88),
+            restart_header: u32_at(92),
             object_number: u64_at(96),
             restart_offset: u64_at(104),
             restart_records: u64_at(112),
@@ -347,6 +352,7 @@ mod tests {
                         metadata_at: plan.object_at as u32,
                         metadata_bytes: object_bytes,
                         padding: records / 2,
+                        restart_header: records / 3,
                         object_number: number / 5,
                         restart_offset: number / 7,
                         restart_records: number / 11,
@@ -421,6 +427,7 @@ mod tests {
             metadata_at: 131,
             metadata_bytes: 2,
             padding: 3,
+            restart_header: 9,
             object_number: 4,
             restart_offset: 5,
             restart_records: 6,
@@ -432,8 +439,7 @@ mod tests {
         assert_eq!(&bytes[..16], b"PMB2\x80\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
         assert_eq!(&bytes[16..28], &[7, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0]);
         assert_eq!((bytes[32], bytes[56], bytes[80], bytes[84]), (128, 130, 131, 2));
-        assert_eq!(bytes[92..96], [0; 4]);
-        assert_eq!((bytes[88], bytes[96], bytes[104]), (3, 4, 5));
+        assert_eq!((bytes[88], bytes[92], bytes[96], bytes[104]), (3, 9, 4, 5));
         assert_eq!((bytes[112], bytes[120], bytes[124]), (6, 7, 8));
     }
 

@@ -55,7 +55,8 @@ fn write_in_pieces(fifo: PathBuf, bytes: Vec<u8>, seed: u64) {
     let mut file = OpenOptions::new().write(true).open(fifo).expect("a FIFO");
     let mut rest = &bytes[..];
     while !rest.is_empty() {
-        let size = 1 + random(if random(4) == 0 { 100_000 } else { 3_000 }) as usize;
+        let most = if random(4) == 0 { 100_000 } else { 3_000 };
+        let size = 1 + random(most) as usize;
         let (piece, after) = rest.split_at(size.min(rest.len()));
         file.write_all(piece).expect("the host reads it");
         rest = after;
@@ -78,11 +79,11 @@ fn run(seed: u64, records: &[Vec<u8>], batch: usize) -> Vec<Cut> {
     );
     std::fs::create_dir(place.path("fifos")).expect("a folder");
     let bytes = [records.join(&b'\n'), b"\n".to_vec()].concat();
-    for epoch in 0..2 {
+    for epoch in 0..2_u64 {
         let fifo = place.path(&format!("fifos/train_{epoch}"));
         mkfifo(&fifo, Mode::S_IRWXU).expect("a FIFO");
         let bytes = bytes.clone();
-        thread::spawn(move || write_in_pieces(fifo, bytes, seed + u64::from(epoch)));
+        thread::spawn(move || write_in_pieces(fifo, bytes, seed + epoch));
     }
     let host = Host::start(&pipemill!(), &place, &config);
     let consumers: Vec<_> = (0..1 + random(3)).map(|_| host.connect("train")).collect();

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    BatchSize, Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome,
+    BatchSize, Channel, ChannelStats, Resume, ErrorPolicy, OnError, OnPluginError, Outcome,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::Field;
@@ -61,6 +61,8 @@ pub struct Setup {
     pub leaves_after: Option<usize>,
     /// The number of records of each batch.
     pub batch: Option<BatchSize>,
+    /// Where to go on.
+    pub resume: Option<Resume>,
 }
 
 impl Setup {
@@ -74,6 +76,7 @@ impl Setup {
             fails_at: None,
             leaves_after: None,
             batch: None,
+            resume: None,
         }
     }
 }
@@ -138,6 +141,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         max_record: job.max_record,
         linger: Duration::ZERO,
         batch: way.batch,
+        resume: way.resume.clone(),
         offsets: true,
         observers: Vec::new(),
     };

@@ -92,9 +92,8 @@ impl Collector {
             (batch.starts[record], fields.collect())
         });
         self.cuts.push(Cut {
-            object: batch.start.object.clone(),
-            first_record: batch.start.first_record,
-            metadata: batch.start.metadata.clone(),
+            epoch: batch.epoch,
+            start: batch.start.clone(),
             records: records.collect(),
             padding: batch.padding,
         });

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start};
 use pipemill_types::ObjectFacts;
 
 use crate::host::{Bytes, Setup};
 
 /// Objects in memory, all in one epoch.
 pub struct Objects {
+    all: Vec<Bytes>,
     objects: std::vec::IntoIter<Bytes>,
+    /// The byte at which the next object begins.
+    offset: usize,
     way: Setup,
     given: usize,
     ended: bool,
@@ -19,7 +22,9 @@ impl Objects {
     /// The way's pieces are sizes of the reads of each object, 0 for one that gives nothing; then all
     /// the rest comes at once.
     pub fn new(objects: &[Bytes], way: &Setup) -> Self {
-        Self { objects: Vec::from(objects).into_iter(), way: way.clone(), given: 0, ended: false }
+        let all = Vec::from(objects);
+        let objects = all.clone().into_iter();
+        Self { all, objects, offset: 0, way: way.clone(), given: 0, ended: false }
     }
 }
 
@@ -30,15 +35,25 @@ impl Source for Objects {
             return Ok(if first { SourceEvent::EpochEnd(0) } else { SourceEvent::End });
         };
         let pieces = self.way.pieces.clone().into_iter();
-        let input = Pieces { bytes, at: 0, pieces, fails_at: self.way.fails_at };
+        let at = std::mem::take(&mut self.offset);
+        let input = Pieces { bytes, at, pieces, fails_at: self.way.fails_at };
         self.given += 1;
         let name = format!("object {}", self.given - 1);
         Ok(SourceEvent::Object(Object {
             epoch: 0,
+            ordinal: self.given as u64 - 1,
             name,
+            identity: String::new(),
             facts: ObjectFacts::default(),
             input: Box::new(input),
         }))
+    }
+
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        // Objects can be read again, so this may be called at any time.
+        self.objects = self.all[start.ordinal as usize..].to_vec().into_iter();
+        (self.given, self.offset) = (start.ordinal as usize, start.offset as usize);
+        Ok(())
     }
 
     fn end_epoch(&mut self) {

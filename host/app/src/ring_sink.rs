@@ -134,6 +134,7 @@ impl Sink for RingSink {
             has_absent: batch.absent,
             object_number: batch.start.object_number,
             identity: truncated(&batch.start.identity, MAX_IDENTITY_BYTES),
+            restart_header: batch.start.restart_header,
             restart_offset: batch.start.restart_offset,
             restart_records: batch.start.restart_records,
             padding: batch.padding as u32,

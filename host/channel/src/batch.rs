@@ -42,6 +42,9 @@ pub struct BatchStart {
     pub object_number: u64,
     /// What changes when the object's bytes do; empty if the source knows nothing of the kind.
     pub identity: String,
+    /// Bytes at the object's start that its decoder has to see before it can decode from
+    /// `restart_offset` on.
+    pub restart_header: u32,
     /// A byte offset in the object from which its decoder can decode again.
     pub restart_offset: u64,
     /// Number of records from there to the first record.

@@ -73,6 +73,8 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     granted: u64,
     /// Records that were left out by [`Tail::Drop`] and not reported yet.
     dropped: usize,
+    /// Records that are still to be left out, because they were given already.
+    passed_over: u64,
 }
 
 impl<'s, S: Sink> BatchBuilder<'s, S> {
@@ -98,6 +100,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             density: 0.0,
             granted: 0,
             dropped: 0,
+            passed_over: 0,
         }
     }
 
@@ -109,7 +112,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.object.identity.clone_from(&object.identity);
         self.object.object_number = object.ordinal;
         self.object.metadata.clear();
-        (self.object.restart_offset, self.object.first_record) = (0, 0);
+        (self.object.restart_header, self.object.restart_offset) = (0, 0);
+        self.object.first_record = 0;
         if self.size.is_none() || self.batch.epoch != epoch {
             self.batch.restart();
         }
@@ -145,6 +149,31 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         if !facts.is_empty() {
             self.object.metadata = serde_json::json!(facts).to_string();
         }
+    }
+
+    /// The decoder can decode again from the start of the chunk, after the object's first `header`
+    /// bytes.
+    pub(super) fn mark_restart(&mut self, header: u64) {
+        // A position can't say more. Decoding from an earlier place is slower, but right.
+        let Ok(header) = u32::try_from(header) else { return };
+        self.object.restart_header = header;
+        (self.object.restart_offset, self.object.first_record) = (self.position, self.records);
+    }
+
+    /// The chunk begins at `offset` in the object from now on, with the record of number `record`.
+    /// Must not be called while there are bytes in the chunk.
+    pub(super) fn jump_to(&mut self, offset: u64, record: u64) {
+        (self.position, self.records) = (offset, record);
+    }
+
+    /// Leaves out this many records from here on: they were given already.
+    pub(super) fn pass_over(&mut self, records: u64) {
+        self.passed_over = records;
+    }
+
+    /// Records that are still to be left out.
+    pub(super) fn left_to_pass_over(&self) -> u64 {
+        self.passed_over
     }
 
     /// Whether a consumer waits for a batch.
@@ -259,12 +288,19 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             return Ok(());
         }
         self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
+        let mut from = decoded.records;
+        if self.passed_over < decoded.records as u64 {
+            from = self.passed_over as usize;
+        }
+        self.passed_over -= from as u64;
+        self.records += from as u64;
         let Some(size) = self.size else {
-            self.append_part(decoded, 0..decoded.records)?;
-            self.records += decoded.records as u64;
+            if from < decoded.records {
+                self.append_part(decoded, from..decoded.records)?;
+            }
+            self.records += (decoded.records - from) as u64;
             return Ok(());
         };
-        let mut from = 0;
         while from < decoded.records {
             let fill = size.records - self.batch.records;
             let part = from..decoded.records.min(from + fill);
@@ -300,6 +336,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             start.identity.clone_from(&self.object.identity);
             start.object_number = self.object.object_number;
             (start.first_record, start.object_offset) = (first_record, self.position);
+            start.restart_header = self.object.restart_header;
             start.restart_offset = self.object.restart_offset;
             start.restart_records = first_record - self.object.first_record;
         }

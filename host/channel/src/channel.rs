@@ -11,7 +11,7 @@ use super::cut::{BatchSize, CutPoint};
 use super::decode_loop::{Context, DecodeLoop, Progress};
 use super::monitor::Monitor;
 use super::observer::Observer;
-use super::{ChannelStats, ErrorPolicy, Failure, Sink, Stage, StopReason};
+use super::{ChannelStats, ErrorPolicy, Failure, Resume, Sink, Stage, StopReason};
 
 /// A channel, ready to run.
 pub struct Channel {
@@ -34,6 +34,8 @@ pub struct Channel {
     /// The number of records of each batch. `None`: a batch leaves as early as its consumer gains
     /// from it.
     pub batch: Option<BatchSize>,
+    /// Where to go on, if not at the beginning.
+    pub resume: Option<Resume>,
     /// Whether batches contain the byte offset of each record in its object.
     pub offsets: bool,
     /// They get each event of the channel's thread, in this order.
@@ -92,6 +94,13 @@ impl Channel {
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
         let (mut epoch, mut early, mut left_early) = (0, false, false);
+        let mut resume = self.resume.take();
+        if let Some(resume) = &resume {
+            epoch = resume.position.epoch;
+            let begun = self.source.start_at(resume.start());
+            begun.map_err(|error| self.source_failure(epoch, error))?;
+            builder.pass_over(resume.passed_over());
+        }
         loop {
             monitor.enter(Stage::Source);
             let event = self.source.next();
@@ -100,6 +109,7 @@ impl Channel {
                 SourceEvent::EpochEnd(ended) => {
                     monitor.enter(Stage::Consumer);
                     monitor.batches_granted(builder.granted());
+                    self.check_passed_over(ended, builder.left_to_pass_over())?;
                     builder.end_epoch(ended, early)?;
                     self.report_dropped(ended, builder.take_dropped());
                     monitor.epoch_ends(ended, std::mem::take(&mut early));
@@ -107,7 +117,11 @@ impl Channel {
                 }
                 SourceEvent::Object(mut object) => {
                     epoch = object.epoch;
-                    match self.decode_object(&mut object, builder, monitor) {
+                    let resume = resume.take();
+                    if let Some(resume) = &resume {
+                        resume.check(&object).map_err(|fault| self.failure(&object, fault))?;
+                    }
+                    match self.decode_object(&mut object, resume, builder, monitor) {
                         Err(StopReason::EpochEnded) => {
                             (early, left_early) = (true, true);
                             self.source.end_epoch();
@@ -122,9 +136,11 @@ impl Channel {
     fn decode_object<S: Sink>(
         &mut self,
         object: &mut Object,
+        resume: Option<Resume>,
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
+        let resume = resume.filter(|resume| resume.offset() > 0);
         let info = StreamInfo {
             channel: self.name.clone(),
             epoch: object.epoch,
@@ -132,7 +148,10 @@ impl Channel {
             max_record: self.max_record,
             offsets: self.offsets,
             facts: object.facts.clone(),
-            extensions: builder.schema().and_then(schema_extension).into_iter().collect(),
+            extensions: match &resume {
+                Some(resume) => resume.extensions(),
+                None => builder.schema().and_then(schema_extension).into_iter().collect(),
+            },
         };
         builder.begin_object(object);
         monitor.object_begins(object.epoch, &object.name);
@@ -146,6 +165,7 @@ impl Channel {
             linger: self.linger,
             monitor,
         };
+        let mut after_header = None;
         let mut decode_loop = DecodeLoop {
             context,
             builder,
@@ -156,9 +176,33 @@ impl Channel {
             stream,
             progress: Progress::default(),
         };
-        let done = decode_loop.run();
+        let done = match &resume {
+            Some(resume) => begin_inside(resume, &mut *self.source, &mut after_header, &mut decode_loop)
+                .and_then(|()| decode_loop.run()),
+            None => decode_loop.run(),
+        };
         monitor.object_ends();
         done
+    }
+
+    /// The failure of an epoch that has fewer records than were given of it.
+    fn check_passed_over(&self, epoch: u32, left: u64) -> Result<(), Failure> {
+        if left == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "epoch {epoch} ends {left} records before the place at which the state goes on"
+        );
+        let remedy = "the input has changed since the state was taken: bring it back, or begin \
+                      without the state";
+        Err(Failure {
+            fault: Fault::new(ErrorKind::Refused, message, remedy),
+            channel: self.name.clone(),
+            position: Position::epoch(epoch),
+            decoder: self.plugin.name().to_owned(),
+            bytes: Vec::new(),
+            missing: false,
+        })
     }
 
     /// Says how many records of an epoch were left out by `tail = "drop"`.
@@ -209,4 +253,30 @@ impl Channel {
             missing: error.missing,
         }
     }
+}
+
+/// Begins to decode inside of an object: shows the decoder the header, and goes on at the offset.
+fn begin_inside<'a, S: Sink>(
+    resume: &Resume,
+    source: &mut dyn Source,
+    after_header: &'a mut Option<Object>,
+    decode_loop: &mut DecodeLoop<'a, '_, S>,
+) -> Result<(), StopReason> {
+    if resume.header() > 0 {
+        decode_loop.show_header(resume.header())?;
+        // A pipe can't be begun again: its bytes are read and thrown away.
+        if source.start_at(resume.after_header()).is_err() {
+            decode_loop.throw_away_to(resume.offset())?;
+        } else {
+            match source.next() {
+                Ok(SourceEvent::Object(object)) => {
+                    decode_loop.input = &mut *after_header.insert(object).input;
+                }
+                Ok(_) => return Err(StopReason::Stopped),
+                Err(error) => return Err(decode_loop.source_failure(error).into()),
+            }
+        }
+    }
+    decode_loop.begin_at(resume.offset(), resume.record(), resume.header());
+    Ok(())
 }

@@ -101,6 +101,65 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.builder.cut_at(CutPoint::ObjectEnd)
     }
 
+    /// Shows the decoder the first `header` bytes of the object, which have no record.
+    pub(super) fn show_header(&mut self, header: u64) -> Result<(), StopReason> {
+        while self.builder.position() < header {
+            let left = header - self.builder.position() - self.builder.len() as u64;
+            if left > 0 {
+                self.read_at_most(usize::try_from(left).unwrap_or(usize::MAX))?;
+                if self.progress.input_ended {
+                    return Err(self.header_failure(header, "the object ends before").into());
+                }
+                continue;
+            }
+            let len = self.builder.len();
+            let consumed = match self.decode()? {
+                Ok(DecodeOutcome::Progress { consumed, .. }) => consumed,
+                Ok(DecodeOutcome::Bad { message, resume, .. }) => {
+                    return Err(self.failure(0, decode_fault(message, resume)).into());
+                }
+                Err(fault) => return Err(self.failure(0, fault).into()),
+            };
+            self.builder.consume(consumed);
+            if consumed < len || self.builder.records() > 0 {
+                return Err(self.header_failure(header, "they hold more than a header").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on at `offset` in the object, with the record of number `record`. The decoder has seen
+    /// the first `header` bytes.
+    pub(super) fn begin_at(&mut self, offset: u64, record: u64, header: u64) {
+        self.builder.jump_to(offset, record);
+        self.builder.mark_restart(header);
+        let schema_known = self.progress.schema_known;
+        self.progress = Progress { schema_known, ..Progress::default() };
+    }
+
+    /// Reads and throws away the bytes from the chunk up to `offset`.
+    pub(super) fn throw_away_to(&mut self, offset: u64) -> Result<(), StopReason> {
+        loop {
+            let left = offset.saturating_sub(self.builder.position());
+            let count = usize::try_from(left).unwrap_or(usize::MAX).min(self.builder.len());
+            self.builder.consume(count);
+            if left == count as u64 {
+                return Ok(());
+            }
+            if self.progress.input_ended {
+                let message = format!("the object ends before byte {offset}, at which the state goes on");
+                return Err(self.failure(0, changed_object(message)).into());
+            }
+            self.read_at_most(READ_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX)))?;
+        }
+    }
+
+    fn header_failure(&self, header: u64, why: &str) -> Failure {
+        let message =
+            format!("the state says that decoding goes on after the first {header} bytes: {why}");
+        self.failure(0, changed_object(message))
+    }
+
     /// Reads once. A failure of the source ends the channel.
     fn read(&mut self) -> Result<ReadOutcome, StopReason> {
         self.try_read()?.map_err(|error| self.source_failure(error).into())
@@ -108,7 +167,18 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
 
     /// Reads once to the end of the chunk.
     fn try_read(&mut self) -> Result<Result<ReadOutcome, SourceError>, StopReason> {
-        let want = self.read_size();
+        self.try_read_at_most(self.read_size())
+    }
+
+    /// Reads once, at most `want` bytes. A failure of the source ends the channel.
+    fn read_at_most(&mut self, want: usize) -> Result<ReadOutcome, StopReason> {
+        self.try_read_at_most(want)?.map_err(|error| self.source_failure(error).into())
+    }
+
+    fn try_read_at_most(
+        &mut self,
+        want: usize,
+    ) -> Result<Result<ReadOutcome, SourceError>, StopReason> {
         let wait = self.longest_wait();
         self.context.monitor.enter(Stage::Consumer);
         let buf = self.builder.read_buffer(want)?;
@@ -187,6 +257,9 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                 }
                 Ok(DecodeOutcome::Progress { consumed, need, .. }) => {
                     self.builder.consume(consumed);
+                    if let Some(header) = self.stream.restart() {
+                        self.builder.mark_restart(header);
+                    }
                     let left = self.builder.len();
                     self.progress.stalled = consumed == 0;
                     (self.progress.need, self.progress.left) = (need, left);
@@ -415,11 +488,18 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
     }
 
     /// A failure of the source, after the last byte that was read.
-    fn source_failure(&self, error: SourceError) -> Failure {
+    pub(super) fn source_failure(&self, error: SourceError) -> Failure {
         let fault = Fault::new(ErrorKind::Source, error.message, error.remedy);
         let offset = self.builder.len();
         Failure { bytes: Vec::new(), missing: error.missing, ..self.failure(offset, fault) }
     }
+}
+
+/// The fault of an object that is not what it was when a state was taken.
+fn changed_object(message: String) -> Fault {
+    let remedy = "the object has changed since the state was taken: bring it back, or begin without \
+                  the state";
+    Fault::new(ErrorKind::Refused, message, remedy)
 }
 
 /// The fault of an error that a decoder reports.

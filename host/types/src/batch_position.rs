@@ -16,8 +16,13 @@ pub struct BatchPosition {
     /// What changes when the object's bytes do, such as its entity tag. Empty if the source knows
     /// nothing of the kind: a FIFO.
     pub identity: String,
+    /// Bytes at the object's start that its decoder has to see before it can decode from `offset`
+    /// on; at most `offset`.
+    pub header: u64,
     /// A byte offset in the object, after decompression, from which its decoder can decode again.
     pub offset: u64,
     /// Number of records from there to the batch's first record.
     pub records: u64,
+    /// Number of the batch's first record in its object, from 0.
+    pub first_record: u64,
 }

@@ -31,6 +31,7 @@ from .errors import (
     Refused,
     RefusedError,
     SourceError,
+    StateError,
     StreamTimeout,
 )
 from .position import Position
@@ -60,6 +61,7 @@ __all__ = [
     "Refused",
     "RefusedError",
     "SourceError",
+    "StateError",
     "Stream",
     "StreamTimeout",
     "__version__",

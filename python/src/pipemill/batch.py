@@ -99,8 +99,10 @@ class Batch:
             object_number=header.object_number,
             object=self.object,
             identity=str(self._open_memory()[at : at + size], "utf-8", "replace"),
+            header=header.restart_header,
             offset=header.restart_offset,
             records=header.restart_records,
+            first_record=header.first_record,
         )
 
     @property
@@ -251,6 +253,13 @@ class Batch:
         self._columns = {}
 
     # --- helpers
+
+    def _place(self) -> tuple[protocol.Header, bytes, bytes]:
+        """The header, and the object's name and identity, for the state of the stream."""
+        header, memory = self._header, self._open_memory()
+        name = bytes(memory[header.object_at : header.object_at + header.object_bytes])
+        identity = bytes(memory[header.identity_at : header.identity_at + header.identity_bytes])
+        return header, name, identity
 
     def _open_memory(self) -> memoryview:
         if self._memory is None:

@@ -44,6 +44,13 @@ class HeldError(PipemillError):
     """
 
 
+class StateError(PipemillError):
+    """The stream has no state: this program was not given all batches of the channel.
+
+    In mode "share", each batch goes to one of the consumers.
+    """
+
+
 class ForkError(PipemillError):
     """The stream was used in another process than the one that connected it."""
 

@@ -18,7 +18,11 @@ class Position(NamedTuple):
     object: str
     #: What changes when the object's bytes do, such as its entity tag; empty for a FIFO.
     identity: str
+    #: Bytes at the object's start that its decoder has to see first; at most `offset`.
+    header: int
     #: A byte offset in the (inflated) object from which its decoder can decode again.
     offset: int
     #: Number of records from there to the batch's first record.
     records: int
+    #: Number of the batch's first record in its object, from 0.
+    first_record: int

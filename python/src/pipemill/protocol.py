@@ -43,6 +43,10 @@ class Welcome(NamedTuple):
     slots: int
     slot_bytes: int
     credits: int
+    #: Number of the first batch of the host's run.
+    first_batch: int
+    #: The settings that a state depends on.
+    settings: dict[str, str]
 
 
 class Grant(NamedTuple):
@@ -85,7 +89,7 @@ class Header(NamedTuple):
     metadata_at: int
     metadata_bytes: int
     padding: int
-    reserved: int
+    restart_header: int
     object_number: int
     restart_offset: int
     restart_records: int
@@ -134,7 +138,12 @@ def parse_welcome(body: bytes) -> Welcome:
     slots = _number("WELCOME", value, "slots", 0, DEDICATED - 1)
     slot_bytes = _number("WELCOME", value, "slot_bytes", HEADER_BYTES, 1 << 40)
     credits = _number("WELCOME", value, "credits", 1, 1 << 32)
-    return Welcome(str(value.get("host")), str(value.get("mode")), slots, slot_bytes, credits)
+    first_batch = _number("WELCOME", value, "first_batch", 0, 1 << 64)
+    settings = value.get("settings")
+    if not is_text_map(settings):
+        raise ProtocolError(f"the host's WELCOME says settings = {settings!r}; {REMEDY}")
+    host, mode = str(value.get("host")), str(value.get("mode"))
+    return Welcome(host, mode, slots, slot_bytes, credits, first_batch, settings)
 
 
 def parse_error(body: bytes, channel: str) -> DecodeError:

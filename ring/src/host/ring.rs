@@ -1,5 +1,6 @@
 //! One channel's ring: its memory, and its state under a lock. See the parent module for the locks.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,6 +33,10 @@ pub struct Ring {
     memory: RingMemory,
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
+    /// The settings that a state of the channel depends on. Set at most once.
+    settings: OnceLock<BTreeMap<String, String>>,
+    /// Number of the first batch.
+    first_batch: AtomicU64,
     next_batch: AtomicU64,
     observer: OnceLock<Box<dyn Observer>>,
     state: Mutex<RingState>,
@@ -59,6 +64,8 @@ impl Ring {
             config,
             memory,
             schema: OnceLock::new(),
+            settings: OnceLock::new(),
+            first_batch: AtomicU64::new(0),
             next_batch: AtomicU64::new(0),
             observer: OnceLock::new(),
             changed: Condvar::new(),
@@ -68,6 +75,18 @@ impl Ring {
     /// The settings that the ring was made with.
     pub fn config(&self) -> &RingConfig {
         &self.config
+    }
+
+    /// Sets what consumers are told of the channel's settings. Only the first call has an effect.
+    pub fn set_settings(&self, settings: BTreeMap<String, String>) {
+        let _ = self.settings.set(settings);
+    }
+
+    /// Sets the number of the first batch. To be called before any batch is granted and before a
+    /// consumer connects.
+    pub fn set_first_batch(&self, number: u64) {
+        self.first_batch.store(number, Ordering::Relaxed);
+        self.next_batch.store(number, Ordering::Relaxed);
     }
 
     /// Sets the fields that every record has. Consumers are sent them before their first grant.
@@ -275,6 +294,8 @@ impl Ring {
             slots: self.config.slots,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
+            first_batch: self.first_batch.load(Ordering::Relaxed),
+            settings: self.settings.get().cloned().unwrap_or_default(),
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;
         let client = hello.client.chars().take(MAX_CLIENT_CHARS).collect();

@@ -33,6 +33,8 @@ pub struct BatchInfo<'a> {
     pub object_number: u64,
     /// What changes when the object's bytes do, or the empty string.
     pub identity: &'a str,
+    /// Bytes at the object's start that its decoder has to see before that offset.
+    pub restart_header: u32,
     /// A byte offset in the object (inflated) from which its decoder can decode again.
     pub restart_offset: u64,
     /// Number of records from there to the batch's first record.
@@ -228,6 +230,7 @@ impl Writer {
             object_offset: info.object_offset,
             padding: info.padding,
             object_number: info.object_number,
+            restart_header: info.restart_header,
             restart_offset: info.restart_offset,
             restart_records: info.restart_records,
             identity_at: if info.identity.is_empty() { 0 } else { identity_at as u32 },

@@ -4,6 +4,8 @@
 mod decode;
 mod encode;
 
+use std::collections::BTreeMap;
+
 pub use encode::{
     ack, end_epoch, epoch_end, error, get_status, grant, hello, refused, release, schema, status,
     stream_end, welcome,
@@ -65,6 +67,13 @@ pub struct Welcome {
     pub slot_bytes: u64,
     /// Grants that the consumer may hold at once, 1 or more.
     pub credits: u32,
+    /// Number of the first batch of the host's run, which is not 0 if the run resumed a state.
+    #[serde(default)]
+    pub first_batch: u64,
+    /// The settings of the channel that must be the same when a state of it is resumed, as names
+    /// and values for people.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Why a channel failed, and where in its input.

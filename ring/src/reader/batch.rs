@@ -158,8 +158,10 @@ impl Batch {
             object_number: self.header.object_number,
             object: self.object().to_owned(),
             identity: self.header.identity(self.part()).unwrap_or_default().to_owned(),
+            header: self.header.restart_header.into(),
             offset: self.header.restart_offset,
             records: self.header.restart_records,
+            first_record: self.header.first_record,
         }
     }
 

@@ -1,5 +1,6 @@
 //! A host that breaks the protocol can't make the reader panic or read outside of its memory.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -71,6 +72,8 @@ fn welcome() -> Welcome {
         slots: SLOTS as u32,
         slot_bytes: SLOT as u64,
         credits: 1,
+        first_batch: 0,
+        settings: BTreeMap::new(),
     }
 }
 

@@ -49,6 +49,10 @@ pub(super) struct Args {
     /// on SageMaker it may be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Go on after the batch that this state names: a file with what `Stream.state_dict()` in Python
+    /// returned, as JSON, or with a list of these
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
     #[command(flatten)]
     outputs: outputs::OutputArgs,
     /// The configuration, in place of --config. The word `train`, with which SageMaker starts a
@@ -100,7 +104,11 @@ fn serve(
 ) -> Result<(), Refusal> {
     let platform = base.map(Platform::read).transpose();
     let platform = platform.map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
-    let config = configuration(args, platform.as_ref()).map_err(&report)?;
+    let mut config = configuration(args, platform.as_ref()).map_err(&report)?;
+    if let Some(file) = &args.resume {
+        let resumed = run::resume_from(file, &mut config);
+        resumed.map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
+    }
     outputs.set_config(&config);
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(sagemaker::environment).unwrap_or_default();

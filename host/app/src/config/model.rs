@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_channel::{BatchSize, OnError, OnPluginError};
+use pipemill_channel::{BatchSize, OnError, OnPluginError, Resume};
 use pipemill_decode::{Digest, Limits};
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
 use pipemill_types::Mode;
@@ -79,6 +79,8 @@ pub struct Channel {
     /// The number of records of each batch, 1 to 1,048,576. If absent, batches leave as early as it
     /// helps their consumers.
     pub batch: Option<BatchSize>,
+    /// Where to go on, if the run resumes a state. No key of the file.
+    pub resume: Option<Resume>,
     /// The shared memory.
     pub ring: Ring,
     /// The decoder's limits.
@@ -103,6 +105,7 @@ impl Channel {
             mode: keys::MODE.default,
             consumers: keys::CONSUMERS.default as u32,
             batch: None,
+            resume: None,
             ring: Ring::default(),
             limits: Limits::default(),
         }

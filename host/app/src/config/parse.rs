@@ -258,6 +258,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         mode: mode?,
         consumers: consumers?,
         batch: batch?,
+        resume: None,
         ring: ring?,
         limits: limits?,
     })

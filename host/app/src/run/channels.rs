@@ -61,7 +61,9 @@ pub fn prepare(
     let mut channels = Vec::new();
     for ((channel, opened), ready) in config.channels.iter().zip(opened).zip(ready) {
         let open = || match opened {
-            Some(source) => Ok(source),
+            // To find the decoder, the source was read from its beginning.
+            Some(source) if channel.resume.is_none() => Ok(source),
+            Some(_) => sources.open(&channel.name, channel.source.clone()),
             None => sources.open(&channel.name, channel.source.clone()),
         };
         match ready {
@@ -71,6 +73,12 @@ pub fn prepare(
                     let (decoder, awaited) = (plugin.name(), opened.awaited());
                     let handle = ChannelHandle::new(name, source, decoder, ring, awaited);
                     let handle = Arc::new(handle);
+                    handle.ring.set_settings(settings(channel));
+                    if let Some(resume) = &channel.resume {
+                        // A state of an epoch's start has no batch, and the number of the next one.
+                        let given = u64::from(resume.given > 0);
+                        handle.ring.set_first_batch(resume.position.batch + given);
+                    }
                     let mut channel = new_channel(channel, opened, plugin);
                     channel.observers.push(Box::new(EpochLog::new(handle.clone())));
                     channels.push(PreparedChannel { channel, handle });
@@ -220,6 +228,7 @@ pub(super) fn new_channel(
         max_record: channel.max_record,
         linger: channel.ring.linger,
         batch: channel.batch,
+        resume: channel.resume.clone(),
         offsets: false,
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,

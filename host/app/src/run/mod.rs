@@ -17,6 +17,7 @@ mod reaper;
 mod serve_only;
 mod shutdown;
 mod signals;
+mod state;
 mod supervise;
 mod terminal;
 mod wait;
@@ -47,6 +48,7 @@ pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
 pub use memory::exceeds_limit;
 pub use signals::Signals;
+pub use state::{resume_from, settings};
 
 use channel_threads::ChannelThreads;
 use command::Command;

@@ -1,0 +1,82 @@
+//! Going on in the middle: after the last batch that a program was given, in this or in another run.
+
+use pipemill_source::{Object, Start};
+use pipemill_types::{BatchPosition, ErrorKind, Fault, restart_extension};
+
+/// Where a channel goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resume {
+    /// The position of the last batch that was given. Without an object: that of the start of its
+    /// epoch.
+    pub position: BatchPosition,
+    /// Number of records of that batch that were given.
+    pub given: u64,
+    /// The fields of the records, as decoders get them: see
+    /// [`schema_extension`](pipemill_types::schema_extension).
+    pub schema: Option<String>,
+}
+
+impl Resume {
+    /// The place in the object at which decoding begins again: 0 at its start.
+    pub(super) fn offset(&self) -> u64 {
+        self.position.offset
+    }
+
+    /// Bytes at the object's start that the decoder is shown first.
+    pub(super) fn header(&self) -> u64 {
+        self.position.header
+    }
+
+    /// Number of the record at that place in the object.
+    pub(super) fn record(&self) -> u64 {
+        self.position.first_record.saturating_sub(self.position.records)
+    }
+
+    /// Records from there on that were given already.
+    pub(super) fn passed_over(&self) -> u64 {
+        self.position.records.saturating_add(self.given)
+    }
+
+    /// What a stream is told that begins in the middle of the object.
+    pub(super) fn extensions(&self) -> Vec<(String, String)> {
+        let schema = self.schema.iter().map(|schema| ("schema".to_owned(), schema.clone()));
+        schema.chain([restart_extension(self.header(), self.offset())]).collect()
+    }
+
+    /// Where the source begins. A header is read first.
+    pub(super) fn start(&self) -> Start {
+        let offset = if self.header() > 0 { 0 } else { self.offset() };
+        Start { epoch: self.position.epoch, ordinal: self.position.object_number, offset }
+    }
+
+    /// Where the source goes on after the header.
+    pub(super) fn after_header(&self) -> Start {
+        Start { offset: self.offset(), ..self.start() }
+    }
+
+    /// Checks that the first object is the one of the state.
+    ///
+    /// # Errors
+    /// It has another name, or its bytes have changed.
+    pub(super) fn check(&self, object: &Object) -> Result<(), Fault> {
+        let position = &self.position;
+        let differs = |what: &str, expected: &str, found: &str| {
+            let message = format!(
+                "the state goes on in object {} of epoch {}, whose {what} was {expected}; it is {found}",
+                position.object_number, position.epoch
+            );
+            let remedy = "the objects have changed since the state was taken: bring them back, or \
+                          begin without the state";
+            Err(Fault::new(ErrorKind::Refused, message, remedy))
+        };
+        if position.object.is_empty() {
+            Ok(())
+        } else if position.object != object.name {
+            differs("name", &position.object, &object.name)
+        } else if position.identity != object.identity {
+            differs("identity", &position.identity, &object.identity)
+        } else {
+            Ok(())
+        }
+    }
+}

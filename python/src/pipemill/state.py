@@ -1,0 +1,90 @@
+"""The state of a channel: where a program goes on that is started again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .batch import Batch
+from .connection import Connection
+from .errors import StateError
+from .protocol import EpochEnd, Header
+from .schema import Field
+
+#: Version of the states that this package makes.
+VERSION = 1
+
+
+class Tracker:
+    """Notes what a program was given, so that its state can be asked for at any time."""
+
+    def __init__(self, channel: str, connection: Connection) -> None:
+        self._channel = channel
+        self._settings = connection.welcome.settings
+        #: The next batch, if this program is given all batches.
+        self._next_batch = connection.welcome.first_batch
+        #: Set where a batch was missing.
+        self._gap: str | None = None
+        #: Of the last batch that was given: its header, and the object's name and identity.
+        self._last: tuple[Header, bytes, bytes] | None = None
+        #: The epoch that comes next, where the last event was the end of an epoch.
+        self._epoch = 0
+        #: No batch is expected to follow the one before.
+        self._any_batch = False
+
+    def batch(self, batch: Batch) -> None:
+        """The program is given this batch."""
+        self._passed(batch.number)
+        self._last = batch._place()
+
+    def skipped(self, number: int) -> None:
+        """The batch of this number is left out, because the program left its epoch."""
+        self._passed(number)
+
+    def epoch_end(self, end: EpochEnd) -> None:
+        """The epoch has ended."""
+        self._last, self._epoch, self._any_batch = None, end.epoch + 1, True
+
+    def state(self, fields: tuple[Field, ...]) -> dict[str, Any]:
+        """The state: see :meth:`Stream.state_dict`."""
+        if self._gap is not None:
+            raise StateError(self._gap)
+        state: dict[str, Any] = {
+            "version": VERSION,
+            "channel": self._channel,
+            "settings": dict(self._settings),
+            "schema": "".join(f"{field.scalar} {field.name}\n" for field in fields),
+        }
+        if self._last is None:
+            place = (0, self._epoch, self._next_batch, 0, "", "", 0, 0, 0, 0)
+        else:
+            header, name, identity = self._last
+            place = (
+                header.records - header.padding,
+                header.epoch,
+                header.batch,
+                header.object_number,
+                str(name, "utf-8", "replace"),
+                str(identity, "utf-8", "replace"),
+                header.restart_header,
+                header.restart_offset,
+                header.restart_records,
+                header.first_record,
+            )
+        state.update(zip(_KEYS, place))
+        return state
+
+    def _passed(self, number: int) -> None:
+        if number != self._next_batch and not self._any_batch and self._gap is None:
+            self._gap = (
+                f"channel {self._channel!r}: this program was given batch {number} where "
+                f"{self._next_batch} was next, so it has no single place to go on at: the batches "
+                "between went to another consumer, or to this program before it was started "
+                "again. Let one consumer read the channel, or use mode = \"broadcast\""
+            )
+        self._next_batch, self._any_batch = number + 1, False
+
+
+_KEYS = (
+    "given", "epoch", "batch", "object_number", "object", "identity", "header", "offset",
+    "records", "first_record",
+)  # fmt: skip
