@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Rclone, S3Server, S3s};
-use pipemill_source::Stop;
 use pipemill_source::s3::{
     Access, CONNECTION_RATE, DEFAULT_CONCURRENCY, Objects, S3Runtime, Selection, Settings,
     default_budget,
 };
+use pipemill_source::{Start, Stop};
 
 use crate::data::{self, Format};
 use crate::host::{BenchDecoder, Ran};
@@ -124,7 +124,7 @@ fn settings(endpoint: &str, prefix: &str) -> Settings {
 fn ours(paths: &BenchPaths, mill: &BenchDecoder, settings: Settings) -> Result<Ran> {
     let s3 = S3Runtime::start(default_budget())?;
     let began = Instant::now();
-    let source = Objects::new(s3, settings, 0, Stop::new()?);
+    let source = Objects::new(s3, settings, Start::default(), Stop::new()?);
     let ran = mill.run(&paths.dir, Box::new(source))?;
     Ok(Ran { seconds: began.elapsed().as_secs_f64(), ..ran })
 }

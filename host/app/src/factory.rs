@@ -3,7 +3,7 @@
 use std::io;
 
 use pipemill_source::s3::{self, LazyS3Runtime};
-use pipemill_source::{FifoSettings, Fifos, Files, Source, Stop, stdin};
+use pipemill_source::{FifoSettings, Fifos, Files, Source, Start, Stop, stdin};
 
 use crate::config;
 
@@ -56,7 +56,7 @@ impl Sources {
             }
             SourceConfig::S3(settings) => {
                 let settings = s3::Settings { channel: Some(channel.to_owned()), ..*settings };
-                Box::new(s3::Objects::new(self.s3.get()?, settings, 0, stop))
+                Box::new(s3::Objects::new(self.s3.get()?, settings, Start::default(), stop))
             }
             SourceConfig::Stdin { compression } => Box::new(stdin(compression, stop)),
         })

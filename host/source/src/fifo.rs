@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use pipemill_types::ObjectFacts;
 
+use crate::reading::file_facts;
+use crate::skip::skip;
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{
-    Awaited, AwaitedObject, Compression, Object, Source, SourceError, SourceEvent, Stop,
+    Awaited, AwaitedObject, Compression, Object, Source, SourceError, SourceEvent, Start, Stop,
     epoch_file, open,
 };
 
@@ -49,7 +51,9 @@ pub struct Fifos {
     epoch: u32,
     /// Whether the current epoch's FIFO was delivered.
     delivered: bool,
-    /// Whether the epoch file was read.
+    /// Byte at which the next FIFO begins.
+    offset: u64,
+    /// Whether the first epoch is known: the epoch file was read, or a place to begin was given.
     started: bool,
     /// The epoch with which the source began, if the epoch file named a later one than the
     /// configuration.
@@ -60,6 +64,18 @@ pub struct Fifos {
 impl Source for Fifos {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         self.next_event().map_err(|error| SourceError { epoch: Some(self.epoch), ..error })
+    }
+
+    /// A pipe begins with its first byte: its writer must send it again from there.
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        let FifoSettings { dir, channel, first_epoch, end_epoch, .. } = &self.settings;
+        let name = dir.join(channel).to_string_lossy().into_owned();
+        start.check_epoch(&name, *first_epoch, *end_epoch)?;
+        start.check_list(&name, 1)?;
+        // The state knows more than the epoch file, which counts the epochs that were begun.
+        (self.epoch, self.started, self.resumed_at) = (start.epoch, true, None);
+        (self.delivered, self.offset) = (start.ordinal == 1, start.offset);
+        Ok(())
     }
 
     fn end_epoch(&mut self) {
@@ -77,7 +93,8 @@ impl Fifos {
     pub fn new(settings: FifoSettings, stop: Stop) -> Self {
         let epoch = settings.first_epoch;
         let awaited = Awaited::default();
-        Self { settings, stop, epoch, delivered: false, started: false, resumed_at: None, awaited }
+        let (delivered, offset, started, resumed_at) = (false, 0, false, None);
+        Self { settings, stop, epoch, delivered, offset, started, resumed_at, awaited }
     }
 
     fn next_event(&mut self) -> Result<SourceEvent, SourceError> {
@@ -98,18 +115,22 @@ impl Fifos {
             .map_err(|error| SourceError::io(&name, "can't get its metadata", &error))?
             .file_type();
         let FifoSettings { pipe_size, idle_timeout, compression, .. } = self.settings;
+        let (_, identity) = file_facts(&name);
+        let offset = std::mem::take(&mut self.offset);
         let input = if kind.is_fifo() {
             let pipe = open::open_fifo(&name, pipe_size, idle_timeout, &self.stop)?;
-            compression.inflate(&name, Box::new(pipe))
+            skip(&name, compression.inflate(&name, Box::new(pipe)), 0, offset)
         } else {
-            open::open(&name, compression, &self.stop)?
+            open::open(&name, compression, offset, &self.stop)?
         };
         self.delivered = true;
         // A pipe can't be read twice: a restarted process must continue with the next epoch.
         self.with_epoch_file(|path, epoch| epoch_file::write(path, epoch + 1))?;
         Ok(SourceEvent::Object(Object {
             epoch: self.epoch,
+            ordinal: 0,
             name,
+            identity,
             facts: ObjectFacts::default(),
             input,
         }))

@@ -7,7 +7,7 @@ use glob::MatchOptions;
 
 use crate::reading::file_facts;
 use crate::walk::walk;
-use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Stop, TotalSize};
+use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
 
 /// Selects files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,14 +28,19 @@ pub struct Files {
     stop: Stop,
     epoch: u32,
     /// The files of this epoch that are still to be read; `None` before they are listed.
-    rest: Option<std::vec::IntoIter<PathBuf>>,
+    rest: Option<std::iter::Enumerate<std::vec::IntoIter<PathBuf>>>,
+    /// Where to begin in the epoch that is listed next.
+    start: Option<Start>,
+    /// Byte at which the next object begins.
+    offset: u64,
     total_size: Option<TotalSize>,
 }
 
 impl Files {
     /// Reads the epochs from `first_epoch` up to, but not including, `reading.epochs`.
     pub fn new(pattern: Pattern, reading: ReadSettings, first_epoch: u32, stop: Stop) -> Self {
-        Self { pattern, reading, stop, epoch: first_epoch, rest: None, total_size: None }
+        let (rest, start, total_size) = (None, None, None);
+        Self { pattern, reading, stop, epoch: first_epoch, rest, start, offset: 0, total_size }
     }
 
     fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
@@ -55,20 +60,34 @@ impl Source for Files {
             {
                 total_size.set(self.epoch, bytes);
             }
-            self.rest = Some(files.into_iter());
+            let start = self.start.take().unwrap_or_default();
+            start.check_list(&self.pattern.name(), files.len() as u64)?;
+            let mut rest = files.into_iter().enumerate();
+            // The check shows that it fits.
+            rest.by_ref().take(start.ordinal as usize).for_each(drop);
+            (self.rest, self.offset) = (Some(rest), start.offset);
         }
-        let Some(path) = self.rest.as_mut().and_then(Iterator::next) else {
+        let Some((ordinal, path)) = self.rest.as_mut().and_then(Iterator::next) else {
             self.rest = None;
             self.epoch += 1;
             return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         };
         let name = path.to_string_lossy().into_owned();
-        let input = self.reading.open(&path, &name, &self.stop)?;
-        Ok(SourceEvent::Object(Object { epoch: self.epoch, facts: file_facts(&name), name, input }))
+        let (facts, identity) = file_facts(&name);
+        let offset = std::mem::take(&mut self.offset);
+        let input = self.reading.open(&path, &name, offset, &self.stop)?;
+        let (epoch, ordinal) = (self.epoch, ordinal as u64);
+        Ok(SourceEvent::Object(Object { epoch, ordinal, name, identity, facts, input }))
+    }
+
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        start.check_epoch(&self.pattern.name(), 0, Some(self.reading.epochs))?;
+        (self.epoch, self.rest, self.start) = (start.epoch, None, Some(start));
+        Ok(())
     }
 
     fn end_epoch(&mut self) {
-        self.rest = Some(Vec::new().into_iter());
+        (self.rest, self.start, self.offset) = (Some(Vec::new().into_iter().enumerate()), None, 0);
     }
 
     fn total_size(&mut self) -> TotalSize {
@@ -90,16 +109,22 @@ impl Pattern {
             Self::Folder(folder) => walk(folder, hidden, &mut |path| files.push(path))?,
         }
         if files.is_empty() {
-            let (name, reason) = match self {
-                Self::Glob(pattern) => (pattern.clone(), "no file matches"),
-                Self::Folder(path) | Self::File(path) => {
-                    (path.to_string_lossy().into_owned(), "the folder holds no file")
-                }
+            let reason = match self {
+                Self::Glob(_) => "no file matches",
+                Self::Folder(_) | Self::File(_) => "the folder holds no file",
             };
-            return Err(SourceError::no_objects(name, reason));
+            return Err(SourceError::no_objects(self.name(), reason));
         }
         files.sort();
         Ok(files)
+    }
+
+    /// Its text, for messages.
+    fn name(&self) -> String {
+        match self {
+            Self::Glob(pattern) => pattern.clone(),
+            Self::Folder(path) | Self::File(path) => path.to_string_lossy().into_owned(),
+        }
     }
 }
 

@@ -46,6 +46,11 @@ impl Compression {
         }
     }
 
+    /// Whether a resolved compression leaves the bytes as they are stored.
+    pub(super) fn is_plain(self) -> bool {
+        matches!(self, Self::Auto | Self::None)
+    }
+
     /// Wraps an input so that its inflated bytes are read. `Auto` inflates according to `name`.
     pub fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
         let kind = self.resolve(name);

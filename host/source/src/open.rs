@@ -1,13 +1,14 @@
 //! Opens a path: a regular file, a FIFO or standard input.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
+use crate::skip::{ended, skip};
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 
@@ -15,10 +16,12 @@ use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 /// process.
 const DEFAULT_PIPE_SIZE: usize = 1 << 20;
 
-/// Opens a path; `-` is standard input. A compressed object is inflated while it is read.
+/// Opens a path; `-` is standard input. A compressed object is inflated while it is read. Byte
+/// `offset` of it, inflated, is read first.
 pub(super) fn open(
     path: &str,
     compression: Compression,
+    offset: u64,
     stop: &Stop,
 ) -> Result<Box<dyn Input>, SourceError> {
     let input: Box<dyn Input> = if path == "-" {
@@ -37,10 +40,13 @@ pub(super) fn open(
             let file = File::open(path).map_err(error)?;
             // An error is ignored: without this advice the kernel only reads ahead less.
             let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
-            Box::new(RegularFile { path: path.to_owned(), file, stop: stop.clone() })
+            if offset > 0 && compression.resolve(path).is_plain() {
+                return Ok(Box::new(RegularFile::open_at(path, file, offset, stop)?));
+            }
+            Box::new(RegularFile { path: path.to_owned(), file, offset: 0, stop: stop.clone() })
         }
     };
-    Ok(compression.inflate(path, input))
+    Ok(skip(path, compression.inflate(path, input), 0, offset))
 }
 
 /// Opens a FIFO for reading, without waiting for a writer.
@@ -82,11 +88,35 @@ fn enlarge(path: &str, file: &File, pipe_size: usize) {
 struct RegularFile {
     path: String,
     file: File,
+    /// Where the file was opened, until the first read has checked that the file is as long.
+    offset: u64,
     stop: Stop,
+}
+
+impl RegularFile {
+    fn open_at(path: &str, mut file: File, offset: u64, stop: &Stop) -> Result<Self, SourceError> {
+        file.seek(SeekFrom::Start(offset)).map_err(|error| {
+            SourceError::io(path, &format!("can't go to its byte {offset}"), &error)
+        })?;
+        Ok(Self { path: path.to_owned(), file, offset, stop: stop.clone() })
+    }
+
+    /// Checks once that the file does not end before the place where it was opened.
+    fn check_offset(&mut self) -> Result<(), SourceError> {
+        let offset = std::mem::take(&mut self.offset);
+        if offset == 0 {
+            return Ok(());
+        }
+        let file = self.file.metadata();
+        let file =
+            file.map_err(|error| SourceError::io(&self.path, "can't get its metadata", &error))?;
+        if file.len() < offset { Err(ended(&self.path, file.len(), offset)) } else { Ok(()) }
+    }
 }
 
 impl Input for RegularFile {
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+        self.check_offset()?;
         loop {
             if self.stop.is_requested() {
                 return Ok(ReadOutcome::Stopped);

@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::reading::file_facts;
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
 use crate::{
-    Compression, Files, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent, Stop,
-    TotalSize,
+    Compression, Files, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent, Start,
+    Stop, TotalSize,
 };
 
 /// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses
@@ -23,6 +23,10 @@ pub struct Paths {
     access: Access,
     stop: Stop,
     total_size: Option<TotalSize>,
+    /// Where to begin; `None` after the first object.
+    start: Option<Start>,
+    /// Number of the next object in this epoch.
+    ordinal: u64,
 }
 
 impl Paths {
@@ -30,12 +34,18 @@ impl Paths {
     /// folder and prefix by itself, not to all names together.
     pub fn new(names: Vec<String>, reading: ReadSettings, access: Access, stop: Stop) -> Self {
         let s3 = LazyS3Runtime::new(None);
-        Self { names, next: 0, epoch: 0, nested: None, reading, s3, access, stop, total_size: None }
+        let (nested, total_size, start) = (None, None, None);
+        let (next, epoch, ordinal) = (0, 0, 0);
+        Self { names, next, epoch, nested, reading, s3, access, stop, total_size, start, ordinal }
     }
 
     /// The source of a folder or of an address in S3; `None` for other names, which are one object
     /// each.
-    fn nested_source(&mut self, name: &str) -> Result<Option<Box<dyn Source>>, SourceError> {
+    fn nested_source(
+        &mut self,
+        name: &str,
+        start: Start,
+    ) -> Result<Option<Box<dyn Source>>, SourceError> {
         if Address::is_s3_url(name) {
             let address = name.parse().map_err(|why| {
                 let message = format!("is no address in S3: {why}");
@@ -48,13 +58,15 @@ impl Paths {
             // The byte counts of several names are not summed up: the total stays unknown.
             let total_size = self.total_size.clone().filter(|_| self.names.len() == 1);
             let (stop, total_size) = (self.stop.clone(), total_size.unwrap_or_default());
-            let objects = s3::Objects::with_total_size(s3, settings, self.epoch, stop, total_size);
+            let objects = s3::Objects::with_total_size(s3, settings, start, stop, total_size);
             return Ok(Some(Box::new(objects)));
         }
         if Path::new(name).is_dir() {
             let pattern = Pattern::Folder(name.into());
             let stop = self.stop.clone();
-            return Ok(Some(Box::new(Files::new(pattern, self.this_epoch(), self.epoch, stop))));
+            let mut files = Files::new(pattern, self.this_epoch(), self.epoch, stop);
+            files.start_at(start)?;
+            return Ok(Some(Box::new(files)));
         }
         Ok(None)
     }
@@ -73,6 +85,11 @@ impl Paths {
         self.names.iter().map(length).sum()
     }
 
+    fn next_ordinal(&mut self) -> u64 {
+        self.ordinal += 1;
+        self.ordinal - 1
+    }
+
     /// Reading options of a nested source, which reads the current epoch only.
     fn this_epoch(&self) -> ReadSettings {
         ReadSettings { epochs: self.epoch + 1, ..self.reading }
@@ -83,8 +100,9 @@ impl Source for Paths {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         loop {
             if let Some(nested) = &mut self.nested {
-                if let event @ SourceEvent::Object(_) = nested.next()? {
-                    return Ok(event);
+                if let SourceEvent::Object(object) = nested.next()? {
+                    let ordinal = self.next_ordinal();
+                    return Ok(SourceEvent::Object(Object { ordinal, ..object }));
                 }
                 self.nested = None;
             }
@@ -92,7 +110,7 @@ impl Source for Paths {
                 return Ok(SourceEvent::End);
             }
             let Some(name) = self.names.get(self.next).cloned() else {
-                (self.next, self.epoch) = (0, self.epoch + 1);
+                (self.next, self.ordinal, self.epoch) = (0, 0, self.epoch + 1);
                 return Ok(SourceEvent::EpochEnd(self.epoch - 1));
             };
             if self.next == 0
@@ -102,22 +120,45 @@ impl Source for Paths {
                 total_size.set(self.epoch, bytes);
             }
             self.next += 1;
-            self.nested = self.nested_source(&name)?;
-            if self.nested.is_none() {
-                let input = self.reading.open(Path::new(&name), &name, &self.stop)?;
-                return Ok(SourceEvent::Object(Object {
-                    epoch: self.epoch,
-                    facts: file_facts(&name),
-                    name,
-                    input,
-                }));
+            let start = self.start.take().unwrap_or(Start::of_epoch(self.epoch));
+            self.nested = self.nested_source(&name, start)?;
+            if self.nested.is_some() {
+                continue;
             }
+            start.check_list(&name, 1)?;
+            if start.ordinal == 1 {
+                continue;
+            }
+            let (facts, identity) = file_facts(&name);
+            let input = self.reading.open(Path::new(&name), &name, start.offset, &self.stop)?;
+            let (epoch, ordinal) = (self.epoch, self.next_ordinal());
+            return Ok(SourceEvent::Object(Object {
+                epoch,
+                ordinal,
+                name,
+                identity,
+                facts,
+                input,
+            }));
         }
     }
 
+    /// Only one name can be read from its middle. Of several names, it would not be known how many
+    /// objects each stands for.
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        let name = self.names.first().map_or("", String::as_str);
+        start.check_epoch(name, 0, Some(self.reading.epochs))?;
+        if self.names.len() > 1 && (start.ordinal, start.offset) != (0, 0) {
+            let message = "several names can't be read from the middle of an epoch";
+            return Err(SourceError::new(name, message, "name one file, folder or prefix"));
+        }
+        (self.epoch, self.ordinal, self.next) = (start.epoch, start.ordinal, 0);
+        (self.start, self.nested) = (Some(start), None);
+        Ok(())
+    }
+
     fn end_epoch(&mut self) {
-        self.next = self.names.len();
-        self.nested = None;
+        (self.next, self.nested, self.start) = (self.names.len(), None, None);
     }
 
     fn total_size(&mut self) -> TotalSize {

@@ -1,9 +1,12 @@
 //! Reading options that apply to files and to objects in S3 alike.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pipemill_types::ObjectFacts;
 
+use crate::skip::skip;
 use crate::wrap::{self, Wrapped};
 use crate::{Compression, Input, Order, SourceError, Stop, open};
 
@@ -31,22 +34,24 @@ impl Default for ReadSettings {
 }
 
 impl ReadSettings {
-    /// Opens a file, a FIFO or standard input.
+    /// Opens a file, a FIFO or standard input. Its byte `offset` is read first.
     pub(super) fn open(
         &self,
         path: &Path,
         name: &str,
+        offset: u64,
         stop: &Stop,
     ) -> Result<Box<dyn Input>, SourceError> {
         let compression = self.compression.resolve(name);
-        let input = open::open(name, compression, stop)?;
         if !self.wrap {
-            return Ok(input);
+            return open::open(name, compression, offset, stop);
         }
+        let input = open::open(name, compression, 0, stop)?;
         // The length of a compressed file or of a pipe is not known before its end.
         let size =
             std::fs::metadata(path).ok().filter(|file| self.is_plain(name) && file.is_file());
-        Ok(Box::new(Wrapped::new(name.to_owned(), input, size.map(|file| file.len()))))
+        let wrapped = Wrapped::new(name.to_owned(), input, size.map(|file| file.len()));
+        Ok(skip(name, Box::new(wrapped), 0, offset))
     }
 
     /// The files that this machine reads in this epoch, in the epoch's order.
@@ -59,7 +64,7 @@ impl ReadSettings {
 
     /// Whether an object is uncompressed, judged by its name.
     fn is_plain(&self, name: &str) -> bool {
-        matches!(self.compression.resolve(name), Compression::Auto | Compression::None)
+        self.compression.resolve(name).is_plain()
     }
 
     /// Bytes that are read of an object of `stored` bytes; `None` for a compressed one.
@@ -71,7 +76,7 @@ impl ReadSettings {
     /// Bytes that are read of all these files; `None` if that is unknown for one of them.
     pub(super) fn length_of_all(&self, files: &[PathBuf]) -> Option<u64> {
         let length = |path: &PathBuf| {
-            let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+            let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
             self.length(&path.to_string_lossy(), file.len())
         };
         files.iter().map(length).sum()
@@ -89,8 +94,14 @@ pub fn file_size(path: &Path) -> Result<u64, SourceError> {
     Ok(file?.len())
 }
 
-/// What the file system tells of a file, a FIFO or standard input.
-pub(super) fn file_facts(name: &str) -> ObjectFacts {
-    let file = std::fs::metadata(name).ok().filter(std::fs::Metadata::is_file);
-    ObjectFacts { size: file.map(|file| file.len()), ..ObjectFacts::default() }
+/// What the file system tells of a file, a FIFO or standard input, and its identity. It is called
+/// before the file is opened: if the file is replaced in between, its identity is that of the old
+/// one, and so the new one is refused when a later process begins in its middle.
+pub(super) fn file_facts(name: &str) -> (ObjectFacts, String) {
+    let Some(file) = std::fs::metadata(name).ok().filter(Metadata::is_file) else {
+        return (ObjectFacts::default(), String::new());
+    };
+    let (seconds, nanoseconds, size) = (file.mtime(), file.mtime_nsec(), file.len());
+    let identity = format!("mtime:{seconds}.{nanoseconds:09},size:{size}");
+    (ObjectFacts { size: Some(size), ..ObjectFacts::default() }, identity)
 }

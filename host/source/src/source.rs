@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipemill_types::ObjectFacts;
 
-use crate::{Awaited, SourceError, TotalSize};
+use crate::{Awaited, SourceError, Start, TotalSize};
 
 /// The bytes of one object.
 pub trait Input: Send {
@@ -38,8 +38,14 @@ pub enum ReadOutcome {
 pub struct Object {
     /// Number of the epoch, from 0.
     pub epoch: u32,
+    /// Number of the object in the epoch's list on this machine, from 0, after shuffle and sharding.
+    pub ordinal: u64,
     /// Path or URL.
     pub name: String,
+    /// Shows that the object is still the same: `etag:"…"` for an object in S3 (`size:…` if the
+    /// server has no ETag), `mtime:SECONDS.NANOSECONDS,size:BYTES` for a regular file. Empty for
+    /// FIFOs and standard input.
+    pub identity: String,
     /// What is known of it before it is read.
     pub facts: ObjectFacts,
     /// The object's bytes.
@@ -64,6 +70,28 @@ pub trait Source: Send {
     /// # Errors
     /// The next object can't be found or opened.
     fn next(&mut self) -> Result<SourceEvent, SourceError>;
+
+    /// Begins at this place: the next event is the object `start.ordinal` of the epoch
+    /// `start.epoch`, of which the first byte read is byte `start.offset`, or the end of this epoch
+    /// if it has no more objects. It is called before the first [`next`](Self::next). Sources of
+    /// files and of objects in S3 can be read again, so they also allow it later.
+    ///
+    /// What can seek is read from `start.offset` on; the bytes before it are not fetched. Compressed
+    /// objects, wrapped objects and pipes are read from their beginning by the first
+    /// [`read`](Input::read), which throws the bytes before it away. That the object is shorter is
+    /// an error of the first read, so that the object's identity can be compared before.
+    ///
+    /// # Errors
+    /// The source has no such epoch or can't begin there. If the epoch has fewer objects, that is
+    /// an error of [`next`](Self::next).
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        if start == Start::default() {
+            return Ok(());
+        }
+        let message = "this source can't begin in the middle";
+        let error = SourceError::new("", message, "begin without the state");
+        Err(SourceError { object: None, ..error })
+    }
 
     /// Skips the rest of the current epoch: the next event is its end.
     fn end_epoch(&mut self);

@@ -12,4 +12,5 @@ mod other_servers;
 mod pauses;
 mod reading;
 mod selection;
+mod starts;
 mod stops;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipemill_s3_test::servers::S3Server;
-use pipemill_source::Stop;
 use pipemill_source::s3::{Objects, list_objects};
 use pipemill_source::{Balance, Shard};
+use pipemill_source::{Start, Stop};
 use pipemill_tests::until;
 
 use crate::reading::{BUCKET, Bucket, bytes, read, read_source, s3, settings};
@@ -96,14 +96,15 @@ fn twenty_channels_share_a_budget_and_none_starves() {
         for _ in 0..20 {
             scope.spawn(|| {
                 let stop = Stop::new().unwrap();
-                let mut source = Objects::new(s3.clone(), settings.clone(), 0, stop);
+                let mut source = Objects::new(s3.clone(), settings.clone(), Start::default(), stop);
                 let (received, end) = read_source(&mut source);
                 assert!(end.is_ok() && received[0].bytes == object);
                 ended.fetch_add(1, Ordering::Relaxed);
             });
         }
         // One that is never read holds no other up.
-        let idle = Objects::new(s3.clone(), settings.clone(), 0, Stop::new().unwrap());
+        let idle =
+            Objects::new(s3.clone(), settings.clone(), Start::default(), Stop::new().unwrap());
         until("all of them end", || ended.load(Ordering::Relaxed) == 20);
         drop(idle);
     });

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
-use pipemill_source::Stop;
 use pipemill_source::s3::{Access, Objects, S3Runtime, Selection, Settings};
 use pipemill_source::{Object, ReadOutcome, ReadSettings, Source, SourceError, SourceEvent};
+use pipemill_source::{Start, Stop};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::test_dir::TestDir;
 
@@ -89,7 +89,12 @@ pub fn s3() -> Arc<S3Runtime> {
 
 /// A source to be read.
 pub fn source(settings: &Settings) -> Objects {
-    Objects::new(s3(), settings.clone(), 0, Stop::new().expect("there are descriptors"))
+    Objects::new(
+        s3(),
+        settings.clone(),
+        Start::default(),
+        Stop::new().expect("there are descriptors"),
+    )
 }
 
 /// Reads to the end. Every object that came is there, of the last perhaps a part.

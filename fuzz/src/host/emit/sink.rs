@@ -19,7 +19,9 @@ impl OneObject {
     pub(super) fn new(bytes: &[u8]) -> Self {
         let object = Object {
             epoch: 0,
+            ordinal: 0,
             name: "object".to_owned(),
+            identity: String::new(),
             facts: ObjectFacts::default(),
             input: Box::new(Bytes(bytes.to_vec())),
         };

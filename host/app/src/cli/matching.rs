@@ -1,6 +1,6 @@
 //! A source of those objects of another source whose names match a pattern: `--where object=…`.
 
-use pipemill_source::{Source, SourceError, SourceEvent};
+use pipemill_source::{Source, SourceError, SourceEvent, Start};
 
 /// A condition of `--where`.
 #[derive(Clone, Debug)]
@@ -72,6 +72,12 @@ impl Source for Matching {
                 }
             }
         }
+    }
+
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        // Objects before the place may have matched.
+        self.found = true;
+        self.inner.start_at(start)
     }
 
     fn end_epoch(&mut self) {

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use pipemill_decode::DetectionRule;
 use pipemill_source::{
-    Awaited, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, TotalSize,
+    Awaited, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start,
+    TotalSize, skip,
 };
 
 use super::bytes::{Sniffed, sniff};
@@ -96,6 +97,8 @@ struct Detected {
     pending: VecDeque<SourceEvent>,
     expected: Arc<Expected>,
     inflate: bool,
+    /// Where to begin; `None` after the first event from there.
+    start: Option<Start>,
 }
 
 /// What the objects of the channel must agree with.
@@ -113,7 +116,31 @@ impl Detected {
         inflate: bool,
     ) -> (Choice, Box<dyn Source>) {
         let expected = Arc::new(Expected { choice: choice.clone(), plugins });
-        (choice, Box::new(Self { source, pending, expected, inflate }))
+        (choice, Box::new(Self { source, pending, expected, inflate, start: None }))
+    }
+
+    /// The first event after a start in the middle of an object. This object is not compared with
+    /// the first one of the channel: the process that began it has done so. But only its first
+    /// bytes say whether it is compressed, so they are read before the place is gone to.
+    fn begin_in_object(&mut self, start: Start) -> Result<SourceEvent, SourceError> {
+        if self.inflate {
+            self.source.start_at(Start { offset: 0, ..start })?;
+            if let SourceEvent::Object(object) = self.source.next()? {
+                let can_seek = object.facts.size.is_some() && !is_compressed(&object.name);
+                let mut peek = Peek::new(&object.name, object.input, true);
+                while let Look::NotYet(outcome) = peek.look(None)? {
+                    if outcome == ReadOutcome::Stopped {
+                        return Ok(SourceEvent::End);
+                    }
+                }
+                if peek.is_inflated || !can_seek {
+                    let input = skip(&object.name, Box::new(peek), 0, start.offset);
+                    return Ok(SourceEvent::Object(Object { input, ..object }));
+                }
+            }
+        }
+        self.source.start_at(start)?;
+        self.source.next()
     }
 }
 
@@ -122,6 +149,9 @@ impl Source for Detected {
         if let Some(event) = self.pending.pop_front() {
             return Ok(event);
         }
+        if let Some(start) = self.start.take() {
+            return self.begin_in_object(start);
+        }
         let event = self.source.next()?;
         let SourceEvent::Object(object) = event else { return Ok(event) };
         let peek = Peek::new(&object.name, object.input, self.inflate);
@@ -129,7 +159,15 @@ impl Source for Detected {
         Ok(SourceEvent::Object(Object { input: Box::new(input), ..object }))
     }
 
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        self.source.start_at(start)?;
+        self.pending.clear();
+        self.start = (start.offset > 0).then_some(start);
+        Ok(())
+    }
+
     fn end_epoch(&mut self) {
+        self.start = None;
         self.pending.retain(|event| !matches!(event, SourceEvent::Object(_)));
         if self.pending.is_empty() {
             self.source.end_epoch();
@@ -163,13 +201,16 @@ struct Peek {
     ended: bool,
     /// Whether compressed bytes are inflated.
     inflate: bool,
+    /// Whether the first bytes showed that they are compressed.
+    is_inflated: bool,
 }
 
 impl Peek {
     fn new(name: &str, input: Box<dyn Input>, inflate: bool) -> Self {
         // What the source has inflated is not inflated again.
         let inflate = inflate && !is_compressed(name);
-        Self { name: name.to_owned(), input, head: Vec::new(), sent: 0, ended: false, inflate }
+        let (name, head) = (name.to_owned(), Vec::new());
+        Self { name, input, head, sent: 0, ended: false, inflate, is_inflated: false }
     }
 
     /// Reads until it is known what the first bytes are.
@@ -200,10 +241,9 @@ impl Peek {
         let head = std::mem::take(&mut self.head);
         let nothing = Box::new(Nothing);
         let input = std::mem::replace(&mut self.input, nothing);
-        let stored =
-            Self { name: String::new(), input, head, sent: 0, ended: self.ended, inflate: false };
+        let stored = Self { head, ended: self.ended, ..Self::new("", input, false) };
         self.input = kind.inflate(&self.name, Box::new(stored));
-        (self.ended, self.inflate) = (false, false);
+        (self.ended, self.inflate, self.is_inflated) = (false, false, true);
     }
 }
 

@@ -160,6 +160,8 @@ impl Objects {
             let input = Pieces { bytes, at: 0, sizes: sizes.into() };
             SourceEvent::Object(Object {
                 epoch: 0,
+                ordinal: 0,
+                identity: String::new(),
                 name: name.to_owned(),
                 facts: ObjectFacts::default(),
                 input: Box::new(input),

@@ -287,7 +287,9 @@ impl Source for SingleObject {
         let input = Box::new(InputInPieces { bytes, at: 0, pieces });
         Ok(SourceEvent::Object(Object {
             epoch: 0,
+            ordinal: 0,
             name: "input".to_owned(),
+            identity: String::new(),
             facts: ObjectFacts::default(),
             input,
         }))

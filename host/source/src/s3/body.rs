@@ -28,12 +28,13 @@ pub(super) struct Body {
     part: Option<Part>,
     /// The rest of the current frame.
     frame: Bytes,
-    /// Number of bytes read.
+    /// Stored byte that is read next.
     offset: u64,
     hasher: Option<Hasher>,
     /// The error that ended the object. Each further read returns it.
     failed: Option<SourceError>,
     reader: Reader,
+    on_change: OnChange,
     /// The task that fetches the object after a restart.
     refetch: Option<Task<()>>,
 }
@@ -79,16 +80,25 @@ enum NextFrame {
 }
 
 impl Body {
-    pub(super) fn new(target: Arc<Target>, parts: UnboundedReceiver<Part>, reader: Reader) -> Self {
+    /// The parts begin at byte `first_byte`. The checksum is that of the whole object, so it is
+    /// compared only if this is 0.
+    pub(super) fn new(
+        target: Arc<Target>,
+        first_byte: u64,
+        parts: UnboundedReceiver<Part>,
+        reader: Reader,
+        on_change: OnChange,
+    ) -> Self {
         Self {
             target,
             parts,
             part: None,
             frame: Bytes::new(),
-            offset: 0,
+            offset: first_byte,
             hasher: None,
             failed: None,
             reader,
+            on_change,
             refetch: None,
         }
     }
@@ -190,7 +200,7 @@ impl Body {
     fn restart_or_fail(&mut self, error: RequestError) -> Result<(), SourceError> {
         let planner = &self.reader.planner;
         let address = &self.target.address;
-        let restart = planner.settings.on_change == OnChange::RestartObject
+        let restart = self.on_change == OnChange::RestartObject
             && self.offset == 0
             && matches!(error, RequestError::Changed(_));
         if !restart {
@@ -202,11 +212,17 @@ impl Body {
         );
         let verify = planner.settings.verify;
         let target = self.reader.handle.block_on(head(&planner.s3, address, verify))?;
-        let (target, (sender, parts)) = (Arc::new(target), unbounded_channel());
-        let refetch = refetch(planner.clone(), target.clone(), sender);
+        self.fetch_again(Arc::new(target));
+        Ok(())
+    }
+
+    /// Reads this target from its first byte.
+    pub(super) fn fetch_again(&mut self, target: Arc<Target>) {
+        let (sender, parts) = unbounded_channel();
+        let refetch = refetch(self.reader.planner.clone(), target.clone(), sender);
         self.refetch = Some(Task(self.reader.handle.spawn(refetch)));
         (self.target, self.parts, self.part) = (target, parts, None);
-        Ok(())
+        (self.frame, self.offset) = (Bytes::new(), 0);
     }
 
     /// Checks length and checksum at the end of the object.
@@ -236,7 +252,7 @@ impl Body {
 /// Fetches an object after a restart. Bypasses the window: its current holders are read later, so
 /// waiting would deadlock. One part at a time.
 async fn refetch(planner: Planner, target: Arc<Target>, parts: UnboundedSender<Part>) {
-    for range in part_ranges(target.size, planner.settings.part_size) {
+    for range in part_ranges(0..target.size, planner.settings.part_size) {
         let (reservation, permit) = planner.window.force(range.end - range.start);
         let (sender, dropped) = oneshot::channel();
         let mut part = start_part(&planner, &target, range, reservation, permit);
@@ -257,6 +273,9 @@ impl Input for Body {
     ) -> Result<ReadOutcome, SourceError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
+        }
+        if self.reader.stop.is_requested() {
+            return Ok(ReadOutcome::Stopped);
         }
         let mut count = 0;
         loop {

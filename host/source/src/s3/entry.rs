@@ -10,7 +10,7 @@ use super::address::Address;
 use super::settings::{Selection, Settings};
 use super::target::Target;
 use crate::sharding::Sharder;
-use crate::{ReadSettings, SourceError};
+use crate::{ReadSettings, SourceError, Start};
 
 /// An object that was found by its name or in a list.
 pub(super) struct FoundObject {
@@ -98,11 +98,14 @@ const MAX_SHUFFLED: usize = 1 << 24;
 /// the epoch's order. It holds the whole list only to shuffle it.
 pub(super) struct EntryList {
     settings: Arc<Settings>,
-    epoch: u32,
+    /// Epoch, and where it begins: the entries before are not sent.
+    start: Start,
+    /// Number of entries of this machine's shard so far.
+    selected: u64,
     /// Number of entries received.
     count: u64,
     sharder: Sharder,
-    /// Bytes that are read of the entries sent; `None` if that is unknown for one of them.
+    /// Bytes that are read of the shard's entries; `None` if that is unknown for one of them.
     bytes: Option<u64>,
     /// All entries, if they must be shuffled.
     to_shuffle: Vec<Entry>,
@@ -112,12 +115,12 @@ pub(super) struct EntryList {
 impl EntryList {
     pub(super) fn new(
         settings: Arc<Settings>,
-        epoch: u32,
+        start: Start,
         sender: mpsc::Sender<Result<Entry, SourceError>>,
     ) -> Self {
         let sharder = Sharder::new(settings.reading.order.shard);
         let (bytes, to_shuffle) = (Some(0), Vec::new());
-        Self { settings, epoch, count: 0, sharder, bytes, to_shuffle, sender }
+        Self { settings, start, selected: 0, count: 0, sharder, bytes, to_shuffle, sender }
     }
 
     /// Number of entries received.
@@ -146,17 +149,22 @@ impl EntryList {
     async fn send(&mut self, entry: Entry) -> Result<(), ListError> {
         let known = self.bytes.zip(entry.length(&self.settings.reading));
         self.bytes = known.map(|(bytes, length)| bytes + length);
+        self.selected += 1;
+        if self.selected <= self.start.ordinal {
+            return Ok(());
+        }
         self.sender.send(Ok(entry)).await.map_err(|_| ListError::ReceiverClosed)
     }
 
-    /// Ends the list. Returns the bytes that are read of all entries sent, if they are known.
+    /// Ends the list. Returns the bytes that are read of all entries of the shard, if they are known.
     pub(super) async fn end(&mut self) -> Result<Option<u64>, ListError> {
         let entries = std::mem::take(&mut self.to_shuffle);
         let settings = self.settings.clone();
         let size = |entry: &Entry| entry.stored_size(&settings.selection);
-        for entry in settings.reading.order.arrange(entries, self.epoch, size)? {
+        for entry in settings.reading.order.arrange(entries, self.start.epoch, size)? {
             self.send(entry).await?;
         }
+        self.start.check_list(&self.settings.selection.to_string(), self.selected)?;
         Ok(self.bytes)
     }
 

@@ -7,7 +7,7 @@ use super::runtime::S3Runtime;
 use super::settings::Settings;
 use super::wait::{WaitOutcome, wait};
 use super::window::ReadWindow;
-use crate::{SourceError, Stop, TotalSize};
+use crate::{SourceError, Start, Stop, TotalSize};
 
 /// An object that a channel would read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn list_objects(
         settings,
         total_size: TotalSize::default(),
     };
-    let mut plan = s3.tokio().block_on(async { Plan::start(planner, epoch) });
+    let mut plan = s3.tokio().block_on(async { Plan::start(planner, Start::of_epoch(epoch)) });
     loop {
         let mut next = Box::pin(plan.next());
         match wait(s3.tokio(), stop, None, |cx| next.as_mut().poll(cx)) {

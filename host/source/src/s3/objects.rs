@@ -9,15 +9,19 @@ use tokio::sync::mpsc;
 
 use super::body::{Body, Reader};
 use super::plan::Planner;
-use super::prefetch::{MAX_QUEUED_OBJECTS, PrefetchEvent, PrefetchedPiece, prefetch};
+use super::prefetch::{
+    MAX_QUEUED_OBJECTS, PrefetchEvent, PrefetchedObject, PrefetchedPiece, prefetch,
+};
 use super::runtime::{S3Runtime, Task};
-use super::settings::Settings;
+use super::settings::{OnChange, Settings};
 use super::wait::{WaitOutcome, wait};
 use super::window::ReadWindow;
 use crate::chain::Chain;
+use crate::skip::{ended, skip};
 use crate::wrap::Wrapped;
 use crate::{
-    Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Stop, TotalSize,
+    Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start, Stop,
+    TotalSize,
 };
 
 /// A source of objects in S3.
@@ -35,16 +39,17 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Starts to prefetch the epochs from `first_epoch` up to, but not including, `reading.epochs`.
-    pub fn new(s3: Arc<S3Runtime>, settings: Settings, first_epoch: u32, stop: Stop) -> Self {
-        Self::with_total_size(s3, settings, first_epoch, stop, TotalSize::default())
+    /// Starts to prefetch from this place on the epochs up to, but not including, `reading.epochs`.
+    /// What is before the place is listed, but not requested.
+    pub fn new(s3: Arc<S3Runtime>, settings: Settings, start: Start, stop: Stop) -> Self {
+        Self::with_total_size(s3, settings, start, stop, TotalSize::default())
     }
 
     /// As [`Objects::new`], with the handle that receives each epoch's byte count.
     pub(crate) fn with_total_size(
         s3: Arc<S3Runtime>,
         settings: Settings,
-        first_epoch: u32,
+        start: Start,
         stop: Stop,
         total_size: TotalSize,
     ) -> Self {
@@ -56,36 +61,64 @@ impl Objects {
             total_size,
         };
         let reader = Reader { planner, handle: s3.tokio().clone(), stop };
-        let (events, task) = start_prefetch(&reader, first_epoch);
+        let (events, task) = start_prefetch(&reader, start);
         Self {
             _s3: s3,
             reader,
             settings,
             events,
             _prefetch: task,
-            epoch: first_epoch,
+            epoch: start.epoch,
             skip_epoch: false,
         }
     }
 
-    fn input(&self, piece: PrefetchedPiece) -> Box<dyn Input> {
+    /// The input of an object, which begins at its byte `offset`.
+    fn object_input(
+        &self,
+        name: &str,
+        pieces: Vec<PrefetchedPiece>,
+        offset: u64,
+    ) -> Box<dyn Input> {
+        // Of several pieces, it is not known which one has the byte.
+        let is_single = matches!(pieces[..], [PrefetchedPiece::Object { .. }]);
+        let begin = if is_single && !self.settings.reading.wrap { offset } else { 0 };
+        // The bytes before `offset` were decoded by an earlier process.
+        let on_change = if offset == 0 { self.settings.on_change } else { OnChange::Fail };
+        let inputs = pieces.into_iter().map(|piece| self.input(piece, begin, on_change)).collect();
+        skip(name, Chain::of(inputs), begin, offset)
+    }
+
+    /// The input of a piece, which begins at its byte `offset`.
+    fn input(&self, piece: PrefetchedPiece, offset: u64, on_change: OnChange) -> Box<dyn Input> {
         let (name, size, input): (_, _, Box<dyn Input>) = match piece {
             PrefetchedPiece::Text(text) => {
                 (String::new(), Some(text.len() as u64), Box::new(Text(text)))
             }
-            PrefetchedPiece::Object { target, parts } => {
+            PrefetchedPiece::Object { target, first_byte, parts } => {
                 let (name, key) = (target.address.to_string(), target.address.key.clone());
                 let size = target.size;
-                let body = Body::new(target, parts, self.reader.clone());
+                let body = Body::new(target, first_byte, parts, self.reader.clone(), on_change);
                 match self.settings.reading.compression.resolve(&key) {
                     Compression::Auto => {
                         let encoding = ObjectEncoding::Unknown(Some(Box::new(body)));
-                        let input = ByContentEncoding { name: name.clone(), encoding };
+                        let input = ByContentEncoding {
+                            name: name.clone(),
+                            first_byte,
+                            offset,
+                            encoding,
+                        };
                         // The size after decompression is unknown before the first response.
                         (name, None, Box::new(input))
                     }
-                    Compression::None => (name, Some(size), Box::new(body)),
-                    kind => (name.clone(), None, kind.inflate(&name, Box::new(body))),
+                    Compression::None => {
+                        let input = skip(&name, Box::new(body), first_byte, offset);
+                        (name, Some(size), input)
+                    }
+                    kind => {
+                        let input = kind.inflate(&name, Box::new(body));
+                        (name.clone(), None, skip(&name, input, 0, offset))
+                    }
                 }
             }
         };
@@ -93,12 +126,11 @@ impl Objects {
     }
 }
 
-/// Starts the task that prefetches this epoch and all later ones.
-fn start_prefetch(reader: &Reader, epoch: u32) -> (mpsc::Receiver<PrefetchEvent>, Task<()>) {
+/// Starts the task that prefetches all from this place on.
+fn start_prefetch(reader: &Reader, start: Start) -> (mpsc::Receiver<PrefetchEvent>, Task<()>) {
     let (sender, events) = mpsc::channel(MAX_QUEUED_OBJECTS);
     let planner = reader.planner.clone();
-    let epochs = epoch..planner.settings.reading.epochs;
-    (events, Task(reader.handle.spawn(prefetch(planner, epochs, sender))))
+    (events, Task(reader.handle.spawn(prefetch(planner, start, sender))))
 }
 
 impl Source for Objects {
@@ -106,7 +138,8 @@ impl Source for Objects {
         if std::mem::take(&mut self.skip_epoch) {
             // Requests of the skipped objects are aborted when their task and their parts are
             // dropped.
-            (self.events, self._prefetch) = start_prefetch(&self.reader, self.epoch + 1);
+            (self.events, self._prefetch) =
+                start_prefetch(&self.reader, Start::of_epoch(self.epoch + 1));
             return Ok(SourceEvent::EpochEnd(self.epoch));
         }
         let Reader { handle, stop, .. } = &self.reader;
@@ -115,10 +148,12 @@ impl Source for Objects {
             WaitOutcome::TimedOut | WaitOutcome::Stopped => return Ok(SourceEvent::End),
         };
         match event {
-            Some(PrefetchEvent::Object { epoch, name, facts, pieces }) => {
+            Some(PrefetchEvent::Object(object)) => {
+                let PrefetchedObject { epoch, ordinal, name, identity, facts, offset, pieces } =
+                    object;
                 self.epoch = epoch;
-                let inputs = pieces.into_iter().map(|piece| self.input(piece)).collect();
-                Ok(SourceEvent::Object(Object { epoch, name, facts, input: Chain::of(inputs) }))
+                let input = self.object_input(&name, pieces, offset);
+                Ok(SourceEvent::Object(Object { epoch, ordinal, name, identity, facts, input }))
             }
             Some(PrefetchEvent::EpochEnd(epoch)) => {
                 self.epoch = epoch + 1;
@@ -135,6 +170,16 @@ impl Source for Objects {
                 ))
             }
         }
+    }
+
+    /// What was prefetched from another place is dropped. Who knows the place from the beginning
+    /// passes it to [`Objects::new`], so that nothing else is requested.
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        let Settings { selection, reading, .. } = &*self.settings;
+        start.check_epoch(&selection.to_string(), 0, Some(reading.epochs))?;
+        (self.epoch, self.skip_epoch) = (start.epoch, false);
+        (self.events, self._prefetch) = start_prefetch(&self.reader, start);
+        Ok(())
     }
 
     fn end_epoch(&mut self) {
@@ -163,6 +208,10 @@ impl Input for Text {
 /// An object whose name does not say how it is compressed. Its `Content-Encoding` may say it.
 struct ByContentEncoding {
     name: String,
+    /// Stored byte at which the body begins.
+    first_byte: u64,
+    /// Byte of the object, inflated, that is to be read first.
+    offset: u64,
     encoding: ObjectEncoding,
 }
 
@@ -182,8 +231,12 @@ impl Input for ByContentEncoding {
         if let ObjectEncoding::Unknown(slot) = &mut self.encoding {
             // It is `Some` as long as the encoding is unknown.
             let Some(body) = slot else { return Ok(ReadOutcome::End) };
-            if let Some(outcome) = body.wait_for_first_frame(timeout)? {
-                return Ok(outcome);
+            match body.wait_for_first_frame(timeout)? {
+                Some(ReadOutcome::End) if self.offset > 0 => {
+                    return Err(ended(&self.name, 0, self.offset));
+                }
+                Some(outcome) => return Ok(outcome),
+                None => {}
             }
             let encoding = body.target.encoding.get().map(String::as_str).unwrap_or_default();
             let kind = compression(encoding).ok_or_else(|| {
@@ -193,8 +246,17 @@ impl Input for ByContentEncoding {
                 let remedy = "set `compression = \"none\"` to decode its bytes as they are";
                 SourceError::new(&self.name, message, remedy)
             })?;
-            if let Some(body) = slot.take() {
-                self.encoding = ObjectEncoding::Known(kind.inflate(&self.name, body));
+            if let Some(mut body) = slot.take() {
+                let mut begin = self.first_byte;
+                if begin > 0 && !kind.is_plain() {
+                    // It is inflated from its beginning.
+                    let target = body.target.clone();
+                    body.fetch_again(target);
+                    begin = 0;
+                }
+                let input = kind.inflate(&self.name, body);
+                let input = skip(&self.name, input, begin, self.offset);
+                self.encoding = ObjectEncoding::Known(input);
             }
         }
         match &mut self.encoding {

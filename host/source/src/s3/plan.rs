@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use crc_fast::CrcAlgorithm;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 
@@ -16,7 +17,7 @@ use super::runtime::{S3Handle, Task};
 use super::settings::{Selection, Settings};
 use super::target::{Target, head};
 use super::window::ReadWindow;
-use crate::{SourceError, TotalSize};
+use crate::{SourceError, Start, TotalSize};
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
@@ -47,6 +48,17 @@ impl PlannedObject {
         };
         self.pieces.iter().map(size).sum()
     }
+
+    /// Shows that the object is still the same.
+    pub(super) fn identity(&self) -> String {
+        let identity = |piece: &PlannedPiece| match piece {
+            PlannedPiece::Text(text) => {
+                format!("crc64nvme:{:016x}", crc_fast::checksum(CrcAlgorithm::Crc64Nvme, text))
+            }
+            PlannedPiece::Object(target) => target.identity(),
+        };
+        self.pieces.iter().map(identity).collect::<Vec<_>>().join(",")
+    }
 }
 
 /// What a channel's plans need.
@@ -71,15 +83,15 @@ enum Resolving {
 }
 
 impl Plan {
-    /// Starts the tasks that list and resolve an epoch's objects.
+    /// Starts the tasks that list and resolve an epoch's objects from this place on.
     ///
     /// # Panics
     /// If the caller is not in the context of a tokio runtime.
-    pub(super) fn start(planner: Planner, epoch: u32) -> Self {
+    pub(super) fn start(planner: Planner, start: Start) -> Self {
         let (entry_sender, entries) = mpsc::channel(MAX_LISTED_AHEAD);
         let heads_ahead = MIN_HEADS_AHEAD.max(2 * planner.settings.concurrency);
         let (resolved, next) = mpsc::channel(heads_ahead);
-        let lister = tokio::spawn(planner.clone().list(epoch, entry_sender));
+        let lister = tokio::spawn(planner.clone().list(start, entry_sender));
         let resolver = tokio::spawn(planner.resolve_all(entries, resolved));
         Self { next, tasks: vec![Task(lister), Task(resolver)] }
     }
@@ -111,14 +123,14 @@ fn task_failed(error: &JoinError) -> SourceError {
 
 /// Listing.
 impl Planner {
-    async fn list(self, epoch: u32, sender: mpsc::Sender<Result<Entry, SourceError>>) {
-        let mut entries = EntryList::new(self.settings.clone(), epoch, sender);
+    async fn list(self, start: Start, sender: mpsc::Sender<Result<Entry, SourceError>>) {
+        let mut entries = EntryList::new(self.settings.clone(), start, sender);
         let listed = match self.list_into(&mut entries).await {
             Ok(()) => entries.end().await,
             Err(error) => Err(error),
         };
         match listed {
-            Ok(Some(bytes)) => self.total_size.set(epoch, bytes),
+            Ok(Some(bytes)) => self.total_size.set(start.epoch, bytes),
             Ok(None) | Err(ListError::ReceiverClosed) => {}
             Err(ListError::Failed(error)) => entries.fail(error).await,
         }

@@ -12,9 +12,10 @@ use super::error::RequestError;
 use super::fetch::Fetch;
 use super::plan::{Plan, PlannedObject, PlannedPiece, Planner};
 use super::runtime::Task;
+use super::settings::Settings;
 use super::target::Target;
 use super::window::{RequestPermit, Reservation};
-use crate::SourceError;
+use crate::{Compression, SourceError, Start};
 
 /// Objects that may wait for their reader. This bounds objects without bytes, which take no room in
 /// the window.
@@ -23,7 +24,7 @@ pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 /// What the prefetch task sends to the channel's thread, in order.
 pub(super) enum PrefetchEvent {
     /// An object whose bytes are requested.
-    Object { epoch: u32, name: String, facts: ObjectFacts, pieces: Vec<PrefetchedPiece> },
+    Object(PrefetchedObject),
     /// The epoch has ended.
     EpochEnd(u32),
     /// The prefetch ended with an error.
@@ -32,12 +33,26 @@ pub(super) enum PrefetchEvent {
     End,
 }
 
+/// An object whose bytes are requested.
+pub(super) struct PrefetchedObject {
+    pub(super) epoch: u32,
+    pub(super) ordinal: u64,
+    pub(super) name: String,
+    pub(super) identity: String,
+    pub(super) facts: ObjectFacts,
+    /// Byte at which its reader begins.
+    pub(super) offset: u64,
+    pub(super) pieces: Vec<PrefetchedPiece>,
+}
+
 /// One piece of an object.
 pub(super) enum PrefetchedPiece {
     /// A value of an augmented manifest.
     Text(Bytes),
     Object {
         target: Arc<Target>,
+        /// Stored byte at which the parts begin.
+        first_byte: u64,
         parts: mpsc::UnboundedReceiver<Part>,
     },
 }
@@ -53,14 +68,11 @@ pub(super) struct Part {
     _task: Task<()>,
 }
 
-/// Prefetches these epochs. Returns early if the receiver is closed.
-pub(super) async fn prefetch(
-    planner: Planner,
-    epochs: Range<u32>,
-    events: mpsc::Sender<PrefetchEvent>,
-) {
-    for epoch in epochs {
-        let mut plan = Plan::start(planner.clone(), epoch);
+/// Prefetches all epochs from this place on. Returns early if the receiver is closed.
+pub(super) async fn prefetch(planner: Planner, start: Start, events: mpsc::Sender<PrefetchEvent>) {
+    let mut next = start;
+    while next.epoch < planner.settings.reading.epochs {
+        let mut plan = Plan::start(planner.clone(), next);
         while let Some(planned) = plan.next().await {
             let planned = match planned {
                 Err(error) => {
@@ -70,13 +82,15 @@ pub(super) async fn prefetch(
                 }
                 Ok(planned) => planned,
             };
-            if start_object(&planner, planned, epoch, &events).await.is_err() {
+            if start_object(&planner, planned, next, &events).await.is_err() {
                 return;
             }
+            next = Start { ordinal: next.ordinal + 1, offset: 0, ..next };
         }
-        if events.send(PrefetchEvent::EpochEnd(epoch)).await.is_err() {
+        if events.send(PrefetchEvent::EpochEnd(next.epoch)).await.is_err() {
             return;
         }
+        next = Start::of_epoch(next.epoch + 1);
     }
     let _ = events.send(PrefetchEvent::End).await;
 }
@@ -84,17 +98,20 @@ pub(super) async fn prefetch(
 /// The channel's thread has closed its receiver.
 struct ReceiverClosed;
 
-/// Sends an object, and starts the requests for its parts as the window allows.
+/// Sends the object at `place`, and starts the requests for its parts as the window allows.
 async fn start_object(
     planner: &Planner,
     planned: PlannedObject,
-    epoch: u32,
+    place: Start,
     events: &mpsc::Sender<PrefetchEvent>,
 ) -> Result<(), ReceiverClosed> {
     let facts = match &planned.pieces[..] {
         [PlannedPiece::Object(target)] => target.facts(),
         _ => ObjectFacts::default(),
     };
+    let identity = planned.identity();
+    let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
+    let offset = if is_whole { 0 } else { place.offset };
     let mut targets = Vec::new();
     let mut pieces = Vec::with_capacity(planned.pieces.len());
     for piece in planned.pieces {
@@ -102,15 +119,17 @@ async fn start_object(
             PlannedPiece::Text(text) => PrefetchedPiece::Text(text),
             PlannedPiece::Object(target) => {
                 let (sender, parts) = mpsc::unbounded_channel();
-                targets.push((target.clone(), sender));
-                PrefetchedPiece::Object { target, parts }
+                let first_byte = first_byte(&planner.settings, &target, offset);
+                targets.push((target.clone(), first_byte, sender));
+                PrefetchedPiece::Object { target, first_byte, parts }
             }
         });
     }
-    let event = PrefetchEvent::Object { epoch, name: planned.name, facts, pieces };
-    events.send(event).await.map_err(|_| ReceiverClosed)?;
-    for (target, parts) in targets {
-        for range in part_ranges(target.size, planner.settings.part_size) {
+    let (Start { epoch, ordinal, offset }, name) = (place, planned.name);
+    let object = PrefetchedObject { epoch, ordinal, name, identity, facts, offset, pieces };
+    events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
+    for (target, first_byte, parts) in targets {
+        for range in part_ranges(first_byte..target.size, planner.settings.part_size) {
             let (reservation, permit) = planner.window.reserve(range.end - range.start).await;
             if parts.send(start_part(planner, &target, range, reservation, permit)).is_err() {
                 // The reader has skipped the rest of this object.
@@ -121,10 +140,26 @@ async fn start_object(
     Ok(())
 }
 
-/// The ranges of the parts of an object of `size` bytes; none if it is empty.
-pub(super) fn part_ranges(size: u64, part_size: u64) -> impl Iterator<Item = Range<u64>> {
-    let parts = 0..size.div_ceil(part_size);
-    parts.map(move |number| number * part_size..((number + 1) * part_size).min(size))
+/// The stored byte from which an object is fetched, so that it can be read from byte `offset` on.
+/// It is 0 for a compressed object, because only from its beginning can it be inflated.
+fn first_byte(settings: &Settings, target: &Target, offset: u64) -> u64 {
+    match settings.reading.compression.resolve(&target.address.key) {
+        Compression::None => offset.min(target.size),
+        // Its `Content-Encoding` may say that it is compressed. If that is not known yet, the
+        // response says it: so at least one byte is requested.
+        Compression::Auto if !target.is_encoded() => offset.min(target.size.saturating_sub(1)),
+        Compression::Auto | Compression::Gzip | Compression::Zstd => 0,
+    }
+}
+
+/// Divides a range of an object into parts; none if it is empty.
+pub(super) fn part_ranges(range: Range<u64>, part_size: u64) -> impl Iterator<Item = Range<u64>> {
+    let Range { start, end } = range;
+    let parts = 0..end.saturating_sub(start).div_ceil(part_size);
+    parts.map(move |number| {
+        let first = start + number * part_size;
+        first..(first + part_size).min(end)
+    })
 }
 
 /// Starts the request for one part.
@@ -155,8 +190,10 @@ mod tests {
 
     #[test]
     fn parts_cover_each_byte_of_an_object_once() {
-        assert_eq!(part_ranges(0, 8).count(), 0);
-        assert!(part_ranges(8, 8).eq(std::iter::once(0..8)));
-        assert_eq!(part_ranges(17, 8).collect::<Vec<_>>(), [0..8, 8..16, 16..17]);
+        assert_eq!(part_ranges(0..0, 8).count(), 0);
+        assert_eq!(part_ranges(9..9, 8).count(), 0);
+        assert!(part_ranges(0..8, 8).eq(std::iter::once(0..8)));
+        assert_eq!(part_ranges(0..17, 8).collect::<Vec<_>>(), [0..8, 8..16, 16..17]);
+        assert_eq!(part_ranges(3..17, 8).collect::<Vec<_>>(), [3..11, 11..17]);
     }
 }

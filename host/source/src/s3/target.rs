@@ -39,6 +39,14 @@ impl Target {
         }
     }
 
+    /// Shows that the object is still the same: its ETag, or its size if the server has none.
+    pub(super) fn identity(&self) -> String {
+        match self.etag.get() {
+            Some(etag) => format!("etag:\"{}\"", printable(bare_etag(etag))),
+            None => format!("size:{}", self.size),
+        }
+    }
+
     pub(super) fn new(address: Address, size: u64, etag: Option<&str>) -> Self {
         let target = Self {
             address,
@@ -73,6 +81,11 @@ impl Target {
             let _ = target.checksum.set(checksum);
         }
         target
+    }
+
+    /// Whether it is known to have a `Content-Encoding`.
+    pub(super) fn is_encoded(&self) -> bool {
+        self.encoding.get().is_some_and(|encoding| !encoding.is_empty())
     }
 
     /// The value of `If-Match`.
