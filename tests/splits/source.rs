@@ -56,6 +56,10 @@ impl Source for Objects {
         Ok(())
     }
 
+    fn can_reread(&self) -> bool {
+        true
+    }
+
     fn end_epoch(&mut self) {
         self.objects = Vec::new().into_iter();
     }

@@ -264,17 +264,16 @@ fn begin_inside<'a, S: Sink>(
 ) -> Result<(), StopReason> {
     if resume.header() > 0 {
         decode_loop.show_header(resume.header())?;
-        // A pipe can't be begun again: its bytes are read and thrown away.
-        if source.start_at(resume.after_header()).is_err() {
-            decode_loop.throw_away_to(resume.offset())?;
-        } else {
-            match source.next() {
-                Ok(SourceEvent::Object(object)) => {
+        if source.can_reread() {
+            let begun = source.start_at(resume.after_header()).and_then(|()| source.next());
+            match begun.map_err(|error| decode_loop.source_failure(error))? {
+                SourceEvent::Object(object) => {
                     decode_loop.input = &mut *after_header.insert(object).input;
                 }
-                Ok(_) => return Err(StopReason::Stopped),
-                Err(error) => return Err(decode_loop.source_failure(error).into()),
+                SourceEvent::EpochEnd(_) | SourceEvent::End => return Err(StopReason::Stopped),
             }
+        } else {
+            decode_loop.throw_away_to(resume.offset())?;
         }
     }
     decode_loop.begin_at(resume.offset(), resume.record(), resume.header());

@@ -86,6 +86,10 @@ impl Source for Files {
         Ok(())
     }
 
+    fn can_reread(&self) -> bool {
+        true
+    }
+
     fn end_epoch(&mut self) {
         (self.rest, self.start, self.offset) = (Some(Vec::new().into_iter().enumerate()), None, 0);
     }

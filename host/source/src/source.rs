@@ -93,6 +93,12 @@ pub trait Source: Send {
         Err(SourceError { object: None, ..error })
     }
 
+    /// Whether objects can be read again, so that [`start_at`](Self::start_at) may be called at any
+    /// time. A pipe can't be.
+    fn can_reread(&self) -> bool {
+        false
+    }
+
     /// Skips the rest of the current epoch: the next event is its end.
     fn end_epoch(&mut self);
 

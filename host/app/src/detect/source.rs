@@ -166,6 +166,10 @@ impl Source for Detected {
         Ok(())
     }
 
+    fn can_reread(&self) -> bool {
+        self.source.can_reread()
+    }
+
     fn end_epoch(&mut self) {
         self.start = None;
         self.pending.retain(|event| !matches!(event, SourceEvent::Object(_)));

@@ -61,9 +61,7 @@ pub fn prepare(
     let mut channels = Vec::new();
     for ((channel, opened), ready) in config.channels.iter().zip(opened).zip(ready) {
         let open = || match opened {
-            // To find the decoder, the source was read from its beginning.
-            Some(source) if channel.resume.is_none() => Ok(source),
-            Some(_) => sources.open(&channel.name, channel.source.clone()),
+            Some(source) => Ok(source),
             None => sources.open(&channel.name, channel.source.clone()),
         };
         match ready {

@@ -182,6 +182,10 @@ impl Source for Objects {
         Ok(())
     }
 
+    fn can_reread(&self) -> bool {
+        true
+    }
+
     fn end_epoch(&mut self) {
         self.skip_epoch = true;
     }
