@@ -1,0 +1,164 @@
+"""A job that is killed goes on at the very next record."""
+
+import gzip
+import json
+import os
+import random
+import subprocess
+
+import pytest
+from e2e import PIPEMILL, in_background, recordio, tfrecord
+
+#: Prints each batch, and then keeps the state; after `batches` of them it waits to be killed.
+TRAIN = """
+import json, os, pipemill, sys, time
+path, limit = sys.argv[1], int(sys.argv[2])
+given = 0
+with pipemill.connect("train") as stream:
+    for epoch in stream.epochs():
+        for batch in epoch:
+            rows = [x if isinstance(x, str) else bytes(x).decode() for x in batch.records()]
+            print(json.dumps([batch.number, batch.epoch, rows[:batch.valid]]), flush=True)
+            with open(path + ".new", "w") as file:
+                json.dump(stream.state_dict(), file)
+            os.replace(path + ".new", path)
+            given += 1
+            if given == limit:
+                print("wait", flush=True)
+                time.sleep(1000)
+        with open(path + ".new", "w") as file:
+            json.dump(stream.state_dict(), file)
+        os.replace(path + ".new", path)
+print("end", flush=True)
+"""
+
+
+def run(tmp_path, config, limit, resume):
+    """The batches of one run. It is killed after `limit` of them, or ends."""
+    (tmp_path / "pipemill.toml").write_text(config)
+    (tmp_path / "train.py").write_text(TRAIN)
+    state = tmp_path / "state.json"
+    words = ["--resume", str(state)] if resume else []
+    python = os.environ.get("PIPEMILL_PYTHON", "python3")
+    command = [PIPEMILL, "run", *words, "--config", str(tmp_path / "pipemill.toml"), "--"]
+    command += [python, str(tmp_path / "train.py"), str(state), str(limit)]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True
+    )
+    batches, last = [], ""
+    for line in child.stdout:
+        last = line.strip()
+        if last in ("wait", "end"):
+            break
+        batches.append(json.loads(line))
+    if last == "wait":
+        # The host alone: the command dies with it.
+        child.kill()
+    log = child.communicate()[1]
+    assert last in ("wait", "end"), log
+    return batches, last == "end"
+
+
+def with_kills(tmp_path, config, seed, before=lambda: None):
+    """All batches of runs that are killed at random, and resumed."""
+    chance = random.Random(seed)
+    batches, ended, resume = [], False, False
+    while not ended:
+        before()
+        more, ended = run(tmp_path, config, chance.randrange(1, 6), resume)
+        batches += more
+        resume = True
+    return batches
+
+
+def words(count):
+    return [f"{n:05}" + "x" * (n % 7) for n in range(count)]
+
+
+def channel(source, decoder="lines", more=""):
+    return (
+        f'[[channel]]\nname = "train"\nsource = {{ {source} }}\ndecoder = "{decoder}"\nbatch = 7\n'
+        f"{more}\n[channel.ring]\nslot_size = \"64KiB\"\n"
+    )
+
+
+def check(tmp_path, config, seeds, before=lambda: None):
+    before()
+    expected, ended = run(tmp_path, config, 0, False)
+    assert ended and len(expected) > 8
+    for seed in seeds:
+        assert with_kills(tmp_path, config, seed, before) == expected, f"seed {seed}"
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("more", ["", 'tail = "drop"', 'tail = "pad"\nbatch_across = "object"'])
+def test_files(tmp_path, compressed, more):
+    names = words(60)
+    for number, part in enumerate([names[:25], names[25:31], names[31:]]):
+        text = "".join(f"{word}\n" for word in part).encode()
+        ending = ".gz" if compressed else ""
+        path = tmp_path / f"{number}.txt{ending}"
+        path.write_bytes(gzip.compress(text) if compressed else text)
+    source = f'glob = "{tmp_path}/*.txt*", epochs = 3, shuffle = {{ seed = 3 }}'
+    check(tmp_path, channel(source, more=more), range(3))
+
+
+@pytest.mark.parametrize("decoder, write", [("tfrecord", tfrecord), ("recordio", recordio)])
+def test_a_fifo_is_read_over(tmp_path, decoder, write):
+    data = b"".join(write(word.encode()) for word in words(40))
+    fifos = tmp_path / "fifos"
+    fifos.mkdir()
+
+    def before():
+        """The platform writes each epoch again from its start."""
+        for epoch in range(2):
+            path = fifos / f"train_{epoch}"
+            path.unlink(missing_ok=True)
+            os.mkfifo(path)
+            in_background(feed, path, data)
+
+    check(tmp_path, channel(f'fifo = "{fifos}", epochs = 2', decoder), range(2), before)
+
+
+def feed(path, data):
+    try:
+        with open(path, "wb", buffering=0) as pipe:
+            for at in range(0, len(data), 100):
+                pipe.write(data[at : at + 100])
+    except (BrokenPipeError, FileNotFoundError):
+        pass
+
+
+def test_a_header_is_read_again(tmp_path):
+    rows = "".join(f"{n},{word}\n" for n, word in enumerate(words(50)))
+    (tmp_path / "a.csv").write_text("id,word\n" + rows)
+    config = channel(
+        f'file = "{tmp_path}/a.csv", epochs = 2', "csv",
+        'options = { header = true, types = "id:int64,word:utf8", columns = "word" }',
+    )  # fmt: skip
+    check(tmp_path, config, range(2))
+
+
+def test_a_state_that_does_not_fit_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(words(50)))
+    config = channel(f'file = "{tmp_path}/a.txt"')
+    run(tmp_path, config, 3, False)
+
+    def refusal(config):
+        (tmp_path / "pipemill.toml").write_text(config)
+        child = subprocess.run(
+            [PIPEMILL, "run", "--resume", "state.json", "--config", "pipemill.toml", "--", "true"],
+            cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        return child.returncode, child.stderr
+
+    code, log = refusal(config.replace("batch = 7", "batch = 8"))
+    assert code == 64 and "`batch` was `7` when the state was taken, and is `8` now" in log, log
+    code, log = refusal(config.replace('"train"', '"test"'))
+    assert code == 64 and "has a state of `train`; the channels are `test`" in log, log
+    os.utime(tmp_path / "a.txt", (1, 1))
+    code, log = refusal(config)
+    assert code == 65 and "whose identity was mtime:" in log and "begin without the state" in log
+    (tmp_path / "state.json").write_text("[1]")
+    code, log = refusal(config)
+    assert code == 64 and "is no state of a channel" in log, log
