@@ -312,6 +312,15 @@ pub mod pipemill {
             /// Tells the consumers a fact about the object: the writer's schema, the link type. Each batch of
             /// the object carries all facts. It is called before the first record. A key that was set before
             /// gets the new value. Keys and values of a stream have at most 65,536 bytes together.
+            ///
+            /// Keys that begin with "pipemill." are for the host. It knows one, and refuses others. It may be
+            /// set at any time:
+            ///
+            /// "pipemill.restart" = "N" says that decoding can begin again at the end of the bytes that a call
+            /// of `decode` without `more` consumed, from the call in which it is set on. A new stream that is
+            /// shown the first N bytes of the object, and then the bytes from that place on, emits the same
+            /// records from there on as this one. The first N bytes alone hold no record. The empty value says
+            /// that decoding can't begin at such places any more.
             #[allow(async_fn_in_trait)]
             pub fn set_metadata(key: &str, value: &str) -> () {
                 unsafe {
