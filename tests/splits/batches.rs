@@ -110,12 +110,7 @@ pub fn check_dense(memory: &Memory, batch: &pipemill_channel::Batch, sizes: &[Op
 }
 
 /// Goes on after batch `at` of a run: the rest is the same.
-fn resumed(
-    job: &Job,
-    way: &Setup,
-    run: &Observed,
-    at: usize,
-) -> Result<Observed, TestCaseError> {
+fn resumed(job: &Job, way: &Setup, run: &Observed, at: usize) -> Result<Observed, TestCaseError> {
     let resume = run.cuts[at].resume(run.schema.as_deref());
     let rest = crate::host::run(job, &Setup { resume: Some(resume.clone()), ..way.clone() });
     if run.cuts[at + 1..] != rest.cuts {

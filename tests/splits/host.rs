@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    BatchSize, Channel, ChannelStats, Resume, ErrorPolicy, OnError, OnPluginError, Outcome,
+    BatchSize, Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::Field;

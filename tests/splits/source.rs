@@ -51,7 +51,7 @@ impl Source for Objects {
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
         // Objects can be read again, so this may be called at any time.
-        self.objects = self.all[start.ordinal as usize..].to_vec().into_iter();
+        self.objects = Vec::from(&self.all[start.ordinal as usize..]).into_iter();
         (self.given, self.offset) = (start.ordinal as usize, start.offset as usize);
         Ok(())
     }

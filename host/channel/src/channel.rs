@@ -177,8 +177,10 @@ impl Channel {
             progress: Progress::default(),
         };
         let done = match &resume {
-            Some(resume) => begin_inside(resume, &mut *self.source, &mut after_header, &mut decode_loop)
-                .and_then(|()| decode_loop.run()),
+            Some(resume) => {
+                begin_inside(resume, &mut *self.source, &mut after_header, &mut decode_loop)
+                    .and_then(|()| decode_loop.run())
+            }
             None => decode_loop.run(),
         };
         monitor.object_ends();
@@ -186,7 +188,7 @@ impl Channel {
     }
 
     /// The failure of an epoch that has fewer records than were given of it.
-    fn check_passed_over(&self, epoch: u32, left: u64) -> Result<(), Failure> {
+    fn check_passed_over(&self, epoch: u32, left: u64) -> Result<(), StopReason> {
         if left == 0 {
             return Ok(());
         }
@@ -195,14 +197,15 @@ impl Channel {
         );
         let remedy = "the input has changed since the state was taken: bring it back, or begin \
                       without the state";
-        Err(Failure {
+        let failure = Failure {
             fault: Fault::new(ErrorKind::Refused, message, remedy),
             channel: self.name.clone(),
             position: Position::epoch(epoch),
             decoder: self.plugin.name().to_owned(),
             bytes: Vec::new(),
             missing: false,
-        })
+        };
+        Err(failure.into())
     }
 
     /// Says how many records of an epoch were left out by `tail = "drop"`.

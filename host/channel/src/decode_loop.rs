@@ -147,7 +147,8 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                 return Ok(());
             }
             if self.progress.input_ended {
-                let message = format!("the object ends before byte {offset}, at which the state goes on");
+                let message =
+                    format!("the object ends before byte {offset}, at which the state goes on");
                 return Err(self.failure(0, changed_object(message)).into());
             }
             self.read_at_most(READ_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX)))?;

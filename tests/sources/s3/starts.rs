@@ -56,7 +56,9 @@ fn receive(source: &mut dyn Source) -> Result<Vec<Received>, String> {
 /// The events from a place on.
 fn tail(whole: &[Received], start: Start) -> Vec<Received> {
     let mut rest = whole.iter().skip_while(|event| match event {
-        Received::Object { epoch, ordinal, .. } => (*epoch, *ordinal) < (start.epoch, start.ordinal),
+        Received::Object { epoch, ordinal, .. } => {
+            (*epoch, *ordinal) < (start.epoch, start.ordinal)
+        }
         Received::EpochEnd(epoch) => *epoch < start.epoch,
     });
     let mut tail: Vec<_> = rest.by_ref().cloned().collect();
@@ -133,8 +135,7 @@ fn files_from_any_place_give_the_rest_of_the_whole_run() {
             folder.write(&key, bytes);
         }
         let reading = reading(&mut random);
-        let source =
-            || Files::new(Pattern::Folder(folder.path("k")), reading, 0, stop());
+        let source = || Files::new(Pattern::Folder(folder.path("k")), reading, 0, stop());
         let whole = receive(&mut source()).unwrap();
         for _ in 0..10 {
             let start = place(&whole, &mut random);
@@ -178,9 +179,9 @@ fn fifos_from_any_place_give_the_rest_of_the_whole_run() {
     for seed in 0..30 {
         let mut random = Rng::with_seed(seed);
         let first_epoch = random.u32(..3);
-        let plain: Vec<_> = (0..3u64).map(|n| bytes(seed * 3 + n, random.usize(..90_000))).collect();
-        let compression =
-            if random.bool() { Compression::Gzip } else { Compression::None };
+        let plain: Vec<_> =
+            (0..3u64).map(|n| bytes(seed * 3 + n, random.usize(..90_000))).collect();
+        let compression = if random.bool() { Compression::Gzip } else { Compression::None };
         let start = Start {
             epoch: first_epoch + random.u32(..3),
             ordinal: u64::from(random.u8(..4) == 0),
@@ -324,7 +325,8 @@ fn a_place_that_is_not_there_is_an_error() {
         };
         let short = error(0, 1, 6);
         assert!(short.contains("was to be read from byte 6, but it ends at byte 5"), "{short}");
-        let list = "was to begin at object 3 of epoch 0, counted from 0, but its list has 2 objects";
+        let list =
+            "was to begin at object 3 of epoch 0, counted from 0, but its list has 2 objects";
         assert!(error(0, 3, 0).contains(list), "{}", error(0, 3, 0));
         assert!(error(0, 2, 1).contains("object 2 of epoch 0"), "{}", error(0, 2, 1));
         assert!(error(2, 0, 0).contains("was to begin in epoch 2"), "{}", error(2, 0, 0));

@@ -8,6 +8,7 @@ use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
 use pipemill_source::{Compression, Source, Stop};
 
+use super::state::settings;
 use crate::config::{self, Config, DecoderRef, Fault};
 use crate::detect::{self, DetectError};
 use crate::factory::Sources;

@@ -48,7 +48,7 @@ pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
 pub use memory::exceeds_limit;
 pub use signals::Signals;
-pub use state::{resume_from, settings};
+pub use state::resume_from;
 
 use channel_threads::ChannelThreads;
 use command::Command;

@@ -126,7 +126,9 @@ fn apply(state: ChannelState, config: &mut Config) -> Vec<String> {
     let differs = |name: &&String| state.settings.get(*name) != now.get(*name);
     let names: std::collections::BTreeSet<_> = state.settings.keys().chain(now.keys()).collect();
     // The decoder of a channel that names none is found later.
-    let is_found = |name: &&String| channel.decoder.is_some() || !matches!(name.as_str(), "decoder" | "options");
+    let is_found = |name: &&String| {
+        channel.decoder.is_some() || !matches!(name.as_str(), "decoder" | "options")
+    };
     let faults: Vec<_> = names
         .into_iter()
         .filter(differs)

@@ -102,12 +102,8 @@ impl Objects {
                 match self.settings.reading.compression.resolve(&key) {
                     Compression::Auto => {
                         let encoding = ObjectEncoding::Unknown(Some(Box::new(body)));
-                        let input = ByContentEncoding {
-                            name: name.clone(),
-                            first_byte,
-                            offset,
-                            encoding,
-                        };
+                        let input =
+                            ByContentEncoding { name: name.clone(), first_byte, offset, encoding };
                         // The size after decompression is unknown before the first response.
                         (name, None, Box::new(input))
                     }
