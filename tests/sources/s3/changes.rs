@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipemill_s3_test::proxy::{Plan, Request};
 use pipemill_s3_test::servers::S3s;
-use pipemill_source::s3::OnChange;
+use pipemill_source::s3::{Objects, OnChange};
+use pipemill_source::{Compression, Start, Stop};
 
-use crate::reading::{BUCKET, Bucket, bytes, objects, read, settings};
+use crate::reading::{BUCKET, Bucket, bytes, objects, read, read_source, s3, settings};
+use crate::starts::gzip;
 
 /// Does something before the n-th GET of the object is passed on.
 fn before_get(number: usize, act: impl Fn() + Send + Sync + 'static) -> Plan {
@@ -70,6 +72,22 @@ fn a_changed_object_is_not_read_again_later() {
     let (received, end) = read(&settings);
     assert!(end.unwrap_err().message.contains("changed while it was read"));
     assert!(bytes(1, 100_000).starts_with(&received.concat_bytes()));
+}
+
+/// Only of the old object's bytes it is known that an earlier process has decoded them.
+#[test]
+fn a_changed_object_is_not_read_again_from_the_middle() {
+    let bucket = Bucket::with([("one", gzip(&bytes(1, 50_000)))]);
+    let new = gzip(&bytes(2, 50_000));
+    let proxy = bucket.proxy(before_get(0, replace(&bucket.server, new)));
+    let mut settings = settings(&proxy.endpoint(), "one");
+    settings.on_change = OnChange::RestartObject;
+    settings.reading.compression = Compression::Gzip;
+    let start = Start { epoch: 0, ordinal: 0, offset: 100 };
+    let mut source = Objects::new(s3(), settings, start, Stop::new().unwrap());
+    let (received, end) = read_source(&mut source);
+    assert!(end.unwrap_err().message.contains("changed while it was read"));
+    assert!(received[0].bytes.is_empty());
 }
 
 #[test]

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::io::Write as _;
 use std::time::Duration;
 
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_source::{
+    Files, Input, Object, Pattern, ReadOutcome, ReadSettings, Source, SourceError, SourceEvent,
+    Start, Stop,
+};
 use pipemill_types::ObjectFacts;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -200,6 +203,32 @@ fn read(source: Box<dyn Source>) -> Result<(String, Vec<Vec<u8>>), String> {
         all.push(bytes);
     }
     Ok((choice.decoder().to_owned(), all))
+}
+
+/// The names of these files do not say which of them are compressed.
+#[test]
+fn a_source_that_begins_in_the_middle_still_looks_at_the_first_bytes() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let text = b"a line of text\n".repeat(5_000);
+    for (name, stored) in [("a", text.clone()), ("b", gzip(&text)), ("c", zstd(&text))] {
+        std::fs::write(folder.path().join(name), stored).expect("there is room");
+    }
+    let stop = Stop::new().expect("there are descriptors");
+    let pattern = Pattern::Folder(folder.path().into());
+    let files = Files::new(pattern, ReadSettings::default(), 0, stop);
+    let Ok((_, mut source)) = detect(Box::new(files), Vec::new(), true) else { panic!("no text") };
+    for ordinal in 0..3 {
+        for offset in [0, 1, 40_000, text.len()] {
+            let start = Start { epoch: 0, ordinal, offset: offset as u64 };
+            source.start_at(start).expect("it is in the list");
+            let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no object") };
+            let (mut bytes, mut buf) = (Vec::new(), [0; 777]);
+            while let Ok(ReadOutcome::Bytes(count)) = object.input.read(&mut buf, None) {
+                bytes.extend(&buf[..count]);
+            }
+            assert!(object.ordinal == ordinal && bytes == text[offset..], "{start:?}");
+        }
+    }
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
