@@ -9,6 +9,7 @@ use fastrand::Rng;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use pipemill_s3_test::proxy::{Entry, Plan};
+use pipemill_s3_test::servers::S3Server;
 use pipemill_source::s3::Objects;
 use pipemill_source::{
     Balance, Compression, FifoSettings, Fifos, Files, Order, Pattern, ReadOutcome, ReadSettings,
