@@ -222,7 +222,7 @@ fn a_source_that_begins_in_the_middle_still_looks_at_the_first_bytes() {
             let start = Start { epoch: 0, ordinal, offset: offset as u64 };
             source.start_at(start).expect("it is in the list");
             let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no object") };
-            let (mut bytes, mut buf) = (Vec::new(), [0; 777]);
+            let (mut bytes, mut buf) = (Vec::<u8>::new(), [0; 777]);
             while let Ok(ReadOutcome::Bytes(count)) = object.input.read(&mut buf, None) {
                 bytes.extend(&buf[..count]);
             }
