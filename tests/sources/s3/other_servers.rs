@@ -74,7 +74,8 @@ fn the_encoding_that_moto_tells_is_used() {
     let (received, end) = read(&objects(&server.endpoint(), &["gzipped"]));
     assert!(end.is_ok() && received[0].bytes == text, "{end:?}");
     // From the middle: a HEAD tells the encoding before, or the first answer, which is then too late.
-    for settings in [objects(&server.endpoint(), &["gzipped"]), settings(&server.endpoint(), "gz")] {
+    for settings in [objects(&server.endpoint(), &["gzipped"]), settings(&server.endpoint(), "gz")]
+    {
         for offset in [1, 100, 50_000, text.len()] {
             let start = Start { epoch: 0, ordinal: 0, offset: offset as u64 };
             let mut source = Objects::new(s3(), settings.clone(), start, Stop::new().unwrap());
