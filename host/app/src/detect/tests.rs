@@ -210,7 +210,8 @@ fn read(source: Box<dyn Source>) -> Result<(String, Vec<Vec<u8>>), String> {
 fn a_source_that_begins_in_the_middle_still_looks_at_the_first_bytes() {
     let folder = tempfile::tempdir().expect("there is room");
     let text = b"a line of text\n".repeat(5_000);
-    for (name, stored) in [("a", text.clone()), ("b", gzip(&text)), ("c", zstd(&text))] {
+    let stored = [("a.txt", text.clone()), ("b.txt", gzip(&text)), ("c.txt", zstd(&text))];
+    for (name, stored) in stored {
         std::fs::write(folder.path().join(name), stored).expect("there is room");
     }
     let stop = Stop::new().expect("there are descriptors");
