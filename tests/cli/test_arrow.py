@@ -1,4 +1,4 @@
-"""`pipemill cat --output arrow`: an independent reader of Arrow IPC reads what the JSON lines say."""
+"""`pipemill cat --output arrow`: an independent reader of Arrow IPC reads what the JSON lines say. DuckDB reads it, too."""
 
 import base64
 import datetime
@@ -7,12 +7,15 @@ import pathlib
 import random
 import struct
 import subprocess
+import sys
 
+import duckdb
 import nanoarrow as na
 import nanoarrow.ipc
 import numpy as np
+import pyarrow
 import pytest
-from e2e import run
+from e2e import PATIENCE, PIPEMILL, run
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "plugins/avro/tests/fixtures"
 
@@ -158,3 +161,49 @@ def test_a_failure_leaves_the_stream_without_its_end(tmp_path):
     path.write_bytes(b"1\n2\n")
     done = run("cat", "-d", "csv", "-o", "types=int32", "--output", "arrow", path)
     assert done.stdout.endswith(end)
+
+
+def test_duckdb_reads_all_plain_types(tmp_path):
+    """By pyarrow's reader, as docs/cli.md says, and by nanoarrow's."""
+    path = tmp_path / "in.jsonl"
+    records = [
+        {"b": True, "i": -5, "l": 2**62, "f": 0.25, "d": -1.5, "t": "é日本", "x": [1.0, 2.0], "n": [7]},
+        {"b": False, "i": 2**31 - 1, "l": None, "f": 96.0, "d": 2.0, "t": "", "x": [0.5, 0.0], "n": []},
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    fields = "/b:bool,/i:int32,/l:int64?,/f:float32,/d:float64,/t:utf8,/x:float32[2],/n:int64[]"
+    stream = run("cat", "-d", "jsonl", "-o", f"fields={fields}", "--output", "arrow", path).stdout
+    types = {"b": "BOOLEAN", "i": "INTEGER", "l": "BIGINT", "f": "FLOAT", "d": "DOUBLE", "t": "VARCHAR"}
+    types |= {"x": "FLOAT[2]", "n": "BIGINT[]"}
+    wanted = [tuple(tuple(v) if name == "x" else v for name, v in record.items()) for record in records]
+    people = pyarrow.ipc.open_stream(stream)
+    relation = duckdb.sql("from people")
+    assert dict(zip(relation.columns, map(str, relation.types))) == types
+    assert relation.fetchall() == wanted
+    with na.ipc.InputStream.from_readable(stream) as source:
+        people = na.ArrayStream(source)
+        assert duckdb.sql("from people").fetchall() == wanted
+
+
+def test_duckdb_queries_a_pipe(tmp_path):
+    """The program of docs/cli.md, and one of many batches whose answer is known."""
+    page = (pathlib.Path(__file__).parents[2] / "docs/cli.md").read_text()
+    _, program = page.split("$ cat mean.py\n")
+    program, rest = program.split("$ pipemill ", 1)
+    command, printed = rest.split(" | python mean.py\n")
+    (tmp_path / "people.csv").write_text('name,age\nAda,36\n"Grace, ""Amazing""",\n')
+    assert query(tmp_path, program, command.split()) == printed.splitlines()[0] + "\n"
+    (tmp_path / "people.csv").write_text("age\n" + "".join(f"{n}\n" for n in range(300_000)))
+    command = "cat -o types=int64 --output arrow people.csv".split()
+    assert query(tmp_path, program, command) == "[(300000, 149999.5)]\n"
+
+
+def query(folder, program, command):
+    """What a Python program prints of what a command writes into its standard input."""
+    with subprocess.Popen([PIPEMILL, *command], cwd=folder, stdout=subprocess.PIPE) as cat:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdin=cat.stdout, capture_output=True, text=True, timeout=PATIENCE
+        )
+        cat.stdout.close()
+    assert (done.returncode, cat.returncode) == (0, 0), done.stderr
+    return done.stdout
