@@ -160,13 +160,13 @@ fn sources_are_tried() {
     let ended = run(&place, &["config", "check", "good.toml", "--try"]);
     assert_eq!(
         ended.with_code(65).text(),
-        "good.toml: nothing wrong; channels: files, train\n\
+        "good.toml: nothing wrong, for `run`; channels: files, train\n\
          train: not tried: a FIFO can be read only once\n"
     );
     place.write("good.toml", good.replace("int64", "utf8"));
     assert_eq!(
         run(&place, &["config", "check", "good.toml", "--try"]).with_code(0).text(),
-        "good.toml: nothing wrong; channels: files, train\n\
+        "good.toml: nothing wrong, for `run`; channels: files, train\n\
          files: the first record of data/a.csv: {\"f0\":\"1\",\"f1\":\"x\"}\n\
          train: not tried: a FIFO can be read only once\n"
     );
@@ -178,4 +178,54 @@ fn sources_are_tried() {
     assert!(!place.path("kept.jsonl").exists());
     place.write("gone.toml", csv("gone", "{ file = \"gone.csv\" }"));
     run(&place, &["config", "check", "gone.toml", "--try"]).with_code(66).says(&["gone.csv"]);
+}
+
+/// A feed's file needs no decoder, and none of its sources may be one that `feed` can't read.
+#[test]
+fn a_file_is_checked_as_the_command_reads_it() {
+    let place = TestDir::new();
+    place.write("in/a", "no format that is known");
+    let channel = |name: &str, source: &str, more: &str| {
+        format!("[[channel]]\nname = '{name}'\nsource = {{ {source} }}\n{more}\n")
+    };
+    let in_folder = channel("train", "folder = 'in'", "");
+    let fifo = channel("fifo", "fifo = '/data'", "decoder = 'lines'");
+    place.write("either.toml", &in_folder);
+    place.write("decoder.toml", channel("train", "folder = 'in'", "decoder = 'csb'"));
+    place
+        .write("mixed.toml", fifo + &in_folder + &channel("in", "stdin = true", "decoder = 'csv'"));
+    place.write("gone.toml", channel("a", "file = 'gone'", "") + &channel("b", "file = 'in'", ""));
+    place.write("wrong.toml", channel("a b", "file = 'in/a', epoch = 3", ""));
+    let check =
+        |file: &str, args: &[&str]| run(&place, &[&["config", "check", file], args].concat());
+    let to_feed = |file: &str| check(file, &["--for", "feed"]);
+
+    let said = check("either.toml", &[]).with_code(0).text();
+    assert!(said.starts_with("either.toml: nothing wrong, for `run` or `feed`; "), "{said}");
+    let said = check("either.toml", &["--for", "run"]).with_code(0).text();
+    assert!(said.starts_with("either.toml: nothing wrong, for `run`; channels: train\n"), "{said}");
+    let said = to_feed("either.toml").with_code(0).text();
+    assert_eq!(said, "either.toml: nothing wrong, for `feed`; channels: train\n");
+    let said = check("either.toml", &["--for", "feed", "--try"]).with_code(0).text();
+    assert!(said.ends_with("channels: train\ntrain: the first object is in/a\n"), "{said}");
+    // `run` would need a decoder for it, and `feed` does not.
+    check("either.toml", &["--try"]).with_code(65).says(&["check it with `--for feed`"]);
+    check("decoder.toml", &[]).with_code(64).says(&["no built-in decoder of that name"]);
+    to_feed("decoder.toml").with_code(0);
+
+    let said = check("mixed.toml", &[]).with_code(0).text();
+    assert!(said.starts_with("mixed.toml: nothing wrong, for `run`; channels: "), "{said}");
+    let refused = to_feed("mixed.toml")
+        .with_code(64)
+        .says(&["channel `fifo`: `feed` reads from files", "channel `in`: `feed` reads"]);
+    assert!(!refused.stderr.contains("`train`"), "{refused:#?}");
+    // `feed` says the same.
+    let fed = run(&place, &["feed", "--config", "mixed.toml", "--to", "out"]).with_code(64);
+    assert_eq!(fed.stderr, refused.stderr);
+
+    to_feed("gone.toml").with_code(0);
+    let tried = check("gone.toml", &["--for", "feed", "--try"]).with_code(66);
+    tried.says(&["channel `a`, epoch 0, object gone", "channel `b`, epoch 0, object in"]);
+    let wrong = to_feed("wrong.toml").with_code(64);
+    wrong.says(&["wrong.toml:2:", "wrong.toml:3:", "did you mean `epochs`", "2 things are wrong"]);
 }

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
 use pipemill_decode::{Builtins, Engine, Plugin};
 use pipemill_source::Stop;
 
-use super::engine;
 use super::exit::{self, Refusal};
 use super::output::{self, say};
+use super::{engine, feed};
 use crate::config::{self, Config, Fault};
 use crate::factory::Sources;
 use crate::run::{self, Tried, TryError};
@@ -21,6 +21,7 @@ use crate::sagemaker::{self, Platform};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   pipemill config check --try pipemill.toml
+  pipemill config check --for feed feed.toml
   pipemill config show pipemill.toml")]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -37,6 +38,11 @@ enum Action {
         /// Also read each source, and decode its first record
         #[arg(long = "try")]
         try_sources: bool,
+        /// The command that will read it. `feed` needs no decoder, so none is opened, and --try
+        /// opens the first object of each source. Without this option, what `run` refuses is
+        /// wrong, and the output says whether `feed` could read it too
+        #[arg(long = "for", value_name = "COMMAND")]
+        read_by: Option<ReadBy>,
     },
     /// Print a configuration with all defaults
     Show {
@@ -45,27 +51,38 @@ enum Action {
     },
 }
 
-pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
-    let (Action::Check { file, .. } | Action::Show { file }) = &args.action;
-    let config = match read(file) {
-        Ok(config) => config,
-        Err(refusal) => return refusal.report(),
-    };
-    match args.action {
-        Action::Show { .. } => {
-            // If nobody reads the output there is nothing to do.
-            let _ = output::raw().write_all(config::show(&config).as_bytes());
-            ExitCode::SUCCESS
-        }
-        Action::Check { try_sources, .. } => match check(&config, try_sources, builtins) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(code) => code,
-        },
-    }
+/// A command that reads a configuration.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReadBy {
+    Run,
+    Feed,
 }
 
-/// Checks the channels of a configuration, and tries them if that is asked for.
-fn check(config: &Config, try_sources: bool, builtins: Builtins) -> Result<(), ExitCode> {
+pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
+    let result = match &args.action {
+        Action::Show { file } => read(file).map_err(Refusal::report).map(|config| {
+            // If nobody reads the output there is nothing to do.
+            let _ = output::raw().write_all(config::show(&config).as_bytes());
+        }),
+        Action::Check { file, try_sources, read_by: Some(ReadBy::Feed) } => {
+            feed::check(file, *try_sources)
+        }
+        Action::Check { file, try_sources, read_by } => {
+            let read = read(file).map_err(Refusal::report);
+            read.and_then(|config| check(&config, file, *try_sources, *read_by, builtins))
+        }
+    };
+    result.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Checks the channels of a configuration for `run`, and tries them if that is asked for.
+fn check(
+    config: &Config,
+    file: &Path,
+    try_sources: bool,
+    read_by: Option<ReadBy>,
+    builtins: Builtins,
+) -> Result<(), ExitCode> {
     let engine = engine(builtins)?;
     let (mut plugins, mut faults) = (Vec::new(), Vec::new());
     for channel in &config.channels {
@@ -78,14 +95,29 @@ fn check(config: &Config, try_sources: bool, builtins: Builtins) -> Result<(), E
         return Err(exit::because_all(exit::USAGE, &faults));
     }
     let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
-    say!("{}: nothing wrong; channels: {}", config.file, names.join(", "));
+    // A file without a decoder may be written for either command.
+    let names_none = config.channels.iter().all(|channel| channel.decoder.is_none());
+    let either = read_by.is_none() && names_none && feed::unfit(config, file).is_empty();
+    let commands = if either { "`run` or `feed`" } else { "`run`" };
+    say!("{}: nothing wrong, for {commands}; channels: {}", config.file, names.join(", "));
     for channel in
         config.channels.iter().filter(|channel| channel.decoder.is_none() && !try_sources)
     {
         let name = &channel.name;
         say!("{name}: its decoder is found when its source is read; --try reads its start");
     }
-    if try_sources { try_channels(config, &engine, plugins) } else { Ok(()) }
+    if !try_sources {
+        return Ok(());
+    }
+    let tried = try_channels(config, &engine, plugins);
+    if tried.is_err() && either {
+        let file = &config.file;
+        output::remark(format_args!(
+            "pipemill: {file}: no channel names a decoder; if `feed` will read this file, check it \
+             with `--for feed`"
+        ));
+    }
+    tried
 }
 
 /// Characters of a record that are shown.

@@ -2,15 +2,17 @@
 //! does.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use pipemill_source::s3::Address;
-use pipemill_source::{Compression, Paths, ReadSettings, Stop};
+use pipemill_source::{Compression, Paths, ReadSettings, SourceEvent, Stop};
 use pipemill_types::log::optional;
 
 use super::order::OrderArgs;
+use super::output::say;
 use super::{config, exit, s3};
 use crate::config::{Config, Source};
 use crate::factory::Sources;
@@ -76,9 +78,8 @@ pub(super) fn main(args: &Args) -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), ExitCode> {
-    let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
-    let stop = Stop::new().map_err(system)?;
-    let fifos = feed::prepare(stop.clone()).map_err(system)?;
+    let stop = Stop::new().map_err(cannot_start)?;
+    let fifos = feed::prepare(stop.clone()).map_err(cannot_start)?;
     let mut channels = match &args.config {
         Some(file) => channels_of(args, file, stop)?,
         None => vec![named(args, stop)?],
@@ -86,11 +87,15 @@ fn run(args: &Args) -> Result<(), ExitCode> {
     let progress = is_watched().then(|| progress(&mut channels));
     let result = feed::feed(channels, &args.to, &fifos);
     drop(progress);
-    result.map_err(|error| match error {
+    result.map_err(|error| report(&error, args.config.is_none()))
+}
+
+/// Reports why feeding failed. `typed`: the sources stand on the command line.
+fn report(error: &FeedError, typed: bool) -> ExitCode {
+    match error {
         FeedError::Source { channel, epoch, error } => {
             let code = if error.missing { exit::MISSING } else { exit::DATA };
             let why = format!("channel `{channel}`, epoch {epoch}, object {}", error.in_full());
-            let typed = args.config.is_none();
             let why = if typed { s3::with_option_names(&why) } else { why };
             let object = optional(error.object.as_deref());
             let place =
@@ -100,7 +105,38 @@ fn run(args: &Args) -> Result<(), ExitCode> {
         FeedError::Io { path, doing, error } => {
             exit::because(exit::SYSTEM, format!("{}: can't {doing}: {error}", path.display()))
         }
-    })
+    }
+}
+
+/// Checks a configuration as `feed` reads it, and opens the first object of each channel if
+/// `try_sources`.
+pub(super) fn check(file: &Path, try_sources: bool) -> Result<(), ExitCode> {
+    let stop = Stop::new().map_err(cannot_start)?;
+    let config = config::read_to_feed(file).map_err(exit::Refusal::report)?;
+    let channels = open_channels(config, file, None, stop)?;
+    let names: Vec<_> = channels.iter().map(|channel| channel.name.as_str()).collect();
+    say!("{}: nothing wrong, for `feed`; channels: {}", file.display(), names.join(", "));
+    let tried = channels.into_iter().filter(|_| try_sources).map(try_channel);
+    // All channels, so that the failures of each are told.
+    tried.collect::<Vec<_>>().into_iter().collect()
+}
+
+/// Opens the first object of a channel, and reads its first bytes.
+fn try_channel(channel: Channel) -> Result<(), ExitCode> {
+    let Channel { name, mut source, .. } = channel;
+    let failed =
+        |error| report(&FeedError::Source { channel: name.clone(), epoch: 0, error }, false);
+    let SourceEvent::Object(mut object) = source.next().map_err(failed)? else {
+        let why = format!("channel `{name}`: its source has no object");
+        return Err(exit::because(exit::DATA, why));
+    };
+    object.input.read(&mut [0; 1], None).map_err(failed)?;
+    say!("{name}: the first object is {}", object.name);
+    Ok(())
+}
+
+fn cannot_start(error: io::Error) -> ExitCode {
+    exit::because(exit::SYSTEM, format!("can't start: {error}"))
 }
 
 fn progress(channels: &mut [Channel]) -> Progress {
@@ -140,32 +176,55 @@ fn channels_of(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, Exi
     if let Some(path) = &args.inputdataconfig {
         apply_input_data_config(&mut config, path)?;
     }
+    open_channels(config, file, args.epochs, stop)
+}
+
+/// Makes the sources of a configuration; nothing is read yet. `epochs` goes before those of a
+/// source.
+fn open_channels(
+    config: Config,
+    file: &Path,
+    epochs: Option<u32>,
+    stop: Stop,
+) -> Result<Vec<Channel>, ExitCode> {
+    let unfit = unfit(&config, file);
+    if !unfit.is_empty() {
+        return Err(exit::because_all(exit::USAGE, &unfit));
+    }
     let mut sources = Sources::new(config.s3_budget, stop);
     let mut channels = Vec::new();
     for channel in config.channels {
         let mut source = channel.source;
-        match &mut source {
-            Source::Files { reading, .. } => reading.epochs = args.epochs.unwrap_or(reading.epochs),
-            Source::S3(settings) => {
-                let reading = &mut settings.reading;
-                reading.epochs = args.epochs.unwrap_or(reading.epochs);
-            }
-            Source::Fifo { .. } | Source::Stdin { .. } => {
-                let name = &channel.name;
-                let why = format!(
-                    "{}: channel `{name}`: `feed` reads from files or S3, not from a FIFO or \
-                     standard input; give `file`, `glob`, `folder` or `s3`",
-                    file.display()
-                );
-                return Err(exit::because(exit::USAGE, why));
-            }
+        if let Some(reading) = reading(&mut source) {
+            reading.epochs = epochs.unwrap_or(reading.epochs);
         }
-        let source = sources
-            .open(&channel.name, source)
-            .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
+        let source = sources.open(&channel.name, source).map_err(cannot_start)?;
         channels.push(Channel { name: channel.name, source, progress: Arc::default() });
     }
     Ok(channels)
+}
+
+/// Says of each channel that `feed` can't read that it can't.
+pub(super) fn unfit(config: &Config, file: &Path) -> Vec<String> {
+    let is_unfit = |source: &Source| matches!(source, Source::Fifo { .. } | Source::Stdin { .. });
+    let say = |channel: &crate::config::Channel| {
+        let name = &channel.name;
+        format!(
+            "{}: channel `{name}`: `feed` reads from files or S3, not from a FIFO or standard \
+             input; give `file`, `glob`, `folder` or `s3`",
+            file.display()
+        )
+    };
+    config.channels.iter().filter(|channel| is_unfit(&channel.source)).map(say).collect()
+}
+
+/// How the objects of a source are read. `None` for what is no objects: a FIFO, standard input.
+fn reading(source: &mut Source) -> Option<&mut ReadSettings> {
+    match source {
+        Source::Files { reading, .. } => Some(reading),
+        Source::S3(settings) => Some(&mut settings.reading),
+        Source::Fifo { .. } | Source::Stdin { .. } => None,
+    }
 }
 
 /// Removes all channels but SageMaker's Pipe channels, and sets whether their objects are wrapped.
@@ -188,12 +247,8 @@ fn apply_input_data_config(config: &mut Config, path: &Path) -> Result<(), ExitC
     }
     config.channels.retain(|channel| described.contains_key(&channel.name));
     for channel in &mut config.channels {
-        let reading = match &mut channel.source {
-            Source::Files { reading, .. } => reading,
-            Source::S3(settings) => &mut settings.reading,
-            // `configured` refuses them.
-            Source::Fifo { .. } | Source::Stdin { .. } => continue,
-        };
+        // `open_channels` refuses the others.
+        let Some(reading) = reading(&mut channel.source) else { continue };
         apply_channel(&described, &channel.name, reading).map_err(failed)?;
     }
     Ok(())
