@@ -6,6 +6,7 @@ mod credentials;
 mod doctor;
 mod faults;
 mod feed;
+mod first_rows;
 mod hostile;
 mod many;
 mod other_servers;
