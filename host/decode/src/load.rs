@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use pipemill_types::printable;
+use pipemill_types::{nearest, printable};
 use wasmtime::component::Component;
 use wit_component::ComponentEncoder;
 
@@ -116,6 +116,8 @@ fn find_file(engine: &Engine, name: &str) -> Result<PathBuf, String> {
     let found = engine.plugin_path.iter().map(|folder| folder.join(&file)).find(|it| it.exists());
     found.ok_or_else(|| {
         let known: Vec<_> = engine.builtins.iter().map(|builtin| builtin.name).collect();
+        let near = nearest(name, &known);
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         let known = known.join(", ");
         let folders: Vec<_> =
             engine.plugin_path.iter().map(|it| it.display().to_string()).collect();
@@ -124,7 +126,7 @@ fn find_file(engine: &Engine, name: &str) -> Result<PathBuf, String> {
             folders => format!("; there is no {file} in {}", folders.join(", ")),
         };
         format!(
-            "there is no built-in decoder of that name; built in are {known}{searched}; \
+            "there is no built-in decoder of that name{near}; built in are {known}{searched}; \
              a plugin is named by its path, as in `plugins/{file}`"
         )
     })

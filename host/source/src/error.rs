@@ -1,6 +1,7 @@
 //! Errors of sources.
 
 use std::io;
+use std::path::Path;
 
 use pipemill_types::Printable;
 
@@ -49,18 +50,31 @@ impl SourceError {
     /// An error of a system call about this object. `failed` says what could not be done, for
     /// example "can't open it".
     pub fn io(object: impl Into<String>, failed: &str, error: &io::Error) -> Self {
-        let missing = error.kind() == io::ErrorKind::NotFound;
+        let (object, missing) = (object.into(), error.kind() == io::ErrorKind::NotFound);
         let remedy = match error.kind() {
-            io::ErrorKind::NotFound => "check the path",
-            io::ErrorKind::PermissionDenied => "check its permissions",
-            _ => "",
+            io::ErrorKind::NotFound => remedy_if_missing(&object),
+            io::ErrorKind::PermissionDenied => "check its permissions".to_owned(),
+            _ => String::new(),
         };
-        Self { missing, ..Self::new(object, format!("{failed}: {error}"), remedy) }
+        Self { missing, remedy, ..Self::new(object, format!("{failed}: {error}"), "") }
     }
 
     /// An error for a list that has no object. `reason` is the message. It is for whole lists only:
     /// the shard of one machine may be empty.
     pub(crate) fn no_objects(name: impl Into<String>, reason: &str) -> Self {
         Self { missing: true, ..Self::new(name, reason, "check the path") }
+    }
+}
+
+/// What to do about a path that does not exist.
+fn remedy_if_missing(path: &str) -> String {
+    if path.contains(char::REPLACEMENT_CHARACTER) {
+        return "its name is not UTF-8: rename it".to_owned();
+    }
+    match std::env::current_dir() {
+        Ok(folder) if Path::new(path).is_relative() => {
+            format!("check the path, which begins in {}", folder.display())
+        }
+        _ => "check the path".to_owned(),
     }
 }

@@ -66,6 +66,19 @@ fn credentials_from_a_profile() {
     place.write(".aws/credentials", keys);
     let args = [&CAT[..], &["--profile", "mine"]].concat();
     is_read(finish(&mut command(&place, &server.endpoint(), &args)));
+    let args = [&CAT[..], &["--profile", "main"]].concat();
+    finish(&mut signed(&place, &server, &server.endpoint(), &args))
+        .with_code(65)
+        .says(&["no profile `main` in ~/.aws/config and ~/.aws/credentials; there are: mine"]);
+}
+
+#[test]
+fn an_endpoint_without_its_scheme_is_named() {
+    let (place, server) = bucket();
+    let mut command = signed(&place, &server, &server.endpoint(), &CAT);
+    command.env("AWS_ENDPOINT_URL", "localhost:9000");
+    let says = "the server's URL, set by AWS_ENDPOINT_URL, is no URL that begins with http://";
+    finish(&mut command).with_code(65).says(&[says]);
 }
 
 #[test]

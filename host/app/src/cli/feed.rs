@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pipemill_source::s3::Address;
-use pipemill_source::{Compression, Paths, ReadSettings, SourceEvent, Stop};
+use pipemill_source::{Compression, Paths, ReadSettings, SourceError, SourceEvent, Stop};
 use pipemill_types::log::optional;
 
 use super::order::OrderArgs;
@@ -154,7 +154,8 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
     for name in args.from.iter().filter(|name| !Address::is_s3_url(name)) {
         // Checked now, so that a wrong path is an error at once and not when a reader comes.
         std::fs::metadata(name).map_err(|error| {
-            exit::because(exit::MISSING, format!("{name}: can't open it: {error}; check the path"))
+            let error = SourceError::io(name, "can't open it", &error);
+            exit::because(exit::MISSING, error.in_full())
         })?;
     }
     let reading = ReadSettings {

@@ -6,13 +6,14 @@ use std::time::Duration;
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::imds::region::ImdsRegionProvider;
 use aws_config::meta::region::RegionProviderChain;
-use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::profile::{self, ProfileFileCredentialsProvider, ProfileFileRegionProvider};
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_s3::config::{ProvideCredentials, ResponseChecksumValidation, SharedHttpClient};
+use aws_types::os_shim_internal::{Env, Fs};
 
 use super::error::causes;
 use super::http::Clients;
@@ -84,8 +85,17 @@ impl Access {
     }
 
     async fn sdk_config(&self, http: &SharedHttpClient) -> Result<SdkConfig, String> {
-        if let Some(endpoint) = self.endpoint.clone().or_else(endpoint_variable) {
-            check_endpoint(&endpoint).map_err(|reason| format!("the server's URL {reason}"))?;
+        let (endpoint, set_by) = match (&self.endpoint, endpoint_variable()) {
+            (Some(endpoint), _) => (Some(endpoint.clone()), "`endpoint`"),
+            (None, Some((variable, endpoint))) => (Some(endpoint), variable),
+            (None, None) => (None, ""),
+        };
+        if let Some(endpoint) = endpoint {
+            check_endpoint(&endpoint)
+                .map_err(|reason| format!("the server's URL, set by {set_by}, {reason}"))?;
+        }
+        if let Some(profile) = &self.profile {
+            check_profile(profile).await?;
         }
         let provider = ProviderConfig::default().with_http_client(http.clone());
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
@@ -120,14 +130,14 @@ impl Access {
     /// is a fixed region. Other servers than Amazon's ignore the region, and the metadata service,
     /// the SDK's last link, would only time out.
     async fn find_region(&self, provider: &ProviderConfig) -> Option<Region> {
-        let mut profile = ProfileFileRegionProvider::builder().configure(provider);
+        let mut of_profile = ProfileFileRegionProvider::builder().configure(provider);
         if let Some(name) = &self.profile {
-            profile = profile.profile_name(name);
+            of_profile = of_profile.profile_name(name);
         }
         let chain = RegionProviderChain::first_try(self.region.clone().map(Region::new))
             .or_else(EnvironmentVariableRegionProvider::new())
-            .or_else(profile.build());
-        match self.endpoint.clone().or_else(endpoint_variable) {
+            .or_else(of_profile.build());
+        match self.endpoint.clone().or_else(endpoint_of_environment) {
             Some(_) => chain.or_else("us-east-1").region().await,
             None => {
                 let machine = ImdsRegionProvider::builder().configure(provider).build();
@@ -139,7 +149,7 @@ impl Access {
     /// The configured endpoint: of the settings, the environment or the profile.
     fn own_endpoint(&self, sdk: &SdkConfig) -> Option<String> {
         let of_profile = || sdk.endpoint_url().map(str::to_owned);
-        self.endpoint.clone().or_else(endpoint_variable).or_else(of_profile)
+        self.endpoint.clone().or_else(endpoint_of_environment).or_else(of_profile)
     }
 }
 
@@ -160,9 +170,34 @@ pub fn check_endpoint(url: &str) -> Result<(), &'static str> {
     }
 }
 
-fn endpoint_variable() -> Option<String> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+/// The environment variable that sets the endpoint, and its value.
+fn endpoint_variable() -> Option<(&'static str, String)> {
+    let variable = |name| Some((name, std::env::var(name).ok().filter(|it| !it.is_empty())?));
     variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"))
+}
+
+fn endpoint_of_environment() -> Option<String> {
+    endpoint_variable().map(|(_, endpoint)| endpoint)
+}
+
+/// Checks that there is a profile of this name. The SDK says of one that does not exist that it
+/// lacks a region, or credentials.
+async fn check_profile(name: &str) -> Result<(), String> {
+    // The files that the SDK reads, too.
+    let known = profile::load(&Fs::real(), &Env::real(), &Default::default(), None).await;
+    // The SDK tells of a file that can't be read.
+    let Ok(known) = known else { return Ok(()) };
+    if known.get_profile(name).is_some() {
+        return Ok(());
+    }
+    let mut names: Vec<_> = known.profiles().collect();
+    names.sort_unstable();
+    let there = if names.is_empty() {
+        "there is none".to_owned()
+    } else {
+        format!("there are: {}", names.join(", "))
+    };
+    Err(format!("no profile `{name}` in ~/.aws/config and ~/.aws/credentials; {there}"))
 }
 
 /// Loads the credentials before the first request. Only here the error says what each link of the
