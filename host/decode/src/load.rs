@@ -117,7 +117,7 @@ fn find_file(engine: &Engine, name: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| {
         let known: Vec<_> = engine.builtins.iter().map(|builtin| builtin.name).collect();
         let near = nearest(name, &known);
-        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
         let known = known.join(", ");
         let folders: Vec<_> =
             engine.plugin_path.iter().map(|it| it.display().to_string()).collect();
@@ -126,7 +126,7 @@ fn find_file(engine: &Engine, name: &str) -> Result<PathBuf, String> {
             folders => format!("; there is no {file} in {}", folders.join(", ")),
         };
         format!(
-            "there is no built-in decoder of that name{near}; built in are {known}{searched}; \
+            "there is no built-in decoder of that name; {near}built in are {known}{searched}; \
              a plugin is named by its path, as in `plugins/{file}`"
         )
     })

@@ -44,8 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, history: &History, selected: usize) {
 
 fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, selected: usize) {
     let Some(status) = history.last() else { return };
-    let wide = area.width >= WIDE;
-    let columns: &[Column] = if wide { &COLUMNS } else { &COLUMNS[..COLUMNS.len() - 1] };
+    let columns: Vec<_> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
     let rows = status.channels.iter().map(|channel| {
         let rates = history.rates(&channel.name);
         Row::new(columns.iter().map(|column| (column.cell)(channel, &rates)))
@@ -62,12 +61,12 @@ fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, selected: usiz
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// Least width of the terminal, in cells, at which the last column is shown.
-const WIDE: u16 = 100;
-
 /// A column of the list of channels.
 struct Column {
     head: &'static str,
+    /// Least width of the terminal, in cells, at which the column is shown: the channel's name
+    /// keeps 11 cells or more from 40 on.
+    from: u16,
     width: Constraint,
     cell: fn(&ChannelStatus, &Rates) -> Cell<'static>,
 }
@@ -75,32 +74,43 @@ struct Column {
 static COLUMNS: [Column; 8] = [
     Column {
         head: "channel",
+        from: 0,
         width: Constraint::Fill(1),
         cell: |channel, _| Cell::from(channel.name.clone().bold()),
     },
-    Column { head: "state", width: Constraint::Length(7), cell: |channel, _| state(channel) },
+    Column {
+        head: "state",
+        from: 0,
+        width: Constraint::Length(7),
+        cell: |channel, _| state(channel),
+    },
     Column {
         head: "epoch",
+        from: 60,
         width: Constraint::Length(6),
         cell: |channel, _| Cell::from(channel.epoch.to_string()),
     },
     Column {
         head: "records/s",
+        from: 50,
         width: Constraint::Length(9),
         cell: |_, rates| Cell::from(format!("{:.0}", rates.records)),
     },
     Column {
         head: "rate",
+        from: 68,
         width: Constraint::Length(12),
         cell: |_, rates| Cell::from(format!("{}/s", BinaryBytes(rates.bytes as u64))),
     },
     Column {
         head: "slots",
+        from: 80,
         width: Constraint::Length(SLOTS_WIDTH),
         cell: |channel, _| Cell::from(slots(&channel.ring)),
     },
     Column {
         head: "waits for",
+        from: 40,
         width: Constraint::Length(13),
         cell: |channel, rates| {
             let bottleneck = || {
@@ -113,6 +123,7 @@ static COLUMNS: [Column; 8] = [
     },
     Column {
         head: "consumers",
+        from: 100,
         width: Constraint::Length(9),
         cell: |channel, _| Cell::from(channel.ring.consumers.len().to_string()),
     },
@@ -334,6 +345,28 @@ mod tests {
         assert!(screen.contains(line), "{screen}");
         assert!(text.contains(line) && !text.contains("raise `concurrency`"), "{text}");
         assert!(text.contains("\ntrain    waiting  3 "), "{text}");
+    }
+
+    /// Columns make room for the names of the channels.
+    #[test]
+    fn a_narrow_terminal_shows_names_and_what_is_waited_for() {
+        for (width, heads) in [
+            (120, "channel state epoch records/s rate slots waits for consumers"),
+            (80, "channel state epoch records/s rate slots waits for"),
+            (60, "channel state epoch records/s waits for"),
+            (40, "channel state waits for"),
+            (30, "channel state"),
+        ] {
+            let screen = shown(width, 30, &history(10), 0);
+            let lines: Vec<_> = screen.lines().collect();
+            let words = |line: &str| {
+                let words = line.split_whitespace().filter(|word| *word != "│");
+                words.collect::<Vec<_>>().join(" ")
+            };
+            assert_eq!(words(lines[2]), heads, "{screen}");
+            assert!(lines[3].contains("train ") && lines[3].contains(" running"), "{screen}");
+            assert_eq!(lines[3].contains("source 75%"), width >= 40, "{screen}");
+        }
     }
 
     #[test]
