@@ -360,8 +360,7 @@ mod tests {
             let screen = shown(width, 30, &history(10), 0);
             let lines: Vec<_> = screen.lines().collect();
             let words = |line: &str| {
-                let words = line.split_whitespace().filter(|word| *word != "│");
-                words.collect::<Vec<_>>().join(" ")
+                line.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
             };
             assert_eq!(words(lines[2]), heads, "{screen}");
             assert!(lines[3].contains("train ") && lines[3].contains(" running"), "{screen}");
