@@ -17,25 +17,25 @@ pub(crate) fn inflate(bytes: &[u8]) {
     let format = if format & 1 == 0 { Compression::Gzip } else { Compression::Zstd };
     let Some((whole, error)) = read(format, object, [255; 3]) else { return };
     let size = whole.len();
-    // The bytes before damage in gzip data depend on the pieces: the library drops what it inflated in
-    // the call that fails.
-    let is_comparable = format == Compression::Zstd || error.is_none();
-    match read(format, object, *pieces) {
-        Some((split, split_error)) => assert!(
-            error.is_some() == split_error.is_some() && (!is_comparable || whole == split),
-            "{size} bytes, then {error:?}; in pieces of {pieces:?} {} bytes, then {split_error:?}",
-            split.len()
-        ),
-        None => {
-            assert!(!is_comparable, "{size} bytes, then {error:?}; in pieces of {pieces:?} more")
-        }
-    }
+    let Some((split, split_error)) = read(format, object, *pieces) else {
+        panic!("{size} bytes, then {error:?}; in pieces of {pieces:?} more");
+    };
+    assert!(
+        whole == split && text(&error) == text(&split_error),
+        "{size} bytes, then {error:?}; in pieces of {pieces:?} {} bytes, then {split_error:?}",
+        split.len()
+    );
     let expected = by_the_library(format, object);
     let library = expected.as_ref().map(Vec::len);
     assert!(
         error.is_none().then_some(whole) == expected,
         "{size} bytes, then {error:?}; the library has {library:?} bytes"
     );
+}
+
+/// All that an error says.
+fn text(error: &Option<SourceError>) -> Option<(&str, &str)> {
+    error.as_ref().map(|error| (&*error.message, &*error.remedy))
 }
 
 /// The object as the library inflates it, if it does and it is not too large.

@@ -1,9 +1,10 @@
 //! Decompresses a block of a block-compressed format, in windows. The sandbox's host uses it, and
 //! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors. Sources
-//! use [`ZstdFrames`].
+//! use [`GzipMembers`] and [`ZstdFrames`].
 
 #![forbid(unsafe_code)]
 
+mod gzip_members;
 mod zstd_frames;
 
 use std::io::{self, Cursor, Read};
@@ -11,6 +12,7 @@ use std::io::{self, Cursor, Read};
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use lz4_flex::frame::FrameDecoder;
 
+pub use gzip_members::GzipMembers;
 pub use zstd_frames::ZstdFrames;
 
 /// How a block is compressed.

@@ -14,8 +14,6 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// Bytes of a frame that are passed first: magic number and descriptor.
-const FIRST_BYTES: usize = 5;
 /// Bytes of a block's header. The library asks for those of the next block together with a block.
 const BLOCK_HEADER: usize = 3;
 /// Most bytes of a frame's header up to the size of the content, after RFC 8878.
@@ -31,6 +29,8 @@ pub struct ZstdFrames<R> {
     header: [u8; MAX_HEADER],
     /// Compressed bytes of the current frame that were passed on; 0 between two frames.
     consumed: u64,
+    /// Compressed bytes that were passed on, of all frames and of the piece that was refused.
+    total: u64,
     /// Most bytes that the next call gets.
     wanted: usize,
     /// The last call had no room for all that it decompressed.
@@ -53,7 +53,8 @@ impl<R: BufRead> ZstdFrames<R> {
             decoder,
             header: [0; MAX_HEADER],
             consumed: 0,
-            wanted: FIRST_BYTES,
+            total: 0,
+            wanted: 1,
             is_full: false,
             produced: 0,
             is_too_long: false,
@@ -70,6 +71,11 @@ impl<R: BufRead> ZstdFrames<R> {
         &mut self.input
     }
 
+    /// Compressed bytes that were read up to the last byte returned or the error.
+    pub fn consumed(&self) -> u64 {
+        self.total
+    }
+
     /// Passes one piece on. Returns the numbers of bytes that were consumed and produced.
     fn step(&mut self, buf: &mut [u8]) -> io::Result<(usize, usize)> {
         let piece = if self.is_full {
@@ -83,7 +89,10 @@ impl<R: BufRead> ZstdFrames<R> {
         };
         let room = buf.len();
         let (mut from, mut to) = (InBuffer::around(piece), OutBuffer::around(buf));
-        let hint = self.decoder.run(&mut from, &mut to).map_err(same_text)?;
+        let hint = self.decoder.run(&mut from, &mut to).map_err(|error| {
+            self.total += piece.len() as u64;
+            same_text(error)
+        })?;
         let (consumed, produced) = (from.pos(), to.pos());
         // The last byte of a block comes alone. The library returns the bytes of an uncompressed block as
         // they come, and compares the size of the content when it has the last one. It asks for the
@@ -91,12 +100,15 @@ impl<R: BufRead> ZstdFrames<R> {
         self.wanted = hint.saturating_sub(BLOCK_HEADER + 1).max(1);
         self.is_full = produced == room;
         if self.consumed < MAX_HEADER as u64 {
+            // The library checks each byte of a header as soon as it has it.
+            self.wanted = 1;
             let header = &mut self.header[self.consumed as usize..];
             let count = header.len().min(consumed);
             header[..count].copy_from_slice(&piece[..count]);
         }
         self.input.consume(consumed);
         self.consumed += consumed as u64;
+        self.total += consumed as u64;
         self.produced += produced as u64;
         if produced > 0
             && let Some(excess) = content_size(&self.header)
@@ -115,7 +127,7 @@ impl<R: BufRead> ZstdFrames<R> {
     /// Checks a frame that has ended, and begins the next one.
     fn end_frame(&mut self) -> io::Result<()> {
         let produced = std::mem::take(&mut self.produced);
-        (self.consumed, self.wanted, self.is_full) = (0, FIRST_BYTES, false);
+        (self.consumed, self.wanted, self.is_full) = (0, 1, false);
         self.decoder.reinit()?;
         match content_size(&self.header) {
             Some(size) if size != produced => Err(io::Error::new(ErrorKind::InvalidData, DAMAGED)),
@@ -184,8 +196,8 @@ mod tests {
     use super::*;
 
     /// Decompresses with pieces of `size` compressed bytes and reads of `read` bytes. Returns the bytes
-    /// before the first error, and the error.
-    fn decompress(bytes: &[u8], size: usize, read: usize) -> (Vec<u8>, Option<String>) {
+    /// before the first error, and the error with its place.
+    fn decompress(bytes: &[u8], size: usize, read: usize) -> (Vec<u8>, Option<(u64, String)>) {
         let input = BufReader::with_capacity(size, Cursor::new(bytes.to_vec()));
         let mut frames = ZstdFrames::new(input).expect("memory");
         let (mut all, mut buf) = (Vec::new(), vec![0; read]);
@@ -193,7 +205,7 @@ mod tests {
             match frames.read(&mut buf) {
                 Ok(0) => return (all, None),
                 Ok(count) => all.extend_from_slice(&buf[..count]),
-                Err(why) => return (all, Some(why.to_string())),
+                Err(why) => return (all, Some((frames.consumed(), why.to_string()))),
             }
         }
     }
@@ -206,7 +218,7 @@ mod tests {
         }
         match whole {
             (bytes, None) => Ok(bytes),
-            (_, Some(why)) => Err(why),
+            (_, Some((_, why))) => Err(why),
         }
     }
 

@@ -1,10 +1,9 @@
 //! Inflates gzip and zstd while an object is read.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
-use flate2::bufread::GzDecoder;
-use pipemill_codecs::ZstdFrames;
+use pipemill_codecs::{GzipMembers, ZstdFrames};
 
 use crate::{Input, ReadOutcome, SourceError};
 
@@ -54,8 +53,7 @@ impl Compression {
     /// Wraps an input so that its inflated bytes are read. `Auto` inflates according to `name`.
     pub fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
         let kind = self.resolve(name);
-        let compressed =
-            Compressed { input, timeout: None, stopped: false, failed: None, count: 0 };
+        let compressed = Compressed { input, timeout: None, stopped: false, failed: None };
         let compressed = BufReader::with_capacity(BUFFER_SIZE, compressed);
         let name = name.to_owned();
         match kind {
@@ -84,17 +82,12 @@ struct Compressed {
     /// A read ended because a stop was requested.
     stopped: bool,
     failed: Option<SourceError>,
-    /// Compressed bytes read.
-    count: u64,
 }
 
 impl Read for Compressed {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self.input.read(buf, self.timeout) {
-            Ok(ReadOutcome::Bytes(count)) => {
-                self.count += count as u64;
-                Ok(count)
-            }
+            Ok(ReadOutcome::Bytes(count)) => Ok(count),
             Ok(ReadOutcome::End) => Ok(0),
             Ok(ReadOutcome::Nothing) => Err(ErrorKind::WouldBlock.into()),
             Ok(ReadOutcome::Stopped) => {
@@ -109,75 +102,20 @@ impl Read for Compressed {
     }
 }
 
-/// A decompressor that gives access to its input.
+/// A decompressor that gives access to its input. It returns no bytes only at the end of its input.
 trait Decompressor: Read + Send {
     fn compressed(&mut self) -> &mut Compressed;
-    /// Whether compressed bytes follow after the end that the decompressor reported.
-    fn has_more(&mut self) -> io::Result<bool>;
+    /// Compressed bytes up to the end of what was read, or up to damage. The pieces of the input make
+    /// no difference.
+    fn place(&self) -> u64;
 }
 
-/// The members of gzip data, one after the other. Zeros may follow the last one: tapes and block
-/// devices leave them, and gzip ignores them.
-struct GzipMembers {
-    /// The member that is being read. `None` only inside of `next_member`.
-    member: Option<GzDecoder<BufReader<Compressed>>>,
-    /// Whether zeros came after a member.
-    padding: bool,
-}
-
-impl GzipMembers {
-    fn new(compressed: BufReader<Compressed>) -> Self {
-        Self { member: Some(GzDecoder::new(compressed)), padding: false }
-    }
-
-    fn member(&mut self) -> &mut GzDecoder<BufReader<Compressed>> {
-        self.member.as_mut().expect("there is always a member")
-    }
-
-    /// Goes on with the next member. Returns whether there is one.
-    fn next_member(&mut self) -> io::Result<bool> {
-        loop {
-            let padding = self.padding;
-            let reader = self.member().get_mut();
-            let bytes = reader.fill_buf()?;
-            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-            match bytes.get(zeros) {
-                None if zeros == 0 => return Ok(false),
-                Some(_) if zeros == 0 && !padding => break,
-                Some(_) => {
-                    return Err(io::Error::new(
-                        ErrorKind::InvalidData,
-                        "bytes that are not zeros after the zeros at its end",
-                    ));
-                }
-                None => {
-                    reader.consume(zeros);
-                    self.padding = true;
-                }
-            }
-        }
-        self.member = self.member.take().map(|member| GzDecoder::new(member.into_inner()));
-        Ok(true)
-    }
-}
-
-impl Read for GzipMembers {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.member().read(buf)? {
-                0 if !buf.is_empty() && self.next_member()? => {}
-                count => return Ok(count),
-            }
-        }
-    }
-}
-
-impl Decompressor for GzipMembers {
+impl Decompressor for GzipMembers<BufReader<Compressed>> {
     fn compressed(&mut self) -> &mut Compressed {
-        self.member().get_mut().get_mut()
+        self.get_mut().get_mut()
     }
-    fn has_more(&mut self) -> io::Result<bool> {
-        Ok(!self.member().get_mut().fill_buf()?.is_empty())
+    fn place(&self) -> u64 {
+        self.consumed()
     }
 }
 
@@ -185,8 +123,8 @@ impl Decompressor for ZstdFrames<BufReader<Compressed>> {
     fn compressed(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }
-    fn has_more(&mut self) -> io::Result<bool> {
-        Ok(!self.get_mut().fill_buf()?.is_empty())
+    fn place(&self) -> u64 {
+        self.consumed()
     }
 }
 
@@ -206,11 +144,7 @@ impl<D: Decompressor> Input for Inflated<D> {
     ) -> Result<ReadOutcome, SourceError> {
         self.decompressor.compressed().timeout = timeout;
         loop {
-            let result = match self.decompressor.read(buf) {
-                Ok(0) => self.decompressor.has_more().map(|_| 0),
-                other => other,
-            };
-            match result {
+            match self.decompressor.read(buf) {
                 Ok(0) => return Ok(ReadOutcome::End),
                 Ok(count) => return Ok(ReadOutcome::Bytes(count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -226,11 +160,10 @@ impl<D: Decompressor> Input for Inflated<D> {
 
 impl<D: Decompressor> Inflated<D> {
     fn failure(&mut self, error: &io::Error) -> SourceError {
-        let (format, compressed) = (self.format, self.decompressor.compressed());
-        if let Some(failed) = compressed.failed.take() {
+        if let Some(failed) = self.decompressor.compressed().failed.take() {
             return failed;
         }
-        let count = compressed.count;
+        let (format, count) = (self.format, self.decompressor.place());
         // The only sign of it that zstd gives is its text.
         if error.to_string().contains("too much memory") {
             let message =
