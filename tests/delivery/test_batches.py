@@ -13,7 +13,7 @@ with pipemill.connect("train") as stream:
             place = x.__array_interface__["data"][0]
             print(json.dumps({
                 "epoch": batch.epoch, "number": batch.number, "records": len(batch),
-                "valid": batch.valid, "x": x.tolist(), "label": batch["label"].tolist(),
+                "valid": batch.valid, "x": x.tolist(), "label": batch["y"].tolist(),
                 "contiguous": bool(x.flags.c_contiguous), "aligned": place % 64 == 0,
                 "position": batch.position._asdict(),
             }), flush=True)
@@ -28,7 +28,7 @@ def read(host, tmp_path, more):
 name = "train"
 source = {{ glob = "{tmp_path}/*.csv", epochs = 2 }}
 decoder = "csv"
-options = {{ emit = "dense", label = "0", shape = "2" }}
+options = {{ emit = "dense", label = "0" }}
 batch = 5
 {more}
 """

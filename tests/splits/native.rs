@@ -74,7 +74,7 @@ fn setup(job: &Job) -> Setup {
 }
 
 /// Places at which decoding begins again, of each object.
-const RESTARTS: usize = 6;
+const RESTARTS: usize = 1;
 
 /// Begins again at places that the decoder names while an object arrives in these pieces, and
 /// compares what comes from there on with what the whole gives.
