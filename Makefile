@@ -78,9 +78,9 @@ bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.j
 	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
-fuzz: ## fuzz each target for TIME seconds (60), or only those in TARGETS
+fuzz: ## fuzz each target for TIME seconds (60), or only those in TARGETS; CHECK=1 leaves the corpora as they are
 	fuzz/build
-	fuzz/run $(or $(TIME),60) $(TARGETS)
+	fuzz/run $(if $(CHECK),--check) $(or $(TIME),60) $(TARGETS)
 
 soak: wasm ## kill and stop everything at random for HOURS (1), and look at the host's memory
 	@$(call build,debug,$(DEBUG))
