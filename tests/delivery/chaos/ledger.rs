@@ -3,6 +3,8 @@
 //! A consumer says `about` before an ACK and `acked` after it. One that was killed between the two words may have sent
 //! the ACK or not: its last batch counts as either. The host's trace then says which.
 
+mod broadcast;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::child::Speaker;
@@ -31,6 +33,8 @@ pub struct Written {
 struct Begun {
     batch: u64,
     epoch: u64,
+    /// Number of its first record.
+    first: u64,
     records: u64,
     acked: bool,
 }
@@ -48,6 +52,8 @@ pub struct Account {
     pub end: Option<Result<(), String>>,
     /// The test has killed it.
     pub killed: bool,
+    /// It lives from the channel's beginning to the host's end.
+    pub is_lasting: bool,
     /// It says nothing more.
     pub is_silent: bool,
 }
@@ -72,6 +78,7 @@ impl Ledger {
             epochs: Vec::new(),
             end: None,
             killed: false,
+            is_lasting: false,
             is_silent: false,
         };
         self.accounts.insert(speaker, account);
@@ -121,8 +128,8 @@ impl Ledger {
                 (account.host, account.pid) = (Some(number(0) as i32), Some(number(1) as i32));
             }
             "about" => {
-                let (batch, epoch, records) = (number(0), number(1), number(3));
-                account.begun.push(Begun { batch, epoch, records, acked: false });
+                let (batch, epoch, first, records) = (number(0), number(1), number(2), number(3));
+                account.begun.push(Begun { batch, epoch, first, records, acked: false });
                 *self.begun.entry(account.channel).or_default() += 1;
             }
             "acked" => {
@@ -136,7 +143,7 @@ impl Ledger {
         }
     }
 
-    /// Compares all that was said, what the host's trace says, and what was written.
+    /// Compares all that was said of a channel in mode `share`, what the host's trace says, and what was written.
     ///
     /// # Panics
     /// If they contradict each other.

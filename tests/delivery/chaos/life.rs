@@ -14,10 +14,13 @@ use super::ledger::{Ledger, LifeEnd, Written};
 use super::trace;
 use super::world::World;
 
-/// The channel that reads FIFOs, and the one that reads from S3.
+/// The channel that reads FIFOs, the one that reads from S3, and one in mode `broadcast` that reads the same from S3.
 pub const TRAIN: &str = "train";
 pub const OBJECTS: &str = "objects";
-const CHANNELS: [&str; 2] = [TRAIN, OBJECTS];
+pub const BROADCAST: &str = "broadcast";
+const CHANNELS: [&str; 3] = [TRAIN, OBJECTS, BROADCAST];
+/// Consumers of `BROADCAST` that live from the beginning to the end.
+const LASTING: usize = 2;
 const SLOTS: u64 = 8;
 /// How often a wait lets those go on who stand. No outcome depends on it.
 const RESUME_INTERVAL: Duration = Duration::from_millis(20);
@@ -30,6 +33,8 @@ pub struct Consumer {
     pub speaker: Speaker,
     pub channel: &'static str,
     pub is_stopped: bool,
+    /// It must not be killed.
+    pub is_lasting: bool,
 }
 
 /// The writer of one epoch's FIFO.
@@ -91,6 +96,7 @@ impl<'w> Life<'w> {
                 speaker,
                 channel: TRAIN,
                 is_stopped: false,
+                is_lasting: false,
             });
         } else {
             life.ledger.account(speaker).killed = true;
@@ -99,6 +105,7 @@ impl<'w> Life<'w> {
             life.is_serving && life.consumers.iter().all(|it| life.ledger.pid(it.speaker).is_some())
         });
         life.own_sockets = life.host_sockets().others;
+        life.start_lasting_consumers();
         life
     }
 
@@ -108,18 +115,38 @@ impl<'w> Life<'w> {
 
     // ---- consumers
 
+    /// The channel waits for them, so nobody else may come before.
+    fn start_lasting_consumers(&mut self) {
+        for _ in 0..LASTING {
+            self.launch_consumer(BROADCAST, "");
+            let consumer = self.consumers.last_mut().expect("it was started");
+            consumer.is_lasting = true;
+            self.ledger.account(consumer.speaker).is_lasting = true;
+        }
+        self.wait("the lasting consumers are connected", |life| {
+            let mut lasting = life.consumers.iter().filter(|it| it.is_lasting);
+            lasting.all(|it| life.ledger.pid(it.speaker).is_some())
+        });
+    }
+
     pub fn start_consumer(&mut self, channel: &'static str) {
+        let word = ["", "about", "acked"][self.world.random.usize(0..3)];
+        self.launch_consumer(channel, word);
+    }
+
+    /// Starts a consumer. It stops itself some time after it has said this word, if there is one.
+    fn launch_consumer(&mut self, channel: &'static str, word: &str) {
         let (speaker, lines) = self.world.new_speaker();
         let mut command = Command::new(consumer!());
         command.arg(channel).arg(self.world.pace.batch_ms.to_string());
         command.env("PIPEMILL_SOCKET", self.world.socket());
-        let word = ["", "about", "acked"][self.world.random.usize(0..3)];
         if !word.is_empty() {
             command.arg(word).arg(self.world.random.u8(0..5).to_string());
         }
         let child = Some(Child::start(&mut command, speaker, &lines));
         self.ledger.open(speaker, channel);
-        self.consumers.push(Consumer { child, speaker, channel, is_stopped: false });
+        let (is_stopped, is_lasting) = (false, false);
+        self.consumers.push(Consumer { child, speaker, channel, is_stopped, is_lasting });
     }
 
     fn pid(&self, at: usize) -> Option<Pid> {
@@ -138,6 +165,11 @@ impl<'w> Life<'w> {
 
     pub fn is_command(&self, at: usize) -> bool {
         self.consumers[at].child.is_none()
+    }
+
+    /// Whether it may be killed while the host lives on.
+    pub fn may_die(&self, at: usize) -> bool {
+        !self.is_command(at) && !self.consumers[at].is_lasting
     }
 
     /// Only one that is connected is stopped: the host waits ten seconds for a HELLO.
@@ -373,13 +405,18 @@ impl<'w> Life<'w> {
         });
         let file = self.world.place.path("trace.json");
         let text = std::fs::read(&file).expect("the host has written its trace");
-        let mut traces = trace::read(&String::from_utf8_lossy(&text));
+        let mut traces = trace::read(&String::from_utf8_lossy(&text), BROADCAST);
         for channel in CHANNELS {
             let trace = traces.remove(channel).unwrap_or_default();
             if trace.has_gap {
                 self.world.count("gaps in traces");
             }
-            self.ledger.check(self.host.pid().as_raw(), end, channel, SLOTS, &trace);
+            let host = self.host.pid().as_raw();
+            if channel == BROADCAST {
+                self.ledger.check_broadcast(host, end, channel, SLOTS, &trace);
+            } else {
+                self.ledger.check(host, end, channel, SLOTS, &trace);
+            }
             *self.world.done.entry("batches").or_default() += self.ledger.begun(channel);
         }
         // A failure leaves them to be looked at.
@@ -503,8 +540,9 @@ impl<'w> Life<'w> {
             // A channel that has ended needs fewer sockets: that of S3 closes one, which its library uses for signals.
             sockets.connections == connected.count()
                 && sockets.others <= life.own_sockets
-                // One for each channel, and at most two dedicated buffers, which are open twice while they are filled.
-                && (CHANNELS.len()..=CHANNELS.len() + 4).contains(&memory)
+                // One for each channel, and at most two dedicated buffers for each of S3, which are open twice while they are
+                // filled.
+                && (CHANNELS.len()..=CHANNELS.len() + 8).contains(&memory)
         });
     }
 }
@@ -539,15 +577,18 @@ fn command(world: &World, epochs: Option<u64>) -> Command {
     let epochs = epochs.map_or_else(String::new, |epochs| format!(", epochs = {epochs}"));
     let s3_epochs = if ends { 3 } else { 1_000_000 };
     // No wait ends by a time limit.
+    let s3 = format!(
+        "source = {{ s3 = 's3://bucket/data/', endpoint = '{endpoint}', region = 'us-east-1', anonymous = true, \
+         concurrency = 2, part_size = '64KiB', stall_timeout = '1h', retry_timeout = '24h', epochs = {s3_epochs} }}"
+    );
+    let ring = format!("[channel.ring]\nslots = {SLOTS}\nslot_size = '64KiB'");
     let config = format!(
         "socket = {socket:?}\n\
          [[channel]]\nname = '{TRAIN}'\ndecoder = 'lines'\n\
-         source = {{ fifo = {fifos:?}, open_timeout = 'forever'{epochs} }}\n\
-         [channel.ring]\nslots = {SLOTS}\nslot_size = '64KiB'\n\
-         [[channel]]\nname = '{OBJECTS}'\ndecoder = 'lines'\n\
-         source = {{ s3 = 's3://bucket/data/', endpoint = '{endpoint}', region = 'us-east-1', anonymous = true, \
-         concurrency = 2, part_size = '64KiB', stall_timeout = '1h', retry_timeout = '24h', epochs = {s3_epochs} }}\n\
-         [channel.ring]\nslots = {SLOTS}\nslot_size = '64KiB'\n"
+         source = {{ fifo = {fifos:?}, open_timeout = 'forever'{epochs} }}\n{ring}\n\
+         [[channel]]\nname = '{OBJECTS}'\ndecoder = 'lines'\n{s3}\n{ring}\n\
+         [[channel]]\nname = '{BROADCAST}'\ndecoder = 'lines'\n{s3}\n\
+         mode = 'broadcast'\nconsumers = {LASTING}\n{ring}\n"
     );
     let file = place.write("pipemill.toml", config);
     let mut command = Command::new(pipemill!());

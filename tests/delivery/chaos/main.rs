@@ -15,7 +15,7 @@ mod world;
 use std::time::{Duration, Instant};
 
 use ledger::LifeEnd;
-use life::{Life, OBJECTS, TRAIN};
+use life::{BROADCAST, Life, OBJECTS, TRAIN};
 use memory::Samples;
 use world::{Pace, World, own_descriptors};
 
@@ -79,6 +79,7 @@ fn live(world: &mut World, descriptors: usize) {
     }
     life.start_consumer(OBJECTS);
     life.start_consumer(OBJECTS);
+    life.start_consumer(BROADCAST);
     let mut samples = Samples::default();
     for _ in 0..actions {
         if until.is_some_and(|until| Instant::now() >= until) {
@@ -122,13 +123,14 @@ fn act(life: &mut Life<'_>) {
             let batches = life.world.random.u64(1..8);
             life.progress(TRAIN, batches);
         }
+        98 => life.progress(BROADCAST, 1),
         _ => life.progress(OBJECTS, 1),
     }
 }
 
 /// Kills a consumer, most often one that stopped itself, and starts another.
 fn kill_a_consumer(life: &mut Life<'_>) {
-    let victims: Vec<_> = (0..life.consumers.len()).filter(|at| !life.is_command(*at)).collect();
+    let victims: Vec<_> = (0..life.consumers.len()).filter(|at| life.may_die(*at)).collect();
     let standing: Vec<_> = victims.iter().copied().filter(|at| life.stands(*at)).collect();
     let among =
         if standing.is_empty() || life.world.random.u8(0..4) == 0 { victims } else { standing };

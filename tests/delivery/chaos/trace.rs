@@ -33,15 +33,18 @@ pub struct Grants {
     pub has_gap: bool,
     /// What must not be: a batch that is granted while somebody holds it, or after its ACK.
     pub faults: Vec<String>,
-    /// The last grant of each batch.
+    /// The last grant of each batch in mode `share`.
     last: BTreeMap<u64, u64>,
+    /// Each batch is granted to each consumer.
+    is_broadcast: bool,
     /// The last grant of each batch to each process.
     of: BTreeMap<(u64, i32), u64>,
 }
 
-/// Reads a trace by channel. Its last line may be cut, where the host was killed.
-pub fn read(text: &str) -> BTreeMap<String, Grants> {
+/// Reads a trace by channel, of which one is in mode `broadcast`. Its last line may be cut, where the host was killed.
+pub fn read(text: &str, broadcast: &str) -> BTreeMap<String, Grants> {
     let mut channels = BTreeMap::<String, Grants>::new();
+    channels.entry(broadcast.to_owned()).or_default().is_broadcast = true;
     let mut rows = BTreeMap::<u64, String>::new();
     for line in text.lines() {
         let Ok(event) = serde_json::from_str::<Value>(line.trim_end_matches(',')) else { continue };
@@ -88,7 +91,12 @@ impl Grants {
     }
 
     fn begin(&mut self, number: u64, grant: Grant) {
-        if let Some(before) = self.last.insert(grant.batch, number) {
+        let before = if self.is_broadcast {
+            self.of.get(&(grant.batch, grant.pid)).copied()
+        } else {
+            self.last.insert(grant.batch, number)
+        };
+        if let Some(before) = before {
             let last = &self.grants[&before];
             if last.acked || last.end != GrantEnd::Returned {
                 self.faults.push(format!(
