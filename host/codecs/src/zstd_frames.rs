@@ -28,9 +28,9 @@ pub struct ZstdFrames<R> {
     /// The first bytes of the current frame.
     header: [u8; MAX_HEADER],
     /// Compressed bytes of the current frame that were passed on; 0 between two frames.
-    consumed: u64,
+    frame_consumed: u64,
     /// Compressed bytes that were passed on, of all frames and of the piece that was refused.
-    total: u64,
+    consumed: u64,
     /// Most bytes that the next call gets.
     wanted: usize,
     /// The last call had no room for all that it decompressed.
@@ -52,8 +52,8 @@ impl<R: BufRead> ZstdFrames<R> {
             input,
             decoder,
             header: [0; MAX_HEADER],
+            frame_consumed: 0,
             consumed: 0,
-            total: 0,
             wanted: 1,
             is_full: false,
             produced: 0,
@@ -73,7 +73,7 @@ impl<R: BufRead> ZstdFrames<R> {
 
     /// Compressed bytes that were read up to the last byte returned or the error.
     pub fn consumed(&self) -> u64 {
-        self.total
+        self.consumed
     }
 
     /// Passes one piece on. Returns the numbers of bytes that were consumed and produced.
@@ -82,7 +82,7 @@ impl<R: BufRead> ZstdFrames<R> {
             &[]
         } else {
             let bytes = self.input.fill_buf()?;
-            if bytes.is_empty() && self.consumed == 0 {
+            if bytes.is_empty() && self.frame_consumed == 0 {
                 return Ok((0, 0));
             }
             &bytes[..self.wanted.min(bytes.len())]
@@ -90,7 +90,7 @@ impl<R: BufRead> ZstdFrames<R> {
         let room = buf.len();
         let (mut from, mut to) = (InBuffer::around(piece), OutBuffer::around(buf));
         let hint = self.decoder.run(&mut from, &mut to).map_err(|error| {
-            self.total += piece.len() as u64;
+            self.consumed += piece.len() as u64;
             same_text(error)
         })?;
         let (consumed, produced) = (from.pos(), to.pos());
@@ -99,16 +99,16 @@ impl<R: BufRead> ZstdFrames<R> {
         // next header only if the block is not the last one, so the end is passed byte by byte.
         self.wanted = hint.saturating_sub(BLOCK_HEADER + 1).max(1);
         self.is_full = produced == room;
-        if self.consumed < MAX_HEADER as u64 {
+        if self.frame_consumed < MAX_HEADER as u64 {
             // The library checks each byte of a header as soon as it has it.
             self.wanted = 1;
-            let header = &mut self.header[self.consumed as usize..];
+            let header = &mut self.header[self.frame_consumed as usize..];
             let count = header.len().min(consumed);
             header[..count].copy_from_slice(&piece[..count]);
         }
         self.input.consume(consumed);
+        self.frame_consumed += consumed as u64;
         self.consumed += consumed as u64;
-        self.total += consumed as u64;
         self.produced += produced as u64;
         if produced > 0
             && let Some(excess) = content_size(&self.header)
@@ -127,7 +127,7 @@ impl<R: BufRead> ZstdFrames<R> {
     /// Checks a frame that has ended, and begins the next one.
     fn end_frame(&mut self) -> io::Result<()> {
         let produced = std::mem::take(&mut self.produced);
-        (self.consumed, self.wanted, self.is_full) = (0, 1, false);
+        (self.frame_consumed, self.wanted, self.is_full) = (0, 1, false);
         self.decoder.reinit()?;
         match content_size(&self.header) {
             Some(size) if size != produced => Err(io::Error::new(ErrorKind::InvalidData, DAMAGED)),
@@ -163,7 +163,7 @@ impl<R: BufRead> Read for ZstdFrames<R> {
                 return Ok(produced);
             }
             if consumed == 0 && !was_full {
-                return match self.consumed {
+                return match self.frame_consumed {
                     0 => Ok(0),
                     _ => Err(io::Error::new(ErrorKind::UnexpectedEof, "incomplete frame")),
                 };
