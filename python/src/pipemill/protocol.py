@@ -140,7 +140,7 @@ def parse_welcome(body: bytes) -> Welcome:
     credits = _number("WELCOME", value, "credits", 1, 1 << 32)
     first_batch = _number("WELCOME", value, "first_batch", 0, 1 << 64)
     settings = value.get("settings")
-    if not is_text_map(settings):
+    if not isinstance(settings, dict) or not is_text_map(settings):
         raise ProtocolError(f"the host's WELCOME says settings = {settings!r}; {REMEDY}")
     host, mode = str(value.get("host")), str(value.get("mode"))
     return Welcome(host, mode, slots, slot_bytes, credits, first_batch, settings)
