@@ -200,7 +200,7 @@ class Peer:
         body: dict[str, Any] = dict(
             protocol=2, host="fake 0", channel=self.hello["channel"], mode="share",
             slots=self.slots, slot_bytes=self.slot_bytes, credits=self.credits,
-            first_batch=0, settings={"decoder": "lines"},
+            resumed=None, settings={"decoder": "lines"},
         )  # fmt: skip
         body.update(other)
         self.credits = body["credits"]

@@ -7,7 +7,9 @@ import random
 import subprocess
 
 import pytest
-from e2e import PIPEMILL, in_background, recordio, tfrecord
+from e2e import PIPEMILL, finish, in_background, recordio, tfrecord
+
+PYTHON = os.environ.get("PIPEMILL_PYTHON", "python3")
 
 #: Prints each batch, and then keeps the state; after `batches` of them it waits to be killed.
 TRAIN = """
@@ -39,9 +41,8 @@ def run(tmp_path, config, limit, resume):
     (tmp_path / "train.py").write_text(TRAIN)
     state = tmp_path / "state.json"
     words = ["--resume", str(state)] if resume else []
-    python = os.environ.get("PIPEMILL_PYTHON", "python3")
     command = [PIPEMILL, "run", *words, "--config", str(tmp_path / "pipemill.toml"), "--"]
-    command += [python, str(tmp_path / "train.py"), str(state), str(limit)]
+    command += [PYTHON, str(tmp_path / "train.py"), str(state), str(limit)]
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True
     )
@@ -163,3 +164,37 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path):
     (tmp_path / "state.json").write_text("[1]")
     code, log = refusal(config)
     assert code == 64 and "is no state of a channel" in log, log
+
+
+def test_a_state_from_before_the_first_batch_of_a_resumed_run_is_the_one_that_it_resumed(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(words(50)))
+    config = channel(f'file = "{tmp_path}/a.txt"')
+    run(tmp_path, config, 3, False)
+    kept = json.loads((tmp_path / "state.json").read_text())
+    # A list of states is a file, too.
+    (tmp_path / "states.json").write_text(json.dumps([kept]))
+    script = "import json, pipemill\nwith pipemill.connect('train') as stream:\n"
+    script += "    print(json.dumps(stream.state_dict()))\n"
+    script += "    print(next(stream).number)\n"
+    child = subprocess.run(
+        [PIPEMILL, "run", "--resume", "states.json", "--config", "pipemill.toml", "--", PYTHON, "-c", script],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    before, number = child.stdout.splitlines()
+    assert (json.loads(before), number) == (kept, "3"), child.stderr
+
+
+def test_consumers_that_share_a_channel_have_no_state(host, tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(words(50)))
+    script = """
+import pipemill
+with pipemill.connect("train", credits=1) as one, pipemill.connect("train", credits=1) as other:
+    first, second = next(one), next(other)
+    assert one.state_dict()["batch"] == first.number == 0
+    try:
+        other.state_dict()
+    except pipemill.StateError as error:
+        print(error)
+"""
+    code, out, log = finish(host(channel(f'file = "{tmp_path}/a.txt"'), script))
+    assert code == 0 and "was given batch 1 where 0 was next" in out, log

@@ -16,6 +16,14 @@ pub struct Resume {
     pub schema: Option<String>,
 }
 
+/// Names in positions are cut to this many bytes, or to a few less.
+const MAX_NAME_BYTES: usize = 1_000;
+
+/// Whether `kept` is the name, or what a position keeps of a long one.
+fn is_name(kept: &str, name: &str) -> bool {
+    kept == name || kept.len() > MAX_NAME_BYTES && name.starts_with(kept)
+}
+
 impl Resume {
     /// The place in the object at which decoding begins again: 0 at its start.
     pub(super) fn offset(&self) -> u64 {
@@ -71,7 +79,7 @@ impl Resume {
         };
         if position.object.is_empty() {
             Ok(())
-        } else if position.object != object.name {
+        } else if !is_name(&position.object, &object.name) {
             differs("name", &position.object, &object.name)
         } else if position.identity != object.identity {
             differs("identity", &position.identity, &object.identity)

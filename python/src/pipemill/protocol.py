@@ -43,8 +43,8 @@ class Welcome(NamedTuple):
     slots: int
     slot_bytes: int
     credits: int
-    #: Number of the first batch of the host's run.
-    first_batch: int
+    #: Where the host's run goes on, if it resumed a state: what a state has but the settings.
+    resumed: dict[str, Any] | None
     #: The settings that a state depends on.
     settings: dict[str, str]
 
@@ -138,12 +138,38 @@ def parse_welcome(body: bytes) -> Welcome:
     slots = _number("WELCOME", value, "slots", 0, DEDICATED - 1)
     slot_bytes = _number("WELCOME", value, "slot_bytes", HEADER_BYTES, 1 << 40)
     credits = _number("WELCOME", value, "credits", 1, 1 << 32)
-    first_batch = _number("WELCOME", value, "first_batch", 0, 1 << 64)
+    resumed = value.get("resumed")
+    if resumed is not None:
+        _check_resumed(resumed)
     settings = value.get("settings")
     if not isinstance(settings, dict) or not is_text_map(settings):
         raise ProtocolError(f"the host's WELCOME says settings = {settings!r}; {REMEDY}")
     host, mode = str(value.get("host")), str(value.get("mode"))
-    return Welcome(host, mode, slots, slot_bytes, credits, first_batch, settings)
+    return Welcome(host, mode, slots, slot_bytes, credits, resumed, settings)
+
+
+#: What a state says about the last batch that a program was given, with its type.
+STATE_KEYS = {
+    "schema": str,
+    "given": int,
+    "epoch": int,
+    "batch": int,
+    "object_number": int,
+    "object": str,
+    "identity": str,
+    "header": int,
+    "offset": int,
+    "records": int,
+    "first_record": int,
+}
+
+
+def _check_resumed(value: Any) -> None:
+    if isinstance(value, dict) and all(
+        type(value.get(key)) is kind for key, kind in STATE_KEYS.items()
+    ):
+        return
+    raise ProtocolError(f"the host's WELCOME says resumed = {value!r}; {REMEDY}")
 
 
 def parse_error(body: bytes, channel: str) -> DecodeError:

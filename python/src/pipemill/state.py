@@ -7,7 +7,7 @@ from typing import Any
 from .batch import Batch
 from .connection import Connection
 from .errors import StateError
-from .protocol import EpochEnd, Header
+from .protocol import STATE_KEYS, EpochEnd, Header
 from .schema import Field
 
 #: Version of the states that this package makes.
@@ -20,8 +20,11 @@ class Tracker:
     def __init__(self, channel: str, connection: Connection) -> None:
         self._channel = channel
         self._settings = connection.welcome.settings
+        #: Where the host's run began. The state, before the first batch.
+        self._resumed = connection.welcome.resumed
+        resumed = self._resumed or {"batch": 0, "given": 0}
         #: The next batch, if this program is given all batches.
-        self._next_batch = connection.welcome.first_batch
+        self._next_batch = resumed["batch"] + (resumed["given"] > 0)
         #: Set where a batch was missing.
         self._gap: str | None = None
         #: Of the last batch that was given: its header, and the object's name and identity.
@@ -34,7 +37,7 @@ class Tracker:
     def batch(self, batch: Batch) -> None:
         """The program is given this batch."""
         self._passed(batch.number)
-        self._last = batch._place()
+        self._last, self._resumed = batch._place(), None
 
     def skipped(self, number: int) -> None:
         """The batch of this number is left out, because the program left its epoch."""
@@ -43,6 +46,7 @@ class Tracker:
     def epoch_end(self, end: EpochEnd) -> None:
         """The epoch has ended."""
         self._last, self._epoch, self._any_batch = None, end.epoch + 1, True
+        self._resumed = None
 
     def state(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         """The state: see :meth:`Stream.state_dict`."""
@@ -52,26 +56,29 @@ class Tracker:
             "version": VERSION,
             "channel": self._channel,
             "settings": dict(self._settings),
-            "schema": "".join(f"{field.scalar} {field.name}\n" for field in fields),
         }
-        if self._last is None:
-            place = (0, self._epoch, self._next_batch, 0, "", "", 0, 0, 0, 0)
-        else:
-            header, name, identity = self._last
-            place = (
-                header.records - header.padding,
-                header.epoch,
-                header.batch,
-                header.object_number,
-                str(name, "utf-8", "replace"),
-                str(identity, "utf-8", "replace"),
-                header.restart_header,
-                header.restart_offset,
-                header.restart_records,
-                header.first_record,
-            )
-        state.update(zip(_KEYS, place))
+        state.update(self._resumed or zip(STATE_KEYS, self._place(fields)))
         return state
+
+    def _place(self, fields: tuple[Field, ...]) -> tuple[Any, ...]:
+        """The values of `STATE_KEYS`."""
+        schema = "".join(f"{field.scalar} {field.name}\n" for field in fields)
+        if self._last is None:
+            return schema, 0, self._epoch, self._next_batch, 0, "", "", 0, 0, 0, 0
+        header, name, identity = self._last
+        return (
+            schema,
+            header.records - header.padding,
+            header.epoch,
+            header.batch,
+            header.object_number,
+            str(name, "utf-8", "replace"),
+            str(identity, "utf-8", "replace"),
+            header.restart_header,
+            header.restart_offset,
+            header.restart_records,
+            header.first_record,
+        )
 
     def _passed(self, number: int) -> None:
         if number != self._next_batch and not self._any_batch and self._gap is None:
@@ -82,9 +89,3 @@ class Tracker:
                 "again. Let one consumer read the channel, or use mode = \"broadcast\""
             )
         self._next_batch, self._any_batch = number + 1, False
-
-
-_KEYS = (
-    "given", "epoch", "batch", "object_number", "object", "identity", "header", "offset",
-    "records", "first_record",
-)  # fmt: skip

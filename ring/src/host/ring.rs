@@ -16,7 +16,7 @@ use super::status::{self, Status};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
-use crate::protocol::{self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, ToHost, Welcome};
+use crate::protocol::{self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, Resumed, ToHost, Welcome};
 use crate::socket::{Peer, send};
 
 /// A writer waits while this many ends are not sent: without a limit, empty epochs would pile up.
@@ -35,8 +35,8 @@ pub struct Ring {
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
     /// The settings that a state of the channel depends on. Set at most once.
     settings: OnceLock<BTreeMap<String, String>>,
-    /// Number of the first batch.
-    first_batch: AtomicU64,
+    /// Where the run goes on. Set at most once.
+    resumed: OnceLock<Resumed>,
     next_batch: AtomicU64,
     observer: OnceLock<Box<dyn Observer>>,
     state: Mutex<RingState>,
@@ -65,7 +65,7 @@ impl Ring {
             memory,
             schema: OnceLock::new(),
             settings: OnceLock::new(),
-            first_batch: AtomicU64::new(0),
+            resumed: OnceLock::new(),
             next_batch: AtomicU64::new(0),
             observer: OnceLock::new(),
             changed: Condvar::new(),
@@ -82,11 +82,13 @@ impl Ring {
         let _ = self.settings.set(settings);
     }
 
-    /// Sets the number of the first batch. To be called before any batch is granted and before a
-    /// consumer connects.
-    pub fn set_first_batch(&self, number: u64) {
-        self.first_batch.store(number, Ordering::Relaxed);
-        self.next_batch.store(number, Ordering::Relaxed);
+    /// Sets where the run goes on. To be called before any batch is granted and before a consumer
+    /// connects. Only the first call has an effect.
+    pub fn set_resumed(&self, resumed: Resumed) {
+        let first_batch = resumed.first_batch();
+        if self.resumed.set(resumed).is_ok() {
+            self.next_batch.store(first_batch, Ordering::Relaxed);
+        }
     }
 
     /// Sets the fields that every record has. Consumers are sent them before their first grant.
@@ -294,7 +296,7 @@ impl Ring {
             slots: self.config.slots,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
-            first_batch: self.first_batch.load(Ordering::Relaxed),
+            resumed: self.resumed.get().cloned(),
             settings: self.settings.get().cloned().unwrap_or_default(),
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;

@@ -10,6 +10,7 @@ pub use encode::{
     ack, end_epoch, epoch_end, error, get_status, grant, hello, refused, release, schema, status,
     stream_end, welcome,
 };
+use pipemill_types::BatchPosition;
 pub use pipemill_types::{ErrorKind, Field, Mode, Scalar};
 use serde::{Deserialize, Serialize};
 
@@ -67,13 +68,33 @@ pub struct Welcome {
     pub slot_bytes: u64,
     /// Grants that the consumer may hold at once, 1 or more.
     pub credits: u32,
-    /// Number of the first batch of the host's run, which is not 0 if the run resumed a state.
+    /// Where the host's run goes on, if it resumed a state.
     #[serde(default)]
-    pub first_batch: u64,
+    pub resumed: Option<Resumed>,
     /// The settings of the channel that must be the same when a state of it is resumed, as names
     /// and values for people.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+}
+
+/// Where a run goes on that resumed a state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Number of records of the state's last batch that the program was given; 0 at the start of an
+    /// epoch, where there is no last batch.
+    pub given: u64,
+    /// The fields of the records, as decoders get them; empty if the program had none yet.
+    pub schema: String,
+    /// The state's last batch; at the start of an epoch the next one, without an object.
+    #[serde(flatten)]
+    pub position: BatchPosition,
+}
+
+impl Resumed {
+    /// Number of the run's first batch.
+    pub fn first_batch(&self) -> u64 {
+        self.position.batch.saturating_add(u64::from(self.given > 0))
+    }
 }
 
 /// Why a channel failed, and where in its input.

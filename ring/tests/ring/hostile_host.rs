@@ -72,7 +72,7 @@ fn welcome() -> Welcome {
         slots: SLOTS as u32,
         slot_bytes: SLOT as u64,
         credits: 1,
-        first_batch: 0,
+        resumed: None,
         settings: BTreeMap::new(),
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, OnError};
+use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, OnError, Resume};
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
+use pipemill_ring::protocol::Resumed;
 use pipemill_source::{Compression, Source, Stop};
 
 use super::state::settings;
@@ -74,9 +75,9 @@ pub fn prepare(
                     let handle = Arc::new(handle);
                     handle.ring.set_settings(settings(channel));
                     if let Some(resume) = &channel.resume {
-                        // A state of an epoch's start has no batch, and the number of the next one.
-                        let given = u64::from(resume.given > 0);
-                        handle.ring.set_first_batch(resume.position.batch + given);
+                        let Resume { position, given, schema } = resume.clone();
+                        let schema = schema.unwrap_or_default();
+                        handle.ring.set_resumed(Resumed { given, schema, position });
                     }
                     let mut channel = new_channel(channel, opened, plugin);
                     channel.observers.push(Box::new(EpochLog::new(handle.clone())));

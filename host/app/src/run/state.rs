@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pipemill_channel::{BatchAcross, Resume, Tail};
+use pipemill_decode::Digest;
 use pipemill_types::BatchPosition;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::config::{Channel, Config, DecoderRef, Source};
 
@@ -28,13 +30,11 @@ struct ChannelState {
     position: BatchPosition,
 }
 
-/// The file of `run --resume`: the state of one channel, or a list of them.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum StateFile {
-    One(serde_json::Value),
-    Several(Vec<serde_json::Value>),
-}
+/// The longest text in a state, in bytes. All of it fits into a message.
+const MAX_TEXT_BYTES: usize = 32 << 10;
+/// The longest setting that is kept as it is, in bytes: the message in which consumers get the
+/// settings holds 64 KiB.
+const MAX_SHOWN_BYTES: usize = 4 << 10;
 
 /// What must be the same when a channel goes on, as names and values for people.
 pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
@@ -43,7 +43,7 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
     put("decoder", channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default());
     let mut options = channel.options.clone();
     options.sort();
-    put("options", serde_json::json!(options).to_string());
+    put("options", short(serde_json::json!(options).to_string()));
     put("batch", channel.batch.map_or("none".to_owned(), |batch| batch.records.to_string()));
     if let Some(batch) = channel.batch {
         put("tail", word(batch.tail).to_owned());
@@ -65,6 +65,11 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
         put("shard", shard);
     }
     settings
+}
+
+/// The text, or its digest, if it takes much of a message.
+fn short(text: String) -> String {
+    if text.len() <= MAX_SHOWN_BYTES { text } else { format!("sha256:{}", Digest::of(text.as_bytes())) }
 }
 
 fn word(tail: Tail) -> &'static str {
@@ -95,15 +100,16 @@ pub fn resume_from(file: &Path, config: &mut Config) -> Result<(), Vec<String>> 
     Err(faults.into_iter().map(|fault| format!("{name}: {fault}")).collect())
 }
 
-fn read(file: &Path) -> Result<Vec<serde_json::Value>, String> {
+/// The states in the file of `run --resume`: of one channel, or a list of them.
+fn read(file: &Path) -> Result<Vec<Value>, String> {
     let size = std::fs::metadata(file).map_err(|error| format!("can't read it: {error}"))?.len();
     if size > MAX_FILE_BYTES {
         return Err(format!("has {size} bytes; a file of states has at most {MAX_FILE_BYTES}"));
     }
     let text = std::fs::read(file).map_err(|error| format!("can't read it: {error}"))?;
     match serde_json::from_slice(&text) {
-        Ok(StateFile::Several(states)) => Ok(states),
-        Ok(StateFile::One(state)) => Ok(vec![state]),
+        Ok(Value::Array(states)) => Ok(states),
+        Ok(state) => Ok(vec![state]),
         Err(error) => Err(format!("is not JSON: {error}")),
     }
 }
@@ -115,6 +121,16 @@ fn apply(state: ChannelState, config: &mut Config) -> Vec<String> {
             "the state of `{}` has version {}; this host reads version {VERSION}",
             state.channel, state.version
         )];
+    }
+    if state.position.header > state.position.offset {
+        return vec![format!(
+            "the state of `{}` has header {} and offset {}; expected a header of at most the offset",
+            state.channel, state.position.header, state.position.offset
+        )];
+    }
+    let BatchPosition { object, identity, .. } = &state.position;
+    if object.len().max(identity.len()).max(state.schema.len()) > MAX_TEXT_BYTES {
+        return vec![format!("the state of `{}` has a longer text than any state", state.channel)];
     }
     let known: Vec<_> = config.channels.iter().map(|channel| channel.name.clone()).collect();
     let Some(channel) = config.channels.iter_mut().find(|channel| channel.name == state.channel)
