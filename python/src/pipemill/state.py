@@ -57,7 +57,10 @@ class Tracker:
             "channel": self._channel,
             "settings": dict(self._settings),
         }
-        state.update(self._resumed or zip(STATE_KEYS, self._place(fields)))
+        if self._resumed is not None:
+            state.update((key, self._resumed[key]) for key in STATE_KEYS)
+        else:
+            state.update(zip(STATE_KEYS, self._place(fields)))
         return state
 
     def _place(self, fields: tuple[Field, ...]) -> tuple[Any, ...]:
