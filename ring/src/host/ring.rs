@@ -16,7 +16,9 @@ use super::status::{self, Status};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
-use crate::protocol::{self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, Resumed, ToHost, Welcome};
+use crate::protocol::{
+    self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, Resumed, ToHost, Welcome,
+};
 use crate::socket::{Peer, send};
 
 /// A writer waits while this many ends are not sent: without a limit, empty epochs would pile up.

@@ -69,7 +69,11 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
 
 /// The text, or its digest, if it takes much of a message.
 fn short(text: String) -> String {
-    if text.len() <= MAX_SHOWN_BYTES { text } else { format!("sha256:{}", Digest::of(text.as_bytes())) }
+    if text.len() <= MAX_SHOWN_BYTES {
+        text
+    } else {
+        format!("sha256:{}", Digest::of(text.as_bytes()))
+    }
 }
 
 fn word(tail: Tail) -> &'static str {
