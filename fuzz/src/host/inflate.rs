@@ -21,7 +21,7 @@ pub(crate) fn inflate(bytes: &[u8]) {
         panic!("{size} bytes, then {error:?}; in pieces of {pieces:?} more");
     };
     assert!(
-        whole == split && text(format, &error) == text(format, &split_error),
+        whole == split && text(&error) == text(&split_error),
         "{size} bytes, then {error:?}; in pieces of {pieces:?} {} bytes, then {split_error:?}",
         split.len()
     );
@@ -33,15 +33,9 @@ pub(crate) fn inflate(bytes: &[u8]) {
     );
 }
 
-/// What an error says. Of Zstandard without the place, which is an upper bound that depends on the pieces.
-fn text(format: Compression, error: &Option<SourceError>) -> Option<(&str, &str)> {
-    error.as_ref().map(|error| {
-        let message = match format {
-            Compression::Gzip => &*error.message,
-            _ => error.message.rsplit(": ").next().unwrap_or_default(),
-        };
-        (message, &*error.remedy)
-    })
+/// All that an error says.
+fn text(error: &Option<SourceError>) -> Option<(&str, &str)> {
+    error.as_ref().map(|error| (&*error.message, &*error.remedy))
 }
 
 /// The object as the library inflates it, if it does and it is not too large.

@@ -14,8 +14,6 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// Bytes of a frame that are passed first: magic number and descriptor.
-const FIRST_BYTES: usize = 5;
 /// Bytes of a block's header. The library asks for those of the next block together with a block.
 const BLOCK_HEADER: usize = 3;
 /// Most bytes of a frame's header up to the size of the content, after RFC 8878.
@@ -56,7 +54,7 @@ impl<R: BufRead> ZstdFrames<R> {
             header: [0; MAX_HEADER],
             frame_consumed: 0,
             consumed: 0,
-            wanted: FIRST_BYTES,
+            wanted: 1,
             is_full: false,
             produced: 0,
             is_too_long: false,
@@ -73,8 +71,7 @@ impl<R: BufRead> ZstdFrames<R> {
         &mut self.input
     }
 
-    /// Compressed bytes that were read; after an error, an upper bound of its place. It depends on the
-    /// pieces: damage may be found in any part of a block.
+    /// Compressed bytes that were read up to the last byte returned or the error.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
@@ -103,6 +100,8 @@ impl<R: BufRead> ZstdFrames<R> {
         self.wanted = hint.saturating_sub(BLOCK_HEADER + 1).max(1);
         self.is_full = produced == room;
         if self.frame_consumed < MAX_HEADER as u64 {
+            // The library checks each byte of a header as soon as it has it.
+            self.wanted = 1;
             let header = &mut self.header[self.frame_consumed as usize..];
             let count = header.len().min(consumed);
             header[..count].copy_from_slice(&piece[..count]);
@@ -111,6 +110,12 @@ impl<R: BufRead> ZstdFrames<R> {
         self.frame_consumed += consumed as u64;
         self.consumed += consumed as u64;
         self.produced += produced as u64;
+        if let Some(size) = content_size(&self.header) {
+            // The first byte of an uncompressed block that is too many comes alone: a piece with it is refused
+            // as a whole.
+            let rest = size.saturating_sub(self.produced).max(1);
+            self.wanted = self.wanted.min(usize::try_from(rest).unwrap_or(usize::MAX));
+        }
         if produced > 0
             && let Some(excess) = content_size(&self.header)
                 .and_then(|size| self.produced.checked_sub(size))
@@ -128,7 +133,7 @@ impl<R: BufRead> ZstdFrames<R> {
     /// Checks a frame that has ended, and begins the next one.
     fn end_frame(&mut self) -> io::Result<()> {
         let produced = std::mem::take(&mut self.produced);
-        (self.frame_consumed, self.wanted, self.is_full) = (0, FIRST_BYTES, false);
+        (self.frame_consumed, self.wanted, self.is_full) = (0, 1, false);
         self.decoder.reinit()?;
         match content_size(&self.header) {
             Some(size) if size != produced => Err(io::Error::new(ErrorKind::InvalidData, DAMAGED)),
@@ -197,8 +202,8 @@ mod tests {
     use super::*;
 
     /// Decompresses with pieces of `size` compressed bytes and reads of `read` bytes. Returns the bytes
-    /// before the first error, and the error.
-    fn decompress(bytes: &[u8], size: usize, read: usize) -> (Vec<u8>, Option<String>) {
+    /// before the first error, and the error with its place.
+    fn decompress(bytes: &[u8], size: usize, read: usize) -> (Vec<u8>, Option<(u64, String)>) {
         let input = BufReader::with_capacity(size, Cursor::new(bytes.to_vec()));
         let mut frames = ZstdFrames::new(input).expect("memory");
         let (mut all, mut buf) = (Vec::new(), vec![0; read]);
@@ -206,7 +211,7 @@ mod tests {
             match frames.read(&mut buf) {
                 Ok(0) => return (all, None),
                 Ok(count) => all.extend_from_slice(&buf[..count]),
-                Err(why) => return (all, Some(why.to_string())),
+                Err(why) => return (all, Some((frames.consumed(), why.to_string()))),
             }
         }
     }
@@ -219,7 +224,7 @@ mod tests {
         }
         match whole {
             (bytes, None) => Ok(bytes),
-            (_, Some(why)) => Err(why),
+            (_, Some((_, why))) => Err(why),
         }
     }
 
@@ -297,6 +302,50 @@ mod tests {
             [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 20][..], &[1 | 5 << 3, 0, 0], b"hello"].concat();
         any_pieces(&frame).expect_err("5 bytes of 20");
         assert_eq!(decompress(&frame, frame.len(), 1 << 20).0, b"hell");
+    }
+
+    #[test]
+    fn more_content_than_the_header_says_is_the_same_error_in_any_pieces() {
+        let block = |kind: u32, last: bool, size: u32, bytes: &[u8]| {
+            let header = (u32::from(last) | kind << 1 | size << 3).to_le_bytes();
+            [&header[..3], bytes].concat()
+        };
+        let plain = |last| block(0, last, 200, &[b'p'; 200]);
+        let repeated = |last| block(1, last, 100, b"x");
+        let content: Vec<u8> = (0..200_u32).map(|n| (n % 7) as u8).collect();
+        let compressed = |last: u8| {
+            let frame = pledged(&content);
+            // Four bytes of magic, two of header; then one block, the last.
+            let mut block = frame[6..].to_vec();
+            block[0] = block[0] & !1 | last;
+            block
+        };
+        // A block that is larger than the content is refused by its header, so most have several blocks.
+        for says in [0, 99, 199, 200, 201, 230, 255] {
+            for blocks in [
+                vec![plain(false), plain(true)],
+                vec![plain(false), plain(false), plain(true)],
+                vec![repeated(false), plain(false), repeated(true)],
+                vec![repeated(false), repeated(false), repeated(true)],
+                vec![repeated(false), compressed(1)],
+                vec![repeated(false), compressed(0), plain(true)],
+                vec![repeated(false), plain(true)],
+            ] {
+                let frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, says][..], &blocks.concat()].concat();
+                any_pieces(&frame).expect_err("too much");
+            }
+        }
+    }
+
+    #[test]
+    fn an_uncompressed_block_that_is_too_large_is_returned_as_far_as_the_header_says() {
+        // A window of 2 MiB, 117 bytes of content, and a block of 40,256 bytes.
+        let start = [0x28, 0xb5, 0x2f, 0xfd, 0x84, 0x58, 117, 0, 0, 0, 0, 0xea, 4];
+        let frame = [&start[..], &[b'x'; 40_256]].concat();
+        any_pieces(&frame).expect_err("too much");
+        let (bytes, error) = decompress(&frame, 100, 4096);
+        let place = start.len() as u64 + 117 + 1;
+        assert_eq!((bytes, error), (vec![b'x'; 117], Some((place, DAMAGED.to_owned()))));
     }
 
     #[test]

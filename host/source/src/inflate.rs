@@ -105,8 +105,8 @@ impl Read for Compressed {
 /// A decompressor that gives access to its input. It returns no bytes only at the end of its input.
 trait Decompressor: Read + Send {
     fn compressed(&mut self) -> &mut Compressed;
-    /// Compressed bytes up to the end of what was read, or an upper bound of the place of damage. With
-    /// gzip, the pieces of the input make no difference.
+    /// Compressed bytes up to the end of what was read, or up to damage. The pieces of the input make
+    /// no difference.
     fn place(&self) -> u64;
 }
 
