@@ -177,8 +177,8 @@ impl Header {
         let aligned = |at: u64| at.is_multiple_of(ALIGN as u64);
         expect("payload_at", self.payload_at, aligned(self.payload_at), "a multiple of 64")?;
         expect("index_at", self.index_at, aligned(self.index_at), "a multiple of 64")?;
-        let has_real = self.padding == 0 || self.padding < self.records;
-        expect("padding", self.padding.into(), has_real, "less than the number of records")?;
+        let is_padding = self.padding <= self.records;
+        expect("padding", self.padding.into(), is_padding, "at most the number of records")?;
         let columns = u128::from(self.fields) * 2 * stride(self.records) as u128;
         let index_bytes = u64::try_from(columns).unwrap_or(u64::MAX);
         within("payload", self.payload_at, self.payload_bytes, memory)?;

@@ -81,8 +81,7 @@ fn say(socket: &OwnedFd, message: &[u8]) {
 }
 
 fn hello(channel: &str) -> Vec<u8> {
-    let (channel, client) = (channel.to_owned(), "attacker".to_owned());
-    protocol::hello(&Hello { protocol: PROTOCOL, channel, credits: None, client })
+    protocol::hello(&Hello::new(channel, "attacker"))
 }
 
 fn slow_request(metrics: &Path) -> UnixStream {

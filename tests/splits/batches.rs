@@ -1,7 +1,9 @@
 //! Batches of a fixed size: what each has follows from the records alone.
 
-use pipemill_channel::{BatchAcross, BatchSize, BatchStart, Resume, Tail};
-use pipemill_types::{ABSENT, BatchPosition, Field, schema_extension};
+use pipemill_channel::{BatchStart, Resume};
+use pipemill_types::{
+    ABSENT, BatchAcross, BatchPosition, BatchSize, Field, Tail, schema_extension,
+};
 use proptest::prelude::*;
 
 use crate::host::{End, Job, Observed, Setup, run};

@@ -7,10 +7,10 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    BatchSize, Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume,
+    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
-use pipemill_types::Field;
+use pipemill_types::{BatchSize, Field};
 use serde_json::Value;
 
 use crate::batches::Cut;

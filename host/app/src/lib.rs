@@ -22,6 +22,7 @@ mod plugin_tools;
 mod ring_sink;
 #[cfg(feature = "unstable")]
 pub mod ring_sink;
+mod rounds;
 mod run;
 mod sagemaker;
 mod telemetry;

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use crate::rounds::Rounds;
 use pipemill_channel::{Batch, Failure, Sink, StopReason};
 use pipemill_ring::host::{AcquireError, BatchInfo, Ring, RingError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
-use pipemill_types::{ErrorKind, Fault, Field, Position};
+use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Position};
 
 /// Bytes that a batch reserves for the name of its object. A longer name is truncated.
 const MAX_NAME_BYTES: usize = 1024;
@@ -22,6 +23,8 @@ pub struct RingSink {
     has_batch_size: bool,
     /// The result of setting the ring's schema. The next grant returns its error.
     schema: Result<(), RingError>,
+    /// What waits until the round of all ranks is full, where batches are dealt to ranks.
+    rounds: Option<Rounds>,
     /// The epoch of the last batch.
     epoch: u32,
     /// Whether a batch was granted in this epoch.
@@ -29,16 +32,27 @@ pub struct RingSink {
 }
 
 impl RingSink {
-    /// A sink that writes into `ring`. For errors: `decoder` is the name of the channel's decoder,
-    /// and `has_batch_size` says whether its batches have a fixed number of records.
-    pub fn new(ring: Arc<Ring>, decoder: &str, has_batch_size: bool) -> Self {
+    /// A sink that writes into `ring`. `decoder` is the name of the channel's decoder, for errors;
+    /// `batch` is the number of records of each batch, where the channel has one.
+    pub fn new(ring: Arc<Ring>, decoder: &str, batch: Option<BatchSize>) -> Self {
         Self {
+            rounds: Rounds::of(&ring, batch),
             ring,
             decoder: decoder.to_owned(),
-            has_batch_size,
+            has_batch_size: batch.is_some(),
             schema: Ok(()),
             epoch: 0,
             has_batches: false,
+        }
+    }
+
+    /// Hands over what may leave of a channel that has failed.
+    pub fn flush(&mut self) {
+        if let Some(rounds) = self.rounds.take() {
+            for (memory, batch) in rounds.into_whole() {
+                // The channel has failed already, and says why.
+                let _ = self.grant_now(memory, &batch);
+            }
         }
     }
 
@@ -54,6 +68,7 @@ impl RingSink {
         match error {
             AcquireError::Stopped => StopReason::Stopped,
             AcquireError::EpochEnd(_) => StopReason::EpochEnded,
+            AcquireError::BeginsAgain => StopReason::BeginsAgain,
             AcquireError::Memory(error) => self.failure(&error, self.memory_remedy()),
         }
     }
@@ -76,6 +91,56 @@ impl RingSink {
             missing: false,
         };
         failure.into()
+    }
+
+    fn grant_now(&mut self, memory: Writer, batch: &Batch) -> Result<(), StopReason> {
+        let info = BatchInfo {
+            epoch: batch.epoch,
+            object: truncated(&batch.start.object, MAX_NAME_BYTES),
+            first_record: batch.start.first_record,
+            object_offset: batch.start.object_offset,
+            metadata: &batch.start.metadata,
+            payload_bytes: batch.payload,
+            has_absent: batch.absent,
+            object_number: batch.start.object_number,
+            identity: truncated(&batch.start.identity, MAX_IDENTITY_BYTES),
+            restart_header: batch.start.restart_header,
+            restart_offset: batch.start.restart_offset,
+            restart_records: batch.start.restart_records,
+            padding: batch.padding as u32,
+        };
+        match memory.grant(&info, &batch.columns) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failure(&error, "this is a bug in pipemill; please report it")),
+        }
+    }
+
+    /// Makes the last round of an epoch full, or leaves it out.
+    fn end_rounds(&mut self, epoch: u32) -> Result<(), StopReason> {
+        let Some(rounds) = &mut self.rounds else { return Ok(()) };
+        let Some((mut memory, mut batch)) = rounds.take_last() else {
+            let dropped = rounds.drop_held();
+            if dropped > 0 {
+                let (channel, world) = (&self.ring.config().channel, rounds.world());
+                log::info!(
+                    channel = channel.as_str(), epoch, batches = dropped;
+                    "channel `{channel}`, epoch {epoch}: {dropped} batches at the end were left \
+                    out, because they are fewer than the {world} ranks (tail = \"drop\")"
+                );
+            }
+            return Ok(());
+        };
+        for _ in 0..rounds.missing(self.ring.batches() + 1) {
+            let mut copy = if memory.is_dedicated() {
+                self.dedicated_memory(batch.payload, batch.columns.len())?
+            } else {
+                self.memory()?
+            };
+            copy.as_mut()[..batch.payload].copy_from_slice(&memory.as_ref()[..batch.payload]);
+            self.grant_now(std::mem::replace(&mut memory, copy), &batch)?;
+            batch.padding = batch.records;
+        }
+        self.grant_now(memory, &batch)
     }
 }
 
@@ -124,25 +189,12 @@ impl Sink for RingSink {
             return Err(self.failure(&error, "ask for fewer fields"));
         }
         (self.epoch, self.has_batches) = (batch.epoch, true);
-        let info = BatchInfo {
-            epoch: batch.epoch,
-            object: truncated(&batch.start.object, MAX_NAME_BYTES),
-            first_record: batch.start.first_record,
-            object_offset: batch.start.object_offset,
-            metadata: &batch.start.metadata,
-            payload_bytes: batch.payload,
-            has_absent: batch.absent,
-            object_number: batch.start.object_number,
-            identity: truncated(&batch.start.identity, MAX_IDENTITY_BYTES),
-            restart_header: batch.start.restart_header,
-            restart_offset: batch.start.restart_offset,
-            restart_records: batch.start.restart_records,
-            padding: batch.padding as u32,
-        };
-        match memory.grant(&info, &batch.columns) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.failure(&error, "this is a bug in pipemill; please report it")),
+        let Some(rounds) = &mut self.rounds else { return self.grant_now(memory, batch) };
+        rounds.hold(memory, batch.clone());
+        while let Some((memory, batch)) = self.rounds.as_mut().and_then(Rounds::next_ready) {
+            self.grant_now(memory, &batch)?;
         }
+        Ok(())
     }
 
     fn has_demand(&self) -> bool {
@@ -154,6 +206,11 @@ impl Sink for RingSink {
     }
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        if early {
+            self.rounds.iter_mut().for_each(|rounds| drop(rounds.drop_held()));
+        } else {
+            self.end_rounds(epoch)?;
+        }
         self.ring.end_epoch(epoch, early);
         self.has_batches = false;
         Ok(())

@@ -6,7 +6,7 @@ use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
 use pipemill_types::{ABSENT, Column};
 
 /// Records in one piece of memory: of one object, or of several one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// Number of the epoch, from 0.
     pub epoch: u32,

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use pipemill_decode::{Bytes, DecodedRecords};
 use pipemill_source::Object;
-use pipemill_types::{ErrorKind, Fault, Field};
+use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Tail};
 
 use super::batch::BatchStart;
-use super::cut::{BatchSize, CutPoint, Fill, Tail, is_cut};
+use super::cut::{CutPoint, Fill, is_cut};
 use super::dense::row_sizes;
 use super::{Batch, Sink, StopReason};
 
@@ -78,8 +78,8 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
 }
 
 impl<'s, S: Sink> BatchBuilder<'s, S> {
-    /// A builder without a batch.
-    pub(super) fn new(sink: &'s mut S, size: Option<BatchSize>) -> Self {
+    /// A builder without a batch. `granted`: batches that the channel granted before.
+    pub(super) fn new(sink: &'s mut S, size: Option<BatchSize>, granted: u64) -> Self {
         Self {
             sink,
             size,
@@ -98,7 +98,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             position: 0,
             records: 0,
             density: 0.0,
-            granted: 0,
+            granted,
             dropped: 0,
             passed_over: 0,
         }

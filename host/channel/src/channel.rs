@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin, Stream};
 use pipemill_source::{Object, Source, SourceError, SourceEvent};
-use pipemill_types::{ErrorKind, Fault, Position, StreamInfo, schema_extension};
+use pipemill_types::{BatchSize, ErrorKind, Fault, Position, StreamInfo, schema_extension};
 
 use super::batch_builder::BatchBuilder;
-use super::cut::{BatchSize, CutPoint};
+use super::cut::CutPoint;
 use super::decode_loop::{Context, DecodeLoop, Progress};
 use super::monitor::Monitor;
 use super::observer::Observer;
@@ -49,6 +49,8 @@ pub enum Outcome {
     Ended,
     /// The run was stopped.
     Stopped,
+    /// The consumers asked for another beginning. The channel can run again, from there on.
+    BeginsAgain,
     /// The channel failed. What it decoded before was handed over, if the sink took it.
     Failed(Failure),
 }
@@ -60,15 +62,17 @@ impl Channel {
     pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
-        let mut builder = BatchBuilder::new(sink, self.batch);
+        let mut builder = BatchBuilder::new(sink, self.batch, stats.snapshot().batches);
         let outcome = match self.decode_objects(&mut builder, monitor) {
             Ok(left_early) => match self.nothing_delivered(stats) {
                 Some(failure) if !left_early => Outcome::Failed(failure),
                 _ => Outcome::Ended,
             },
             Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
+            Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
             Err(StopReason::Failed(failure)) => match builder.cut_at(CutPoint::Failed) {
                 Err(StopReason::Stopped) => Outcome::Stopped,
+                Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
                 _ => Outcome::Failed(*failure),
             },
         };

@@ -5,43 +5,12 @@
 //! Without a [`BatchSize`], a batch leaves as early as its consumer gains from it, so its size
 //! depends on timing. With one, only the records decide: the same input gives the same batches.
 
+use pipemill_types::{BatchAcross, BatchSize};
+
 /// A consumer that waits gets a batch as soon as it has this many bytes. Memory that comes back
 /// soon is still in the processor's caches when it is filled again: reading a pipe into it takes
 /// two thirds of the time.
 const WARM_BYTES: usize = 1 << 20;
-
-/// The number of records of each batch, where the channel has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchSize {
-    /// Records of a batch, 1 or more.
-    pub records: usize,
-    /// What happens to the records at the end that don't fill a batch.
-    pub tail: Tail,
-    /// Where such an end is.
-    pub across: BatchAcross,
-}
-
-/// What happens to the last records, if they don't fill a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tail {
-    /// They are a smaller batch.
-    #[default]
-    Keep,
-    /// They are left out.
-    Drop,
-    /// Their batch is filled with copies of the last record. The batch says how many are real.
-    Pad,
-}
-
-/// What a batch of a fixed number of records may reach across.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BatchAcross {
-    /// Nothing: its records are all of one object.
-    Object,
-    /// The ends of objects: its records are all of one epoch.
-    #[default]
-    Epoch,
-}
 
 /// A moment at which a batch may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,7 +26,6 @@ mod stats;
 
 pub use batch::{Batch, BatchStart};
 pub use channel::{Channel, Outcome};
-pub use cut::{BatchAcross, BatchSize, Tail};
 pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
 pub use observer::{DecodeErrorLog, Event, Observer};

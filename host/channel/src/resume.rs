@@ -25,6 +25,11 @@ fn is_name(kept: &str, name: &str) -> bool {
 }
 
 impl Resume {
+    /// The beginning of the input.
+    pub fn at_start() -> Resume {
+        Resume { position: BatchPosition::default(), given: 0, schema: None }
+    }
+
     /// The place in the object at which decoding begins again: 0 at its start.
     pub(super) fn offset(&self) -> u64 {
         self.position.offset

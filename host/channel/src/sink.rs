@@ -13,6 +13,8 @@ pub enum StopReason {
     Stopped,
     /// The consumers asked to end this epoch.
     EpochEnded,
+    /// The consumers asked for another beginning.
+    BeginsAgain,
     /// The channel failed.
     Failed(Box<Failure>),
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod batch_position;
+mod batch_size;
 mod column;
 mod fault;
 mod field;
@@ -18,6 +19,7 @@ mod stream_info;
 mod suggest;
 
 pub use batch_position::BatchPosition;
+pub use batch_size::{BatchAcross, BatchSize, Tail};
 pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};

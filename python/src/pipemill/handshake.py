@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from typing import Any
 
 from . import protocol
 from .connection import FD_SPACE, Connection, descriptor
@@ -15,14 +16,15 @@ from .memory import Mapping
 
 
 def establish(
-    path: str, channel: str, credits: int | None, wait: float, version: str
+    path: str, channel: str, wishes: dict[str, Any], wait: float, version: str
 ) -> Connection:
-    """A connection to `channel` of the host at `path`. Waits at most `wait` seconds."""
+    """A connection to `channel` of the host at `path`. Waits at most `wait` seconds. `wishes`: what
+    HELLO asks for."""
     deadline = time.monotonic() + wait
     client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
     sock = _connect(path, deadline, wait)
     try:
-        hello = protocol.hello(channel, credits, client)
+        hello = protocol.hello(channel, client, wishes)
         message, fd = _exchange_hello(sock, path, hello, max(deadline - time.monotonic(), 0.001))
         try:
             return _accept_welcome(sock, channel, message, fd)

@@ -100,12 +100,16 @@ class Header(NamedTuple):
 _new = tuple.__new__
 
 
-def hello(channel: str, credits: int | None, client: str) -> bytes:
-    """A HELLO."""
-    body: dict[str, Any] = {"protocol": VERSION, "channel": channel, "client": client}
-    if credits is not None:
-        body["credits"] = credits
-    return TYPE.pack(HELLO) + json.dumps(body).encode()
+def hello(channel: str, client: str, wishes: dict[str, Any]) -> bytes:
+    """A HELLO. `wishes` are its other keys."""
+    body: dict[str, Any] = {"protocol": VERSION, "channel": channel, "client": client, **wishes}
+    message = TYPE.pack(HELLO) + json.dumps(body).encode()
+    if len(message) > MAX_MESSAGE:
+        raise ValueError(
+            f"the state of channel {channel!r} takes {len(message)} bytes in a message, which holds "
+            f"{MAX_MESSAGE}; it is none that state_dict() made"
+        )
+    return message
 
 
 def parse_json(name: str, body: bytes) -> dict[str, Any]:
@@ -151,6 +155,8 @@ def parse_welcome(body: bytes) -> Welcome:
 #: What a state says about the last batch that a program was given, with its type.
 STATE_KEYS = {
     "schema": str,
+    "rank": int,
+    "world": int,
     "given": int,
     "epoch": int,
     "batch": int,
@@ -221,7 +227,7 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
         wrong = f"has its metadata at {metadata_at}, {metadata_bytes} bytes"
     elif identity_bytes and (identity_at < HEADER_BYTES or identity_at + identity_bytes > limit):
         wrong = f"has its object's identity at {identity_at}, {identity_bytes} bytes"
-    elif padding and padding >= n:
+    elif padding > n:
         wrong = f"has {n} records, of which {padding} are copies"
     else:
         return _new(Header, values)  # Header(*values) takes three times as long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .batch import Batch
@@ -17,11 +18,19 @@ VERSION = 1
 class Tracker:
     """Notes what a program was given, so that its state can be asked for at any time."""
 
-    def __init__(self, channel: str, connection: Connection) -> None:
+    def __init__(
+        self,
+        channel: str,
+        connection: Connection,
+        shard: dict[str, int] | None,
+        state: dict[str, Any] | None,
+    ) -> None:
         self._channel = channel
         self._settings = connection.welcome.settings
-        #: Where the host's run began. The state, before the first batch.
-        self._resumed = connection.welcome.resumed
+        shard = shard or {"rank": 0, "world": 1}
+        self._rank, self._world = shard["rank"], shard["world"]
+        #: Where this program, or the host's run, began. The state, before the first batch.
+        self._resumed = connection.welcome.resumed if state is None else state
         resumed = self._resumed or {"batch": 0, "given": 0}
         #: The next batch, if this program is given all batches.
         self._next_batch = resumed["batch"] + (resumed["given"] > 0)
@@ -37,7 +46,13 @@ class Tracker:
     def batch(self, batch: Batch) -> None:
         """The program is given this batch."""
         self._passed(batch.number)
-        self._last, self._resumed = batch._place(), None
+        self._resumed = None
+        if batch.valid:
+            self._last = batch._place()
+        else:
+            # It fills the last round of its epoch, and nothing of that follows.
+            self._last, self._epoch, self._any_batch = None, batch.epoch + 1, self._world == 1
+            self._next_batch += -self._next_batch % self._world
 
     def skipped(self, number: int) -> None:
         """The batch of this number is left out, because the program left its epoch."""
@@ -47,6 +62,8 @@ class Tracker:
         """The epoch has ended."""
         self._last, self._epoch, self._any_batch = None, end.epoch + 1, True
         self._resumed = None
+        # An epoch's first batch belongs to rank 0.
+        self._next_batch += -self._next_batch % self._world
 
     def state(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         """The state: see :meth:`Stream.state_dict`."""
@@ -66,11 +83,14 @@ class Tracker:
     def _place(self, fields: tuple[Field, ...]) -> tuple[Any, ...]:
         """The values of `STATE_KEYS`."""
         schema = "".join(f"{field.scalar} {field.name}\n" for field in fields)
+        rank, world = self._rank, self._world
         if self._last is None:
-            return schema, 0, self._epoch, self._next_batch, 0, "", "", 0, 0, 0, 0
+            return schema, rank, world, 0, self._epoch, self._next_batch, 0, "", "", 0, 0, 0, 0
         header, name, identity = self._last
         return (
             schema,
+            rank,
+            world,
             header.records - header.padding,
             header.epoch,
             header.batch,
@@ -84,6 +104,10 @@ class Tracker:
         )
 
     def _passed(self, number: int) -> None:
+        if self._world > 1:
+            # No other program gets batches of this rank.
+            self._next_batch = number + 1
+            return
         if number != self._next_batch and not self._any_batch and self._gap is None:
             self._gap = (
                 f"channel {self._channel!r}: this program was given batch {number} where "
@@ -92,3 +116,25 @@ class Tracker:
                 "again. Let one consumer read the channel, or use mode = \"broadcast\""
             )
         self._next_batch, self._any_batch = number + 1, False
+
+
+def check_state(channel: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a state. The host checks its values.
+
+    Raises `ValueError` where it is the state of another channel, or none.
+    """
+    names = {"version", "channel", "settings", *STATE_KEYS}
+    if not isinstance(state, Mapping) or set(state) != names:
+        keys = sorted(state) if isinstance(state, Mapping) else type(state).__name__
+        raise ValueError(
+            f"state= is not what Stream.state_dict() returns: expected the keys {sorted(names)}, "
+            f"found {keys}"
+        )
+    if state["channel"] != channel:
+        raise ValueError(
+            f"state= is of channel {state['channel']!r}, and this connects to {channel!r}"
+        )
+    wrong = [key for key, kind in STATE_KEYS.items() if type(state[key]) is not kind]
+    if wrong:
+        raise ValueError(f"state= has {wrong[0]} = {state[wrong[0]]!r}, expected {STATE_KEYS[wrong[0]].__name__}")
+    return dict(state)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from operator import index
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from .handshake import establish
 from .protocol import EpochEnd, Grant
 from .receiver import Receiver
 from .schema import Field
-from .state import Tracker
+from .state import Tracker, check_state
 from .version import __version__
 
 
@@ -25,6 +26,11 @@ def connect(
     socket: str | os.PathLike[str] | None = None,
     *,
     credits: int | None = 2,
+    batch: int | None = None,
+    tail: str | None = None,
+    batch_across: str | None = None,
+    shard: tuple[int, int] | None = None,
+    state: Mapping[str, Any] | None = None,
     timeout: float | None = None,
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
@@ -41,13 +47,24 @@ def connect(
     :param credits: how many batches this program may hold at once, 1 or more. A batch is held while
         a view of it lives. A loop needs 2: the current batch and the next one. ``None``: as the
         channel's configuration says.
+    :param batch: records of each batch, 1 to 1,048,576, if the channel's configuration does not
+        say. The first consumer of a channel decides, before it gets a batch.
+    :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
+        "pad". With `batch` only.
+    :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
+        With `batch` only.
+    :param shard: ``(rank, world)``: this program is one of `world`, and gets each batch whose number
+        modulo `world` is `rank`. All ranks get equally many batches of an epoch. Nothing comes
+        before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
+    :param state: what :meth:`Stream.state_dict` returned, in this or another process: the first
+        batch is the next one after it.
     :param timeout: seconds to wait for a batch before :class:`StreamTimeout`; ``None``: for ever.
     :param wait: seconds to wait for a host that is not there yet before :class:`ConnectError`.
     :param hold_timeout: seconds to wait, where this program holds as many batches as it may, until
         it drops one; then :class:`HeldError`. ``None``: for ever.
 
     Raises :class:`ConnectError` where no host answers, :class:`Refused` with the host's reason, and
-    :class:`ValueError` where `credits` is less than 1.
+    :class:`ValueError` where an argument is out of its range.
     """
     path = os.fspath(socket) if socket is not None else os.environ.get("PIPEMILL_SOCKET")
     if not path:
@@ -57,8 +74,48 @@ def connect(
         )
     if credits is not None and credits < 1:
         raise ValueError(f"credits={credits}: 1 or more are needed, and 2 for a loop over batches")
-    connection = establish(path, channel, credits, wait, __version__)
-    return Stream(channel, connection, Receiver(channel, connection, timeout, hold_timeout))
+    wishes: dict[str, Any] = {}
+    if credits is not None:
+        wishes["credits"] = credits
+    if batch is not None:
+        wishes["batch"] = _batch_size(batch, tail, batch_across)
+    elif tail is not None or batch_across is not None:
+        raise ValueError("tail= and batch_across= are about batch=, which is missing")
+    if shard is not None:
+        wishes["shard"] = _shard(shard)
+    if state is not None:
+        wishes["state"] = check_state(channel, state)
+    connection = establish(path, channel, wishes, wait, __version__)
+    receiver = Receiver(channel, connection, timeout, hold_timeout)
+    tracker = Tracker(channel, connection, wishes.get("shard"), wishes.get("state"))
+    return Stream(channel, connection, receiver, tracker)
+
+
+def _batch_size(records: int, tail: str | None, across: str | None) -> dict[str, Any]:
+    """The number of records in each batch, as HELLO says it."""
+    if not 1 <= records <= 1 << 20:
+        raise ValueError(f"batch={records}: expected 1 to {1 << 20} records")
+    size: dict[str, Any] = {"records": int(records)}
+    for name, word, key, words in (
+        ("tail", tail, "tail", ("keep", "drop", "pad")),
+        ("batch_across", across, "across", ("object", "epoch")),
+    ):
+        if word is not None and word not in words:
+            raise ValueError(f"{name}={word!r}: expected one of {', '.join(map(repr, words))}")
+        if word is not None:
+            size[key] = word
+    return size
+
+
+def _shard(shard: tuple[int, int]) -> dict[str, int]:
+    """The part of the batches, as HELLO says it."""
+    try:
+        rank, world = (index(number) for number in shard)
+    except (TypeError, ValueError):
+        raise ValueError(f"shard={shard!r}: expected two numbers, (rank, world)") from None
+    if not 0 <= rank < world:
+        raise ValueError(f"shard={shard!r}: expected a rank from 0 to {world - 1}")
+    return {"rank": rank, "world": world}
 
 
 class Stream:
@@ -69,18 +126,20 @@ class Stream:
     before that, the host gives the batch to another consumer.
     """
 
-    def __init__(self, channel: str, connection: Connection, receiver: Receiver) -> None:
+    def __init__(
+        self, channel: str, connection: Connection, receiver: Receiver, tracker: Tracker
+    ) -> None:
         #: Name of the channel.
         self.channel = channel
         #: How many batches may be held at once. The host may have given fewer than requested.
         self.credits = connection.welcome.credits
-        #: How the channel is divided among consumers: "share" or "broadcast".
+        #: How the channel is divided among consumers: "share", "broadcast" or "shard".
         self.mode = connection.welcome.mode
         self._connection = connection
         self._receiver = receiver
         self._lease: Lease | None = None  # of the current batch
         self._epoch: Epoch | None = None  # the current epoch
-        self._tracker = Tracker(channel, connection)
+        self._tracker = tracker
 
     # --- for the program
 
@@ -127,7 +186,8 @@ class Stream:
 
     def state_dict(self) -> dict[str, Any]:
         """Where this program goes on if it is started again: after the last batch that it was
-        given. Save it with the model, as JSON; ``pipemill run --resume FILE`` takes a file with it.
+        given. Save it with the model, as JSON. :func:`connect` takes it, and so does ``pipemill run
+        --resume FILE``.
 
         A dict of text, numbers and one dict of text, always with the same keys. It says what the
         program was *given*, not what it has finished: call it between two steps. It costs no wait

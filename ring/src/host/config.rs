@@ -19,7 +19,7 @@ pub struct RingConfig {
     /// How batches are divided among consumers.
     pub mode: Mode,
     /// Consumers that must be connected before the first grant, 1 or more. In `Broadcast` this
-    /// makes sure that all of them see all batches.
+    /// makes sure that all of them see all batches; in `Shard` it is the number of ranks.
     pub consumers: u32,
 }
 
@@ -113,6 +113,10 @@ pub enum AcquireError {
     /// [`Ring::end_epoch`](super::Ring::end_epoch) is called.
     #[error("the rest of epoch {0} is to be skipped")]
     EpochEnd(u32),
+    /// The channel is to begin elsewhere. Every call returns this until
+    /// [`Ring::begin`](super::Ring::begin) is called.
+    #[error("the channel is to begin elsewhere")]
+    BeginsAgain,
     /// The kernel does not give the memory, or the size is too large.
     #[error(transparent)]
     Memory(RingError),

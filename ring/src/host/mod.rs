@@ -7,6 +7,7 @@
 //! Messages are sent under the lock, so that a consumer gets them in the order of the table.
 
 mod attendance;
+mod beginning;
 mod config;
 mod connections;
 mod consumer_socket;
@@ -25,6 +26,7 @@ mod threads;
 mod writer;
 
 pub use crate::endpoint::EndpointError;
+pub use beginning::{Beginning, Beginnings, slots_of_ranks};
 pub use config::{AcquireError, RingConfig, RingError, ServerConfig};
 pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;

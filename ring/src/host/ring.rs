@@ -1,6 +1,5 @@
 //! One channel's ring: its memory, and its state under a lock. See the parent module for the locks.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::epoll::Epoll;
 
+use super::beginning::{Admitted, Beginning, Beginnings, dedicated_limit};
 use super::config::{AcquireError, RingConfig, RingError};
 use super::consumer_socket::ConsumerSocket;
 use super::observer::{self, BatchEvent, Observer};
@@ -17,7 +17,7 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
 use crate::protocol::{
-    self, ErrorReport, Field, Hello, MAX_MESSAGE, PROTOCOL, Resumed, ToHost, Welcome,
+    self, ErrorReport, Field, Hello, MAX_MESSAGE, Mode, PROTOCOL, ToHost, Welcome,
 };
 use crate::socket::{Peer, send};
 
@@ -35,10 +35,8 @@ pub struct Ring {
     memory: RingMemory,
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
-    /// The settings that a state of the channel depends on. Set at most once.
-    settings: OnceLock<BTreeMap<String, String>>,
-    /// Where the run goes on. Set at most once.
-    resumed: OnceLock<Resumed>,
+    /// The beginnings that the channel can have. Set at most once.
+    beginnings: OnceLock<Box<dyn Beginnings>>,
     next_batch: AtomicU64,
     observer: OnceLock<Box<dyn Observer>>,
     state: Mutex<RingState>,
@@ -66,8 +64,7 @@ impl Ring {
             config,
             memory,
             schema: OnceLock::new(),
-            settings: OnceLock::new(),
-            resumed: OnceLock::new(),
+            beginnings: OnceLock::new(),
             next_batch: AtomicU64::new(0),
             observer: OnceLock::new(),
             changed: Condvar::new(),
@@ -79,18 +76,57 @@ impl Ring {
         &self.config
     }
 
-    /// Sets what consumers are told of the channel's settings. Only the first call has an effect.
-    pub fn set_settings(&self, settings: BTreeMap<String, String>) {
-        let _ = self.settings.set(settings);
+    /// Sets where the channel begins, and how its batches are cut and divided. `beginnings` says
+    /// what consumers may ask for instead. To be called once, before any batch is granted and before
+    /// a consumer connects.
+    pub fn set_beginning(&self, beginning: Beginning, beginnings: Box<dyn Beginnings>) {
+        self.next_batch.store(beginning.first_batch(), Ordering::Relaxed);
+        self.change(|state, _| {
+            state.table.set_dedicated_limit(dedicated_limit(&self.config, &beginning));
+            self.set_wanted(state, &beginning, None);
+            state.beginning = beginning;
+        });
+        let _ = self.beginnings.set(beginnings);
     }
 
-    /// Sets where the run goes on. To be called before any batch is granted and before a consumer
-    /// connects. Only the first call has an effect.
-    pub fn set_resumed(&self, resumed: Resumed) {
-        let first_batch = resumed.first_batch();
-        if self.resumed.set(resumed).is_ok() {
-            self.next_batch.store(first_batch, Ordering::Relaxed);
-        }
+    /// Where the channel begins, or has begun.
+    pub fn beginning(&self) -> Beginning {
+        self.lock().beginning.clone()
+    }
+
+    /// Whether a consumer has asked for another beginning. Nothing that is granted or ended counts
+    /// until [`begin`](Ring::begin) is called.
+    pub fn begins_again(&self) -> bool {
+        self.lock().table.begins_again()
+    }
+
+    /// The writer begins at the new place, which this returns. Must not be called while it has a
+    /// [`Writer`](super::Writer).
+    pub fn begin(&self) -> Beginning {
+        self.change(|state, now| {
+            let beginning = state.beginning.clone();
+            self.next_batch.store(beginning.first_batch(), Ordering::Relaxed);
+            state.table.begun(now);
+            beginning
+        })
+    }
+
+    /// The writer comes to its end, and will not begin again. False if it has to begin again now.
+    pub fn end_writing(&self) -> bool {
+        let mut state = self.lock();
+        state.writer_ended = !state.table.begins_again();
+        state.writer_ended
+    }
+
+    /// Number of consumers that must be connected before the first grant.
+    pub fn needed_consumers(&self) -> u32 {
+        self.lock().table.division().1
+    }
+
+    /// Number of ranks that batches are dealt to; None if they are not.
+    pub fn ranks(&self) -> Option<u32> {
+        let (mode, consumers) = self.lock().table.division();
+        (mode == Mode::Shard).then_some(consumers)
     }
 
     /// Sets the fields that every record has. Consumers are sent them before their first grant.
@@ -126,7 +162,14 @@ impl Ring {
     /// Consumers are sent EPOCH_END when all of its batches are ACKed, with the numbers of batches
     /// and records that were delivered.
     pub fn end_epoch(&self, epoch: u32, early: bool) {
-        self.change(|state, now| state.table.end_epoch(epoch, early, now));
+        self.change(|state, now| {
+            // An epoch's first batch belongs to rank 0.
+            if let (Mode::Shard, ranks) = state.table.division() {
+                let next = self.batches().next_multiple_of(u64::from(ranks));
+                self.next_batch.store(next, Ordering::Relaxed);
+            }
+            state.table.end_epoch(epoch, early, now);
+        });
     }
 
     /// Ends the stream. Batches that are granted after this are not delivered.
@@ -164,8 +207,8 @@ impl Ring {
     }
 
     /// Waits until every batch is ACKed and every end is sent to the consumers that are connected.
-    /// Without a consumer, ends are not waited for. False where the time is over or
-    /// [`stop`](Ring::stop) was called. `None` waits for ever.
+    /// Without a consumer, ends are not waited for. False where the time is over,
+    /// [`stop`](Ring::stop) was called, or the channel [begins again](Ring::begins_again). `None` waits for ever.
     pub fn wait_drained(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|time| Instant::now() + time);
         let mut state = self.lock();
@@ -176,7 +219,7 @@ impl Ring {
                 break true;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if state.stopped || left == Some(Duration::ZERO) {
+            if state.stopped || state.table.begins_again() || left == Some(Duration::ZERO) {
                 break false;
             }
             let woken = self.changed.wait_timeout(state, left.unwrap_or(Duration::MAX));
@@ -195,8 +238,7 @@ impl Ring {
 
     /// A snapshot for reports.
     pub fn status(&self) -> Status {
-        let batches = self.next_batch.load(Ordering::Relaxed);
-        status::snapshot(&self.config.channel, batches, &self.lock(), Instant::now())
+        status::snapshot(&self.config.channel, self.batches(), &self.lock(), Instant::now())
     }
 
     // ---- for the writer
@@ -210,6 +252,9 @@ impl Ring {
         let result = loop {
             if state.stopped {
                 break Err(AcquireError::Stopped);
+            }
+            if state.table.begins_again() {
+                break Err(AcquireError::BeginsAgain);
             }
             if let Some(epoch) = state.table.epoch_end_requested() {
                 break Err(AcquireError::EpochEnd(epoch));
@@ -252,6 +297,11 @@ impl Ring {
         self.schema.get().map(|(fields, _)| fields.len())
     }
 
+    /// Number of batches so far, with those of the runs before this one.
+    pub fn batches(&self) -> u64 {
+        self.next_batch.load(Ordering::Relaxed)
+    }
+
     /// The number of the next batch.
     pub(super) fn next_batch(&self) -> u64 {
         self.next_batch.fetch_add(1, Ordering::Relaxed)
@@ -276,7 +326,7 @@ impl Ring {
 
     // ---- for the server
 
-    /// Welcomes a consumer.
+    /// Welcomes a consumer that was [admitted](Ring::admit).
     ///
     /// # Errors
     /// The kernel's: the consumer has hung up already, or the kernel passes no descriptor on.
@@ -285,27 +335,27 @@ impl Ring {
         id: ConsumerId,
         peer: Peer,
         hello: &Hello,
+        admitted: Admitted,
         socket: Arc<OwnedFd>,
         poller: Arc<Epoll>,
     ) -> nix::Result<()> {
-        // One slot is left for the writer.
-        let credits = hello.credits.unwrap_or(self.config.credits).min(self.config.slots - 1);
+        let Admitted { rank, credits, beginning } = admitted;
         let welcome = protocol::welcome(&Welcome {
             protocol: PROTOCOL,
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
             channel: self.config.channel.clone(),
-            mode: self.config.mode,
+            mode: beginning.mode,
             slots: self.config.slots,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
-            resumed: self.resumed.get().cloned(),
-            settings: self.settings.get().cloned().unwrap_or_default(),
+            resumed: beginning.resumed,
+            settings: beginning.settings,
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;
         let client = hello.client.chars().take(MAX_CLIENT_CHARS).collect();
         self.change(|state, now| {
             state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
-            state.table.connect(id, credits, now);
+            state.table.connect(id, credits, rank, now);
             state.attendance.change(now);
             state.look_for_missing(now);
             if let Some((_, schema)) = self.schema.get() {
@@ -378,6 +428,10 @@ impl Ring {
         status::stuck(&self.config.channel, &mut self.lock(), now)
     }
 
+    pub(super) fn beginnings(&self) -> Option<&dyn Beginnings> {
+        self.beginnings.get().map(|beginnings| &**beginnings)
+    }
+
     fn observer(&self) -> Option<&dyn Observer> {
         self.observer.get().map(|observer| &**observer)
     }
@@ -387,7 +441,7 @@ impl Ring {
     }
 
     /// Runs a command on the state, carries out its effects and wakes the threads that wait.
-    fn change<T>(&self, command: impl FnOnce(&mut RingState, Instant) -> T) -> T {
+    pub(super) fn change<T>(&self, command: impl FnOnce(&mut RingState, Instant) -> T) -> T {
         let now = Instant::now();
         let mut state = self.lock();
         let result = command(&mut state, now);

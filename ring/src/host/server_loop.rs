@@ -12,6 +12,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::EventFd;
 use nix::unistd::geteuid;
 
+use super::beginning::{Admitted, Denied};
 use super::config::ServerConfig;
 use super::connections::{Connection, Connections, HELLO_TIMEOUT, Role};
 use super::log_limit::LogLimit;
@@ -309,8 +310,13 @@ impl ServerLoop {
             Ok(ring) => ring.clone(),
             Err(reason) => return NextAction::Refuse(reason),
         };
+        let admitted = match self.admit(&ring, &hello) {
+            Ok(admitted) => admitted,
+            Err(reason) => return NextAction::Refuse(reason),
+        };
+        let Some(connection) = self.connections.get_mut(id) else { return NextAction::Continue };
         let (socket, poller) = (connection.socket.clone(), self.poller.clone());
-        match ring.connect(id, connection.peer, &hello, socket, poller) {
+        match ring.connect(id, connection.peer, &hello, admitted, socket, poller) {
             Ok(()) => {}
             Err(Errno::EPIPE | Errno::ECONNRESET) => return NextAction::HangUp,
             Err(errno) => {
@@ -325,6 +331,24 @@ impl ServerLoop {
         );
         connection.role = Role::Consumer(ring);
         NextAction::Continue
+    }
+
+    /// Lets the channel begin as HELLO asks for. A consumer of the same rank that has hung up is
+    /// noticed here, if it was not before.
+    fn admit(&mut self, ring: &Ring, hello: &Hello) -> Result<Admitted, String> {
+        for _ in 0..TURNS_AT_END {
+            match ring.admit(hello) {
+                Ok(admitted) => return Ok(admitted),
+                Err(Denied::Because(reason)) => return Err(reason),
+                Err(Denied::RankIsTaken(other)) => {
+                    let buffer = std::mem::replace(&mut self.buffer, buffer());
+                    self.serve(other, EpollFlags::EPOLLIN);
+                    self.buffer = buffer;
+                }
+            }
+        }
+        let shard = hello.shard.unwrap_or_default();
+        Err(format!("shard: another consumer is connected as {shard}; each rank connects once"))
     }
 
     /// Answers GET_STATUS.
@@ -447,12 +471,7 @@ mod tests {
     }
 
     fn say_hello(socket: &OwnedFd) {
-        let hello = Hello {
-            protocol: PROTOCOL,
-            channel: "train".into(),
-            credits: None,
-            client: "tester".into(),
-        };
+        let hello = Hello::new("train", "tester");
         send(socket, &protocol::hello(&hello), None, true).unwrap();
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::attendance::Attendance;
+use super::beginning::Beginning;
 use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
 use super::observer::{BatchEvent, Observer};
@@ -18,9 +19,13 @@ pub(super) struct RingState {
     pub(super) sockets: Vec<ConsumerSocket>,
     /// The writer waits for memory.
     pub(super) writer_waits: bool,
+    /// The writer has come to its end or failed, and can't begin again.
+    pub(super) writer_ended: bool,
     /// A thread waits until all is delivered.
     pub(super) drain_waits: bool,
     pub(super) stopped: bool,
+    /// Where the channel begins, or has begun.
+    pub(super) beginning: Beginning,
     /// The failure that ends the channel.
     pub(super) error: Option<ErrorReport>,
     pub(super) attendance: Attendance,
@@ -37,8 +42,10 @@ impl RingState {
             table: Table::new(config.mode, config.consumers, config.slots, config.dedicated),
             sockets: Vec::new(),
             writer_waits: false,
+            writer_ended: false,
             drain_waits: false,
             stopped: false,
+            beginning: Beginning::of(config),
             error: None,
             attendance: Attendance::new(Instant::now()),
             slot_count: config.slots,

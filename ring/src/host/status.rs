@@ -168,15 +168,11 @@ mod tests {
     fn connect(ring: &Ring) -> std::os::fd::OwnedFd {
         let (unix, flags) = (AddressFamily::Unix, SockFlag::SOCK_CLOEXEC);
         let (ours, theirs) = socketpair(unix, SockType::SeqPacket, None, flags).unwrap();
-        let hello = Hello {
-            protocol: PROTOCOL,
-            channel: "train".into(),
-            credits: None,
-            client: "tester".into(),
-        };
+        let hello = Hello::new("train", "tester");
         let poller = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap());
         let peer = Peer { pid: 123, uid: 0 };
-        ring.connect(CONSUMER, peer, &hello, Arc::new(ours), poller).unwrap();
+        let admitted = ring.admit(&hello).ok().unwrap();
+        ring.connect(CONSUMER, peer, &hello, admitted, Arc::new(ours), poller).unwrap();
         theirs
     }
 

@@ -68,14 +68,10 @@ impl Consumer {
     fn connect(ring: &Ring, id: ConsumerId) -> Consumer {
         let (unix, flags) = (AddressFamily::Unix, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK);
         let (ours, theirs) = socketpair(unix, SockType::SeqPacket, None, flags).unwrap();
-        let hello = Hello {
-            protocol: PROTOCOL,
-            channel: "train".into(),
-            credits: None,
-            client: "tester".into(),
-        };
+        let hello = Hello::new("train", "tester");
         let poller = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap());
-        ring.connect(id, Peer { pid: 1, uid: 0 }, &hello, Arc::new(ours), poller).unwrap();
+        let admitted = ring.admit(&hello).ok().unwrap();
+        ring.connect(id, Peer { pid: 1, uid: 0 }, &hello, admitted, Arc::new(ours), poller).unwrap();
         Consumer { id, theirs, batches: Vec::new(), ended: false }
     }
 

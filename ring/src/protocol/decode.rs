@@ -211,9 +211,8 @@ mod tests {
         let message = [&[1, 0, 0, 0], text.as_bytes()].concat();
         let hello = Hello {
             protocol: 1,
-            channel: "train".into(),
             credits: Some(2),
-            client: "python 3".into(),
+            ..Hello::new("train", "python 3")
         };
         assert_eq!(ToHost::decode(&message), Ok(ToHost::Hello(hello)));
         assert_eq!(ack(0x0102)[..6], [2, 0, 0, 0, 2, 1]);

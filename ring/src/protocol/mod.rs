@@ -11,7 +11,7 @@ pub use encode::{
     stream_end, welcome,
 };
 use pipemill_types::BatchPosition;
-pub use pipemill_types::{ErrorKind, Field, Mode, Scalar};
+pub use pipemill_types::{BatchAcross, BatchSize, ErrorKind, Field, Mode, Scalar, Tail};
 use serde::{Deserialize, Serialize};
 
 /// Version of layout and protocol. HELLO and WELCOME name it.
@@ -49,6 +49,69 @@ pub struct Hello {
     /// Program and version of the consumer, for the host's log.
     #[serde(default)]
     pub client: String,
+    /// The number of records that it wants in each batch. None: the channel's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchSize>,
+    /// The part of the batches that it wants. None: as the channel's mode says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// The state after which it goes on: JSON that the host has to understand. None: where the
+    /// channel is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<serde_json::Value>,
+}
+
+impl Hello {
+    /// The HELLO of a consumer of this channel that asks for nothing else.
+    pub fn new(channel: &str, client: &str) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            channel: channel.to_owned(),
+            credits: None,
+            client: client.to_owned(),
+            batch: None,
+            shard: None,
+            state: None,
+        }
+    }
+}
+
+/// A consumer's part of the batches: those whose number modulo `world` is `rank`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shard {
+    /// Number of the consumer, from 0; below `world`.
+    pub rank: u32,
+    /// Number of the consumers that divide the batches, 1 or more.
+    pub world: u32,
+}
+
+impl Shard {
+    /// The most ranks that may divide a channel.
+    pub const MAX_WORLD: u32 = 256;
+
+    /// All batches.
+    pub const ALL: Shard = Shard { rank: 0, world: 1 };
+
+    /// The number of the first batch that this consumer gets after a state was taken by `of`, whose
+    /// last batch was `last`. All ranks go on in step: those after `of` have got their batch of the
+    /// same round.
+    pub fn next_after(self, of: Shard, last: u64) -> u64 {
+        let round = last.saturating_sub(u64::from(of.rank));
+        round.saturating_add(u64::from(self.world)).saturating_add(u64::from(self.rank))
+    }
+}
+
+impl Default for Shard {
+    fn default() -> Shard {
+        Shard::ALL
+    }
+}
+
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} of {}", self.rank, self.world)
+    }
 }
 
 /// The host's answer to HELLO. The ring's descriptor is attached to it.
@@ -78,13 +141,16 @@ pub struct Welcome {
 }
 
 /// Where a run goes on that resumed a state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
     /// Number of records of the state's last batch that the program was given; 0 at the start of an
     /// epoch, where there is no last batch.
     pub given: u64,
     /// The fields of the records, as decoders get them; empty if the program had none yet.
     pub schema: String,
+    /// The part of the batches that the program was given.
+    #[serde(flatten)]
+    pub shard: Shard,
     /// The state's last batch; at the start of an epoch the next one, without an object.
     #[serde(flatten)]
     pub position: BatchPosition,
@@ -94,6 +160,52 @@ impl Resumed {
     /// Number of the run's first batch.
     pub fn first_batch(&self) -> u64 {
         self.position.batch.saturating_add(u64::from(self.given > 0))
+    }
+
+    /// Number of the first batch that a consumer gets that has this part of the batches.
+    pub fn first_batch_of(&self, shard: Shard) -> u64 {
+        match self.given {
+            0 => {
+                // An epoch's first batch belongs to rank 0.
+                let first = self.position.batch.checked_next_multiple_of(shard.world.into());
+                first.unwrap_or(u64::MAX).saturating_add(shard.rank.into())
+            }
+            _ => shard.next_after(self.shard, self.position.batch),
+        }
+    }
+}
+
+impl Resumed {
+    /// What a [`State`] as JSON says of the place.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn deserialize_from(state: &serde_json::Value) -> Result<Resumed, serde_json::Error> {
+        Resumed::deserialize(state)
+    }
+}
+
+/// The state of a channel, as a program keeps it: it goes on after the last batch that it was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Version of its form: [`State::VERSION`].
+    pub version: u32,
+    /// Name of the channel.
+    pub channel: String,
+    /// The settings that must be the same when the channel goes on.
+    pub settings: BTreeMap<String, String>,
+    /// The place.
+    #[serde(flatten)]
+    pub place: Resumed,
+}
+
+impl State {
+    /// Version of the form of states.
+    pub const VERSION: u32 = 1;
+
+    /// A state of this version.
+    pub fn new(channel: &str, settings: BTreeMap<String, String>, place: Resumed) -> State {
+        State { version: State::VERSION, channel: channel.to_owned(), settings, place }
     }
 }
 

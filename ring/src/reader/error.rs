@@ -39,6 +39,17 @@ pub enum ReaderError {
     /// Shared memory of the host can't be mapped.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// This consumer was not given all batches of the channel, so it has no single place to go on at.
+    #[error(
+        "channel {channel:?}: this program was given batch {batch} before others, which went to \
+         another consumer; let one consumer read the channel, or connect each with a shard"
+    )]
+    Gap {
+        /// Name of the channel.
+        channel: String,
+        /// Number of the first batch that came in the place of another.
+        batch: u64,
+    },
     /// This process was forked from the one that connected.
     #[error("channel {channel:?}: connected before a fork; a child process must connect itself")]
     Forked {

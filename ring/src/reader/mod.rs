@@ -23,6 +23,7 @@
 mod batch;
 mod connection;
 mod error;
+mod state;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -32,12 +33,16 @@ pub use batch::Batch;
 use batch::Lease;
 use connection::Connection;
 pub use error::ReaderError;
+use state::Tracker;
 
 use crate::layout::DEDICATED;
 use crate::memory::ReadMemory;
 use crate::protocol::{
-    self, EpochEnd, ErrorReport, Field, Grant, Hello, PROTOCOL, ToConsumer, Welcome,
+    self, EpochEnd, ErrorReport, Field, Grant, Hello, MAX_MESSAGE, PROTOCOL, State, ToConsumer, Welcome,
 };
+
+/// What a reader calls itself in HELLO, unless a program gives it a name.
+const CLIENT: &str = concat!("rust, pipemill-ring ", env!("CARGO_PKG_VERSION"));
 
 /// What a channel gives next.
 #[derive(Debug)]
@@ -64,6 +69,7 @@ pub struct Reader {
     /// Of the batch that the last `next` returned.
     last: Option<Arc<Lease>>,
     end: Option<FinalEvent>,
+    tracker: Tracker,
     buffer: Vec<u8>,
 }
 
@@ -89,14 +95,24 @@ impl Reader {
         channel: &str,
         credits: Option<u32>,
     ) -> Result<Reader, ReaderError> {
-        let connection = Connection::open(path, channel)?;
+        Reader::connect_as(path, &Hello { credits, ..Hello::new(channel, CLIENT) })
+    }
+
+    /// Connects as a consumer that may ask for more: a number of records in each batch, a part of
+    /// the batches, a [state](Reader::state) after which it goes on.
+    ///
+    /// # Errors
+    /// As [`connect`](Reader::connect), and [`ReaderError::Protocol`] where HELLO is longer than a
+    /// message may be.
+    pub fn connect_as(path: &Path, hello: &Hello) -> Result<Reader, ReaderError> {
+        let connection = Connection::open(path, &hello.channel)?;
         let mut buffer = crate::socket::buffer();
-        connection.send(&protocol::hello(&Hello {
-            protocol: PROTOCOL,
-            channel: channel.into(),
-            credits,
-            client: concat!("rust, pipemill-ring ", env!("CARGO_PKG_VERSION")).into(),
-        }));
+        let message = protocol::hello(hello);
+        if message.len() > MAX_MESSAGE {
+            let (bytes, most) = (message.len(), MAX_MESSAGE);
+            return Err(connection.broke(format!("HELLO of {bytes} bytes; at most {most} fit")));
+        }
+        connection.send(&message);
         let broke = |what: String| connection.broke(what);
         let (welcome, fd) = match connection.receive(&mut buffer)? {
             (ToConsumer::Welcome(welcome), Some(fd)) => (welcome, fd),
@@ -110,8 +126,9 @@ impl Reader {
             return Err(broke(format!("an impossible WELCOME: {welcome:?}")));
         };
         let ring = Arc::new(ReadMemory::map_ring(fd, bytes)?);
-        let connection = Arc::new(connection);
-        Ok(Reader { connection, ring, welcome, fields: None, last: None, end: None, buffer })
+        let (connection, tracker) = (Arc::new(connection), Tracker::new(&welcome, hello));
+        let (fields, last, end) = (None, None, None);
+        Ok(Reader { connection, ring, welcome, fields, last, end, tracker, buffer })
     }
 
     /// The host's description of the channel.
@@ -123,6 +140,15 @@ impl Reader {
     /// has when it returns the first batch.
     pub fn fields(&self) -> Option<&[Field]> {
         self.fields.as_deref()
+    }
+
+    /// Where this program goes on if it is started again: after the last batch that it was given. As
+    /// JSON it is what [`Hello::state`] takes, and `pipemill run --resume`.
+    ///
+    /// # Errors
+    /// [`ReaderError::Gap`] where this consumer was not given all batches.
+    pub fn state(&self) -> Result<State, ReaderError> {
+        self.tracker.state(self.fields())
     }
 
     /// ACKs the batch that the last call returned, if that was not done, and waits for the next
@@ -151,7 +177,10 @@ impl Reader {
             match message {
                 ToConsumer::Schema(fields) => self.fields = Some(fields.into()),
                 ToConsumer::Grant(grant) => return self.batch(grant, fd).map(Event::Batch),
-                ToConsumer::EpochEnd(end) => return Ok(Event::EpochEnd(end)),
+                ToConsumer::EpochEnd(end) => {
+                    self.tracker.epoch_end(&end);
+                    return Ok(Event::EpochEnd(end));
+                }
                 ToConsumer::StreamEnd => self.end = Some(FinalEvent::StreamEnd),
                 ToConsumer::Error(report) => self.end = Some(FinalEvent::Failed(report)),
                 ToConsumer::Refused(message) => self.end = Some(FinalEvent::Refused(message)),
@@ -191,6 +220,7 @@ impl Reader {
         let lease = Arc::new(Lease::new(self.connection.clone(), grant.grant));
         let batch = Batch::open(memory, from, &grant, fields, lease.clone())
             .map_err(|what| self.connection.broke(what))?;
+        self.tracker.batch(&batch);
         self.last = Some(lease);
         Ok(batch)
     }

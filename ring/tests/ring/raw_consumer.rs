@@ -89,12 +89,7 @@ impl Raw {
 }
 
 pub fn hello(channel: &str, credits: u32) -> Vec<u8> {
-    protocol::hello(&Hello {
-        protocol: PROTOCOL,
-        channel: channel.into(),
-        credits: Some(credits),
-        client: "raw".into(),
-    })
+    protocol::hello(&Hello { credits: Some(credits), ..Hello::new(channel, "raw") })
 }
 
 fn fd_of(message: ControlMessageOwned) -> Option<OwnedFd> {

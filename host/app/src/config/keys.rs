@@ -1,10 +1,10 @@
 //! All keys of the file with their ranges and defaults. The parser, its messages and the test of
 //! docs/configuration.md take them from here and from nowhere else.
 
-use pipemill_channel::{BatchAcross, OnPluginError, Tail};
+use pipemill_channel::OnPluginError;
 use pipemill_source::s3::{self, Addressing, OnChange};
 use pipemill_source::{Balance, Compression};
-use pipemill_types::Mode;
+use pipemill_types::{BatchAcross, BatchSize, Mode, Tail};
 
 use super::key::{Choice, Flag, FreeForm, KeyGroup, Number, Table, Unit, free_form};
 
@@ -93,7 +93,7 @@ pub(super) static MAX_RECORD: Number<u64> =
     Number::new("max_record", Unit::Size, (KIB, GIB), 64 * MIB);
 pub(super) static MODE: Choice<Mode> = Choice {
     name: "mode",
-    words: &[("share", Mode::Share), ("broadcast", Mode::Broadcast)],
+    words: &[("share", Mode::Share), ("broadcast", Mode::Broadcast), ("shard", Mode::Shard)],
     default: Mode::Share,
 };
 pub(super) static CONSUMERS: Number<u64> = Number::new("consumers", Unit::Count, (1, 256), 1);
@@ -197,7 +197,7 @@ pub(super) static SHARD_COUNT: Number<&str> =
 pub(super) static EPOCH_FILE: FreeForm = free_form("epoch_file", "a path", "none");
 
 pub(super) static BATCH: Number<&str> =
-    Number::new("batch", Unit::Count, (1, 1 << 20), "none: batches leave as early as it helps");
+    Number::new("batch", Unit::Count, (1, BatchSize::MAX_RECORDS as u64), "none: batches leave as early as it helps");
 pub(super) static TAIL: Choice<Tail> = Choice {
     name: "tail",
     words: &[("keep", Tail::Keep), ("drop", Tail::Drop), ("pad", Tail::Pad)],

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_channel::{BatchSize, OnError, OnPluginError, Resume};
+use pipemill_channel::{OnError, OnPluginError};
 use pipemill_decode::{Digest, Limits};
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
-use pipemill_types::Mode;
+use pipemill_ring::protocol::Resumed;
+use pipemill_types::{BatchSize, Mode};
 
 use super::fault::TextPosition;
 use super::keys;
@@ -74,13 +75,13 @@ pub struct Channel {
     /// Which consumers get a batch. Default: `Share`.
     pub mode: Mode,
     /// Number of consumers to wait for before the first batch, 1 to 256. Always 1 with
-    /// `Mode::Share`.
+    /// `Mode::Share`; the number of ranks with `Mode::Shard`.
     pub consumers: u32,
     /// The number of records of each batch, 1 to 1,048,576. If absent, batches leave as early as it
     /// helps their consumers.
     pub batch: Option<BatchSize>,
-    /// Where to go on, if the run resumes a state. No key of the file.
-    pub resume: Option<Resume>,
+    /// Where to go on, if the run resumes a state, or a state of each rank. No key of the file.
+    pub resume: Vec<Resumed>,
     /// The shared memory.
     pub ring: Ring,
     /// The decoder's limits.
@@ -105,7 +106,7 @@ impl Channel {
             mode: keys::MODE.default,
             consumers: keys::CONSUMERS.default as u32,
             batch: None,
-            resume: None,
+            resume: Vec::new(),
             ring: Ring::default(),
             limits: Limits::default(),
         }

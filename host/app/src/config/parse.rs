@@ -6,7 +6,9 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use pipemill_channel::{BatchSize, OnError, OnPluginError};
+use pipemill_channel::{OnError, OnPluginError};
+use pipemill_ring::host::slots_of_ranks;
+use pipemill_types::{BatchSize, Tail};
 use pipemill_decode::{Digest, Limits};
 use pipemill_types::Mode;
 
@@ -241,6 +243,9 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let consumers = consumers(reader, mode);
     let batch = batch(reader);
     let ring = ring(reader);
+    if let (Ok(Mode::Shard), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring) {
+        check_ranks(reader, *consumers, *batch, ring)?;
+    }
     let limits = limits(reader, &max_record, &ring);
     let (options, option_places) = options?;
     Ok(Channel {
@@ -258,7 +263,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         mode: mode?,
         consumers: consumers?,
         batch: batch?,
-        resume: None,
+        resume: Vec::new(),
         ring: ring?,
         limits: limits?,
     })
@@ -344,7 +349,10 @@ fn max_errors(
 fn consumers(reader: &Reader, mode: ReadResult<Mode>) -> ReadResult<u32> {
     let number = reader.number(&CONSUMERS);
     if reader.has(&CONSUMERS) && matches!(mode, Ok(Mode::Share)) {
-        return Err(needs(reader, &CONSUMERS, "mode = \"broadcast\""));
+        return Err(needs(reader, &CONSUMERS, "mode = \"broadcast\" or \"shard\""));
+    }
+    if !reader.has(&CONSUMERS) && matches!(mode, Ok(Mode::Shard)) {
+        return reader.required(&CONSUMERS, Ok(None));
     }
     Ok(number? as u32) // its range fits
 }
@@ -363,6 +371,30 @@ fn batch(reader: &Reader) -> ReadResult<Option<BatchSize>> {
     };
     // Its range fits.
     Ok(Some(BatchSize { records: records as usize, tail: tail?, across: across? }))
+}
+
+/// Checks that ranks can get equally many batches, and that there are enough slots for them.
+fn check_ranks(
+    reader: &Reader,
+    consumers: u32,
+    batch: Option<BatchSize>,
+    ring: &Ring,
+) -> ReadResult<()> {
+    let Some(batch) = batch else {
+        let remedy = "the ranks get the same batches in each run if these have as many records".to_owned();
+        return Err(reader.fault(MODE.name, format!("\"shard\" needs {}", BATCH.name), remedy));
+    };
+    if batch.tail == Tail::Keep {
+        let message = "\"shard\" needs tail = \"drop\" or \"pad\"".to_owned();
+        let remedy = "all ranks get equally many batches, so say what happens to the last ones";
+        return Err(reader.fault(MODE.name, message, remedy.to_owned()));
+    }
+    let needed = slots_of_ranks(consumers, ring.credits.min(2), Some(batch.tail));
+    if ring.slots < needed {
+        let message = format!("{} are too few for {consumers} ranks", ring.slots);
+        return Err(reader.fault(SLOTS.name, message, format!("give at least {needed}")));
+    }
+    Ok(())
 }
 
 /// Records that a key has no effect without another.

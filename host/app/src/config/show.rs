@@ -70,7 +70,7 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     }
     writer.line(MAX_RECORD.name, size(channel.max_record));
     writer.line(MODE.name, word(MODE.word(channel.mode)));
-    if channel.mode == Mode::Broadcast {
+    if channel.mode != Mode::Share {
         writer.line(CONSUMERS.name, channel.consumers);
     }
     if let Some(size) = channel.batch {

@@ -9,12 +9,13 @@ use std::thread;
 
 use log::Level;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use pipemill_channel::{Failure, Outcome};
+use pipemill_channel::{Channel, Failure, Outcome, Resume};
 use pipemill_ring::host::Ring;
 use pipemill_source::Stop;
 use pipemill_types::log::log_with;
 
 use super::PreparedChannel;
+use super::state::resume;
 use crate::ring_sink::{RingSink, error_report};
 
 enum WorkerEvent {
@@ -141,30 +142,57 @@ impl Drop for Notifier {
 fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
     let PreparedChannel { mut channel, handle } = prepared;
     let ring = handle.ring.clone();
-    let mut sink = RingSink::new(ring.clone(), channel.plugin.name(), channel.batch.is_some());
-    match channel.run(&mut sink, &handle.stats) {
-        Outcome::Failed(failure) => {
-            handle.end(Outcome::Failed(failure.clone()));
-            log_with(Level::Error, &failure, format_args!("{failure}"));
-            ring.fail(error_report(&failure));
-            notifier.send(WorkerEvent::Failed(ring, Box::new(failure)));
-            channel.stop(&handle.stats);
-        }
-        // Also if the channel ended: a source that is stopped while it waits reports its end.
-        _ if stop.is_requested() => {
-            if send_end.load(Ordering::Acquire) {
-                sink.end_early();
+    loop {
+        let mut sink = RingSink::new(ring.clone(), channel.plugin.name(), channel.batch);
+        match channel.run(&mut sink, &handle.stats) {
+            Outcome::BeginsAgain => {}
+            Outcome::Failed(failure) => {
+                sink.flush();
+                if ring.end_writing() {
+                    handle.end(Outcome::Failed(failure.clone()));
+                    log_with(Level::Error, &failure, format_args!("{failure}"));
+                    ring.fail(error_report(&failure));
+                    notifier.send(WorkerEvent::Failed(ring, Box::new(failure)));
+                    break;
+                }
             }
-            channel.stop(&handle.stats);
-            handle.end(Outcome::Stopped);
+            // Also if the channel ended: a source that is stopped while it waits reports its end.
+            _ if stop.is_requested() => {
+                if send_end.load(Ordering::Acquire) {
+                    sink.end_early();
+                }
+                channel.stop(&handle.stats);
+                handle.end(Outcome::Stopped);
+                return;
+            }
+            Outcome::Ended | Outcome::Stopped => {
+                handle.set_draining(true);
+                ring.end_stream();
+                // Returns early if the run is stopped, or the channel begins again.
+                let all_read = ring.wait_drained(None);
+                if ring.end_writing() {
+                    channel.stop(&handle.stats);
+                    handle.end(if all_read { Outcome::Ended } else { Outcome::Stopped });
+                    return;
+                }
+                handle.set_draining(false);
+            }
         }
-        _ => {
-            handle.drain();
-            ring.end_stream();
-            // Returns early if the run is stopped.
-            let all_read = ring.wait_drained(None);
-            channel.stop(&handle.stats);
-            handle.end(if all_read { Outcome::Ended } else { Outcome::Stopped });
-        }
+        drop(sink);
+        begin(&mut channel, &ring);
     }
+    channel.stop(&handle.stats);
+}
+
+/// Lets the channel begin where a consumer asked for.
+fn begin(channel: &mut Channel, ring: &Ring) {
+    let beginning = ring.begin();
+    let first = beginning.first_batch();
+    let name = channel.name.as_str();
+    log::info!(
+        channel = name, batch = first;
+        "channel `{name}`: begins again with batch {first}, because a consumer asked for it"
+    );
+    channel.batch = beginning.batch;
+    channel.resume = Some(beginning.resumed.map_or_else(Resume::at_start, resume));
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, OnError, Resume};
+use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, OnError};
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
-use pipemill_ring::protocol::Resumed;
 use pipemill_source::{Compression, Source, Stop};
 
-use super::state::settings;
+use super::state::{Origins, beginning, resume};
 use crate::config::{self, Config, DecoderRef, Fault};
 use crate::detect::{self, DetectError};
 use crate::factory::Sources;
@@ -73,12 +72,8 @@ pub fn prepare(
                     let (decoder, awaited) = (plugin.name(), opened.awaited());
                     let handle = ChannelHandle::new(name, source, decoder, ring, awaited);
                     let handle = Arc::new(handle);
-                    handle.ring.set_settings(settings(channel));
-                    if let Some(resume) = &channel.resume {
-                        let Resume { position, given, schema } = resume.clone();
-                        let schema = schema.unwrap_or_default();
-                        handle.ring.set_resumed(Resumed { given, schema, position });
-                    }
+                    let beginnings = Origins::new(channel, opened.can_reread());
+                    handle.ring.set_beginning(beginning(channel), Box::new(beginnings));
                     let mut channel = new_channel(channel, opened, plugin);
                     channel.observers.push(Box::new(EpochLog::new(handle.clone())));
                     channels.push(PreparedChannel { channel, handle });
@@ -189,10 +184,7 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
         slots: channel.ring.slots,
         slot_bytes: channel.ring.slot_size,
         // Every batch of a fixed size may be larger than a slot.
-        dedicated: match channel.batch {
-            Some(_) => channel.ring.slots,
-            None => RingConfig::FEW_DEDICATED,
-        },
+        dedicated: channel.ring.slots,
         credits: channel.ring.credits,
         mode: channel.mode,
         consumers: channel.consumers,
@@ -228,7 +220,7 @@ pub(super) fn new_channel(
         max_record: channel.max_record,
         linger: channel.ring.linger,
         batch: channel.batch,
-        resume: channel.resume.clone(),
+        resume: beginning(channel).resumed.map(resume),
         offsets: false,
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,

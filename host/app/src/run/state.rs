@@ -1,18 +1,20 @@
 //! The state of a channel: what a program keeps in its checkpoint, and `run --resume` reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pipemill_channel::{BatchAcross, Resume, Tail};
+use pipemill_channel::Resume;
 use pipemill_decode::Digest;
-use pipemill_types::BatchPosition;
+use pipemill_ring::host::{Beginning, Beginnings};
+use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
+use pipemill_types::{BatchAcross, BatchPosition, BatchSize, Mode, Tail};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::config::{Channel, Config, DecoderRef, Source};
 
 /// Version of the states that this host reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = State::VERSION;
 /// The largest file of states, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
@@ -24,6 +26,9 @@ struct ChannelState {
     channel: String,
     settings: BTreeMap<String, String>,
     schema: String,
+    /// Part of the batches that the program was given: those whose number modulo `world` is `rank`.
+    rank: u32,
+    world: u32,
     /// Real records of the last batch that the program was given.
     given: u64,
     #[serde(flatten)]
@@ -47,8 +52,7 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
     put("batch", channel.batch.map_or("none".to_owned(), |batch| batch.records.to_string()));
     if let Some(batch) = channel.batch {
         put("tail", word(batch.tail).to_owned());
-        let across = if batch.across == BatchAcross::Object { "object" } else { "epoch" };
-        put("batch_across", across.to_owned());
+        put("batch_across", across_word(batch.across).to_owned());
     }
     let (compression, order) = match &channel.source {
         Source::Files { reading, .. } => (reading.compression, Some(reading.order)),
@@ -76,11 +80,124 @@ fn short(text: String) -> String {
     }
 }
 
+fn across_word(across: BatchAcross) -> &'static str {
+    match across {
+        BatchAcross::Object => "object",
+        BatchAcross::Epoch => "epoch",
+    }
+}
+
 fn word(tail: Tail) -> &'static str {
     match tail {
         Tail::Keep => "keep",
         Tail::Drop => "drop",
         Tail::Pad => "pad",
+    }
+}
+
+/// Where a run of the channel begins.
+pub fn beginning(channel: &Channel) -> Beginning {
+    let resumed = channel.resume.iter().min_by_key(|state| state.first_batch()).cloned();
+    let of_ranks = channel.resume.iter().filter(|_| channel.resume.len() > 1);
+    let first_batches =
+        of_ranks.map(|state| (state.shard.rank, state.first_batch_of(state.shard))).collect();
+    // In the middle of an epoch, the batches are divided as they were.
+    let divided = resumed.as_ref().filter(|state| is_inside(state) && state.shard != Shard::ALL);
+    let (mode, consumers) = match divided {
+        Some(state) => (Mode::Shard, state.shard.world),
+        None => (channel.mode, channel.consumers),
+    };
+    let (batch, settings) = (channel.batch, settings(channel));
+    Beginning { mode, consumers, batch, resumed, first_batches, settings }
+}
+
+/// Where the channel's thread begins.
+pub fn resume(resumed: Resumed) -> Resume {
+    let Resumed { given, schema, position, .. } = resumed;
+    Resume { position, given, schema: Some(schema).filter(|schema| !schema.is_empty()) }
+}
+
+/// Whether the state is in the middle of an epoch.
+fn is_inside(state: &Resumed) -> bool {
+    state.given > 0
+}
+
+/// What consumers of a channel may ask for in the place of its beginning.
+pub struct Origins {
+    channel: Channel,
+    can_begin_again: bool,
+}
+
+impl Origins {
+    /// `can_begin_again`: whether the channel's source can be read again.
+    pub fn new(channel: &Channel, can_begin_again: bool) -> Origins {
+        Origins { channel: channel.clone(), can_begin_again }
+    }
+
+    fn batch(&self, now: &Beginning, hello: &Hello) -> Result<Option<BatchSize>, String> {
+        let Some(asked) = hello.batch else { return Ok(now.batch) };
+        let most = BatchSize::MAX_RECORDS;
+        if !(1..=most).contains(&asked.records) {
+            let found = asked.records;
+            return Err(format!("batch: expected 1 to {most} records, found {found}"));
+        }
+        match self.channel.batch {
+            Some(own) if own != asked => Err(format!(
+                "batch: the configuration says {}, and this consumer asks for {}; leave one of them \
+                 out",
+                batch_text(own),
+                batch_text(asked)
+            )),
+            _ => Ok(Some(asked)),
+        }
+    }
+}
+
+fn batch_text(size: BatchSize) -> String {
+    let BatchSize { records, tail, across } = size;
+    format!("{records} records, tail = \"{}\", batch_across = \"{}\"", word(tail), across_word(across))
+}
+
+impl Beginnings for Origins {
+    fn asked_for(&self, now: &Beginning, hello: &Hello) -> Result<Beginning, String> {
+        let batch = self.batch(now, hello)?;
+        let (mode, consumers) = match hello.shard {
+            Some(Shard { world, .. }) => (Mode::Shard, world),
+            None => (now.mode, now.consumers),
+        };
+        let configured = self.channel.consumers;
+        if self.channel.mode == Mode::Shard && consumers != configured {
+            return Err(format!(
+                "shard: the configuration says consumers = {configured}, and this consumer is one of \
+                 {consumers}; change one of them"
+            ));
+        }
+        let channel = Channel { batch, ..self.channel.clone() };
+        let resumed = match &hello.state {
+            Some(state) => {
+                let state = serde_json::from_value::<ChannelState>(state.clone());
+                let state = state.map_err(|error| format!("state: is none: {error}"))?;
+                Some(fitting(state, &channel).map_err(|faults| faults.join("; "))?)
+            }
+            None => None,
+        };
+        let world = if mode == Mode::Shard { consumers } else { 1 };
+        let from = resumed.as_ref().or(now.resumed.as_ref());
+        if let Some(from) = from.filter(|from| is_inside(from) && from.shard.world != world) {
+            return Err(format!(
+                "shard: the state of epoch {} was taken by one of {} ranks in the middle of the \
+                 epoch, and this consumer is one of {world}; their number can change where an epoch \
+                 begins",
+                from.position.epoch, from.shard.world
+            ));
+        }
+        let settings = settings(&channel);
+        let first_batches = BTreeMap::new();
+        Ok(Beginning { mode, consumers, batch, resumed, first_batches, settings })
+    }
+
+    fn can_begin_again(&self) -> bool {
+        self.can_begin_again
     }
 }
 
@@ -97,6 +214,9 @@ pub fn resume_from(file: &Path, config: &mut Config) -> Result<(), Vec<String>> 
             Ok(state) => faults.extend(apply(state, config)),
             Err(error) => faults.push(format!("is no state of a channel: {error}")),
         }
+    }
+    if faults.is_empty() {
+        faults.extend(config.channels.iter().filter_map(check_ranks));
     }
     if faults.is_empty() {
         return Ok(());
@@ -118,33 +238,69 @@ fn read(file: &Path) -> Result<Vec<Value>, String> {
     }
 }
 
+/// Whether the states of a channel are one, or one of each rank.
+fn check_ranks(channel: &Channel) -> Option<String> {
+    let states = &channel.resume;
+    let world = states.first().map_or(1, |state| state.shard.world);
+    let is_of_world = |state: &Resumed| state.shard.world == world;
+    let ranks: BTreeSet<_> = states.iter().map(|state| state.shard.rank).collect();
+    let is_whole = states.iter().all(is_of_world) && ranks.len() == states.len();
+    if states.len() < 2 || is_whole && states.len() == world as usize {
+        return None;
+    }
+    let given: Vec<_> = states.iter().map(|state| state.shard.to_string()).collect();
+    Some(format!(
+        "has {} states of `{}`, those of {}; give the state of one rank, or one of each",
+        states.len(),
+        channel.name,
+        given.join(", ")
+    ))
+}
+
 /// Lets the state's channel go on there. Returns what does not fit.
 fn apply(state: ChannelState, config: &mut Config) -> Vec<String> {
-    if state.version != VERSION {
-        return vec![format!(
-            "the state of `{}` has version {}; this host reads version {VERSION}",
-            state.channel, state.version
-        )];
-    }
-    if state.position.header > state.position.offset {
-        return vec![format!(
-            "the state of `{}` has header {} and offset {}; expected a header of at most the offset",
-            state.channel, state.position.header, state.position.offset
-        )];
-    }
-    let BatchPosition { object, identity, .. } = &state.position;
-    if object.len().max(identity.len()).max(state.schema.len()) > MAX_TEXT_BYTES {
-        return vec![format!("the state of `{}` has a longer text than any state", state.channel)];
-    }
     let known: Vec<_> = config.channels.iter().map(|channel| channel.name.clone()).collect();
     let Some(channel) = config.channels.iter_mut().find(|channel| channel.name == state.channel)
     else {
         let known = known.join("`, `");
         return vec![format!("has a state of `{}`; the channels are `{known}`", state.channel)];
     };
+    match fitting(state, channel) {
+        Ok(resumed) => {
+            channel.resume.push(resumed);
+            Vec::new()
+        }
+        Err(faults) => faults,
+    }
+}
+
+/// The state as the place where the channel goes on, or what does not fit.
+fn fitting(state: ChannelState, channel: &Channel) -> Result<Resumed, Vec<String>> {
+    let (name, shard) = (&state.channel, Shard { rank: state.rank, world: state.world });
+    if state.version != VERSION {
+        return Err(vec![format!(
+            "the state of `{name}` has version {}; this host reads version {VERSION}",
+            state.version
+        )]);
+    }
+    if state.position.header > state.position.offset {
+        return Err(vec![format!(
+            "the state of `{name}` has header {} and offset {}; expected a header of at most the \
+             offset",
+            state.position.header, state.position.offset
+        )]);
+    }
+    let BatchPosition { object, identity, batch, .. } = &state.position;
+    if object.len().max(identity.len()).max(state.schema.len()) > MAX_TEXT_BYTES {
+        return Err(vec![format!("the state of `{name}` has a longer text than any state")]);
+    }
+    let is_of_rank = || state.given == 0 || batch % u64::from(shard.world) == u64::from(shard.rank);
+    if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD || !is_of_rank() {
+        return Err(vec![format!("the state of `{name}` says {shard}, which has no batch {batch}")]);
+    }
     let now = settings(channel);
     let differs = |name: &&String| state.settings.get(*name) != now.get(*name);
-    let names: std::collections::BTreeSet<_> = state.settings.keys().chain(now.keys()).collect();
+    let names: BTreeSet<_> = state.settings.keys().chain(now.keys()).collect();
     // The decoder of a channel that names none is found later.
     let is_found = |name: &&String| {
         channel.decoder.is_some() || !matches!(name.as_str(), "decoder" | "options")
@@ -153,22 +309,21 @@ fn apply(state: ChannelState, config: &mut Config) -> Vec<String> {
         .into_iter()
         .filter(differs)
         .filter(is_found)
-        .map(|name| {
+        .map(|setting| {
             let text = |settings: &BTreeMap<String, String>| {
-                settings.get(name).map_or("nothing".to_owned(), |value| format!("`{value}`"))
+                settings.get(setting).map_or("nothing".to_owned(), |value| format!("`{value}`"))
             };
             format!(
-                "channel `{}`: `{name}` was {} when the state was taken, and is {} now; set it back, \
-                 or begin without the state",
-                state.channel,
+                "channel `{name}`: `{setting}` was {} when the state was taken, and is {} now; set \
+                 it back, or begin without the state",
                 text(&state.settings),
                 text(&now)
             )
         })
         .collect();
-    if faults.is_empty() {
-        let schema = Some(state.schema).filter(|schema| !schema.is_empty());
-        channel.resume = Some(Resume { position: state.position, given: state.given, schema });
+    if !faults.is_empty() {
+        return Err(faults);
     }
-    faults
+    let ChannelState { schema, given, position, .. } = state;
+    Ok(Resumed { given, schema, shard, position })
 }

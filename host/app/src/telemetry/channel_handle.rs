@@ -81,9 +81,10 @@ impl ChannelHandle {
         Self { name, source, decoder, stats, ring, awaited, drains, outcome, last_wait }
     }
 
-    /// The source has ended. The channel runs on until consumers have read what is left.
-    pub fn drain(&self) {
-        self.drains.store(true, Ordering::Relaxed);
+    /// Whether the source has ended. The channel runs on until consumers have read what is left; or
+    /// it begins again.
+    pub fn set_draining(&self, drains: bool) {
+        self.drains.store(drains, Ordering::Relaxed);
     }
 
     /// Whether the source has ended, and consumers read what is left.
@@ -110,7 +111,7 @@ impl ChannelHandle {
         match self.outcome.get() {
             None => ChannelState::Running,
             Some(Outcome::Ended) => ChannelState::Ended,
-            Some(Outcome::Stopped) => ChannelState::Stopped,
+            Some(Outcome::Stopped | Outcome::BeginsAgain) => ChannelState::Stopped,
             Some(Outcome::Failed(failure)) => ChannelState::Failed(failure),
         }
     }
@@ -140,7 +141,7 @@ impl ChannelHandle {
             awaited: self.awaited.get(),
             object: self.stats.current_object(),
             silent_since: self.stats.source_silent_since(),
-            needed: self.ring.config().consumers,
+            needed: self.ring.needed_consumers(),
             ring,
         };
         observed.wait(now)

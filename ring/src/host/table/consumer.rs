@@ -20,9 +20,11 @@ pub(in crate::host) struct HeldGrant {
 pub(in crate::host) struct Consumer {
     pub(in crate::host) id: ConsumerId,
     pub(in crate::host) credits: u32,
+    /// Which batches it gets in mode `Shard`; 0 in the others.
+    pub(in crate::host) rank: u32,
     /// In the order of their numbers.
     pub(in crate::host) grants: Vec<HeldGrant>,
-    /// Broadcast only: batches that are assigned to it and wait for credit.
+    /// Not in `Share`: batches that are assigned to it and wait for credit.
     pub(super) assigned: VecDeque<SlotId>,
     /// Its socket is full.
     pub(super) blocked: bool,
@@ -33,10 +35,11 @@ pub(in crate::host) struct Consumer {
 }
 
 impl Consumer {
-    pub(super) fn new(id: ConsumerId, credits: u32) -> Consumer {
+    pub(super) fn new(id: ConsumerId, credits: u32, rank: u32) -> Consumer {
         Consumer {
             id,
             credits,
+            rank,
             grants: Vec::new(),
             assigned: VecDeque::new(),
             blocked: false,

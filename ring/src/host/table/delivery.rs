@@ -10,11 +10,14 @@ use crate::protocol::Mode;
 impl Table {
     /// Does all that can be done now.
     pub(super) fn pump(&mut self, now: Instant) {
-        if self.closed {
+        if self.closed || self.begins_again {
             return;
         }
         self.started |= self.consumers.len() >= self.min_consumers as usize;
         loop {
+            if self.mode == Mode::Shard && self.started {
+                self.assign_to_ranks();
+            }
             self.grant_assigned(now);
             let moved = match self.queue.front() {
                 None => false,
@@ -25,6 +28,8 @@ impl Table {
                         && match self.mode {
                             Mode::Share => self.grant_to_one(slot, epoch, now),
                             Mode::Broadcast => self.assign_to_all(slot, epoch),
+                            // It waits for its rank to connect again.
+                            Mode::Shard => false,
                         }
                 }
             };
@@ -100,6 +105,23 @@ impl Table {
         true
     }
 
+    /// Assigns each batch before the next end to the consumer that has its rank, if that is
+    /// connected. One rank does not wait for another.
+    fn assign_to_ranks(&mut self) {
+        let mut at = 0;
+        while let Some(Entry::Batch { slot, number, epoch }) = self.queue.get(at).copied() {
+            let rank = self.rank_of(number) as u32;
+            let Some(consumer) = self.consumers.iter_mut().find(|one| one.rank == rank) else {
+                at += 1;
+                continue;
+            };
+            consumer.assigned.push_back(slot);
+            self.queue.remove(at);
+            self.epoch = epoch;
+            self.set_claims(slot, 1);
+        }
+    }
+
     fn set_claims(&mut self, slot: SlotId, count: u32) {
         if let SlotState::Full { claims, .. } = &mut self.slots[slot as usize] {
             *claims = count;
@@ -120,6 +142,7 @@ impl Table {
         let SlotState::Full { batch, .. } = self.slots[slot as usize] else { return };
         let grant = self.next_grant;
         self.next_grant += 1;
+        self.has_granted = true;
         let consumer = &mut self.consumers[at];
         consumer.last_grant = self.next_grant;
         let held = HeldGrant { grant, slot, batch: batch.number, since: now, acked: false };

@@ -7,9 +7,13 @@
 //! `grants`, until RELEASE. When the last claim ends, the batch's slot is free; but a batch that
 //! nobody had ACKed goes back to the queue.
 //!
+//! In `Shard` a batch is claimed by the consumer whose rank its number gives, in its `assigned` list
+//! as in `Broadcast`. Nothing is granted before each rank is connected for the first time.
+//!
 //! The queue is in the order of batch numbers, with the ends of epochs and of the stream between
 //! them. A batch that is after an end in the queue is granted only after that end was sent.
 
+mod beginning;
 mod consumer;
 mod delivery;
 #[cfg(test)]
@@ -28,6 +32,7 @@ use std::time::Instant;
 #[cfg(feature = "unstable")]
 pub use run::check_table;
 
+pub(super) use beginning::NewBeginning;
 pub(super) use consumer::{Consumer, HeldGrant};
 pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, SlotCounts, SlotId};
 use types::{Entry, EpochCount, SlotState};
@@ -48,6 +53,8 @@ pub(super) struct Table {
     /// The slot that was freed last is on top and is used next.
     free_slots: Vec<SlotId>,
     free_dedicated: Vec<SlotId>,
+    /// Dedicated buffers that there may be at once.
+    dedicated_limit: u32,
     queue: VecDeque<Entry>,
     /// In the order in which they connected.
     consumers: Vec<Consumer>,
@@ -62,6 +69,16 @@ pub(super) struct Table {
     count: EpochCount,
     /// The end of the stream that was sent.
     finished: Option<End>,
+    /// For each rank, or for all consumers together: batches with lower numbers are not delivered,
+    /// because the program has them from an earlier run.
+    wanted_from: Vec<u64>,
+    /// For each rank, or for all consumers together: one more than the highest number that was
+    /// ACKed since the channel began.
+    acked_below: Vec<u64>,
+    /// A batch was granted since the channel began.
+    has_granted: bool,
+    /// The channel is to begin elsewhere. What the writer pushes until it does so is dropped.
+    begins_again: bool,
     /// Nothing is granted or sent any more.
     closed: bool,
     effects: Vec<Effect>,
@@ -70,14 +87,20 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(mode: Mode, min_consumers: u32, slot_count: u32, dedicated: u32) -> Table {
         let all = slot_count + dedicated;
+        let ranks = ranks(mode, min_consumers);
         Table {
             mode,
             min_consumers,
+            wanted_from: vec![0; ranks],
+            acked_below: vec![0; ranks],
+            has_granted: false,
+            begins_again: false,
             started: false,
             slot_count,
             slots: vec![SlotState::Free; all as usize],
             free_slots: (0..slot_count).rev().collect(),
             free_dedicated: (slot_count..all).collect(),
+            dedicated_limit: dedicated,
             queue: VecDeque::new(),
             consumers: Vec::new(),
             next_grant: 0,
@@ -107,6 +130,10 @@ impl Table {
 
     /// The id of a dedicated buffer, which the writer now creates and fills.
     pub(super) fn take_dedicated(&mut self) -> Option<SlotId> {
+        let used = self.slots.len() - self.slot_count as usize - self.free_dedicated.len();
+        if used >= self.dedicated_limit as usize {
+            return None;
+        }
         let slot = self.free_dedicated.pop()?;
         self.slots[slot as usize] = SlotState::Filling;
         Some(slot)
@@ -120,7 +147,8 @@ impl Table {
     /// A slot that was taken holds this batch now.
     pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
         // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
-        if self.skipped == Some(batch.epoch) || self.finished.is_some() {
+        let is_unwanted = self.begins_again || batch.number < self.wanted_from(batch.number);
+        if is_unwanted || self.skipped == Some(batch.epoch) || self.finished.is_some() {
             self.free(slot);
             return;
         }
@@ -133,6 +161,9 @@ impl Table {
 
     /// No more batches come in this epoch. `early`: the writer did not read all of its input.
     pub(super) fn end_epoch(&mut self, epoch: u32, early: bool, now: Instant) {
+        if self.begins_again {
+            return;
+        }
         let EpochCount { batches, records, skipped } = std::mem::take(&mut self.count);
         let early = early || skipped || self.skipped == Some(epoch);
         self.writing = epoch.saturating_add(1);
@@ -146,8 +177,10 @@ impl Table {
 
     // ---- the consumers' commands
 
-    pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, now: Instant) {
-        self.consumers.push(Consumer::new(id, credits));
+    /// `rank`: that of the consumer in mode `Shard`, which no other consumer has now; 0 in the
+    /// others.
+    pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, rank: u32, now: Instant) {
+        self.consumers.push(Consumer::new(id, credits, rank));
         if let Some(end) = self.finished {
             self.effects.push(Effect::End { to: id, end });
         }
@@ -208,7 +241,12 @@ impl Table {
             return;
         }
         match self.mode {
-            Mode::Share => self.skip_rest_of(epoch),
+            Mode::Share | Mode::Shard => {
+                let consumers = self.consumers.iter_mut();
+                let assigned: Vec<_> = consumers.flat_map(|one| one.assigned.drain(..)).collect();
+                assigned.into_iter().for_each(|slot| self.unclaim_or_skip(slot));
+                self.skip_rest_of(epoch);
+            }
             Mode::Broadcast => {
                 let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
                     return;
@@ -258,7 +296,9 @@ impl Table {
         let batch_waits = self.queue.iter().any(|entry| matches!(entry, Entry::Batch { .. }));
         let ends_sent = self.queue.is_empty() || self.consumers.is_empty();
         let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
-        ends_sent && self.consumers.iter().all(ready) && !batch_waits
+        !self.begins_again
+            && ends_sent
+            && self.consumers.iter().all(ready) && !batch_waits
     }
 
     /// Whether nothing can be granted for lack of consumers: none is connected, or as many as are
@@ -311,7 +351,7 @@ impl Table {
     // ---- helpers
 
     fn push_end(&mut self, end: End, now: Instant) {
-        if self.finished.is_none() {
+        if self.finished.is_none() && !self.begins_again {
             self.queue.push_back(Entry::End(end));
             self.pump(now);
         }
@@ -347,9 +387,12 @@ impl Table {
     fn mark_acked(&mut self, consumer: usize, at: usize) {
         let held = &mut self.consumers[consumer].grants[at];
         held.acked = true;
-        if let SlotState::Full { acked, .. } = &mut self.slots[held.slot as usize] {
+        let (slot, batch) = (held.slot, held.batch);
+        if let SlotState::Full { acked, .. } = &mut self.slots[slot as usize] {
             *acked = true;
         }
+        let rank = self.rank_of(batch);
+        self.acked_below[rank] = self.acked_below[rank].max(batch.saturating_add(1));
     }
 
     /// Ends one claim on a batch. The last one frees the slot; but a batch that nobody had ACKed
@@ -367,7 +410,7 @@ impl Table {
     fn unclaim_or_skip(&mut self, slot: SlotId) {
         let Some((batch, acked)) = self.end_claim(slot) else { return };
         if !acked {
-            self.uncount(batch);
+            self.uncount(batch, true);
         }
         self.free(slot);
     }
@@ -408,19 +451,20 @@ impl Table {
             if let Some(Entry::Batch { slot, .. }) = self.queue.remove(at)
                 && let SlotState::Full { batch, .. } = self.slots[slot as usize]
             {
-                self.uncount(batch);
+                self.uncount(batch, true);
                 self.free(slot);
             }
         }
     }
 
-    /// Subtracts a batch from its epoch's counts, because it is not delivered.
-    fn uncount(&mut self, batch: Batch) {
+    /// Subtracts a batch from its epoch's counts, because it is not delivered. `early`: the epoch
+    /// ends early by that.
+    fn uncount(&mut self, batch: Batch, early: bool) {
         let records = u64::from(batch.records);
         if batch.epoch >= self.writing {
             self.count.batches = self.count.batches.saturating_sub(1);
             self.count.records = self.count.records.saturating_sub(records);
-            self.count.skipped = true;
+            self.count.skipped |= early;
             return;
         }
         for entry in &mut self.queue {
@@ -429,8 +473,13 @@ impl Table {
             {
                 end.batches = end.batches.saturating_sub(1);
                 end.records = end.records.saturating_sub(records);
-                end.early = true;
+                end.early |= early;
             }
         }
     }
+}
+
+/// Number of parts that the batches are divided into.
+fn ranks(mode: Mode, consumers: u32) -> usize {
+    if mode == Mode::Shard { consumers as usize } else { 1 }
 }

@@ -20,6 +20,7 @@ pub(super) enum Item {
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct ModelConsumer {
     pub(super) credits: u32,
+    pub(super) rank: u32,
     pub(super) blocked: bool,
     pub(super) skipped: Option<u32>,
     /// Batches that wait for credit.
@@ -61,6 +62,14 @@ pub(super) struct Model {
     pub(super) finished: Option<End>,
     /// Epochs that end early.
     pub(super) early: BTreeSet<u32>,
+    /// The channel is to begin elsewhere.
+    pub(super) begins_again: bool,
+    /// A batch was granted since the channel began.
+    pub(super) has_granted: bool,
+    /// Batches that are not delivered, because the program has them or the channel begins again.
+    pub(super) forgotten: BTreeSet<u64>,
+    /// The lowest number that is delivered, by rank.
+    pub(super) wanted_from: Vec<u64>,
 }
 
 impl Model {
@@ -82,7 +91,28 @@ impl Model {
             sending: None,
             finished: None,
             early: BTreeSet::new(),
+            begins_again: false,
+            has_granted: false,
+            forgotten: BTreeSet::new(),
+            wanted_from: vec![0; ranks(mode, min_consumers)],
         }
+    }
+
+    pub(super) fn rank_of(&self, number: u64) -> u32 {
+        (number % self.wanted_from.len() as u64) as u32
+    }
+
+    /// The batches before the next end, each the first one of its rank.
+    fn next_of_ranks(&self) -> BTreeMap<u32, u64> {
+        let batches = self.queue.iter().map_while(|item| match item {
+            Item::Batch(number) => Some(*number),
+            Item::EpochEnd(_) | Item::Finish(_) => None,
+        });
+        let mut next = BTreeMap::new();
+        batches.for_each(|number| {
+            next.entry(self.rank_of(number)).or_insert(number);
+        });
+        next
     }
 
     fn holders(&self, batch: u64) -> usize {
@@ -117,8 +147,17 @@ impl Model {
         assert_eq!(grant, self.next_grant);
         self.next_grant += 1;
         let number = batch.number;
+        assert!(!self.begins_again && number >= self.wanted_from[self.rank_of(number) as usize]);
+        self.has_granted = true;
         let assigned = self.consumers[&to].assigned.contains(&number);
-        if !assigned {
+        if self.mode == Mode::Shard {
+            let rank = self.consumers[&to].rank;
+            assert_eq!(self.next_of_ranks().get(&rank), Some(&number), "out of order");
+            assert!(!self.acked.contains(&number), "granted after it was ACKed");
+            self.queue.retain(|item| *item != Item::Batch(number));
+            self.epoch = batch.epoch;
+            self.consumers.get_mut(&to).unwrap().assigned.push_back(number);
+        } else if !assigned {
             assert_eq!(self.queue.pop_front(), Some(Item::Batch(number)), "out of order");
             assert_eq!(self.holders(number), 0, "granted twice at once");
             assert!(!self.acked.contains(&number), "granted after it was ACKed");
@@ -180,7 +219,12 @@ impl Model {
         let (&number, &(_, batch)) =
             self.batches.iter().find(|(_, (at, _))| *at == slot).expect("in use");
         assert_eq!(self.holders(number), 0, "freed while a consumer holds it");
-        if !self.acked.contains(&number) && self.finished.is_none() {
+        if self.forgotten.remove(&number) {
+            self.queue.retain(|item| *item != Item::Batch(number));
+            if let Some(count) = self.counts.get_mut(&batch.epoch) {
+                *count = (count.0 - 1, count.1 - u64::from(batch.records));
+            }
+        } else if !self.acked.contains(&number) && self.finished.is_none() {
             let skips = |consumer: &ModelConsumer| consumer.skipped == Some(batch.epoch);
             assert!(
                 self.skipped == Some(batch.epoch) || self.consumers.values().any(skips),
@@ -208,6 +252,13 @@ impl Model {
             consumer.skipped != Some(epoch) || self.skipped == Some(epoch)
         };
         match self.queue.front() {
+            _ if self.begins_again => assert!(self.queue.is_empty()),
+            Some(Item::Batch(_)) if self.started && self.mode == Mode::Shard => {
+                for (rank, number) in self.next_of_ranks() {
+                    let could = |consumer: &ModelConsumer| consumer.rank == rank && idle(consumer);
+                    assert!(!self.consumers.values().any(could), "batch {number} could be granted");
+                }
+            }
             Some(Item::Batch(number)) if self.started => {
                 let epoch = self.batches[number].1.epoch;
                 let share = self.mode == Mode::Share;
@@ -236,5 +287,7 @@ impl Model {
         assert_eq!(free_dedicated as usize, table.free_dedicated.len());
         let requested = self.skipped.filter(|epoch| *epoch >= self.writing);
         assert_eq!(table.epoch_end_requested(), requested);
+        assert_eq!(table.begins_again(), self.begins_again);
+        assert!(self.forgotten.is_empty(), "a batch is kept that nobody wants");
     }
 }

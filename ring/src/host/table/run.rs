@@ -23,6 +23,12 @@ pub(super) enum Command {
     Wrong(usize, bool),
     Skip(usize, u32),
     Block(usize, bool),
+    /// A consumer asks for another beginning.
+    BeginAgain,
+    /// The writer begins there.
+    Begun,
+    /// A rank has the next batches from before: this many of its own.
+    Want(u32, u64),
 }
 
 /// The table and its model.
@@ -86,13 +92,78 @@ impl Run {
                     self.table.set_blocked(id, blocked, self.now);
                 }
             }
+            Command::BeginAgain => self.begin_again(),
+            Command::Begun => {
+                if self.model.begins_again {
+                    let model = &mut self.model;
+                    model.begins_again = false;
+                    model.started |= model.consumers.len() >= model.min_consumers;
+                    self.ended = false;
+                    self.table.begun(self.now);
+                }
+            }
+            Command::Want(rank, own) => self.want(rank, own),
         }
+        self.check_effects();
+        self.model.check_idle(&self.table);
+    }
+
+    fn check_effects(&mut self) {
         let mut effects = Vec::new();
         self.table.swap_effects(&mut effects);
         for effect in effects {
             self.model.effect(effect);
         }
-        self.model.check_idle(&self.table);
+    }
+
+    /// Where a ring would allow it: nobody holds a batch.
+    fn begin_again(&mut self) {
+        let is_free = self.model.consumers.is_empty() || !self.model.has_granted;
+        if !is_free || self.model.finished.is_some() {
+            return;
+        }
+        let model = &mut self.model;
+        let unacked = model.batches.keys().filter(|number| !model.acked.contains(number));
+        model.forgotten = unacked.copied().collect();
+        model.queue.clear();
+        (model.counts, model.early, model.acked) = Default::default();
+        (model.epoch, model.writing, model.skipped) = (1, 1, None);
+        (model.started, model.has_granted, model.begins_again) = (false, false, true);
+        model.consumers.values_mut().for_each(|consumer| consumer.skipped = None);
+        model.wanted_from.fill(0);
+        let (mode, consumers) = (model.mode, model.min_consumers as u32);
+        let new = NewBeginning { mode, consumers, epoch: 1, dedicated: DEDICATED };
+        self.table.begin_again(new);
+        self.check_effects();
+    }
+
+    fn want(&mut self, rank: u32, own: u64) {
+        let ranks = self.model.wanted_from.len() as u64;
+        let rank = u64::from(rank) % ranks;
+        let from = self.next_batch.next_multiple_of(ranks) + rank;
+        let from = (from + own * ranks).saturating_sub(2 * ranks);
+        let model = &mut self.model;
+        if model.finished.is_some() || from <= model.wanted_from[rank as usize] {
+            return;
+        }
+        model.wanted_from[rank as usize] = from;
+        let is_unwanted = |item: &&Item| {
+            matches!(item, Item::Batch(number) if *number < from && *number % ranks == rank)
+        };
+        let unwanted = model.queue.iter().filter(is_unwanted).filter_map(|item| match item {
+            Item::Batch(number) => Some(*number),
+            Item::EpochEnd(_) | Item::Finish(_) => None,
+        });
+        // Those that are assigned to a consumer, and not granted yet, stay: a consumer says what it
+        // wants before it connects.
+        if model.mode == Mode::Shard && model.consumers.values().any(|one| u64::from(one.rank) == rank) {
+            model.wanted_from[rank as usize] = self.table.wanted_from_of(rank as u32);
+            return;
+        }
+        model.forgotten = unwanted.collect();
+        self.table.set_wanted_from(rank as u32, from);
+        self.check_effects();
+        self.table.pump(self.now);
     }
 
     fn push(&mut self, records: u32) {
@@ -104,7 +175,10 @@ impl Run {
         let epoch = self.model.writing;
         let batch = Batch { number: self.next_batch, epoch, records, bytes: 1 };
         self.next_batch += 1;
-        if self.model.skipped == Some(epoch) {
+        let wanted = self.model.wanted_from[self.model.rank_of(batch.number) as usize];
+        if self.model.begins_again || batch.number < wanted {
+            self.model.filling.push(slot);
+        } else if self.model.skipped == Some(epoch) {
             self.model.early.insert(epoch);
             self.model.filling.push(slot);
         } else {
@@ -117,7 +191,7 @@ impl Run {
     }
 
     fn end_epoch(&mut self, early: bool) {
-        if self.ended {
+        if self.ended || self.model.begins_again {
             return;
         }
         let epoch = self.model.writing;
@@ -130,19 +204,27 @@ impl Run {
     }
 
     fn finish(&mut self, end: End) {
-        if !self.ended {
+        if !self.ended && !self.model.begins_again {
             self.model.queue.push_back(Item::Finish(end));
             self.table.finish(end, self.now);
+            self.ended = true;
         }
-        self.ended = true;
     }
 
     fn connect(&mut self, credits: u32) {
+        let mut rank = 0;
+        if self.model.mode == Mode::Shard {
+            let is_free =
+                |rank: &u32| self.model.consumers.values().all(|consumer| consumer.rank != *rank);
+            let Some(free) = (0..self.model.min_consumers as u32).find(is_free) else { return };
+            rank = free;
+        }
         let id = self.next_consumer;
         self.next_consumer += 1;
-        self.model.consumers.insert(id, ModelConsumer { credits, ..ModelConsumer::default() });
+        let consumer = ModelConsumer { credits, rank, ..ModelConsumer::default() };
+        self.model.consumers.insert(id, consumer);
         self.model.started |= self.model.consumers.len() >= self.model.min_consumers;
-        self.table.connect(id, credits, self.now);
+        self.table.connect(id, credits, rank, self.now);
         if let Some(end) = self.model.finished {
             let mut effects = Vec::new();
             self.table.swap_effects(&mut effects);
@@ -196,7 +278,7 @@ impl Run {
         let Some(id) = self.pick(at) else { return };
         let epoch = self.model.epoch + later;
         if later == 0 && self.model.finished.is_none() {
-            if self.model.mode == Mode::Share {
+            if self.model.mode != Mode::Broadcast {
                 self.model.skipped = Some(epoch);
             } else {
                 let consumer = self.model.consumers.get_mut(&id).unwrap();
@@ -206,7 +288,7 @@ impl Run {
             }
         }
         self.table.skip_epoch(id, epoch, self.now);
-        if self.model.skipped == Some(epoch) && later == 0 && self.model.mode == Mode::Share {
+        if self.model.skipped == Some(epoch) && later == 0 && self.model.mode != Mode::Broadcast {
             assert!(!self.table.queue.iter().any(
                 |entry| matches!(entry, Entry::Batch { epoch: other, .. } if *other == epoch)
             ));
@@ -224,6 +306,7 @@ impl Run {
     /// Connects enough consumers, ends the stream and releases everything: every batch is
     /// delivered.
     pub(super) fn drain(&mut self) {
+        self.step(Command::Begun);
         while self.model.consumers.len() < self.model.min_consumers.max(1) {
             self.step(Command::Connect(2));
         }
@@ -256,7 +339,7 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
     bytes.as_chunks().0.iter().map(|[command, first, second]| {
         let (at, grant) = (usize::from(*first), usize::from(*second));
         let (number, flag) = (u32::from(*first), second & 1 == 1);
-        match command % 13 {
+        match command % 16 {
             0 => TakeSlot,
             1 => TakeDedicated,
             2 => PutBack,
@@ -269,6 +352,9 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
             9 => Release(at, grant),
             10 => Wrong(at, flag),
             11 => Skip(at, u32::from(flag)),
+            12 => BeginAgain,
+            13 => Begun,
+            14 => Want(number, u64::from(second % 4)),
             _ => Block(at, flag),
         }
     })
@@ -281,8 +367,8 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
 #[cfg(feature = "unstable")]
 pub fn check_table(bytes: &[u8]) {
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
-    let mode = if first & 1 == 0 { Mode::Share } else { Mode::Broadcast };
-    let mut run = Run::new(mode, 1 + u32::from(first >> 1 & 1));
+    let mode = [Mode::Share, Mode::Broadcast, Mode::Shard][usize::from(first % 3)];
+    let mut run = Run::new(mode, 1 + u32::from(first >> 2 & 1));
     commands(rest).for_each(|command| run.step(command));
     run.drain();
 }

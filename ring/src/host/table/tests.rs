@@ -22,6 +22,9 @@ fn command() -> impl Strategy<Value = Command> {
         1 => (any::<usize>(), 0..2u32).prop_map(|(consumer, later)| Skip(consumer, later)),
         2 => (any::<usize>(), prop::bool::weighted(0.3))
             .prop_map(|(consumer, full)| Block(consumer, full)),
+        1 => Just(BeginAgain),
+        2 => Just(Begun),
+        1 => (0..3u32, 0..4u64).prop_map(|(rank, own)| Want(rank, own)),
     ]
 }
 
@@ -30,11 +33,10 @@ proptest! {
 
     #[test]
     fn random_commands_have_the_effects_that_the_model_allows(
-        broadcast: bool,
-        min_consumers in 1..3u32,
+        mode in prop::sample::select(vec![Mode::Share, Mode::Broadcast, Mode::Shard]),
+        min_consumers in 1..4u32,
         commands in prop::collection::vec(command(), 0..120),
     ) {
-        let mode = if broadcast { Mode::Broadcast } else { Mode::Share };
         let mut run = Run::new(mode, min_consumers);
         for command in commands {
             run.step(command);

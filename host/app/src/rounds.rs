@@ -1,0 +1,87 @@
+//! Rounds of batches, one for each rank: all ranks get equally many batches of an epoch.
+//!
+//! Batches wait here until it is known that their round is full. With `tail = "drop"` a round waits
+//! as a whole, and the last one is left out if it is not full. With `tail = "pad"` one batch waits:
+//! if it turns out to be the epoch's last, copies of it fill the round, without a real record.
+
+use std::collections::VecDeque;
+
+use pipemill_channel::Batch;
+use pipemill_ring::host::{Ring, Writer};
+use pipemill_types::{BatchSize, Tail};
+
+/// Batches that wait for the rest of their round.
+pub struct Rounds {
+    /// Number of ranks.
+    world: u64,
+    fills: bool,
+    held: VecDeque<(Writer, Batch)>,
+    /// How many of `held` may leave.
+    ready: usize,
+    /// Number in its round of the first batch in `held`.
+    first: u64,
+}
+
+impl Rounds {
+    /// For a ring whose batches are dealt to ranks.
+    pub fn of(ring: &Ring, batch: Option<BatchSize>) -> Option<Rounds> {
+        let world = u64::from(ring.ranks()?);
+        let fills = batch.is_some_and(|batch| batch.tail == Tail::Pad);
+        let first = ring.batches() % world;
+        Some(Rounds { world, fills, held: VecDeque::new(), ready: 0, first })
+    }
+
+    /// Number of ranks.
+    pub fn world(&self) -> u64 {
+        self.world
+    }
+
+    /// Takes a batch that was filled.
+    pub fn hold(&mut self, memory: Writer, batch: Batch) {
+        self.held.push_back((memory, batch));
+        let held = self.held.len() as u64;
+        self.ready = if self.fills {
+            self.held.len() - 1
+        } else if (self.first + held).is_multiple_of(self.world) {
+            self.held.len()
+        } else {
+            self.ready
+        };
+    }
+
+    /// The next batch that may leave.
+    pub fn next_ready(&mut self) -> Option<(Writer, Batch)> {
+        self.ready = self.ready.checked_sub(1)?;
+        self.first = (self.first + 1) % self.world;
+        self.held.pop_front()
+    }
+
+    /// The epoch's last batch, if copies of it fill its round.
+    pub fn take_last(&mut self) -> Option<(Writer, Batch)> {
+        if !self.fills {
+            return None;
+        }
+        // The next epoch begins with rank 0.
+        self.first = 0;
+        self.held.pop_back()
+    }
+
+    /// Number of batches that its round lacks after the batch before number `next`.
+    pub fn missing(&self, next: u64) -> u64 {
+        next.next_multiple_of(self.world) - next
+    }
+
+    /// Leaves out what waits, and returns how many batches these were.
+    pub fn drop_held(&mut self) -> usize {
+        let dropped = self.held.len();
+        self.held.clear();
+        (self.ready, self.first) = (0, 0);
+        dropped
+    }
+
+    /// What may leave of a channel that has failed: no batch of a round that is not full, unless
+    /// rounds are filled.
+    pub fn into_whole(self) -> impl Iterator<Item = (Writer, Batch)> {
+        self.held.into_iter().filter(move |_| self.fills)
+    }
+}

@@ -1,0 +1,295 @@
+//! Where a channel begins, how its batches are cut and divided, and what consumers may ask of that.
+//!
+//! A consumer's HELLO may name a number of records, its part of the batches and a state. Where the
+//! channel is like that already, nothing happens. Else it begins again: the ring drops all batches
+//! that nobody got, and the writer starts at the new place. That is possible only while no other
+//! consumer reads the channel, and its input can be read again.
+
+use std::collections::BTreeMap;
+
+use super::config::RingConfig;
+use super::ring::Ring;
+use super::state::RingState;
+use super::table::{ConsumerId, NewBeginning};
+use crate::protocol::{BatchSize, Hello, Mode, Resumed, Shard, Tail};
+
+/// Where a channel begins, and how its batches are cut and divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// How batches are divided among consumers.
+    pub mode: Mode,
+    /// Consumers that must be connected before the first grant. In `Shard`: the ranks.
+    pub consumers: u32,
+    /// The number of records of each batch, where the channel has one.
+    pub batch: Option<BatchSize>,
+    /// Where it begins. None: at the beginning of its input.
+    pub resumed: Option<Resumed>,
+    /// For each rank the number of its first batch, where states of several ranks were given.
+    pub first_batches: BTreeMap<u32, u64>,
+    /// The settings that a state of the channel depends on.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Beginning {
+    /// The beginning of the input, for a ring with these settings.
+    pub(super) fn of(config: &RingConfig) -> Beginning {
+        Beginning {
+            mode: config.mode,
+            consumers: config.consumers,
+            batch: None,
+            resumed: None,
+            first_batches: BTreeMap::new(),
+            settings: BTreeMap::new(),
+        }
+    }
+
+    /// Number of the first batch that is decoded.
+    pub fn first_batch(&self) -> u64 {
+        let Some(resumed) = &self.resumed else { return 0 };
+        match resumed.given {
+            0 => resumed.first_batch_of(self.part(0)),
+            _ => resumed.first_batch(),
+        }
+    }
+
+    /// Number of the first batch that is delivered to a rank.
+    fn first_batch_of(&self, rank: u32) -> u64 {
+        let of_state = |resumed: &Resumed| resumed.first_batch_of(self.part(rank));
+        let given = self.first_batches.get(&rank).copied();
+        given.or(self.resumed.as_ref().map(of_state)).unwrap_or(0)
+    }
+
+    /// The part of the batches that this rank has; all of them if they are not dealt to ranks.
+    fn part(&self, rank: u32) -> Shard {
+        if self.mode == Mode::Shard { Shard { rank, world: self.consumers } } else { Shard::ALL }
+    }
+
+    fn is_cut_and_divided_as(&self, other: &Beginning) -> bool {
+        (self.mode, self.consumers, self.batch) == (other.mode, other.consumers, other.batch)
+    }
+}
+
+/// What the host knows about the beginnings that a channel can have. Its methods don't wait.
+pub trait Beginnings: Send + Sync {
+    /// The beginning that a consumer asks for, if the channel is at `now`. Its `resumed` is that of
+    /// the consumer's state, or None.
+    ///
+    /// # Errors
+    /// The reason to refuse it, for people.
+    fn asked_for(&self, now: &Beginning, hello: &Hello) -> Result<Beginning, String>;
+
+    /// Whether the channel's input can be read again, from any place on.
+    fn can_begin_again(&self) -> bool;
+}
+
+/// Why a consumer is not welcome.
+pub(super) enum Denied {
+    /// For this reason.
+    Because(String),
+    /// Another consumer has its rank.
+    RankIsTaken(ConsumerId),
+}
+
+impl From<String> for Denied {
+    fn from(reason: String) -> Denied {
+        Denied::Because(reason)
+    }
+}
+
+/// What a consumer gets that is welcome.
+pub(super) struct Admitted {
+    pub(super) rank: u32,
+    pub(super) credits: u32,
+    pub(super) beginning: Beginning,
+}
+
+impl Ring {
+    /// Lets the channel begin as a consumer asks for, or refuses the consumer.
+    pub(super) fn admit(&self, hello: &Hello) -> Result<Admitted, Denied> {
+        let now = self.beginning();
+        let asked = self.asked_for(&now, hello)?;
+        let rank = hello.shard.map_or(0, |shard| shard.rank);
+        let credits = self.credits(hello, &asked)?;
+        self.change(|state, _| {
+            if asked.mode == Mode::Shard
+                && let Some(taken) = state.table.consumer_of(rank)
+            {
+                return Err(Denied::RankIsTaken(taken));
+            }
+            if let Some(again) = self.place(state, &now, asked, hello, rank)? {
+                self.begin_again(state, again, rank);
+            }
+            Ok(Admitted { rank, credits, beginning: state.beginning.clone() })
+        })
+    }
+
+    /// What the consumer asks for, as a beginning.
+    fn asked_for(&self, now: &Beginning, hello: &Hello) -> Result<Beginning, String> {
+        let world = now.consumers;
+        match (now.mode, hello.shard) {
+            (_, Some(Shard { rank, world })) if rank >= world || world > Shard::MAX_WORLD => {
+                let most = Shard::MAX_WORLD;
+                return Err(format!(
+                    "shard: expected a rank below the number of ranks, and at most {most} ranks; \
+                     found rank {rank} of {world}"
+                ));
+            }
+            (Mode::Broadcast, Some(_)) => {
+                return Err("shard: each consumer gets all batches of this channel, because it has \
+                            mode = \"broadcast\"; leave out shard, or change the mode"
+                    .into());
+            }
+            (Mode::Shard, None) => {
+                return Err(format!(
+                    "this channel is read by {world} ranks: connect with shard=(rank, {world})"
+                ));
+            }
+            _ => {}
+        }
+        let is_same_division = hello.shard.is_none_or(|shard| {
+            now.mode == Mode::Shard && shard.world == now.consumers
+        });
+        if hello.batch.is_none() && hello.state.is_none() && is_same_division {
+            return Ok(Beginning { resumed: None, ..now.clone() });
+        }
+        let Some(beginnings) = self.beginnings() else {
+            return Err("this host can't go on at a state, and can't change its batches".into());
+        };
+        let asked = beginnings.asked_for(now, hello)?;
+        check_shards(&asked)?;
+        Ok(asked)
+    }
+
+    /// The number of grants that the consumer may hold at once. One slot is left for the writer, and
+    /// in `Shard` those of the batches that wait until their round is known.
+    fn credits(&self, hello: &Hello, asked: &Beginning) -> Result<u32, String> {
+        let (slots, wanted) = (self.config().slots, hello.credits.unwrap_or(self.config().credits));
+        if asked.mode != Mode::Shard {
+            return Ok(wanted.min(slots - 1));
+        }
+        let (world, tail) = (asked.consumers, asked.batch.map(|batch| batch.tail));
+        let (held, needed) = (wanted.min(2), slots_of_ranks(world, wanted.min(2), tail));
+        if slots < needed {
+            return Err(format!(
+                "{world} ranks that hold {held} batches each need {needed} slots, and this channel \
+                 has {slots}: set `slots = {needed}` or more in [channel.ring]"
+            ));
+        }
+        let waiting = slots_of_ranks(world, 0, tail);
+        Ok(wanted.min((slots - waiting) / world))
+    }
+
+    /// Where the channel has to begin for this consumer; None if it can go on as it is.
+    fn place(
+        &self,
+        state: &mut RingState,
+        now: &Beginning,
+        asked: Beginning,
+        hello: &Hello,
+        rank: u32,
+    ) -> Result<Option<Beginning>, String> {
+        let (others, has_granted) = (state.table.consumers().len(), state.table.has_granted());
+        let is_other = !asked.is_cut_and_divided_as(now);
+        let can_begin_again = self.beginnings().is_some_and(|known| known.can_begin_again());
+        if !is_other {
+            let Some(resumed) = &asked.resumed else { return Ok(None) };
+            let first = resumed.first_batch_of(asked.part(rank));
+            let is_to_come = asked.batch.is_some() && self.is_to_come(state, now, first, rank);
+            let is_near = others > 0 || first <= self.batches() || !can_begin_again;
+            if is_to_come && is_near && now.mode != Mode::Broadcast {
+                state.table.set_wanted_from(rank, first);
+                return Ok(None);
+            }
+            if !has_granted && now.resumed == asked.resumed {
+                return Ok(None);
+            }
+        }
+        let what = if is_other { "other batches" } else { "another place" };
+        let refused = |why: String| Err(format!("this consumer asks for {what}, but {why}"));
+        if state.writer_ended {
+            return refused("the channel is at its end; start the host again".into());
+        }
+        if !can_begin_again {
+            return refused(
+                "its input can't be read again; set `batch` and `mode` in the configuration, and \
+                 give the state to `pipemill run --resume`"
+                    .into(),
+            );
+        }
+        if others > 0 && (is_other || has_granted) {
+            return refused(format!(
+                "{others} of the channel's consumers are connected; end them first"
+            ));
+        }
+        if has_granted && hello.state.is_none() {
+            return refused(
+                "batches of the channel were granted before; connect with a state, or start the \
+                 host again"
+                    .into(),
+            );
+        }
+        if is_other && asked.resumed.is_none() {
+            let (resumed, first_batches) = (now.resumed.clone(), now.first_batches.clone());
+            return Ok(Some(Beginning { resumed, first_batches, ..asked }));
+        }
+        Ok(Some(asked))
+    }
+
+    /// Whether no batch from this number on was ACKed by the rank, and all of them will come.
+    fn is_to_come(&self, state: &RingState, now: &Beginning, first: u64, rank: u32) -> bool {
+        first >= state.table.acked_below(rank).max(now.first_batch())
+    }
+
+    fn begin_again(&self, state: &mut RingState, again: Beginning, rank: u32) {
+        let epoch = again.resumed.as_ref().map_or(0, |resumed| resumed.position.epoch);
+        let (mode, consumers) = (again.mode, again.consumers);
+        let waiting: Vec<_> = state.table.consumers().iter().map(|one| one.rank).collect();
+        let kept: Vec<_> = waiting.iter().map(|rank| state.table.wanted_from_of(*rank)).collect();
+        let limit = dedicated_limit(self.config(), &again);
+        state.table.begin_again(NewBeginning { mode, consumers, epoch, dedicated: limit });
+        self.set_wanted(state, &again, Some(rank));
+        for (rank, number) in waiting.into_iter().zip(kept) {
+            state.table.set_wanted_from(rank, number);
+        }
+        state.beginning = again;
+    }
+
+    /// Tells the table the first batches of all ranks. `only`: the rank whose state it is; the
+    /// others have not said where they go on.
+    pub(super) fn set_wanted(&self, state: &mut RingState, begun: &Beginning, only: Option<u32>) {
+        let ranks = if begun.mode == Mode::Shard { begun.consumers } else { 1 };
+        for rank in (0..ranks).filter(|rank| only.is_none_or(|only| only == *rank)) {
+            state.table.set_wanted_from(rank, begun.first_batch_of(rank));
+        }
+    }
+}
+
+/// Number of slots that a channel needs whose batches are dealt to `world` ranks, if each of them
+/// holds `held` batches. One is left to be filled, and batches wait until it is known whether their
+/// round is full: all of it with [`Tail::Drop`], else one.
+pub fn slots_of_ranks(world: u32, held: u32, tail: Option<Tail>) -> u32 {
+    let waiting = if tail == Some(Tail::Drop) { world } else { 1 };
+    world.saturating_mul(held).saturating_add(waiting).saturating_add(1)
+}
+
+/// Dedicated buffers that there may be at once.
+pub(super) fn dedicated_limit(config: &RingConfig, beginning: &Beginning) -> u32 {
+    let few = RingConfig::FEW_DEDICATED.min(config.dedicated);
+    if beginning.batch.is_some() { config.dedicated } else { few }
+}
+
+/// Whether ranks can get equally many batches.
+fn check_shards(asked: &Beginning) -> Result<(), String> {
+    if asked.mode != Mode::Shard {
+        return Ok(());
+    }
+    match asked.batch.map(|batch| batch.tail) {
+        Some(Tail::Drop | Tail::Pad) => Ok(()),
+        Some(Tail::Keep) => Err("shard: all ranks get equally many batches, so say what happens to \
+                                 the last ones: tail = \"drop\" or tail = \"pad\""
+            .into()),
+        None => Err("shard: the same batches must come in each run, so say how many records they \
+                     have: `batch`, and tail = \"drop\" or tail = \"pad\""
+            .into()),
+    }
+}

@@ -1,0 +1,113 @@
+//! A channel begins elsewhere: at another place of its input, or with other batches. And a consumer
+//! goes on with later batches than the next ones, because its program has those before.
+
+use std::time::Instant;
+
+use super::{ConsumerId, Entry, EpochCount, SlotState, Table, ranks};
+use crate::protocol::Mode;
+
+/// How a channel begins again.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::host) struct NewBeginning {
+    pub(in crate::host) mode: Mode,
+    /// Consumers that must be connected before anything is sent: in `Shard`, the ranks.
+    pub(in crate::host) consumers: u32,
+    /// The epoch that it begins in.
+    pub(in crate::host) epoch: u32,
+    /// Dedicated buffers that there may be at once.
+    pub(in crate::host) dedicated: u32,
+}
+
+impl Table {
+    /// The channel is to begin elsewhere. All batches that wait are dropped, and so is what the
+    /// writer pushes before [`begun`](Self::begun). To be called while no consumer holds a batch.
+    pub(in crate::host) fn begin_again(&mut self, new: NewBeginning) {
+        for entry in std::mem::take(&mut self.queue) {
+            if let Entry::Batch { slot, .. } = entry {
+                self.free(slot);
+            }
+        }
+        for at in 0..self.consumers.len() {
+            for slot in std::mem::take(&mut self.consumers[at].assigned) {
+                self.free(slot);
+            }
+            self.consumers[at].skipped = None;
+        }
+        let parts = ranks(new.mode, new.consumers);
+        (self.mode, self.min_consumers) = (new.mode, new.consumers);
+        (self.wanted_from, self.acked_below) = (vec![0; parts], vec![0; parts]);
+        (self.epoch, self.writing, self.skipped) = (new.epoch, new.epoch, None);
+        (self.started, self.has_granted, self.begins_again) = (false, false, true);
+        (self.count, self.dedicated_limit) = (EpochCount::default(), new.dedicated);
+    }
+
+    /// The writer begins at the new place: what it pushes from now on counts.
+    pub(in crate::host) fn begun(&mut self, now: Instant) {
+        self.begins_again = false;
+        self.pump(now);
+    }
+
+    /// Whether the writer is to begin elsewhere.
+    pub(in crate::host) fn begins_again(&self) -> bool {
+        self.begins_again
+    }
+
+    /// Batches of this rank with lower numbers are not delivered: those that wait are dropped, and
+    /// so are those to come.
+    pub(in crate::host) fn set_wanted_from(&mut self, rank: u32, number: u64) {
+        let Some(wanted) = self.wanted_from.get_mut(rank as usize) else { return };
+        *wanted = number;
+        let is_unwanted = |table: &Table, entry: &Entry| {
+            matches!(entry, Entry::Batch { number, .. } if *number < table.wanted_from(*number))
+        };
+        while let Some(at) = self.queue.iter().position(|entry| is_unwanted(self, entry)) {
+            if let Some(Entry::Batch { slot, .. }) = self.queue.remove(at)
+                && let SlotState::Full { batch, .. } = self.slots[slot as usize]
+            {
+                self.uncount(batch, false);
+                self.free(slot);
+            }
+        }
+    }
+
+    /// One more than the highest number of a batch that a consumer of this rank has ACKed since the
+    /// channel began.
+    pub(in crate::host) fn acked_below(&self, rank: u32) -> u64 {
+        self.acked_below.get(rank as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether a batch was granted since the channel began.
+    pub(in crate::host) fn has_granted(&self) -> bool {
+        self.has_granted
+    }
+
+    /// The consumer that has this rank now.
+    pub(in crate::host) fn consumer_of(&self, rank: u32) -> Option<ConsumerId> {
+        self.consumers.iter().find(|consumer| consumer.rank == rank).map(|consumer| consumer.id)
+    }
+
+    /// How batches are divided among consumers, and how many consumers are needed.
+    pub(in crate::host) fn division(&self) -> (Mode, u32) {
+        (self.mode, self.min_consumers)
+    }
+
+    /// Limits the dedicated buffers that there may be at once.
+    pub(in crate::host) fn set_dedicated_limit(&mut self, limit: u32) {
+        self.dedicated_limit = limit;
+    }
+
+    /// The lowest number of a batch that is delivered to this rank.
+    pub(in crate::host) fn wanted_from_of(&self, rank: u32) -> u64 {
+        self.wanted_from.get(rank as usize).copied().unwrap_or(0)
+    }
+
+    /// The part of the batches that a batch belongs to.
+    pub(super) fn rank_of(&self, number: u64) -> usize {
+        (number % self.wanted_from.len() as u64) as usize
+    }
+
+    /// The lowest number that is delivered of the part that this batch belongs to.
+    pub(super) fn wanted_from(&self, number: u64) -> u64 {
+        self.wanted_from[self.rank_of(number)]
+    }
+}
