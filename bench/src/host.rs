@@ -70,7 +70,7 @@ impl BenchDecoder {
             offsets: false,
             observers: Vec::new(),
         };
-        let mut sink = RingSink::new(ring.clone(), "bench", false);
+        let mut sink = RingSink::new(ring.clone(), "bench", None);
         let stats = ChannelStats::default();
         let started = Instant::now();
         let outcome = channel.run(&mut sink, &stats);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use nix::sys::socket::{MsgFlags, send};
-use pipemill_ring::protocol::{self, Hello, PROTOCOL};
+use pipemill_ring::protocol::{self, Hello};
 use pipemill_tests::host::Host;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, pipemill, until};

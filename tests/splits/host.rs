@@ -167,7 +167,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
 fn end(outcome: Outcome) -> End {
     match outcome {
         Outcome::Ended => End::Ended,
-        Outcome::Stopped => panic!("nobody asked to stop"),
+        Outcome::Stopped | Outcome::BeginsAgain => panic!("nobody asked for that"),
         // The excerpt of the bytes there is left out: how long it can be depends on what had come.
         Outcome::Failed(failure) => End::Failed {
             object: failure.position.object,

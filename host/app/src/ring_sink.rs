@@ -207,7 +207,9 @@ impl Sink for RingSink {
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         if early {
-            self.rounds.iter_mut().for_each(|rounds| drop(rounds.drop_held()));
+            if let Some(rounds) = &mut self.rounds {
+                rounds.drop_held();
+            }
         } else {
             self.end_rounds(epoch)?;
         }

@@ -73,6 +73,7 @@ pub(super) fn is_cut(
 
 #[cfg(test)]
 mod tests {
+    use pipemill_types::Tail;
     use proptest::prelude::*;
 
     use super::*;

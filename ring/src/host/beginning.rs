@@ -112,6 +112,7 @@ impl Ring {
         let credits = self.credits(hello, &asked)?;
         self.change(|state, _| {
             if asked.mode == Mode::Shard
+                && asked.is_cut_and_divided_as(&now)
                 && let Some(taken) = state.table.consumer_of(rank)
             {
                 return Err(Denied::RankIsTaken(taken));
@@ -196,7 +197,9 @@ impl Ring {
             let first = resumed.first_batch_of(asked.part(rank));
             let is_to_come = asked.batch.is_some() && self.is_to_come(state, now, first, rank);
             let is_near = others > 0 || first <= self.batches() || !can_begin_again;
-            if is_to_come && is_near && now.mode != Mode::Broadcast {
+            // What one consumer has already is not for others either, unless each has its own part.
+            let is_for_it_alone = others == 0 || now.mode == Mode::Shard;
+            if is_to_come && is_near && is_for_it_alone {
                 state.table.set_wanted_from(rank, first);
                 return Ok(None);
             }
@@ -216,7 +219,7 @@ impl Ring {
                     .into(),
             );
         }
-        if others > 0 && (is_other || has_granted) {
+        if others > 0 && (is_other || has_granted || now.mode != Mode::Shard) {
             return refused(format!(
                 "{others} of the channel's consumers are connected; end them first"
             ));

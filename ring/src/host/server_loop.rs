@@ -310,7 +310,7 @@ impl ServerLoop {
             Ok(ring) => ring.clone(),
             Err(reason) => return NextAction::Refuse(reason),
         };
-        let admitted = match self.admit(&ring, &hello) {
+        let admitted = match self.prepare(&ring, &hello) {
             Ok(admitted) => admitted,
             Err(reason) => return NextAction::Refuse(reason),
         };
@@ -335,7 +335,7 @@ impl ServerLoop {
 
     /// Lets the channel begin as HELLO asks for. A consumer of the same rank that has hung up is
     /// noticed here, if it was not before.
-    fn admit(&mut self, ring: &Ring, hello: &Hello) -> Result<Admitted, String> {
+    fn prepare(&mut self, ring: &Ring, hello: &Hello) -> Result<Admitted, String> {
         for _ in 0..TURNS_AT_END {
             match ring.admit(hello) {
                 Ok(admitted) => return Ok(admitted),

@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
     use crate::host::{BatchInfo, Ring, RingConfig};
-    use crate::protocol::{Hello, Mode, PROTOCOL, ToHost, release};
+    use crate::protocol::{Hello, Mode, ToHost, release};
     use crate::socket::Peer;
 
     const CONSUMER: u64 = 7;

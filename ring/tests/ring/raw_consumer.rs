@@ -10,7 +10,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
     connect, recvmsg, sendmsg, socket,
 };
-use pipemill_ring::protocol::{self, Grant, Hello, PROTOCOL, ToConsumer, Welcome};
+use pipemill_ring::protocol::{self, Grant, Hello, ToConsumer, Welcome};
 
 pub struct Raw(pub OwnedFd);
 

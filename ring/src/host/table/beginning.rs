@@ -37,7 +37,8 @@ impl Table {
         (self.mode, self.min_consumers) = (new.mode, new.consumers);
         (self.wanted_from, self.acked_below) = (vec![0; parts], vec![0; parts]);
         (self.epoch, self.writing, self.skipped) = (new.epoch, new.epoch, None);
-        (self.started, self.has_granted, self.begins_again) = (false, false, true);
+        self.started = self.consumers.len() >= new.consumers as usize;
+        (self.has_granted, self.begins_again) = (false, true);
         (self.count, self.dedicated_limit) = (EpochCount::default(), new.dedicated);
     }
 

@@ -10,10 +10,13 @@ use crate::protocol::Mode;
 impl Table {
     /// Does all that can be done now.
     pub(super) fn pump(&mut self, now: Instant) {
-        if self.closed || self.begins_again {
+        if self.closed {
             return;
         }
         self.started |= self.consumers.len() >= self.min_consumers as usize;
+        if self.begins_again {
+            return;
+        }
         loop {
             if self.mode == Mode::Shard && self.started {
                 self.assign_to_ranks();

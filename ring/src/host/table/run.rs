@@ -97,7 +97,6 @@ impl Run {
                 if self.model.begins_again {
                     let model = &mut self.model;
                     model.begins_again = false;
-                    model.started |= model.consumers.len() >= model.min_consumers;
                     self.ended = false;
                     self.table.begun(self.now);
                 }
@@ -128,7 +127,8 @@ impl Run {
         model.queue.clear();
         (model.counts, model.early, model.acked) = Default::default();
         (model.epoch, model.writing, model.skipped) = (1, 1, None);
-        (model.started, model.has_granted, model.begins_again) = (false, false, true);
+        model.started = model.consumers.len() >= model.min_consumers;
+        (model.has_granted, model.begins_again) = (false, true);
         model.consumers.values_mut().for_each(|consumer| consumer.skipped = None);
         model.wanted_from.fill(0);
         let (mode, consumers) = (model.mode, model.min_consumers as u32);
@@ -143,7 +143,11 @@ impl Run {
         let from = self.next_batch.next_multiple_of(ranks) + rank;
         let from = (from + own * ranks).saturating_sub(2 * ranks);
         let model = &mut self.model;
-        if model.finished.is_some() || from <= model.wanted_from[rank as usize] {
+        // A consumer says what it wants before it connects, and alone unless it has a part of its
+        // own.
+        let is_read = |one: &ModelConsumer| model.mode != Mode::Shard || u64::from(one.rank) == rank;
+        let is_done = model.finished.is_some() || from <= model.wanted_from[rank as usize];
+        if is_done || model.consumers.values().any(is_read) {
             return;
         }
         model.wanted_from[rank as usize] = from;
@@ -154,12 +158,6 @@ impl Run {
             Item::Batch(number) => Some(*number),
             Item::EpochEnd(_) | Item::Finish(_) => None,
         });
-        // Those that are assigned to a consumer, and not granted yet, stay: a consumer says what it
-        // wants before it connects.
-        if model.mode == Mode::Shard && model.consumers.values().any(|one| u64::from(one.rank) == rank) {
-            model.wanted_from[rank as usize] = self.table.wanted_from_of(rank as u32);
-            return;
-        }
         model.forgotten = unwanted.collect();
         self.table.set_wanted_from(rank as u32, from);
         self.check_effects();

@@ -1,0 +1,372 @@
+"""Batches that are dealt to ranks, and consumers that say where they go on and how batches are cut."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import pipemill
+import pytest
+from e2e import PATIENCE, PIPEMILL, tfrecord
+
+BATCH = 4
+
+
+class Host:
+    """A host without a command. `pipemill.connect` waits for it."""
+
+    def __init__(self, folder, config, *words):
+        self.socket = str(folder / "run" / "socket")
+        (folder / "run").mkdir(mode=0o700, exist_ok=True)
+        (folder / "pipemill.toml").write_text(f'socket = "{self.socket}"\n{config}')
+        self.log = open(folder / "host.log", "ab")
+        command = [PIPEMILL, "run", *words, "--config", str(folder / "pipemill.toml")]
+        self.child = subprocess.Popen(command, cwd=folder, stderr=self.log, start_new_session=True)
+
+    def connect(self, channel="train", **wishes):
+        return pipemill.connect(channel, self.socket, wait=PATIENCE, timeout=PATIENCE, **wishes)
+
+    def kill(self):
+        """The whole tree, as a machine that fails."""
+        os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+
+    def end(self):
+        assert self.child.wait(PATIENCE) == 0
+
+
+@pytest.fixture
+def start(tmp_path):
+    hosts = []
+
+    def start(config, *words):
+        hosts.append(Host(tmp_path, config, *words))
+        return hosts[-1]
+
+    yield start
+    for host in hosts:
+        if host.child.poll() is None:
+            host.kill()
+        host.log.close()
+
+
+def rows(count):
+    return [f"{n:05}" + "x" * (n % 7) for n in range(count)]
+
+
+def write_files(folder, counts):
+    at, names = 0, rows(sum(counts))
+    for number, count in enumerate(counts):
+        (folder / f"{number}.txt").write_text("".join(f"{row}\n" for row in names[at : at + count]))
+        at += count
+
+
+def channel(folder, more="", epochs=2):
+    return (
+        f'[[channel]]\nname = "train"\nsource = {{ glob = "{folder}/*.txt", epochs = {epochs} }}\n'
+        f'decoder = "lines"\n{more}\n'
+    )
+
+
+def take(stream):
+    """The next batch as (epoch, number, real rows), ACKed. None at the end."""
+    batch = next(stream, None)
+    if batch is None:
+        return None
+    batch.ack()
+    # Copies, so that the batch's memory is free again.
+    rows = [row if isinstance(row, str) else bytes(row) for row in batch.records()]
+    return batch.epoch, batch.number, rows[: batch.valid]
+
+
+def take_all(stream):
+    return list(iter(lambda: take(stream), None))
+
+
+def in_step(streams):
+    """All batches of each rank, where the ranks take them in turns."""
+    taken, live = [[] for _ in streams], set(range(len(streams)))
+    while live:
+        for rank in sorted(live):
+            one = take(streams[rank])
+            if one is None:
+                live.discard(rank)
+            else:
+                taken[rank].append(one)
+    return taken
+
+
+def expected(count, world, tail, epochs=2):
+    """What each rank gets."""
+    ranks, number = [[] for _ in range(world)], 0
+    names = rows(count)
+    for epoch in range(epochs):
+        batches = [names[at : at + BATCH] for at in range(0, count, BATCH)]
+        if tail == "drop":
+            batches = [batch for batch in batches if len(batch) == BATCH]
+            batches = batches[: len(batches) // world * world]
+        batches += [[]] * (-len(batches) % world)
+        for batch in batches:
+            ranks[number % world].append((epoch, number, batch))
+            number += 1
+    return ranks
+
+
+@pytest.mark.parametrize(
+    "tail, count, world",
+    [("drop", 46, 3), ("drop", 46, 1), ("drop", 48, 4), ("drop", 40, 10)]
+    + [("pad", 46, 3), ("pad", 46, 1), ("pad", 48, 4), ("pad", 3, 2), ("pad", 40, 10)],
+)
+def test_each_rank_gets_its_batches_and_all_get_equally_many(start, tmp_path, tail, count, world):
+    write_files(tmp_path, [count // 3, count - count // 3])
+    host = start(
+        channel(tmp_path, f'mode = "shard"\nconsumers = {world}\nbatch = {BATCH}\ntail = "{tail}"\n'
+        "[channel.ring]\nslots = 40")
+    )  # fmt: skip
+    streams = [host.connect(shard=(rank, world)) for rank in range(world)]
+    assert {stream.mode for stream in streams} == {"shard"}
+    assert in_step(streams) == expected(count, world, tail)
+    for stream in streams:
+        stream.close()
+    host.end()
+
+
+def test_consumers_may_ask_for_ranks_and_batches_that_the_configuration_does_not_name(start, tmp_path):
+    write_files(tmp_path, [20, 26])
+    host = start(channel(tmp_path))
+    wishes = {"batch": BATCH, "tail": "pad"}
+    streams = [host.connect(shard=(rank, 3), **wishes) for rank in range(3)]
+    assert in_step(streams) == expected(46, 3, "pad")
+    for stream in streams:
+        stream.close()
+    host.end()
+
+
+def test_a_consumer_may_ask_for_batches_of_a_size_alone(start, tmp_path):
+    write_files(tmp_path, [20, 26])
+    host = start(channel(tmp_path))
+    with host.connect(batch=BATCH) as stream:
+        expect = [(epoch, number, batch) for epoch, number, batch in expected(46, 1, "keep")[0]]
+        assert take_all(stream) == expect
+    host.end()
+
+
+def test_a_rank_that_dies_and_comes_back_gets_its_own_batches(start, tmp_path):
+    write_files(tmp_path, [46])
+    more = f'mode = "shard"\nconsumers = 2\nbatch = {BATCH}\ntail = "pad"'
+    host = start(channel(tmp_path, more))
+    first = host.connect(shard=(0, 2))
+    # It gets a batch, and is killed before it ACKs that.
+    script = (
+        "import pipemill, sys, time\n"
+        f"stream = pipemill.connect('train', {host.socket!r}, shard=(1, 2))\n"
+        "print(next(stream).number, flush=True)\ntime.sleep(1000)\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "1\n"
+    other.kill()
+    other.wait()
+    # Its place is taken at once, whenever the host learns of its death.
+    second = host.connect(shard=(1, 2))
+    assert in_step([first, second]) == expected(46, 2, "pad")
+
+
+@pytest.mark.parametrize("tail", ["drop", "pad"])
+@pytest.mark.parametrize("configured", [True, False])
+@pytest.mark.parametrize("kept", ["all", "rank 0"])
+def test_killed_ranks_go_on_at_their_next_batches(start, tmp_path, tail, configured, kept):
+    write_files(tmp_path, [20, 7, 26])
+    world, chance = 3, random.Random(f"{tail} {configured} {kept}")
+    more = f'mode = "shard"\nconsumers = {world}\nbatch = {BATCH}\ntail = "{tail}"'
+    wishes = {} if configured else {"batch": BATCH, "tail": tail}
+    seen, states = [[] for _ in range(world)], [None] * world
+    for life in range(40):
+        host = start(channel(tmp_path, more if configured else ""))
+        streams = [
+            host.connect(shard=(rank, world), state=states[rank], **wishes) for rank in range(world)
+        ]
+        assert [stream.state_dict() for stream in streams] == states or life == 0
+        left = chance.randrange(1, 8)
+        done = False
+        while left and not done:
+            # A rank that is ahead would wait for the others where an epoch ends.
+            fewest = min(map(len, seen))
+            behind = [rank for rank in range(world) if len(seen[rank]) == fewest]
+            if kept == "all":
+                chance.shuffle(behind)
+                behind = behind[: chance.randrange(1, world + 1)]
+            for rank in behind:
+                one = take(streams[rank])
+                done |= one is None
+                if one is not None:
+                    seen[rank].append(one)
+            left -= 1
+        states = [stream.state_dict() for stream in streams]
+        # They travel as text.
+        states = json.loads(json.dumps(states))
+        if kept == "rank 0":
+            states = [states[0]] * world
+        host.kill()
+        for stream in streams:
+            stream.close()
+        if done:
+            break
+    assert done
+    ends = [taken[-1][0] for taken in seen]
+    assert ends == [1] * world
+    assert seen == expected(53, world, tail)
+
+
+def test_the_host_resumes_the_states_of_all_ranks_and_of_one(start, tmp_path):
+    write_files(tmp_path, [20, 26])
+    more = f'mode = "shard"\nconsumers = 2\nbatch = {BATCH}\ntail = "pad"'
+    host = start(channel(tmp_path, more))
+    streams = [host.connect(shard=(rank, 2)) for rank in range(2)]
+    seen = [[take(stream) for _ in range(2)] for stream in streams]
+    in_one_step = streams[0].state_dict()
+    seen[1].append(take(streams[1]))
+    states = [stream.state_dict() for stream in streams]
+    host.kill()
+    whole = expected(46, 2, "pad")
+
+    def rest(states):
+        (tmp_path / "states.json").write_text(json.dumps(states))
+        host = start(channel(tmp_path, more), "--resume", "states.json")
+        streams = [host.connect(shard=(rank, 2)) for rank in range(2)]
+        try:
+            return in_step(streams)
+        finally:
+            host.kill()
+
+    assert [seen[rank] + more for rank, more in enumerate(rest(states))] == whole
+    assert [seen[rank][:2] + more for rank, more in enumerate(rest(in_one_step))] == whole
+
+
+def test_the_number_of_ranks_changes_where_an_epoch_begins_and_nowhere_else(start, tmp_path):
+    write_files(tmp_path, [46])
+    host = start(channel(tmp_path))
+    wishes = {"batch": BATCH, "tail": "pad"}
+    streams = [host.connect(shard=(rank, 2), **wishes) for rank in range(2)]
+    first = [[take(stream) for _ in range(6)] for stream in streams]
+    inside = [stream.state_dict() for stream in streams]
+    events = [next(stream.epochs()) for stream in streams]
+    assert [epoch.number for epoch in events] == [1, 1]
+    between = [stream.state_dict() for stream in streams]
+    host.kill()
+    assert first == [part[:6] for part in expected(46, 2, "pad")]
+
+    host = start(channel(tmp_path))
+    with pytest.raises(pipemill.Refused, match="by one of 2 ranks in the middle"):
+        host.connect(shard=(0, 3), state=inside[0], **wishes)
+    streams = [host.connect(shard=(rank, 3), state=between[0], **wishes) for rank in range(3)]
+    rest = in_step(streams)
+    assert [[batch for _, _, batch in part] for part in rest] == [
+        [batch for epoch, _, batch in part if epoch == 1] for part in expected(46, 3, "pad")
+    ]
+
+
+def test_a_killed_program_goes_on_in_a_host_that_lives_and_in_a_new_one(start, tmp_path):
+    write_files(tmp_path, [30, 26])
+    whole = expected(56, 1, "keep")[0]
+    for more in [f"batch = {BATCH}", ""]:
+        chance, seen, state = random.Random(more), [], None
+        host = start(channel(tmp_path, more + '\n[channel.ring]\nslot_size = "64KiB"'))
+        ended = False
+        while not ended:
+            stream = host.connect(state=state)
+            for _ in range(chance.randrange(1, 4)):
+                one = take(stream)
+                ended |= one is None
+                if not ended:
+                    seen.append(one)
+                    state = stream.state_dict()
+            for _ in range(chance.randrange(3)):
+                # The program ACKs more than its last state says, and dies.
+                ended or take(stream)
+            stream.close()
+            if not ended and chance.random() < 0.5:
+                host.kill()
+                host = start(channel(tmp_path, more + '\n[channel.ring]\nslot_size = "64KiB"'))
+            elif not ended and host_has_ended(host):
+                host = start(channel(tmp_path, more + '\n[channel.ring]\nslot_size = "64KiB"'))
+        host.kill()
+        if more:
+            assert seen == whole
+        else:
+            flat = [(epoch, row) for epoch, _, batch in seen for row in batch]
+            assert flat == [(epoch, row) for epoch, _, batch in whole for row in batch]
+
+
+def host_has_ended(host):
+    """Whether its channel was read to its end: then it can't go back."""
+    try:
+        host.child.wait(0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def test_what_does_not_fit_is_refused_with_its_reason(start, tmp_path):
+    write_files(tmp_path, [46])
+    host = start(channel(tmp_path, f"batch = {BATCH}") + channel(tmp_path).replace("train", "plain"))
+
+    def refusal(channel="train", **wishes):
+        with pytest.raises(pipemill.Refused) as info:
+            host.connect(channel, **wishes)
+        return str(info.value)
+
+    assert "so say what happens to the last ones" in refusal(shard=(0, 2))
+    assert "say how many records they have" in refusal("plain", shard=(0, 2))
+    assert "the configuration says 4 records" in refusal(batch=5)
+    assert "need 42 slots, and this channel has 16: set `slots = 42`" in refusal(
+        "plain", shard=(0, 20), batch=4, tail="pad", credits=2
+    )
+    with host.connect() as stream:
+        take(stream)
+        state = stream.state_dict()
+        other = {**state, "settings": {**state["settings"], "batch": "9"}}
+        assert "`batch` was `9` when the state was taken" in refusal(state=other)
+        assert "end them first" in refusal(batch=BATCH, state={**state, "batch": 99})
+    with pytest.raises(ValueError, match="a rank from 0 to 1"):
+        host.connect(shard=(2, 2))
+    with pytest.raises(ValueError, match="is of channel 'train', and this connects to 'plain'"):
+        host.connect("plain", state=state)
+    with pytest.raises(ValueError, match="tail= and batch_across= are about batch="):
+        host.connect(tail="pad")
+    ranks = [host.connect("plain", shard=(rank, 2), batch=4, tail="pad") for rank in range(2)]
+    assert "another consumer is connected as rank 1 of 2" in refusal("plain", shard=(1, 2))
+    assert "connect with shard=(rank, 2)" in refusal("plain")
+    take(ranks[0])
+    assert "consumers are connected; end them first" in refusal("plain", shard=(0, 3), batch=4, tail="pad")
+
+
+def test_a_fifo_is_read_over_and_cannot_go_back(start, tmp_path):
+    os.mkfifo(tmp_path / "train_0")
+    config = (
+        f'[[channel]]\nname = "train"\nsource = {{ fifo = "{tmp_path}", epochs = 1 }}\n'
+        f'decoder = "tfrecord"\nbatch = {BATCH}\n'
+    )
+    names = [row.encode() for row in rows(46)]
+
+    def feed(host):
+        # It fits into the pipe, so the writer need not wait for readers.
+        with open(tmp_path / "train_0", "wb", buffering=0) as pipe:
+            pipe.write(b"".join(map(tfrecord, names)))
+        return host
+
+    host = feed(start(config))
+    with host.connect() as stream:
+        seen = [take(stream) for _ in range(3)]
+        state = stream.state_dict()
+    host.kill()
+    host = feed(start(config))
+    with host.connect(state=state) as stream:
+        seen += [take(stream) for _ in range(2)]
+    with host.connect() as stream:
+        seen.append(take(stream))
+    with pytest.raises(pipemill.Refused, match="its input can't be read again"):
+        host.connect(state=state)
+    got = [row for _, _, batch in seen for row in batch]
+    assert got == names[: 6 * BATCH]
