@@ -11,7 +11,7 @@ use super::config::RingConfig;
 use super::ring::Ring;
 use super::state::RingState;
 use super::table::{ConsumerId, NewBeginning};
-use crate::protocol::{BatchSize, Hello, Mode, Resumed, Shard, Tail};
+use crate::protocol::{BatchPlace, BatchSize, Hello, Mode, Resumed, Shard, Tail};
 
 /// Where a channel begins, and how its batches are cut and divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Beginning {
     pub batch: Option<BatchSize>,
     /// Where it begins. None: at the beginning of its input.
     pub resumed: Option<Resumed>,
-    /// For each rank the number of its first batch, where states of several ranks were given.
-    pub first_batches: BTreeMap<u32, u64>,
+    /// For each rank its first batch, where states of several ranks were given.
+    pub first_batches: BTreeMap<u32, BatchPlace>,
     /// The settings that a state of the channel depends on.
     pub settings: BTreeMap<String, String>,
 }
@@ -46,17 +46,24 @@ impl Beginning {
     /// Number of the first batch that is decoded.
     pub fn first_batch(&self) -> u64 {
         let Some(resumed) = &self.resumed else { return 0 };
-        match resumed.given {
-            0 => resumed.first_batch_of(self.part(0)),
-            _ => resumed.first_batch(),
-        }
+        let (first, world) = (resumed.first_batch(), self.part(0).world);
+        // An epoch's first batch belongs to rank 0.
+        let of_rank_0 = first.checked_next_multiple_of(world.into());
+        if resumed.given == 0 { of_rank_0.unwrap_or(first) } else { first }
     }
 
-    /// Number of the first batch that is delivered to a rank.
-    fn first_batch_of(&self, rank: u32) -> u64 {
+    /// The first batch that is decoded.
+    fn start(&self) -> BatchPlace {
+        let epoch = self.resumed.as_ref().map_or(0, |resumed| resumed.position.epoch);
+        let is_inside = self.resumed.as_ref().is_some_and(|resumed| resumed.given > 0);
+        BatchPlace { epoch, number: if is_inside { self.first_batch() } else { 0 } }
+    }
+
+    /// The first batch that is delivered to a rank.
+    fn first_batch_of(&self, rank: u32) -> BatchPlace {
         let of_state = |resumed: &Resumed| resumed.first_batch_of(self.part(rank));
         let given = self.first_batches.get(&rank).copied();
-        given.or(self.resumed.as_ref().map(of_state)).unwrap_or(0)
+        given.or(self.resumed.as_ref().map(of_state)).unwrap_or_default()
     }
 
     /// The part of the batches that this rank has; all of them if they are not dealt to ranks.
@@ -86,8 +93,8 @@ pub trait Beginnings: Send + Sync {
 pub(super) enum Denied {
     /// For this reason.
     Because(String),
-    /// Another consumer has its rank.
-    RankIsTaken(ConsumerId),
+    /// For this reason, as long as these consumers are connected.
+    WhileConnected(Vec<ConsumerId>, String),
 }
 
 impl From<String> for Denied {
@@ -115,7 +122,10 @@ impl Ring {
                 && asked.is_cut_and_divided_as(&now)
                 && let Some(taken) = state.table.consumer_of(rank)
             {
-                return Err(Denied::RankIsTaken(taken));
+                let shard = hello.shard.unwrap_or_default();
+                let why = "another consumer is connected as";
+                let why = format!("shard: {why} {shard}; each rank connects once");
+                return Err(Denied::WhileConnected(vec![taken], why));
             }
             if let Some(again) = self.place(state, &now, asked, hello, rank)? {
                 self.begin_again(state, again, rank);
@@ -188,7 +198,7 @@ impl Ring {
         asked: Beginning,
         hello: &Hello,
         rank: u32,
-    ) -> Result<Option<Beginning>, String> {
+    ) -> Result<Option<Beginning>, Denied> {
         let (others, has_granted) = (state.table.consumers().len(), state.table.has_granted());
         let is_other = !asked.is_cut_and_divided_as(now);
         let can_begin_again = self.beginnings().is_some_and(|known| known.can_begin_again());
@@ -196,11 +206,15 @@ impl Ring {
             let Some(resumed) = &asked.resumed else { return Ok(None) };
             let first = resumed.first_batch_of(asked.part(rank));
             let is_to_come = asked.batch.is_some() && self.is_to_come(state, now, first, rank);
-            let is_near = others > 0 || first <= self.batches() || !can_begin_again;
-            // What one consumer has already is not for others either, unless each has its own part.
-            let is_for_it_alone = others == 0 || now.mode == Mode::Shard;
-            if is_to_come && is_near && is_for_it_alone {
+            let is_near = others > 0 || first.number <= self.batches() || !can_begin_again;
+            if is_to_come && is_near && now.mode == Mode::Shard {
                 state.table.set_wanted_from(rank, first);
+                return Ok(None);
+            }
+            if is_to_come && is_near && others == 0 {
+                // What this consumer has is not for the others either that may come.
+                state.table.go_on_from(first);
+                state.beginning = asked;
                 return Ok(None);
             }
             if !has_granted && now.resumed == asked.resumed {
@@ -208,7 +222,8 @@ impl Ring {
             }
         }
         let what = if is_other { "other batches" } else { "another place" };
-        let refused = |why: String| Err(format!("this consumer asks for {what}, but {why}"));
+        let reason = |why: String| format!("this consumer asks for {what}, but {why}");
+        let refused = |why: String| Err(Denied::Because(reason(why)));
         if state.writer_ended {
             return refused("the channel is at its end; start the host again".into());
         }
@@ -220,9 +235,9 @@ impl Ring {
             );
         }
         if others > 0 && (is_other || has_granted || now.mode != Mode::Shard) {
-            return refused(format!(
-                "{others} of the channel's consumers are connected; end them first"
-            ));
+            let ids = state.table.consumers().iter().map(|consumer| consumer.id).collect();
+            let why = format!("{others} of the channel's consumers are connected; end them first");
+            return Err(Denied::WhileConnected(ids, reason(why)));
         }
         if has_granted && hello.state.is_none() {
             return refused(
@@ -239,8 +254,8 @@ impl Ring {
     }
 
     /// Whether no batch from this number on was ACKed by the rank, and all of them will come.
-    fn is_to_come(&self, state: &RingState, now: &Beginning, first: u64, rank: u32) -> bool {
-        first >= state.table.acked_below(rank).max(now.first_batch())
+    fn is_to_come(&self, state: &RingState, now: &Beginning, first: BatchPlace, rank: u32) -> bool {
+        first >= state.table.acked_below(rank).max(now.start())
     }
 
     fn begin_again(&self, state: &mut RingState, again: Beginning, rank: u32) {
@@ -251,8 +266,8 @@ impl Ring {
         let limit = dedicated_limit(self.config(), &again);
         state.table.begin_again(NewBeginning { mode, consumers, epoch, dedicated: limit });
         self.set_wanted(state, &again, Some(rank));
-        for (rank, number) in waiting.into_iter().zip(kept) {
-            state.table.set_wanted_from(rank, number);
+        for (rank, first) in waiting.into_iter().zip(kept) {
+            state.table.set_wanted_from(rank, first);
         }
         state.beginning = again;
     }

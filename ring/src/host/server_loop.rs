@@ -333,22 +333,29 @@ impl ServerLoop {
         NextAction::Continue
     }
 
-    /// Lets the channel begin as HELLO asks for. A consumer of the same rank that has hung up is
-    /// noticed here, if it was not before.
+    /// Lets the channel begin as HELLO asks for. Consumers that stand in its way and have hung up
+    /// are noticed here, if they were not before.
     fn prepare(&mut self, ring: &Ring, hello: &Hello) -> Result<Admitted, String> {
-        for _ in 0..TURNS_AT_END {
+        let mut fewest = usize::MAX;
+        loop {
             match ring.admit(hello) {
                 Ok(admitted) => return Ok(admitted),
                 Err(Denied::Because(reason)) => return Err(reason),
-                Err(Denied::RankIsTaken(other)) => {
-                    let buffer = std::mem::replace(&mut self.buffer, buffer());
-                    self.serve(other, EpollFlags::EPOLLIN);
-                    self.buffer = buffer;
+                Err(Denied::WhileConnected(others, reason)) => {
+                    if others.len() >= fewest {
+                        return Err(reason);
+                    }
+                    fewest = others.len();
+                    for other in others {
+                        let buffer = std::mem::replace(&mut self.buffer, buffer());
+                        for _ in 0..TURNS_AT_END {
+                            self.serve(other, EpollFlags::EPOLLIN);
+                        }
+                        self.buffer = buffer;
+                    }
                 }
             }
         }
-        let shard = hello.shard.unwrap_or_default();
-        Err(format!("shard: another consumer is connected as {shard}; each rank connects once"))
     }
 
     /// Answers GET_STATUS.

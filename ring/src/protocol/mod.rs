@@ -140,6 +140,15 @@ pub struct Welcome {
     pub settings: BTreeMap<String, String>,
 }
 
+/// The place of a batch among those of its channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchPlace {
+    /// Number of the epoch, from 0.
+    pub epoch: u32,
+    /// Number of the batch in the channel, from 0.
+    pub number: u64,
+}
+
 /// Where a run goes on that resumed a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
@@ -162,16 +171,14 @@ impl Resumed {
         self.position.batch.saturating_add(u64::from(self.given > 0))
     }
 
-    /// Number of the first batch that a consumer gets that has this part of the batches.
-    pub fn first_batch_of(&self, shard: Shard) -> u64 {
-        match self.given {
-            0 => {
-                // An epoch's first batch belongs to rank 0.
-                let first = self.position.batch.checked_next_multiple_of(shard.world.into());
-                first.unwrap_or(u64::MAX).saturating_add(shard.rank.into())
-            }
+    /// The first batch that a consumer gets that has this part of the batches. At the start of an
+    /// epoch that is all of the epoch.
+    pub fn first_batch_of(&self, shard: Shard) -> BatchPlace {
+        let number = match self.given {
+            0 => 0,
             _ => shard.next_after(self.shard, self.position.batch),
-        }
+        };
+        BatchPlace { epoch: self.position.epoch, number }
     }
 }
 

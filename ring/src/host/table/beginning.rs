@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::{ConsumerId, Entry, EpochCount, SlotState, Table, ranks};
-use crate::protocol::Mode;
+use crate::protocol::{BatchPlace, Mode};
 
 /// How a channel begins again.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,8 @@ impl Table {
         }
         let parts = ranks(new.mode, new.consumers);
         (self.mode, self.min_consumers) = (new.mode, new.consumers);
-        (self.wanted_from, self.acked_below) = (vec![0; parts], vec![0; parts]);
+        let nothing = vec![BatchPlace::default(); parts];
+        (self.wanted_from, self.acked_below) = (nothing.clone(), nothing);
         (self.epoch, self.writing, self.skipped) = (new.epoch, new.epoch, None);
         self.started = self.consumers.len() >= new.consumers as usize;
         (self.has_granted, self.begins_again) = (false, true);
@@ -53,13 +54,16 @@ impl Table {
         self.begins_again
     }
 
-    /// Batches of this rank with lower numbers are not delivered: those that wait are dropped, and
-    /// so are those to come.
-    pub(in crate::host) fn set_wanted_from(&mut self, rank: u32, number: u64) {
+    /// Batches of this rank before this one are not delivered: those that wait are dropped, and so
+    /// are those to come.
+    pub(in crate::host) fn set_wanted_from(&mut self, rank: u32, first: BatchPlace) {
         let Some(wanted) = self.wanted_from.get_mut(rank as usize) else { return };
-        *wanted = number;
-        let is_unwanted = |table: &Table, entry: &Entry| {
-            matches!(entry, Entry::Batch { number, .. } if *number < table.wanted_from(*number))
+        *wanted = first;
+        let is_unwanted = |table: &Table, entry: &Entry| match *entry {
+            Entry::Batch { number, epoch, .. } => {
+                BatchPlace { epoch, number } < table.wanted_from(number)
+            }
+            Entry::End(_) => false,
         };
         while let Some(at) = self.queue.iter().position(|entry| is_unwanted(self, entry)) {
             if let Some(Entry::Batch { slot, .. }) = self.queue.remove(at)
@@ -71,10 +75,16 @@ impl Table {
         }
     }
 
-    /// One more than the highest number of a batch that a consumer of this rank has ACKed since the
-    /// channel began.
-    pub(in crate::host) fn acked_below(&self, rank: u32) -> u64 {
-        self.acked_below.get(rank as usize).copied().unwrap_or(0)
+    /// As if the channel began with this batch: as many consumers as are needed have to connect
+    /// before it is granted. To be called while none is connected.
+    pub(in crate::host) fn go_on_from(&mut self, first: BatchPlace) {
+        (self.started, self.has_granted) = (false, false);
+        self.set_wanted_from(0, first);
+    }
+
+    /// The place after the last batch that a consumer of this rank has ACKed since the channel began.
+    pub(in crate::host) fn acked_below(&self, rank: u32) -> BatchPlace {
+        self.acked_below.get(rank as usize).copied().unwrap_or_default()
     }
 
     /// Whether a batch was granted since the channel began.
@@ -97,9 +107,9 @@ impl Table {
         self.dedicated_limit = limit;
     }
 
-    /// The lowest number of a batch that is delivered to this rank.
-    pub(in crate::host) fn wanted_from_of(&self, rank: u32) -> u64 {
-        self.wanted_from.get(rank as usize).copied().unwrap_or(0)
+    /// The first batch that is delivered to this rank.
+    pub(in crate::host) fn wanted_from_of(&self, rank: u32) -> BatchPlace {
+        self.wanted_from.get(rank as usize).copied().unwrap_or_default()
     }
 
     /// The part of the batches that a batch belongs to.
@@ -107,8 +117,8 @@ impl Table {
         (number % self.wanted_from.len() as u64) as usize
     }
 
-    /// The lowest number that is delivered of the part that this batch belongs to.
-    pub(super) fn wanted_from(&self, number: u64) -> u64 {
+    /// The first batch that is delivered of the part that this batch belongs to.
+    pub(super) fn wanted_from(&self, number: u64) -> BatchPlace {
         self.wanted_from[self.rank_of(number)]
     }
 }

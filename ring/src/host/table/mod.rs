@@ -37,7 +37,7 @@ pub(super) use consumer::{Consumer, HeldGrant};
 pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, SlotCounts, SlotId};
 use types::{Entry, EpochCount, SlotState};
 
-use crate::protocol::{EpochEnd, Mode};
+use crate::protocol::{BatchPlace, EpochEnd, Mode};
 
 #[derive(Debug)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Clone, Hash))]
@@ -69,12 +69,12 @@ pub(super) struct Table {
     count: EpochCount,
     /// The end of the stream that was sent.
     finished: Option<End>,
-    /// For each rank, or for all consumers together: batches with lower numbers are not delivered,
+    /// For each rank, or for all consumers together: batches before these are not delivered,
     /// because the program has them from an earlier run.
-    wanted_from: Vec<u64>,
-    /// For each rank, or for all consumers together: one more than the highest number that was
-    /// ACKed since the channel began.
-    acked_below: Vec<u64>,
+    wanted_from: Vec<BatchPlace>,
+    /// For each rank, or for all consumers together: the place after the last batch that was ACKed
+    /// since the channel began.
+    acked_below: Vec<BatchPlace>,
     /// A batch was granted since the channel began.
     has_granted: bool,
     /// The channel is to begin elsewhere. What the writer pushes until it does so is dropped.
@@ -91,8 +91,8 @@ impl Table {
         Table {
             mode,
             min_consumers,
-            wanted_from: vec![0; ranks],
-            acked_below: vec![0; ranks],
+            wanted_from: vec![BatchPlace::default(); ranks],
+            acked_below: vec![BatchPlace::default(); ranks],
             has_granted: false,
             begins_again: false,
             started: false,
@@ -147,7 +147,7 @@ impl Table {
     /// A slot that was taken holds this batch now.
     pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
         // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
-        let is_unwanted = self.begins_again || batch.number < self.wanted_from(batch.number);
+        let is_unwanted = self.begins_again || batch.place() < self.wanted_from(batch.number);
         if is_unwanted || self.skipped == Some(batch.epoch) || self.finished.is_some() {
             self.free(slot);
             return;
@@ -387,12 +387,14 @@ impl Table {
     fn mark_acked(&mut self, consumer: usize, at: usize) {
         let held = &mut self.consumers[consumer].grants[at];
         held.acked = true;
-        let (slot, batch) = (held.slot, held.batch);
-        if let SlotState::Full { acked, .. } = &mut self.slots[slot as usize] {
+        let slot = held.slot as usize;
+        if let SlotState::Full { batch, acked, .. } = &mut self.slots[slot] {
             *acked = true;
+            let BatchPlace { epoch, number } = batch.place();
+            let (rank, after) = (self.rank_of(number), number.saturating_add(1));
+            let after = BatchPlace { epoch, number: after };
+            self.acked_below[rank] = self.acked_below[rank].max(after);
         }
-        let rank = self.rank_of(batch);
-        self.acked_below[rank] = self.acked_below[rank].max(batch.saturating_add(1));
     }
 
     /// Ends one claim on a batch. The last one frees the slot; but a batch that nobody had ACKed

@@ -68,8 +68,8 @@ pub(super) struct Model {
     pub(super) has_granted: bool,
     /// Batches that are not delivered, because the program has them or the channel begins again.
     pub(super) forgotten: BTreeSet<u64>,
-    /// The lowest number that is delivered, by rank.
-    pub(super) wanted_from: Vec<u64>,
+    /// The first batch that is delivered, by rank.
+    pub(super) wanted_from: Vec<BatchPlace>,
 }
 
 impl Model {
@@ -94,7 +94,7 @@ impl Model {
             begins_again: false,
             has_granted: false,
             forgotten: BTreeSet::new(),
-            wanted_from: vec![0; ranks(mode, min_consumers)],
+            wanted_from: vec![BatchPlace::default(); ranks(mode, min_consumers)],
         }
     }
 
@@ -147,7 +147,8 @@ impl Model {
         assert_eq!(grant, self.next_grant);
         self.next_grant += 1;
         let number = batch.number;
-        assert!(!self.begins_again && number >= self.wanted_from[self.rank_of(number) as usize]);
+        assert!(!self.begins_again);
+        assert!(batch.place() >= self.wanted_from[self.rank_of(number) as usize]);
         self.has_granted = true;
         let assigned = self.consumers[&to].assigned.contains(&number);
         if self.mode == Mode::Shard {

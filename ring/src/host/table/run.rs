@@ -130,7 +130,7 @@ impl Run {
         model.started = model.consumers.len() >= model.min_consumers;
         (model.has_granted, model.begins_again) = (false, true);
         model.consumers.values_mut().for_each(|consumer| consumer.skipped = None);
-        model.wanted_from.fill(0);
+        model.wanted_from.fill(BatchPlace::default());
         let (mode, consumers) = (model.mode, model.min_consumers as u32);
         let new = NewBeginning { mode, consumers, epoch: 1, dedicated: DEDICATED };
         self.table.begin_again(new);
@@ -140,8 +140,9 @@ impl Run {
     fn want(&mut self, rank: u32, own: u64) {
         let ranks = self.model.wanted_from.len() as u64;
         let rank = u64::from(rank) % ranks;
-        let from = self.next_batch.next_multiple_of(ranks) + rank;
-        let from = (from + own * ranks).saturating_sub(2 * ranks);
+        let number = self.next_batch.next_multiple_of(ranks) + rank;
+        let number = (number + own * ranks).saturating_sub(2 * ranks);
+        let from = BatchPlace { epoch: self.model.writing, number };
         let model = &mut self.model;
         // A consumer says what it wants before it connects, and alone unless it has a part of its
         // own.
@@ -151,11 +152,10 @@ impl Run {
             return;
         }
         model.wanted_from[rank as usize] = from;
-        let is_unwanted = |item: &&Item| {
-            matches!(item, Item::Batch(number) if *number < from && *number % ranks == rank)
-        };
-        let unwanted = model.queue.iter().filter(is_unwanted).filter_map(|item| match item {
-            Item::Batch(number) => Some(*number),
+        let unwanted = model.queue.iter().filter_map(|item| match item {
+            Item::Batch(number) => Some(*number).filter(|number| {
+                number % ranks == rank && model.batches[number].1.place() < from
+            }),
             Item::EpochEnd(_) | Item::Finish(_) => None,
         });
         model.forgotten = unwanted.collect();
@@ -174,7 +174,7 @@ impl Run {
         let batch = Batch { number: self.next_batch, epoch, records, bytes: 1 };
         self.next_batch += 1;
         let wanted = self.model.wanted_from[self.model.rank_of(batch.number) as usize];
-        if self.model.begins_again || batch.number < wanted {
+        if self.model.begins_again || batch.place() < wanted {
             self.model.filling.push(slot);
         } else if self.model.skipped == Some(epoch) {
             self.model.early.insert(epoch);

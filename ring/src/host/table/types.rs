@@ -1,6 +1,6 @@
 //! What the slot table speaks of: identities, batches, ends, and the effects of a command.
 
-use crate::protocol::EpochEnd;
+use crate::protocol::{BatchPlace, EpochEnd};
 
 /// Where a batch lies: below the number of slots it is a slot of the ring, from there on it is a
 /// dedicated buffer.
@@ -18,6 +18,12 @@ pub(in crate::host) struct Batch {
     pub(in crate::host) records: u32,
     /// Header, payload, name and index together.
     pub(in crate::host) bytes: u64,
+}
+
+impl Batch {
+    pub(in crate::host) fn place(&self) -> BatchPlace {
+        BatchPlace { epoch: self.epoch, number: self.number }
+    }
 }
 
 /// An end that is sent to every consumer, once all batches before it are ACKed.
