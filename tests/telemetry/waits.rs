@@ -1,17 +1,19 @@
 //! What a channel waits for and does not get, wherever it is told. When it is told to the log is a
-//! rule that is tested with made-up times, beside it.
+//! rule that is tested with made-up times, beside it; here, that it is told at all.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel as queue};
+use std::time::Instant;
 
 use pipemill_ring::status_client::StatusClient;
 use pipemill_tests::host::{self, Host};
-use pipemill_tests::process::{Process, finish};
+use pipemill_tests::process::{LOG_FORMAT, Process, finish};
 use pipemill_tests::test_dir::TestDir;
-use pipemill_tests::{consumer, pipemill, until};
+use pipemill_tests::{PATIENCE, consumer, pipemill, until};
 use serde_json::Value;
 
 /// As the consumer's process expects them.
@@ -196,4 +198,73 @@ fn an_epoch_file_that_leaves_no_epoch_is_told() {
     let mut command = host::command(&pipemill!(), &place, &channel("train", &fifo, ""));
     let ended = Process::start(command.args(["--", consumer!(), "train"])).wait().with_code(0);
     ended.says(&["channel `train` begins with epoch 5, and no epoch is left: the epoch file"]);
+}
+
+/// A host whose log is read while it runs.
+struct LoggingHost {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl LoggingHost {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let log = BufReader::new(child.stderr.take().expect("it is piped"));
+        let (sender, lines) = queue();
+        // Nobody may listen any more.
+        let read = move || log.lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
+        std::thread::spawn(read);
+        Self { child, lines }
+    }
+
+    /// The lines that say that these channels wait for these things, as soon as all are logged. A
+    /// slow channel may wait for other things before.
+    fn until_waiting(&self, waits: [(&str, &str); 2]) -> [Value; 2] {
+        let end = Instant::now() + PATIENCE;
+        let mut found = [Value::Null, Value::Null];
+        while found.contains(&Value::Null) {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("only {found:?} came in time"));
+            let line: Value = serde_json::from_str(&line).expect("each line is JSON");
+            for (found, (channel, reason)) in found.iter_mut().zip(waits) {
+                if line["channel"] == channel && line["waits_for"] == reason {
+                    *found = line.clone();
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Drop for LoggingHost {
+    fn drop(&mut self) {
+        // Where it is gone already, all is well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// However slow the machine is: the lines come, and not before they are due.
+#[test]
+fn long_waits_are_logged_for_each_channel() {
+    let place = TestDir::new();
+    let folder = place.make_folder("in");
+    let fifo = channel("train", &format!("fifo = {folder:?}"), "");
+    let config = format!("{}{fifo}", of_file(&place, "val", ""));
+    let mut command = host::command(&pipemill!(), &place, &config);
+    let host = LoggingHost::start(command.env(LOG_FORMAT, "json"));
+    let [train, val] = host.until_waiting([("train", "fifo"), ("val", "consumers")]);
+    let fifo = format!("the FIFO {}, which does not exist; ", place.text("in/train_0"));
+    for (line, channel, what) in
+        [(train, "train", &*fifo), (val, "val", "a consumer: nobody has connected to `val`; ")]
+    {
+        assert_eq!(line["level"], "info", "{line}");
+        assert!(line["seconds"].as_f64().is_some_and(|seconds| seconds >= 10.0), "{line}");
+        let message = line["message"].as_str().expect("a text");
+        let start = format!("channel `{channel}`: it has waited ");
+        let (before, remedy) = message.split_once(what).unwrap_or((message, ""));
+        assert!(before.starts_with(&start) && before.ends_with("s for "), "{message}");
+        assert!(!remedy.is_empty(), "{message}");
+    }
 }
