@@ -1,15 +1,19 @@
 //! `pipemill cat` on sound input: each decoder, each output, each kind of source.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use pipemill_tests::inputs::{base64, recordio, tfrecord, unbase64};
+use pipemill_tests::nasty::clean;
 use pipemill_tests::pipemill;
+use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
 use serde_json::{Value, json};
 
-use super::{run, run_with};
+use super::{command, run, run_with};
 
 fn objects(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
@@ -191,4 +195,102 @@ fn a_reader_that_leaves_is_no_error() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!((lines.len(), lines[2]), (3, "0"), "{ended:?}");
     assert_eq!(ended.stderr, "");
+}
+
+/// A record has a limited number of fields, with limited names; a tensor has neither.
+#[test]
+fn a_table_of_very_many_columns_is_read_or_refused_with_the_remedy() {
+    let place = TestDir::new();
+    for (columns, name, limit) in [
+        (38_000, "c", None),
+        (45_000, "c", Some(" bytes as the fields of a record, which may take 4194304; ")),
+        (
+            20_000,
+            "a name that is longer than people write names and makes the schema large by itself \
+             and not by the number of its fields ",
+            Some(" bytes as the fields of a record"),
+        ),
+        (100_000, "c", Some(" are more fields than a record may have, 65536; ")),
+    ] {
+        let names: Vec<_> = (0..columns).map(|column| format!("{name}{column}")).collect();
+        let row = vec!["1"; columns].join(",");
+        place.write("wide.csv", format!("{}\n{row}\n{row}\n", names.join(",")));
+        let count = |more: &[&str]| {
+            let args = ["cat", "-d", "csv", "-o", "header=true", "--output", "count", "wide.csv"];
+            run(&place, &[&args, more].concat())
+        };
+        let bytes = 2 * columns;
+        match limit {
+            None => {
+                assert_eq!(count(&[]).with_code(0).text(), format!("records=2 bytes={bytes}\n"))
+            }
+            Some(limit) => {
+                let remedy = "choose some by `columns`, or set `emit` to dense or row";
+                let ended = count(&[]).with_code(64).says(&[limit, remedy]);
+                assert!(!ended.stderr.contains("broke its contract"), "{ended:#?}");
+            }
+        }
+        let dense = count(&["-o", "emit=dense"]).with_code(0);
+        assert_eq!(dense.text(), format!("records=2 bytes={}\n", 4 * bytes));
+        let some = count(&["-o", "columns=0,7,19999"]).with_code(0);
+        assert_eq!(some.text(), "records=2 bytes=6\n");
+    }
+}
+
+/// Shown with U+FFFD for what is no text, and opened by their bytes.
+#[test]
+fn names_that_are_not_utf8_are_listed_and_opened() {
+    let place = TestDir::new();
+    let name = OsString::from_vec(b"data/raw\x9b31m\xff.txt".to_vec());
+    place.make_folder("data/deep\u{e9}");
+    std::fs::write(place.folder().join(&name), "one\n").expect("any bytes are a name");
+    let folder = OsString::from_vec(b"data/\xfe".to_vec());
+    std::fs::create_dir(place.folder().join(&folder)).expect("any bytes are a name");
+    std::fs::write(place.folder().join(&folder).join("two.txt"), "two\n").expect("it is there");
+    let shown = ["data/raw\u{fffd}31m\u{fffd}.txt", "data/\u{fffd}/two.txt"];
+    let with = |args: &[&str], source: &OsStr| {
+        let mut command = command(&place, args);
+        clean(finish(command.arg(source))).with_code(0)
+    };
+    let cat = |source: &OsStr| -> Vec<_> {
+        let seen = objects(&with(&["cat", "-d", "lines"], source).text());
+        seen.iter().map(|one| one["object"].as_str().expect("text").to_owned()).collect()
+    };
+    let ls = |source: &OsStr| -> Vec<_> {
+        let lines = with(&["ls"], source).text();
+        lines.lines().map(|line| line.split('\t').nth(1).expect("a name").to_owned()).collect()
+    };
+    assert_eq!((cat(&name), ls(&name)), (vec![shown[0].to_owned()], vec![shown[0].to_owned()]));
+    assert_eq!((cat(&folder), ls(&folder)), (vec![shown[1].to_owned()], vec![shown[1].to_owned()]));
+    assert_eq!(cat("data".as_ref()), ls("data".as_ref()));
+    assert_eq!(ls("data".as_ref()).len(), 2);
+    // Without a decoder, its start is looked at; and the size is known.
+    assert!(with(&["schema"], &name).text().contains("records  1, in 4 B"));
+    // The same from configurations, also by patterns.
+    for source in ["folder = 'data'", "glob = 'data/raw?31m?.txt'", "glob = 'data/**/*.txt'"] {
+        let config =
+            format!("[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ {source} }}\n");
+        let file = place.write("c.toml", config);
+        let listed = with(&["ls", "--channel", "a", "-c"], file.as_os_str()).text();
+        assert!(listed.contains("31m\u{fffd}.txt\n"), "{source}: {listed}");
+        with(&["config", "check", "--try"], file.as_os_str());
+    }
+    // A missing one, and what has no other form than text.
+    let missing = OsString::from_vec(b"no\xff".to_vec());
+    let refused = |args: &[&str], source: &OsStr, code: i32, says: &[&str]| {
+        clean(finish(command(&place, args).arg(source))).with_code(code).says(says);
+    };
+    refused(
+        &["cat", "-d", "lines"],
+        &missing,
+        66,
+        &["no\u{fffd}", "can't open it", "check the path"],
+    );
+    refused(&["ls"], &missing, 66, &["no\u{fffd}", "check the path"]);
+    refused(&["init"], &name, 64, &[shown[0], "its path is not UTF-8", "rename it"]);
+    let address = OsString::from_vec(b"s3://bucket/\xff".to_vec());
+    for action in ["cat", "ls", "schema", "init"] {
+        let says = ["`s3://bucket/\u{fffd}` is no address in S3: expected UTF-8"];
+        refused(&[action], &address, 64, if action == "init" { &["UTF-8"] } else { &says });
+    }
 }

@@ -29,6 +29,8 @@ fn compression_is_found_by_name_and_set_by_option() {
     place.write("zstd.bin", zstd(&plain));
     place.write("a.tgz", gzip(&plain));
     place.write("a.tzst", zstd(&plain));
+    place.write("A.REC.GZ", gzip(&plain));
+    place.write("a.rec.gzip", gzip(&plain));
     // As gzip reads it from a tape: zeros follow the last member.
     let padding = vec![0; 300_000];
     place.write("padded.gz", [gzip(head), gzip(tail), padding].concat());
@@ -37,6 +39,8 @@ fn compression_is_found_by_name_and_set_by_option() {
         ("a.rec.zst", "auto"),
         ("a.tgz", "auto"),
         ("a.tzst", "auto"),
+        ("A.REC.GZ", "auto"),
+        ("a.rec.gzip", "auto"),
         ("padded.gz", "auto"),
         ("plain.rec", "auto"),
         ("plain.rec", "none"),

@@ -46,6 +46,23 @@ fn all_faults_of_a_file_are_said_at_once() {
     assert!(!place.path("started").exists());
 }
 
+/// Only `run`, which stops at what is wrong in the text, does not look for them.
+#[test]
+fn an_unknown_decoder_is_said_beside_other_faults() {
+    let place = TestDir::new();
+    let channel = "[[channel]]\nname = 'a'\nsource = { file = 'x' }\n";
+    place.write("p.toml", format!("{channel}decoder = 'cvs'\noptoins = {{}}\nmax_record = 1\n"));
+    let ended = run(&place, &["config", "check", "p.toml"]).with_code(64);
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    let starts = "pipemill: p.toml:4:11: channel `a`: decoder `cvs`: there is no built-in decoder of \
+                  that name; did you mean `csv`?";
+    assert!(lines[0].starts_with(starts), "{lines:#?}");
+    assert!(lines[1].contains(":5:1: channel `a`: optoins: unknown key"), "{lines:#?}");
+    assert!(lines[2].contains(":6:14: channel `a`: max_record: expected"), "{lines:#?}");
+    assert_eq!(lines[3], "pipemill: p.toml: 3 things are wrong");
+}
+
 #[test]
 fn unknown_decoders_and_options_are_named() {
     let place = TestDir::new();

@@ -23,7 +23,9 @@ fn the_decoder_is_found_and_said() {
     place.write("b.csv.gz", gzip(table.as_bytes()));
     place.write("c.tsv", table.replace(',', "\t"));
     place.write("d.csv", table.replace(',', ";"));
-    for file in ["a.csv", "b.csv.gz", "c.tsv", "d.csv"] {
+    place.write("E.CSV.GZ", gzip(table.as_bytes()));
+    place.write("f.csv.gzip", gzip(table.as_bytes()));
+    for file in ["a.csv", "b.csv.gz", "c.tsv", "d.csv", "E.CSV.GZ", "f.csv.gzip"] {
         let ended = run(&place, &["cat", file]).with_code(0);
         assert_eq!(fields(&ended.text()), rows, "{file}");
         ended.says(&[format!("{file}: decoder csv with ").as_str(), "its name ends in ."]);

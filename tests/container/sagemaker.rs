@@ -193,6 +193,34 @@ fn each_failure_leaves_its_reason() {
     let script = "mkdir -p ml/output; echo mine >ml/output/failure; exit 1";
     job.run(&["run", "--", "sh", "-c", script]).with_code(1);
     assert_eq!(job.failure().as_deref(), Some("mine\n"));
+    // It says nothing about the next run.
+    job.run(&["run", "--", "sh", "-c", "exit 7"]).with_code(7);
+    let says = "the command `sh -c exit 7` ended with code 7";
+    assert_eq!(job.failure().as_deref(), Some(says));
+    job.run(&["run", "--", "true"]).with_code(0).says(&["ml/output/failure: removed"]);
+    assert_eq!(job.failure(), None);
+}
+
+#[test]
+fn a_file_of_the_platform_that_is_absent_is_named() {
+    let job = Job::new("{}");
+    let file = job.place.text("ml/input/config/inputdataconfig.json");
+    let remedy = "; describe one in a --config: [[channel]] with `name`, `source` and `decoder`";
+    let said = job.run(&["run", "--", "true"]).with_code(64).stderr;
+    assert_eq!(said, format!("pipemill: {file} describes no channel{remedy}\n"));
+    fs::remove_file(&file).unwrap();
+    let absent = format!("there is no {file}, in which the platform describes the job's channels");
+    let said = job.run(&["run", "--", "true"]).with_code(64).stderr;
+    assert!(said.ends_with(&format!("pipemill: {absent}{remedy}\n")), "{said}");
+    assert!(job.failure().is_some_and(|why| why.starts_with(&absent)));
+    // A configuration that relies on it.
+    job.place.write("c.toml", ONE_EPOCH);
+    let ended = job.run(&["run", "-c", "c.toml", "--", "true"]).with_code(64);
+    ended.says(&["c.toml:1:1: ", "source", &absent]);
+    // One that does not.
+    let channel = "decoder = \"lines\"\nsource = { file = \"c.toml\" }\n";
+    job.place.write("c.toml", ONE_EPOCH.to_owned() + channel);
+    job.run(&["run", "-c", "c.toml", "--", "true"]).with_code(0);
 }
 
 #[test]

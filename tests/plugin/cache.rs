@@ -67,6 +67,29 @@ fn a_cache_that_others_can_write_to_is_not_used() {
     assert!(said.contains("its folder can be written by others (mode 0777)"), "{said}");
 }
 
+/// What was compiled and could not be kept is no success, because `compile` has no other use.
+#[test]
+fn a_cache_that_keeps_nothing_is_an_error() {
+    let place = TestDir::new();
+    place.write("file", "text");
+    let open = place.make_folder("open");
+    fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("it is ours");
+    for (folder, why) in [
+        (place.path("file"), "Not a directory"),
+        (place.path("file/cache"), "Not a directory"),
+        // Not even root can make a folder there.
+        ("/proc/pipemill".into(), "No such file or directory"),
+        (open, "its folder can be written by others (mode 0777)"),
+    ] {
+        let mut command = std::process::Command::new(pipemill_tests::pipemill!());
+        command.args(["plugin", "compile", BAD_PLUGIN]).env("PIPEMILL_CACHE", &folder);
+        let ended = pipemill_tests::process::finish(&mut command).with_code(71);
+        let start = format!("compiled, but can't be kept in {}: ", folder.display());
+        let remedy = "; set PIPEMILL_CACHE to a folder that only this user can write";
+        assert_eq!(ended.says(&[&start, why, remedy]).text(), "", "{folder:?}");
+    }
+}
+
 /// The folder may be shared with others.
 #[test]
 fn only_the_caches_own_files_are_swept() {

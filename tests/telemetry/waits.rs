@@ -1,17 +1,19 @@
 //! What a channel waits for and does not get, wherever it is told. When it is told to the log is a
-//! rule that is tested with made-up times, beside it.
+//! rule that is tested with made-up times, beside it; here, that it is told at all.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel as queue};
+use std::time::Instant;
 
 use pipemill_ring::status_client::StatusClient;
 use pipemill_tests::host::{self, Host};
-use pipemill_tests::process::{Process, finish};
+use pipemill_tests::process::{LOG_FORMAT, Process, finish};
 use pipemill_tests::test_dir::TestDir;
-use pipemill_tests::{consumer, pipemill, until};
+use pipemill_tests::{PATIENCE, consumer, pipemill, until};
 use serde_json::Value;
 
 /// As the consumer's process expects them.
@@ -107,21 +109,90 @@ fn a_broadcast_that_lacks_a_consumer_says_so_everywhere() {
     host.wait().with_code(0).says(&["channel `val` ended: 3 records"]);
 }
 
+/// A host whose log is read while it runs.
+struct LoggingHost {
+    child: Child,
+    lines: Receiver<Value>,
+    /// The lines so far.
+    seen: Vec<Value>,
+}
+
+impl LoggingHost {
+    fn start(command: &mut Command) -> Self {
+        let command = command.env(LOG_FORMAT, "json").stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let log = BufReader::new(child.stderr.take().expect("it is piped"));
+        let (sender, lines) = queue();
+        let parse = |line: String| serde_json::from_str(&line).expect("each line is JSON");
+        // Nobody may listen any more.
+        let read = move || {
+            log.lines().map_while(Result::ok).map(parse).try_for_each(|line| sender.send(line))
+        };
+        std::thread::spawn(read);
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// The next line of which this is so, as soon as it is logged.
+    fn until(&mut self, so: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let line = self.lines.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let line = line.unwrap_or_else(|_| panic!("no such line came: {:#?}", self.seen));
+            self.seen.push(line.clone());
+            if so(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// Its whole log, when it has ended with this code.
+    fn end(mut self, code: i32) -> Vec<Value> {
+        let mut ended = None;
+        until("the host ends", || {
+            ended = self.child.try_wait().expect("our own child");
+            ended.is_some()
+        });
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.extend(self.lines.iter());
+        assert_eq!(ended.and_then(|status| status.code()), Some(code), "{seen:#?}");
+        seen
+    }
+}
+
+impl Drop for LoggingHost {
+    fn drop(&mut self) {
+        // Where it is gone already, all is well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn message(line: &Value) -> &str {
+    line["message"].as_str().expect("each line has a text")
+}
+
 #[test]
 fn a_channel_that_was_never_read_has_not_ended_well() {
     let place = TestDir::new();
     let config = [of_file(&place, "train", ""), of_file(&place, "val", "")].concat();
-    let report = place.path("report.html");
+    let (report, decoded) = (place.path("report.html"), place.path("decoded"));
     let mut command = host::command(&pipemill!(), &place, &config);
-    command.arg("--report").arg(&report).args(["--", consumer!(), "train"]);
-    let ended = finish(&mut command).with_code(0).says(&["channel `train` ended: 3 records"]);
-    let line = ended.stderr.lines().find(|line| line.contains("channel `val`, epoch 0"));
-    let line = line.expect("val was decoded");
-    assert!(!line.contains("nothing to do here"), "{line}");
-    let line = ended.stderr.lines().find(|line| line.contains("channel `val` "));
-    let line = line.expect("it is told");
-    let starts = "pipemill: warn: channel `val` was never read, nobody has connected to it: 3 rec";
-    assert!(line.starts_with(starts) && !line.contains("its consumers: "), "{line}");
+    // The run ends when `train` was read and `val` was decoded.
+    let script = "\"$0\" train && while ! [ -e \"$1\" ]; do sleep 0.01; done";
+    command.arg("--report").arg(&report).args(["--", "sh", "-c", script, consumer!()]);
+    let mut host = LoggingHost::start(command.arg(&decoded).stdout(Stdio::null()));
+    let epoch = host.until(|line| message(line).starts_with("channel `val`, epoch 0"));
+    assert!(!message(&epoch).contains("nothing to do here"), "{epoch}");
+    place.write("decoded", "");
+    let lines = host.end(0);
+    let line = |starts: &str| {
+        let line = lines.iter().find(|line| message(line).starts_with(starts));
+        line.unwrap_or_else(|| panic!("no {starts} in {lines:#?}"))
+    };
+    line("channel `train` ended: 3 records");
+    let never = line("channel `val` was never read, nobody has connected to it: 3 rec");
+    assert_eq!(never["level"], "warn", "{never}");
+    assert!(!message(never).contains("its consumers: "), "{never}");
     let page = std::fs::read_to_string(report).expect("it is written");
     assert!(page.contains("Ended, but val was never read</h1>"), "{page}");
     assert!(page.contains("No consumer has read any of it."), "{page}");
@@ -196,4 +267,41 @@ fn an_epoch_file_that_leaves_no_epoch_is_told() {
     let mut command = host::command(&pipemill!(), &place, &channel("train", &fifo, ""));
     let ended = Process::start(command.args(["--", consumer!(), "train"])).wait().with_code(0);
     ended.says(&["channel `train` begins with epoch 5, and no epoch is left: the epoch file"]);
+}
+
+/// However slow the machine is: the lines come, and not before they are due.
+#[test]
+fn long_waits_are_logged_for_each_channel() {
+    let place = TestDir::new();
+    let folder = place.make_folder("in");
+    let fifo = channel("train", &format!("fifo = {folder:?}"), "");
+    let config = format!("{}{fifo}", of_file(&place, "val", ""));
+    let mut command = host::command(&pipemill!(), &place, &config);
+    let mut host = LoggingHost::start(&mut command);
+    // A slow channel may wait for other things before.
+    let waits = |line: &Value, channel, reason: &str| {
+        line["channel"] == channel && line["waits_for"] == reason
+    };
+    let (mut train, mut val) = (None, None);
+    while train.is_none() || val.is_none() {
+        let line = host.until(|line| !line["waits_for"].is_null());
+        if waits(&line, "train", "fifo") {
+            train = Some(line);
+        } else if waits(&line, "val", "consumers") {
+            val = Some(line);
+        }
+    }
+    let fifo = format!("the FIFO {}, which does not exist; ", place.text("in/train_0"));
+    for (line, channel, what) in
+        [(train, "train", &*fifo), (val, "val", "a consumer: nobody has connected to `val`; ")]
+    {
+        let line = line.expect("the loop has found it");
+        assert_eq!(line["level"], "info", "{line}");
+        assert!(line["seconds"].as_f64().is_some_and(|seconds| seconds >= 10.0), "{line}");
+        let message = message(&line);
+        let start = format!("channel `{channel}`: it has waited ");
+        let (before, remedy) = message.split_once(what).unwrap_or((message, ""));
+        assert!(before.starts_with(&start) && before.ends_with("s for "), "{message}");
+        assert!(!remedy.is_empty(), "{message}");
+    }
 }

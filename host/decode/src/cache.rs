@@ -71,11 +71,26 @@ impl Cache {
         &self.write
     }
 
-    /// Whether a file exists for the plugin of this digest and an engine of these settings. The
-    /// file is not checked.
-    pub(super) fn has(&self, engine: &wasmtime::Engine, digest: &Digest) -> bool {
+    /// The folder from which the plugin of this digest is loaded by an engine of these settings.
+    /// What is in none of them is written.
+    ///
+    /// # Errors
+    /// It is in none of them, and the folder can't be created or written, or what was written can't
+    /// be trusted.
+    pub(super) fn keep(
+        &self,
+        engine: &wasmtime::Engine,
+        digest: &Digest,
+        component: &Component,
+    ) -> io::Result<&Path> {
         let name = file_name(engine, digest);
-        std::iter::once(&self.write).chain(&self.read).any(|folder| folder.join(&name).exists())
+        let loads = |folder: &Path| Folder::open(folder)?.load(engine, &name);
+        let mut folders = std::iter::once(&self.write).chain(&self.read);
+        if let Some(folder) = folders.find(|folder| loads(folder).is_ok()) {
+            return Ok(folder);
+        }
+        self.put(engine, digest, component)?;
+        loads(&self.write).map(|_| self.folder())
     }
 
     /// Loads the plugin of this digest, if a process compiled it for an engine of these settings.
@@ -106,7 +121,12 @@ impl Cache {
         component: &Component,
     ) -> io::Result<()> {
         let code = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")))?;
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.write)?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.write);
+        match made {
+            // A file in its place: to open it gives the plainer error.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
         let folder = Folder::open(&self.write)?;
         let name = file_name(engine, digest);
         let draft = format!(".{name}.{}", std::process::id());

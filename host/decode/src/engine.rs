@@ -9,7 +9,6 @@ use wasmtime::component::Linker;
 use super::builtin::Builtins;
 use super::cache::Cache;
 use super::call_time::TICK;
-use super::digest::Digest;
 use super::host_state::HostState;
 use super::imports;
 use super::settings::settings;
@@ -81,11 +80,6 @@ impl Engine {
     /// The decoders that come with the binary.
     pub fn builtins(&self) -> Builtins {
         self.builtins
-    }
-
-    /// Whether `cache` holds machine code that this engine can load for the plugin of this digest.
-    pub fn is_cached(&self, cache: &Cache, digest: &Digest) -> bool {
-        cache.has(&self.engine, digest)
     }
 }
 

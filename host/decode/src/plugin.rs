@@ -1,6 +1,8 @@
 //! A decoder as a compiled component: its imports, its options, and the check that it implements
 //! the interface.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use pipemill_types::{StreamInfo, nearest, printable};
 use wasmtime::Store;
 use wasmtime::component::{Component, types::ComponentItem};
 
+use super::cache::Cache;
 use super::digest::Digest;
 use super::engine::Engine;
 use super::host_state::{HostState, LogContext};
@@ -117,6 +120,15 @@ impl Plugin {
     /// Whether its machine code came with the host's binary.
     pub fn is_precompiled(&self) -> bool {
         self.inner.is_precompiled
+    }
+
+    /// The folder of `cache` that has its machine code. It is written if none has it.
+    ///
+    /// # Errors
+    /// The folder can't be written, or others can write it, so that it is not used.
+    pub fn keep_in<'a>(&self, cache: &'a Cache) -> io::Result<&'a Path> {
+        let PluginInner { engine, digest, pre, .. } = &*self.inner;
+        cache.keep(&engine.engine, digest, pre.instance_pre().component())
     }
 
     /// The host's functions that it imports, for example `pipemill:decoder/host@0.1.0#emit`.

@@ -68,9 +68,6 @@ impl SourceError {
 
 /// What to do about a path that does not exist.
 fn remedy_if_missing(path: &str) -> String {
-    if path.contains(char::REPLACEMENT_CHARACTER) {
-        return "its name is not UTF-8: rename it".to_owned();
-    }
     match std::env::current_dir() {
         Ok(folder) if Path::new(path).is_relative() => {
             format!("check the path, which begins in {}", folder.display())

@@ -115,13 +115,13 @@ impl Fifos {
             .map_err(|error| SourceError::io(&name, "can't get its metadata", &error))?
             .file_type();
         let FifoSettings { pipe_size, idle_timeout, compression, .. } = self.settings;
-        let (_, identity) = file_facts(&name);
+        let (_, identity) = file_facts(&path);
         let offset = std::mem::take(&mut self.offset);
         let input = if kind.is_fifo() {
-            let pipe = open::open_fifo(&name, pipe_size, idle_timeout, &self.stop)?;
+            let pipe = open::open_fifo(&path, &name, pipe_size, idle_timeout, &self.stop)?;
             skip(&name, compression.inflate(&name, Box::new(pipe)), 0, offset)
         } else {
-            open::open(&name, compression, offset, &self.stop)?
+            open::open(&path, &name, compression, offset, &self.stop)?
         };
         self.delivered = true;
         // A pipe can't be read twice: a restarted process must continue with the next epoch.

@@ -73,7 +73,7 @@ impl Source for Files {
             return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         };
         let name = path.to_string_lossy().into_owned();
-        let (facts, identity) = file_facts(&name);
+        let (facts, identity) = file_facts(&path);
         let offset = std::mem::take(&mut self.offset);
         let input = self.reading.open(&path, &name, offset, &self.stop)?;
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
@@ -132,43 +132,81 @@ impl Pattern {
     }
 }
 
-/// The files that match a shell pattern.
+/// The files that match a shell pattern. Names that are not UTF-8 are compared as they are shown,
+/// with U+FFFD for what is no text.
 fn matching(pattern: &str, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
-    let wrong = |error| {
-        let message = format!("is not a pattern: {error}");
-        SourceError::new(pattern, message, "see `*`, `?`, `[…]` and `**` in a shell")
-    };
+    let compiled = compile(pattern, pattern)?;
     let mut files = Vec::new();
     if pattern.split('/').any(|part| part == "**") {
-        let compiled = glob::Pattern::new(pattern).map_err(wrong)?;
         let options = MatchOptions {
             require_literal_separator: true,
             require_literal_leading_dot: !hidden,
             ..MatchOptions::new()
         };
-        // `glob` itself would follow links around in a circle.
         let folder = folder_of(pattern);
         if folder.is_dir() {
             // The pattern may name a hidden folder itself.
             walk(&folder, true, &mut |path| {
                 let path = path.strip_prefix("./").map(Path::to_owned).unwrap_or(path);
-                if compiled.matches_path_with(&path, options) {
+                if compiled.matches_with(&path.to_string_lossy(), options) {
                     files.push(path);
                 }
             })?;
         }
         return Ok(files);
     }
-    for path in glob::glob(pattern).map_err(wrong)? {
-        let path = path.map_err(|error| {
-            let path = error.path().to_string_lossy().into_owned();
-            SourceError::io(path, "can't list it", error.error())
-        })?;
-        if !path.is_dir() && (hidden || !is_hidden(&path, pattern)) {
-            files.push(path);
-        }
-    }
+    let root = if pattern.starts_with('/') { Path::new("/") } else { Path::new("") };
+    let parts: Vec<_> = pattern.split('/').filter(|part| !part.is_empty()).collect();
+    expand(pattern, root, &parts, &mut files)?;
+    // A pattern with `/` at its end is for folders only.
+    files.retain(|path| {
+        !pattern.ends_with('/') && !path.is_dir() && (hidden || !is_hidden(path, pattern))
+    });
     Ok(files)
+}
+
+fn compile(part: &str, pattern: &str) -> Result<glob::Pattern, SourceError> {
+    glob::Pattern::new(part).map_err(|error| {
+        let message = format!("is not a pattern: {error}");
+        SourceError::new(pattern, message, "see `*`, `?`, `[…]` and `**` in a shell")
+    })
+}
+
+/// Adds what matches these parts of a pattern, below a folder, to `found`. The parts have no `**`.
+/// `glob` has a function for this, but it passes over names that are not UTF-8.
+fn expand(
+    pattern: &str,
+    folder: &Path,
+    parts: &[&str],
+    found: &mut Vec<PathBuf>,
+) -> Result<(), SourceError> {
+    let [part, rest @ ..] = parts else { return Ok(()) };
+    let mut matched = Vec::new();
+    if has_wildcard(part) {
+        let compiled = compile(part, pattern)?;
+        let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if !listed.is_dir() {
+            return Ok(());
+        }
+        let failed = |error| SourceError::io(listed.to_string_lossy(), "can't list it", &error);
+        for entry in std::fs::read_dir(listed).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            if compiled.matches(&name.to_string_lossy()) {
+                matched.push(folder.join(name));
+            }
+        }
+    } else {
+        matched.extend(Some(folder.join(part)).filter(|path| path.exists()));
+    }
+    if rest.is_empty() {
+        found.extend(matched);
+        return Ok(());
+    }
+    matched.iter().try_for_each(|path| expand(pattern, path, rest, found))
+}
+
+fn has_wildcard(part: &str) -> bool {
+    part.contains(['*', '?', '['])
 }
 
 /// Whether a wildcard of the pattern stands for a name that begins with a dot. The pattern has no
@@ -184,7 +222,7 @@ fn is_hidden(path: &Path, pattern: &str) -> bool {
 
 /// The folder that all matches of a pattern lie in: its parts before the first with a wildcard.
 fn folder_of(pattern: &str) -> PathBuf {
-    let plain = |part: &&str| !part.contains(['*', '?', '[']);
+    let plain = |part: &&str| !has_wildcard(part);
     let parts: Vec<_> = pattern.split('/').take_while(plain).collect();
     match parts.as_slice() {
         [] => ".".into(),

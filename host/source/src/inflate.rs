@@ -10,7 +10,8 @@ use crate::{Input, ReadOutcome, SourceError};
 /// How an object is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// According to the ending of its name: `.gz`, `.tgz`, `.zst` and `.tzst`.
+    /// According to the ending of its name: `.gz`, `.gzip`, `.tgz`, `.zst` and `.tzst`, in upper or
+    /// lower case.
     #[default]
     Auto,
     /// Not compressed.
@@ -39,7 +40,7 @@ impl Compression {
     /// The compression of an object of this name: `Auto` if the ending of the name does not say it.
     pub(super) fn resolve(self, name: &str) -> Self {
         match self {
-            Self::Auto if has_ending(name, &[".gz", ".tgz"]) => Self::Gzip,
+            Self::Auto if has_ending(name, &[".gz", ".gzip", ".tgz"]) => Self::Gzip,
             Self::Auto if has_ending(name, &[".zst", ".tzst"]) => Self::Zstd,
             other => other,
         }
@@ -71,7 +72,11 @@ impl Compression {
 }
 
 fn has_ending(name: &str, endings: &[&str]) -> bool {
-    endings.iter().any(|suffix| name.ends_with(suffix))
+    let has = |ending: &&str| {
+        let start = name.len().checked_sub(ending.len());
+        start.is_some_and(|start| name.as_bytes()[start..].eq_ignore_ascii_case(ending.as_bytes()))
+    };
+    endings.iter().any(has)
 }
 
 /// The input of a decompressor. A read without result is `WouldBlock`: decompressors return this

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
@@ -16,42 +17,44 @@ use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 /// process.
 const DEFAULT_PIPE_SIZE: usize = 1 << 20;
 
-/// Opens a path; `-` is standard input. A compressed object is inflated while it is read. Byte
-/// `offset` of it, inflated, is read first.
+/// Opens a path; `-` is standard input. Messages call it `name`. A compressed object is inflated
+/// while it is read. Byte `offset` of it, inflated, is read first.
 pub(super) fn open(
-    path: &str,
+    path: &Path,
+    name: &str,
     compression: Compression,
     offset: u64,
     stop: &Stop,
 ) -> Result<Box<dyn Input>, SourceError> {
-    let input: Box<dyn Input> = if path == "-" {
+    let input: Box<dyn Input> = if path.as_os_str() == "-" {
         let stdin = std::io::stdin().as_fd().try_clone_to_owned();
         let file =
-            stdin.map_err(|error| SourceError::io(path, "can't use standard input", &error))?;
-        Box::new(Pipe { blocking: true, ..Pipe::new(path, file.into(), None, stop.clone()) })
+            stdin.map_err(|error| SourceError::io(name, "can't use standard input", &error))?;
+        Box::new(Pipe { blocking: true, ..Pipe::new(name, file.into(), None, stop.clone()) })
     } else {
-        let error = |error| SourceError::io(path, "can't open it", &error);
+        let error = |error| SourceError::io(name, "can't open it", &error);
         let kind = std::fs::metadata(path).map_err(error)?.file_type();
         if kind.is_fifo() {
-            Box::new(open_fifo(path, DEFAULT_PIPE_SIZE, None, stop)?)
+            Box::new(open_fifo(path, name, DEFAULT_PIPE_SIZE, None, stop)?)
         } else if kind.is_dir() {
-            return Err(SourceError::new(path, "is a folder", "name its files, or use `folder`"));
+            return Err(SourceError::new(name, "is a folder", "name its files, or use `folder`"));
         } else {
             let file = File::open(path).map_err(error)?;
             // An error is ignored: without this advice the kernel only reads ahead less.
             let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
-            if offset > 0 && compression.resolve(path).is_plain() {
-                return Ok(Box::new(RegularFile::open_at(path, file, offset, stop)?));
+            if offset > 0 && compression.resolve(name).is_plain() {
+                return Ok(Box::new(RegularFile::open_at(name, file, offset, stop)?));
             }
-            Box::new(RegularFile { path: path.to_owned(), file, offset: 0, stop: stop.clone() })
+            Box::new(RegularFile { name: name.to_owned(), file, offset: 0, stop: stop.clone() })
         }
     };
-    Ok(skip(path, compression.inflate(path, input), 0, offset))
+    Ok(skip(name, compression.inflate(name, input), 0, offset))
 }
 
 /// Opens a FIFO for reading, without waiting for a writer.
 pub(super) fn open_fifo(
-    path: &str,
+    path: &Path,
+    name: &str,
     pipe_size: usize,
     idle_timeout: Option<Duration>,
     stop: &Stop,
@@ -59,21 +62,21 @@ pub(super) fn open_fifo(
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
     let file =
-        options.open(path).map_err(|error| SourceError::io(path, "can't open it", &error))?;
-    enlarge(path, &file, pipe_size);
-    Ok(Pipe::new(path, file, idle_timeout, stop.clone()))
+        options.open(path).map_err(|error| SourceError::io(name, "can't open it", &error))?;
+    enlarge(name, &file, pipe_size);
+    Ok(Pipe::new(name, file, idle_timeout, stop.clone()))
 }
 
 /// Enlarges a pipe to `pipe_size` bytes, or to as much as the kernel allows. A larger pipe needs
 /// fewer switches between writer and reader: 64 KiB gives a third of the speed of 1 MiB.
-fn enlarge(path: &str, file: &File, pipe_size: usize) {
+fn enlarge(name: &str, file: &File, pipe_size: usize) {
     let mut size = pipe_size;
     while size > 64 << 10 {
         if fcntl(file, FcntlArg::F_SETPIPE_SZ(size as i32)).is_ok() {
             if size < pipe_size {
                 log::warn!(
-                    object = path;
-                    "{path}: the kernel gives this pipe {size} bytes, not {pipe_size}; \
+                    object = name;
+                    "{name}: the kernel gives this pipe {size} bytes, not {pipe_size}; \
                     /proc/sys/fs/pipe-max-size and pipe-user-pages-soft set the limits"
                 );
             }
@@ -81,12 +84,12 @@ fn enlarge(path: &str, file: &File, pipe_size: usize) {
         }
         size /= 2;
     }
-    log::warn!(object = path; "{path}: the kernel does not let this pipe grow; it stays slow");
+    log::warn!(object = name; "{name}: the kernel does not let this pipe grow; it stays slow");
 }
 
 /// A regular file.
 struct RegularFile {
-    path: String,
+    name: String,
     file: File,
     /// Where the file was opened, until the first read has checked that the file is as long.
     offset: u64,
@@ -94,11 +97,11 @@ struct RegularFile {
 }
 
 impl RegularFile {
-    fn open_at(path: &str, mut file: File, offset: u64, stop: &Stop) -> Result<Self, SourceError> {
+    fn open_at(name: &str, mut file: File, offset: u64, stop: &Stop) -> Result<Self, SourceError> {
         file.seek(SeekFrom::Start(offset)).map_err(|error| {
-            SourceError::io(path, &format!("can't go to its byte {offset}"), &error)
+            SourceError::io(name, &format!("can't go to its byte {offset}"), &error)
         })?;
-        Ok(Self { path: path.to_owned(), file, offset, stop: stop.clone() })
+        Ok(Self { name: name.to_owned(), file, offset, stop: stop.clone() })
     }
 
     /// Checks once that the file does not end before the place where it was opened.
@@ -109,8 +112,8 @@ impl RegularFile {
         }
         let file = self.file.metadata();
         let file =
-            file.map_err(|error| SourceError::io(&self.path, "can't get its metadata", &error))?;
-        if file.len() < offset { Err(ended(&self.path, file.len(), offset)) } else { Ok(()) }
+            file.map_err(|error| SourceError::io(&self.name, "can't get its metadata", &error))?;
+        if file.len() < offset { Err(ended(&self.name, file.len(), offset)) } else { Ok(()) }
     }
 }
 
@@ -125,7 +128,7 @@ impl Input for RegularFile {
                 Ok(0) => return Ok(ReadOutcome::End),
                 Ok(count) => return Ok(ReadOutcome::Bytes(count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(SourceError::io(&self.path, "can't read it", &error)),
+                Err(error) => return Err(SourceError::io(&self.name, "can't read it", &error)),
             }
         }
     }
@@ -133,7 +136,7 @@ impl Input for RegularFile {
 
 /// A FIFO, or standard input of any kind.
 pub(super) struct Pipe {
-    path: String,
+    name: String,
     file: File,
     idle_timeout: Option<Duration>,
     /// When the first wait after the last byte began.
@@ -148,9 +151,9 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    fn new(path: &str, file: File, idle_timeout: Option<Duration>, stop: Stop) -> Self {
+    fn new(name: &str, file: File, idle_timeout: Option<Duration>, stop: Stop) -> Self {
         Self {
-            path: path.to_owned(),
+            name: name.to_owned(),
             file,
             idle_timeout,
             silent_since: None,
@@ -170,7 +173,7 @@ impl Pipe {
             (timeout, left) => timeout.or(left),
         };
         let outcome = wait_readable(self.file.as_fd(), &self.stop, limit)
-            .map_err(|error| SourceError::io(&self.path, "can't wait for it", &error))?;
+            .map_err(|error| SourceError::io(&self.name, "can't wait for it", &error))?;
         match outcome {
             WaitOutcome::Ready => {
                 self.writer_came = true;
@@ -179,7 +182,7 @@ impl Pipe {
             WaitOutcome::Stopped => Ok(Some(ReadOutcome::Stopped)),
             WaitOutcome::TimedOut => match self.idle_timeout {
                 Some(idle) if since.elapsed() >= idle => Err(SourceError::new(
-                    &self.path,
+                    &self.name,
                     format!("no byte came for {idle:?}, the time that `idle_timeout` allows"),
                     "see whether its writer still runs, or raise `idle_timeout`",
                 )),
@@ -213,7 +216,7 @@ impl Input for Pipe {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.writer_came = false,
-                Err(error) => return Err(SourceError::io(&self.path, "can't read it", &error)),
+                Err(error) => return Err(SourceError::io(&self.name, "can't read it", &error)),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The names of a command line as a source: files, FIFOs, folders, objects in S3, standard input.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::reading::file_facts;
@@ -10,9 +11,10 @@ use crate::{
 };
 
 /// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses
-/// in S3, and `-` for standard input. They are read in the order of the names.
+/// in S3, and `-` for standard input. They are read in the order of the names. A path need not be
+/// UTF-8: messages show it with U+FFFD for what is no text.
 pub struct Paths {
-    names: Vec<String>,
+    names: Vec<OsString>,
     /// Index of the next name in this epoch.
     next: usize,
     epoch: u32,
@@ -32,7 +34,7 @@ pub struct Paths {
 impl Paths {
     /// A source of these names. `access` applies to objects in S3. `reading.order` applies to each
     /// folder and prefix by itself, not to all names together.
-    pub fn new(names: Vec<String>, reading: ReadSettings, access: Access, stop: Stop) -> Self {
+    pub fn new(names: Vec<OsString>, reading: ReadSettings, access: Access, stop: Stop) -> Self {
         let s3 = LazyS3Runtime::new(None);
         let (nested, total_size, start) = (None, None, None);
         let (next, epoch, ordinal) = (0, 0, 0);
@@ -43,15 +45,17 @@ impl Paths {
     /// each.
     fn nested_source(
         &mut self,
-        name: &str,
+        name: &OsStr,
         start: Start,
     ) -> Result<Option<Box<dyn Source>>, SourceError> {
         if Address::is_s3_url(name) {
-            let address = name.parse().map_err(|why| {
+            let shown = name.to_string_lossy();
+            let address = Address::of_name(name).map_err(|why| {
                 let message = format!("is no address in S3: {why}");
-                SourceError::new(name, message, "write it as s3://bucket/key")
+                SourceError::new(&*shown, message, "write it as s3://bucket/key")
             })?;
-            let s3 = self.s3.get().map_err(|error| SourceError::io(name, "can't start", &error))?;
+            let s3 =
+                self.s3.get().map_err(|error| SourceError::io(&*shown, "can't start", &error))?;
             let mut settings = s3::Settings::new(Selection::Named(address));
             settings.access = self.access.clone();
             settings.reading = self.this_epoch();
@@ -73,7 +77,7 @@ impl Paths {
 
     /// Bytes of an epoch, if all names are regular files and folders of these.
     fn length(&self) -> Option<u64> {
-        let length = |name: &String| {
+        let length = |name: &OsString| {
             let path = Path::new(name);
             if path.is_dir() {
                 let files = Pattern::Folder(path.into()).list(self.reading.hidden).ok()?;
@@ -125,12 +129,14 @@ impl Source for Paths {
             if self.nested.is_some() {
                 continue;
             }
+            let path = Path::new(&name);
+            let name = name.to_string_lossy().into_owned();
             start.check_list(&name, 1)?;
             if start.ordinal == 1 {
                 continue;
             }
-            let (facts, identity) = file_facts(&name);
-            let input = self.reading.open(Path::new(&name), &name, start.offset, &self.stop)?;
+            let (facts, identity) = file_facts(path);
+            let input = self.reading.open(path, &name, start.offset, &self.stop)?;
             let (epoch, ordinal) = (self.epoch, self.next_ordinal());
             return Ok(SourceEvent::Object(Object {
                 epoch,
@@ -146,8 +152,8 @@ impl Source for Paths {
     /// Only one name can be read from its middle. Of several names, it would not be known how many
     /// objects each stands for.
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
-        let name = self.names.first().map_or("", String::as_str);
-        start.check_epoch(name, 0, Some(self.reading.epochs))?;
+        let name = self.names.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+        start.check_epoch(&name, 0, Some(self.reading.epochs))?;
         if self.names.len() > 1 && (start.ordinal, start.offset) != (0, 0) {
             let message = "several names can't be read from the middle of an epoch";
             return Err(SourceError::new(name, message, "name one file, folder or prefix"));
@@ -169,5 +175,5 @@ impl Source for Paths {
 /// Standard input as a source of one epoch and one object.
 pub fn stdin(compression: Compression, stop: Stop) -> impl Source {
     let reading = ReadSettings { compression, ..ReadSettings::default() };
-    Paths::new(vec!["-".to_owned()], reading, Access::default(), stop)
+    Paths::new(vec!["-".into()], reading, Access::default(), stop)
 }

@@ -34,7 +34,8 @@ impl Default for ReadSettings {
 }
 
 impl ReadSettings {
-    /// Opens a file, a FIFO or standard input. Its byte `offset` is read first.
+    /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8. Its
+    /// byte `offset` is read first.
     pub(super) fn open(
         &self,
         path: &Path,
@@ -44,9 +45,9 @@ impl ReadSettings {
     ) -> Result<Box<dyn Input>, SourceError> {
         let compression = self.compression.resolve(name);
         if !self.wrap {
-            return open::open(name, compression, offset, stop);
+            return open::open(path, name, compression, offset, stop);
         }
-        let input = open::open(name, compression, 0, stop)?;
+        let input = open::open(path, name, compression, 0, stop)?;
         // The length of a compressed file or of a pipe is not known before its end.
         let size =
             std::fs::metadata(path).ok().filter(|file| self.is_plain(name) && file.is_file());
@@ -97,8 +98,8 @@ pub fn file_size(path: &Path) -> Result<u64, SourceError> {
 /// What the file system tells of a file, a FIFO or standard input, and its identity. It is called
 /// before the file is opened: if the file is replaced in between, its identity is that of the old
 /// one, and so the new one is refused when a later process begins in its middle.
-pub(super) fn file_facts(name: &str) -> (ObjectFacts, String) {
-    let Some(file) = std::fs::metadata(name).ok().filter(Metadata::is_file) else {
+pub(super) fn file_facts(path: &Path) -> (ObjectFacts, String) {
+    let Some(file) = std::fs::metadata(path).ok().filter(Metadata::is_file) else {
         return (ObjectFacts::default(), String::new());
     };
     let (seconds, nanoseconds, size) = (file.mtime(), file.mtime_nsec(), file.len());

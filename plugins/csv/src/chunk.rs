@@ -94,6 +94,13 @@ impl Chunk<'_> {
         }
     }
 
+    /// Where the row that starts at `row` ends, without its line end, if the next line starts at
+    /// `next`.
+    pub(crate) fn row_end(&self, row: usize, next: usize) -> usize {
+        let text = self.bytes[row..next].strip_suffix(b"\n").unwrap_or(&self.bytes[row..next]);
+        row + text.strip_suffix(b"\r").unwrap_or(text).len()
+    }
+
     /// Number of the line that has the offset `at`, from 1.
     pub(crate) fn line(&self, at: usize) -> u64 {
         let mut after_cr = self.after_cr;

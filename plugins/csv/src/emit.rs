@@ -8,6 +8,7 @@ use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records, Scalar};
 
 use crate::chunk::{Chunk, shown};
+use crate::delimiter_hint;
 use crate::dialect::Cell;
 use crate::layout::Layout;
 use crate::scan::RowSink;
@@ -51,15 +52,34 @@ impl RowContext<'_> {
         if found == expected || self.flexible {
             return Ok(());
         }
-        let source = &layout.source;
-        Err(self.chunk.error(
+        Err(self.wrong_width(layout, found, row, next))
+    }
+
+    #[cold]
+    fn wrong_width(
+        &self,
+        layout: &Layout,
+        found: usize,
+        row: &Range<usize>,
+        next: usize,
+    ) -> DecodeError {
+        let (expected, source) = (layout.names.len(), &layout.source);
+        let fields = if expected == 1 { "field" } else { "fields" };
+        let hint = self.delimiter_hint(layout, row.clone());
+        self.chunk.error(
             row.start,
             format_args!(
-                ": expected {expected} fields, as {source}, found {found}; set flexible = true to \
-                 take such rows"
+                ": expected {expected} {fields}, as {source}, found {found}; set flexible = true to \
+                 take such rows{hint}"
             ),
             next,
-        ))
+        )
+    }
+
+    #[cold]
+    fn delimiter_hint(&self, layout: &Layout, row: Range<usize>) -> String {
+        let Chunk { bytes, dialect, .. } = self.chunk;
+        delimiter_hint::of_row(dialect, &bytes[row], layout.names.len(), layout.are_named)
     }
 
     /// Emits the value of a raw field.
@@ -109,8 +129,14 @@ impl ValueError {
             }
             _ => String::new(),
         };
-        let message =
-            format_args!(", column {column} (`{name}`): expected {expected}, found {found}{hint}");
+        let other = match taken_by {
+            // What is empty or no text says nothing about the delimiter.
+            None | Some(Scalar::Bytes) => String::new(),
+            Some(_) => context.delimiter_hint(layout, row..context.chunk.row_end(row, next)),
+        };
+        let message = format_args!(
+            ", column {column} (`{name}`): expected {expected}, found {found}{hint}{other}"
+        );
         context.chunk.error(row, message, next)
     }
 }

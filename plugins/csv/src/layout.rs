@@ -2,6 +2,7 @@
 
 use pipemill_plugin::{Field, Scalar};
 
+use crate::delimiter_hint;
 use crate::settings::{Emit, Settings};
 
 /// The columns of an object.
@@ -11,6 +12,8 @@ pub(crate) struct Layout {
     pub(crate) names: Vec<String>,
     /// Where the number of columns comes from, for messages: "the header has".
     pub(crate) source: String,
+    /// Whether the option `names` gives the columns.
+    pub(crate) are_named: bool,
     /// The columns that are emitted, in the order of the fields. With `emit = "dense"`, those of
     /// `x`.
     pub(crate) picks: Vec<Pick>,
@@ -47,7 +50,7 @@ impl Layout {
         learnt: &[Scalar],
     ) -> Result<Self, String> {
         let label = match &settings.label {
-            Some(label) => Some(find(&names, label, "label")?),
+            Some(label) => Some(find(settings, &names, label, "label")?),
             None => None,
         };
         let of_column = |column| {
@@ -56,11 +59,11 @@ impl Layout {
         };
         let mut scalars: Vec<_> = (0..names.len()).map(of_column).collect();
         for (column, scalar) in &settings.types.named {
-            scalars[find(&names, column, "types")?] = *scalar;
+            scalars[find(settings, &names, column, "types")?] = *scalar;
         }
         let columns: Vec<usize> = match &settings.columns {
             Some(columns) => {
-                let find = |column: &String| find(&names, column, "columns");
+                let find = |column: &String| find(settings, &names, column, "columns");
                 columns.iter().map(find).collect::<Result<_, _>>()?
             }
             None => (0..names.len()).filter(|column| Some(*column) != label).collect(),
@@ -74,12 +77,18 @@ impl Layout {
         };
         let all = settings.columns.is_none();
         let types_are_learnt = settings.types.default.is_none();
-        Ok(Self { names, source, picks, label, all, fields, types_are_learnt })
+        let are_named = settings.names.is_some();
+        Ok(Self { names, source, are_named, picks, label, all, fields, types_are_learnt })
     }
 }
 
 /// The column that an option names: by its name, else by its number.
-fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
+fn find(
+    settings: &Settings,
+    names: &[String],
+    wanted: &str,
+    option: &str,
+) -> Result<usize, String> {
     let mut named = (0..names.len()).filter(|column| names[*column] == wanted);
     let number = || wanted.parse().ok().filter(|number| *number < names.len());
     match (named.next(), named.next()) {
@@ -87,11 +96,17 @@ fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
         (None, _) => number().ok_or_else(|| {
             let some: Vec<_> = names.iter().take(20).map(|name| name.as_str()).collect();
             let more = if names.len() > 20 { ", …" } else { "" };
-            format!(
-                "option `{option}`: there is no column `{wanted}`; the {} columns are: {}{more}",
-                names.len(),
-                some.join(", ")
-            )
+            let there_are = match names {
+                [only] => {
+                    let hint = match settings.names {
+                        Some(_) => String::new(),
+                        None => delimiter_hint::of_only_column(&settings.dialect, only),
+                    };
+                    format!("the only column is `{only}`{hint}")
+                }
+                _ => format!("the {} columns are: {}{more}", names.len(), some.join(", ")),
+            };
+            format!("option `{option}`: there is no column `{wanted}`; {there_are}")
         }),
         (Some(one), Some(other)) => Err(format!(
             "option `{option}`: columns {one} and {other} are both called `{wanted}`; use the number"
@@ -101,12 +116,26 @@ fn find(names: &[String], wanted: &str, option: &str) -> Result<usize, String> {
 
 /// The interface allows no more fields.
 const MAX_FIELDS: usize = 65_536;
+/// The interface allows no larger schema.
+const MAX_SCHEMA_BYTES: usize = 4 << 20;
+/// Each of a field's three texts counts this many bytes beyond its own.
+const TEXT_BYTES: usize = 32;
+/// What to do about too many columns.
+const TOO_MANY: &str = "choose some by `columns`, or set `emit` to dense or row";
 
 fn fields(names: &[String], picks: &[Pick], settings: &Settings) -> Result<Vec<Field>, String> {
     if picks.len() > MAX_FIELDS {
         return Err(format!(
-            "{} columns are more fields than a record may have, {MAX_FIELDS}; choose some by \
-             `columns`, or set `emit` to dense or row",
+            "{} columns are more fields than a record may have, {MAX_FIELDS}; {TOO_MANY}",
+            picks.len()
+        ));
+    }
+    let bytes = |pick: &Pick| names[pick.column].len() + pick.scalar.word().len() + 3 * TEXT_BYTES;
+    let bytes: usize = picks.iter().map(bytes).sum();
+    if bytes > MAX_SCHEMA_BYTES {
+        return Err(format!(
+            "{} columns with their names take {bytes} bytes as the fields of a record, which may \
+             take {MAX_SCHEMA_BYTES}; {TOO_MANY}",
             picks.len()
         ));
     }

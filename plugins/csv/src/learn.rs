@@ -283,9 +283,31 @@ pub(crate) fn told(learnt: &Learnt, fields: &[pipemill_plugin::Field]) -> String
         more => format!(" and {more} more"),
     };
     let header = if learnt.header { "the first one is a header" } else { "none is a header" };
-    format!(
-        "columns by the first {} rows, of which {header}: {}{more}",
-        learnt.rows,
-        shown.join(", ")
-    )
+    let rows = match learnt.rows {
+        1 if learnt.header => "the first row, which is a header".to_owned(),
+        1 => "the first row, which is no header".to_owned(),
+        rows => format!("the first {rows} rows, of which {header}"),
+    };
+    format!("columns by {rows}: {}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use pipemill_plugin::Field;
+
+    use super::*;
+
+    #[test]
+    fn what_was_learnt_is_told_in_words() {
+        let fields = [Field::new("id", Scalar::Int64), Field::new("x", Scalar::Utf8)];
+        for (header, rows, said) in [
+            (true, 1, "the first row, which is a header"),
+            (false, 1, "the first row, which is no header"),
+            (true, 2, "the first 2 rows, of which the first one is a header"),
+            (false, 1000, "the first 1000 rows, of which none is a header"),
+        ] {
+            let learnt = Learnt { header, types: Vec::new(), rows };
+            assert_eq!(told(&learnt, &fields), format!("columns by {said}: id int64, x utf8"));
+        }
+    }
 }

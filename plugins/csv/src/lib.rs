@@ -27,10 +27,12 @@
 //! machine, one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not
 //! understand to the reference. `fast_path.rs` reads rows of plain numbers without a list of
 //! fields, four numbers at a time (`parse_f32x4.rs`), and leaves all other rows to the scanner.
-//! Both use `simd.rs`. What to do with a row is in `emit.rs` and `dense.rs`. If you change the
+//! Both use `simd.rs`. What to do with a row is in `emit.rs` and `dense.rs`. `delimiter_hint.rs` only
+//! adds to their messages. If you change the
 //! format, change `dialect.rs` first; the tests compare the others with it and with Python.
 
 mod chunk;
+mod delimiter_hint;
 mod dense;
 mod dialect;
 mod emit;
@@ -50,7 +52,7 @@ use dialect::Cell;
 use emit::{AllFields, Columns, FirstRow, RowContext, WholeRows};
 use layout::{Layout, default_name};
 use learn::{Learner, Learnt};
-use pipemill_parsing::encoding::valid_up_to;
+use pipemill_parsing::encoding::{looks_like, valid_up_to};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resume, Resync,
     Scalar, StreamInfo,
@@ -385,6 +387,11 @@ fn check_line_ends(chunk: &Chunk, row: usize, cells: &[Cell]) -> Result<(), Deco
     let Some(at) = cells.iter().filter(|cell| !is_quoted(cell)).find_map(cr) else {
         return Ok(());
     };
+    if let Err(error) = str::from_utf8(&chunk.bytes[row..at]) {
+        // Compressed bytes, for example: where their lines seem to end says nothing.
+        let message = not_utf8("the header", &chunk.bytes[row..at], error.valid_up_to());
+        return Err(chunk.refused(row, message));
+    }
     Err(chunk.refused(
         row,
         format_args!(
@@ -410,12 +417,20 @@ fn header_names(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {
             return Ok(default_name(column));
         }
         String::from_utf8(name).map_err(|error| {
-            let found = shown(error.as_bytes());
-            format!(
-                "expected the name of column {column} in UTF-8, found {found}; to leave the \
-                 header's names out, give others by `names`"
-            )
+            let at = error.utf8_error().valid_up_to();
+            let what = format!("the name of column {column}");
+            let message = not_utf8(&what, error.as_bytes(), at);
+            format!("{message}; to leave the header's names out, give others by `names`")
         })
     };
     cells.iter().enumerate().map(name).collect()
+}
+
+/// The message about a text whose byte `at` is not UTF-8.
+fn not_utf8(what: &str, text: &[u8], at: usize) -> String {
+    format!(
+        "expected {what} in UTF-8, found {}; it looks like {}",
+        shown(text),
+        looks_like(text, at)
+    )
 }

@@ -1,5 +1,6 @@
 //! `pipemill cat`: decodes sources and prints the records to standard output.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ print(pa.ipc.open_stream(sys.stdin.buffer).read_all())\"")]
 pub(super) struct Args {
     /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
     #[arg(required = true, value_name = "SOURCE")]
-    sources: Vec<String>,
+    sources: Vec<OsString>,
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
     /// the first object and its first bytes]
     #[arg(long, short)]
@@ -115,7 +116,7 @@ enum OnPluginErrorArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CompressionArg {
-    /// By the ending of the name: .gz, .tgz, .zst, .tzst; in S3 also by Content-Encoding
+    /// By the ending of the name: .gz, .gzip, .tgz, .zst, .tzst; in S3 also by Content-Encoding
     Auto,
     None,
     Gzip,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Subcommand, ValueEnum};
 
 use pipemill_decode::{Builtins, Engine, Plugin};
-use pipemill_source::Stop;
+use pipemill_source::{SourceError, Stop};
 
 use super::exit::{self, Refusal};
 use super::output::{self, say};
@@ -68,11 +68,36 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
             feed::check(file, *try_sources)
         }
         Action::Check { file, try_sources, read_by } => {
-            let read = read(file).map_err(Refusal::report);
+            let read = read_to_check(file, builtins);
             read.and_then(|config| check(&config, file, *try_sources, *read_by, builtins))
         }
     };
     result.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Reads a configuration. Its faults are told together with the decoders that don't exist.
+fn read_to_check(file: &Path, builtins: Builtins) -> Result<Config, ExitCode> {
+    let text = text(file).map_err(Refusal::report)?;
+    let name = file.display().to_string();
+    let mut faults = match config::parse(&text, &name, &variable) {
+        Ok(config) => return Ok(config),
+        Err(faults) => faults,
+    };
+    let engine = engine(builtins)?;
+    for decoder in config::named_decoders(&text) {
+        if let Err(error) = Plugin::load(&engine, &decoder.name, None) {
+            faults.push(Fault {
+                file: name.clone(),
+                place: decoder.place,
+                channel: decoder.channel,
+                path: String::new(),
+                message: error.to_string(),
+                remedy: None,
+            });
+        }
+    }
+    faults.sort_by_key(|fault| fault.place);
+    Err(refusal(&name, &faults).report())
 }
 
 /// Checks the channels of a configuration for `run`, and tries them if that is asked for.
@@ -174,13 +199,25 @@ pub(super) fn read_to_feed(file: &Path) -> Result<Config, Refusal> {
 pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Config, Refusal> {
     let presets = sagemaker::presets(platform);
     let described = platform.described_in().display().to_string();
+    let why_no_channel = platform.why_no_channel();
     let parse = |text: &str, name: &str| {
-        config::parse_over(&presets, text, name, &variable).map_err(|faults| refusal(name, &faults))
+        config::parse_over(&presets, text, name, &variable).map_err(|faults| {
+            let mut refusal = refusal(name, &faults);
+            // A key that the platform could have given may be among the faults.
+            refusal.why.extend(why_no_channel.clone());
+            refusal
+        })
     };
-    let mut config = match file {
-        Some(file) => parse(&text(file)?, &file.display().to_string())?,
+    let mut config = match (file, &why_no_channel) {
+        (Some(file), _) => parse(&text(file)?, &file.display().to_string())?,
+        (None, Some(why)) => {
+            let why = format!(
+                "{why}; describe one in a --config: [[channel]] with `name`, `source` and `decoder`"
+            );
+            return Err(Refusal::new(exit::USAGE, why));
+        }
         // Like an empty file, with the name of the platform's file for messages.
-        None => parse("", &described)?,
+        (None, None) => parse("", &described)?,
     };
     for (channel, preset) in &presets.channels {
         if config.channels.iter().any(|other| other.name == *channel) {
@@ -210,8 +247,9 @@ fn read_by(file: &Path, parse: Parse) -> Result<Config, Refusal> {
 
 fn text(file: &Path) -> Result<String, Refusal> {
     std::fs::read_to_string(file).map_err(|error| {
-        let why = format!("{}: the configuration can't be read: {error}", file.display());
-        Refusal::new(exit::USAGE, why)
+        let name = file.to_string_lossy();
+        let error = SourceError::io(name, "the configuration can't be read", &error);
+        Refusal::new(exit::USAGE, error.in_full())
     })
 }
 

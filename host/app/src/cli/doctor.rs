@@ -47,7 +47,7 @@ fn subjects(args: &Args) -> Result<Subjects, ExitCode> {
         return Ok(Subjects { configuration, addresses: Vec::new() });
     }
     let settings = |address: &String| -> Result<_, ExitCode> {
-        let mut settings = Settings::new(Selection::Named(s3::address(address)?));
+        let mut settings = Settings::new(Selection::Named(s3::address(address.as_ref())?));
         settings.access = args.s3.access();
         Ok((address.clone(), settings))
     };

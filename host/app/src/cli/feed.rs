@@ -2,6 +2,7 @@
 //! does.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ use crate::telemetry::progress::{Progress, ShownChannel, is_watched};
 pub(super) struct Args {
     /// The channel's sources: files, folders, `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(long, num_args = 1.., value_name = "SOURCE", required_unless_present = "config")]
-    from: Vec<String>,
+    from: Vec<OsString>,
     /// The folder for the FIFOs; it is made if it does not exist
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
@@ -154,7 +155,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
     for name in args.from.iter().filter(|name| !Address::is_s3_url(name)) {
         // Checked now, so that a wrong path is an error at once and not when a reader comes.
         std::fs::metadata(name).map_err(|error| {
-            let error = SourceError::io(name, "can't open it", &error);
+            let error = SourceError::io(name.to_string_lossy(), "can't open it", &error);
             exit::because(exit::MISSING, error.in_full())
         })?;
     }

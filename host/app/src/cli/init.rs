@@ -1,5 +1,6 @@
 //! `pipemill init`: writes a configuration and a training script for it, which run at once.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use crate::config::quote;
 pub(super) struct Args {
     /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(required = true, value_name = "SOURCE")]
-    sources: Vec<String>,
+    sources: Vec<OsString>,
     /// The folder for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     to: PathBuf,
@@ -51,9 +52,9 @@ fn write(args: &Args, builtins: Builtins) -> Result<(), ExitCode> {
     let engine = engine(builtins)?;
     let mut channels: Vec<Described<'_>> = Vec::new();
     for source in &args.sources {
-        check(source)?;
+        let text = check(source)?;
         let sample = sample(&engine, std::slice::from_ref(source), &args.decoding)?;
-        let name = channel_name(source, &channels);
+        let (source, name) = (text, channel_name(text, &channels));
         channels.push(Described { name, source, sample });
     }
     let texts = [configuration(&channels, &args.decoding.s3), script(&channels)];
@@ -87,20 +88,30 @@ fn failed(file: &Path, error: &io::Error) -> ExitCode {
     exit::because(exit::SYSTEM, format!("{}: can't write it: {error}", file.display()))
 }
 
-/// Refuses what a configuration can't name again.
-fn check(source: &str) -> Result<(), ExitCode> {
+/// The source as text. Refuses what a configuration can't name again.
+fn check(source: &OsStr) -> Result<&str, ExitCode> {
+    let is_text = Address::is_s3_url(source)
+        || std::path::absolute(source).is_ok_and(|path| path.to_str().is_some());
+    let Some(text) = source.to_str().filter(|_| is_text) else {
+        let why = format!(
+            "{}: its path is not UTF-8, as a configuration is; rename it, or name a folder that it \
+             lies in",
+            source.display()
+        );
+        return Err(exit::because(exit::USAGE, why));
+    };
     let is_pipe = || {
         use std::os::unix::fs::FileTypeExt;
         Path::new(source).metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
     };
-    if source == "-" || is_pipe() {
+    if text == "-" || is_pipe() {
         let why = format!(
-            "{source}: can be read only once, so it can't be looked at first; see \
+            "{text}: can be read only once, so it can't be looked at first; see \
              `source = {{ fifo = … }}` and `{{ stdin = true }}` in docs/configuration.md"
         );
         return Err(exit::because(exit::USAGE, why));
     }
-    Ok(())
+    Ok(text)
 }
 
 /// A source that becomes a channel.

@@ -1,5 +1,6 @@
 //! `pipemill ls`: lists the objects that a channel would read.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ use crate::config::Source;
 pub(super) struct Args {
     /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(value_name = "SOURCE", required_unless_present = "config")]
-    addresses: Vec<String>,
+    addresses: Vec<OsString>,
     /// A configuration; give one of its channels with --channel
     #[arg(long, short, value_name = "FILE", requires = "channel", conflicts_with = "addresses")]
     config: Option<PathBuf>,
@@ -87,7 +88,7 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
     Ok(vec![channel.source.clone()])
 }
 
-fn named(args: &Args, address: &str) -> Result<Source, ExitCode> {
+fn named(args: &Args, address: &OsStr) -> Result<Source, ExitCode> {
     let reading = ReadSettings { order: args.order.order(), ..ReadSettings::default() };
     if !Address::is_s3_url(address) {
         let path = PathBuf::from(address);

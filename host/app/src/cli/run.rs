@@ -66,6 +66,9 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     let base = sagemaker::base();
+    if let Some(base) = &base {
+        sagemaker::clear_failure(base);
+    }
     let refusal = match attempt(args, builtins, base.clone()) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(refusal) => refusal,

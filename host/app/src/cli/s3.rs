@@ -1,5 +1,6 @@
 //! Options for the access to S3: for all commands that read from there.
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use pipemill_source::s3::{Access, Address, check_endpoint};
@@ -67,7 +68,7 @@ pub(super) fn with_option_names(error: &str) -> String {
 }
 
 /// Refuses names that look like an address in S3 but are not valid.
-pub(super) fn check_addresses(names: &[String]) -> Result<(), ExitCode> {
+pub(super) fn check_addresses(names: &[OsString]) -> Result<(), ExitCode> {
     names
         .iter()
         .filter(|name| Address::is_s3_url(name))
@@ -75,8 +76,9 @@ pub(super) fn check_addresses(names: &[String]) -> Result<(), ExitCode> {
 }
 
 /// Parses an address. An error is reported; the exit code is returned.
-pub(super) fn address(name: &str) -> Result<Address, ExitCode> {
-    name.parse().map_err(|why| {
+pub(super) fn address(name: &OsStr) -> Result<Address, ExitCode> {
+    Address::of_name(name).map_err(|why| {
+        let name = name.to_string_lossy();
         let why = format!("`{name}` is no address in S3: {why}; write it as s3://bucket/key");
         exit::because(exit::USAGE, why)
     })

@@ -1,5 +1,6 @@
 //! Decodes the start of a source, to say what its records look like: for `schema` and `init`.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,7 +93,7 @@ impl Sample {
 /// Decodes the start of these sources. An error is reported; the exit code is returned.
 pub(super) fn sample(
     engine: &Engine,
-    sources: &[String],
+    sources: &[OsString],
     args: &DecoderArgs,
 ) -> Result<Sample, ExitCode> {
     s3::check_addresses(sources)?;

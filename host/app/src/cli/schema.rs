@@ -1,5 +1,6 @@
 //! `pipemill schema`: what the records of a source look like, and how many there are.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use indicatif::{HumanBytes, HumanCount};
@@ -21,7 +22,7 @@ use super::sample::{DecoderArgs, Sample, sample};
 pub(super) struct Args {
     /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
     #[arg(required = true, value_name = "SOURCE")]
-    sources: Vec<String>,
+    sources: Vec<OsString>,
     #[command(flatten)]
     decoding: DecoderArgs,
 }

@@ -2,13 +2,15 @@
 //!
 //! Each file uses only files that stand before it in this list: `values`, `vars` (texts), `key`,
 //! `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data), `document`,
-//! `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `show`.
+//! `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `named_decoders`,
+//! `show`.
 
 mod document;
 mod fault;
 mod key;
 mod keys;
 mod model;
+mod named_decoders;
 mod parse;
 mod presets;
 mod rank;
@@ -23,6 +25,7 @@ mod vars;
 
 pub use fault::{Fault, TextPosition};
 pub use model::{Channel, Config, DecoderRef, Listen, Ring, Source, fifo_source};
+pub use named_decoders::named_decoders;
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use presets::{Preset, Presets, Rank};
 pub use show::{quote, show};

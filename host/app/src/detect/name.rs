@@ -14,7 +14,7 @@ pub(super) enum NameSays {
 }
 
 /// Endings of compressed objects. They say nothing of what is compressed.
-const COMPRESSED: &[&str] = &[".gz", ".zst"];
+const COMPRESSED: &[&str] = &[".gz", ".gzip", ".zst"];
 
 /// The endings, without their compression.
 fn known(ending: &str) -> Option<Format> {

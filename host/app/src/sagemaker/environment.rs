@@ -76,6 +76,7 @@ mod tests {
     fn the_variables_are_those_of_the_training_toolkit() {
         let platform = Platform {
             base: "/opt/ml".into(),
+            describes_channels: true,
             channels: input_data_config(r#"{"my-train.1": {"TrainingInputMode": "Pipe"}}"#)
                 .unwrap(),
             resources: Some(

@@ -7,6 +7,18 @@ use std::path::Path;
 /// Number of characters that the platform shows.
 const MAX_CHARACTERS: usize = 1_024;
 
+/// Removes the reason of an earlier run, which would be taken for this one's.
+pub(super) fn clear(base: &Path) {
+    let path = base.join("output/failure");
+    match std::fs::remove_file(&path) {
+        Ok(()) => log::info!("{}: removed: it is of an earlier run", path.display()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+        Err(error) => {
+            log::warn!("{}: is of an earlier run, and can't be removed: {error}", path.display());
+        }
+    }
+}
+
 /// Writes the reason, unless the command has written one.
 pub(super) fn report(base: &Path, why: &str) {
     let folder = base.join("output");
@@ -35,5 +47,10 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap().chars().count(), MAX_CHARACTERS);
         report(base.path(), "another");
         assert!(std::fs::read_to_string(&path).unwrap().starts_with('ä'));
+        // The next run.
+        clear(base.path());
+        clear(base.path());
+        report(base.path(), "another");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "another");
     }
 }

@@ -17,6 +17,11 @@ pub use platform::{Platform, base};
 
 use crate::config::Presets;
 
+/// Removes the reason why an earlier run failed. To be called when a run starts.
+pub fn clear_failure(base: &Path) {
+    failure::clear(base);
+}
+
 /// Writes the reason why the job failed for the platform, unless the command has written one.
 pub fn report_failure(base: &Path, why: &str) {
     failure::report(base, why);

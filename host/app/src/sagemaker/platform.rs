@@ -12,6 +12,8 @@ use super::resource_config::{Resources, resource_config};
 const BASE: &str = "/opt/ml";
 /// The folder of the files that describe the job, in the job's folder.
 const CONFIG: &str = "input/config";
+/// The file that describes the channels, in that folder.
+const CHANNELS: &str = "inputdataconfig.json";
 /// The variable for the job's folder.
 const BASE_VARIABLE: &str = "SAGEMAKER_BASE_DIR";
 
@@ -20,6 +22,8 @@ const BASE_VARIABLE: &str = "SAGEMAKER_BASE_DIR";
 pub struct Platform {
     /// The job's folder.
     pub(super) base: PathBuf,
+    /// Whether a file describes the channels.
+    pub(super) describes_channels: bool,
     /// The channels by name.
     pub(super) channels: BTreeMap<String, InputChannel>,
     /// The job's hosts, if the file exists.
@@ -43,11 +47,12 @@ impl Platform {
     /// wrong.
     pub fn read(base: PathBuf) -> Result<Self, String> {
         let folder = base.join(CONFIG);
-        let channels = read(&folder.join("inputdataconfig.json"), input_data_config)?;
+        let channels = read(&folder.join(CHANNELS), input_data_config)?;
         let resources = read(&folder.join("resourceconfig.json"), resource_config)?;
         let hyperparameters = read(&folder.join("hyperparameters.json"), hyperparameters)?;
         Ok(Self {
             base,
+            describes_channels: channels.is_some(),
             channels: channels.unwrap_or_default(),
             resources,
             hyperparameters: hyperparameters.unwrap_or_default(),
@@ -65,6 +70,7 @@ impl Platform {
     ) -> Result<Self, String> {
         Ok(Self {
             base,
+            describes_channels: true,
             channels: input_data_config(channels)?,
             resources: Some(resource_config(resources)?),
             hyperparameters: hyperparameters(parameters)?,
@@ -73,7 +79,21 @@ impl Platform {
 
     /// The file that describes the channels, for messages.
     pub fn described_in(&self) -> PathBuf {
-        self.base.join(CONFIG).join("inputdataconfig.json")
+        self.base.join(CONFIG).join(CHANNELS)
+    }
+
+    /// Why the platform describes no channel: its file does not exist, or has none. `None` if it
+    /// describes one.
+    pub fn why_no_channel(&self) -> Option<String> {
+        let file = self.described_in();
+        let file = file.display();
+        match self.channels.is_empty() {
+            false => None,
+            true if self.describes_channels => Some(format!("{file} describes no channel")),
+            true => Some(format!(
+                "there is no {file}, in which the platform describes the job's channels"
+            )),
+        }
     }
 }
 

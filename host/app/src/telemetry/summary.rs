@@ -47,8 +47,15 @@ fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Bytes in a MiB.
-const MIB: f64 = 1024.0 * 1024.0;
+/// A rate of bytes, in MiB/s as the configuration has sizes; a low one in KiB/s.
+fn rate(bytes: f64) -> String {
+    const KIB: f64 = 1024.0;
+    const MIB: f64 = 1024.0 * KIB;
+    match bytes {
+        bytes if bytes >= 0.1 * MIB => format!("{:.1} MiB/s", bytes / MIB),
+        bytes => format!("{:.1} KiB/s", bytes / KIB),
+    }
+}
 
 fn totals_text(totals: &StatsSnapshot) -> String {
     let seconds = totals.time().as_secs_f64().max(1e-9);
@@ -60,13 +67,13 @@ fn totals_text(totals: &StatsSnapshot) -> String {
     };
     format!(
         "{} in {} from {} in {seconds:.2} s \
-         ({:.0} records/s, {:.1} MiB/s){skipped}; \
+         ({:.0} records/s, {}){skipped}; \
          time: {}% source, {}% decoder, {}% consumer",
         counted(totals.records, "record", "records"),
         counted(totals.batches, "batch", "batches"),
         counted(totals.bytes, "byte", "bytes"),
         totals.records as f64 / seconds,
-        totals.bytes as f64 / seconds / MIB,
+        rate(totals.bytes as f64 / seconds),
         share(Stage::Source),
         share(Stage::Decoder),
         share(Stage::Consumer),
@@ -95,5 +102,7 @@ mod tests {
         let text = totals_text(&totals);
         let start = "10 records in 1 batch from 3145728 bytes in 2.00 s (5 records/s, 1.5 MiB/s); ";
         assert!(text.starts_with(start), "{text}");
+        let slow = totals_text(&StatsSnapshot { bytes: 9 << 10, ..totals });
+        assert!(slow.contains("(5 records/s, 4.5 KiB/s); "), "{slow}");
     }
 }

@@ -1,6 +1,8 @@
 //! Addresses of objects in S3, written as `s3://bucket/key`.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -27,9 +29,17 @@ impl Address {
         Self { bucket: self.bucket.clone(), key: key.to_owned(), version: None }
     }
 
-    /// Whether a text begins like an address. It may still be invalid.
-    pub fn is_s3_url(text: &str) -> bool {
-        text.starts_with("s3://")
+    /// Whether a name begins like an address. It may still be invalid.
+    pub fn is_s3_url(name: impl AsRef<OsStr>) -> bool {
+        name.as_ref().as_bytes().starts_with(b"s3://")
+    }
+
+    /// Parses a name of the command line, which need not be UTF-8.
+    ///
+    /// # Errors
+    /// What is wrong, in words that follow the name.
+    pub fn of_name(name: &OsStr) -> Result<Self, &'static str> {
+        name.to_str().ok_or("expected UTF-8")?.parse()
     }
 }
 

@@ -27,7 +27,7 @@ fn rows_of_different_widths() {
     one(&[], "\na,b\nc,d\ne,\"f\n\",g\nh,i\n", (9, 9, message));
     let message = "line 2: expected 2 fields, as the header has, found 1; set flexible = true to take such rows";
     one(&[("header", "true")], "a,b\nc", (4, 1, message));
-    let message = "line 1: expected 1 fields, as option `names` has, found 2; set flexible = true to \
+    let message = "line 1: expected 1 field, as option `names` has, found 2; set flexible = true to \
                    take such rows";
     one(&[("names", "a")], "c,d", (0, 3, message));
 }
@@ -45,6 +45,38 @@ fn values_of_columns() {
     let long = "9".repeat(50);
     let message = format!("line 2, column 0 (`f0`): expected int64, found \"{}…\"", "9".repeat(40));
     one(&[("types", "int64")], &format!("1\n{long}\n"), (2, 51, &message));
+}
+
+/// The row is not cut where its columns end.
+#[test]
+fn another_delimiter_seems_to_be_meant() {
+    let message = "line 2, column 0 (`a;b`): expected int32, found \"1;2\"; if `;` separates the \
+                   columns, set delimiter = \";\"";
+    let options = [("header", "true"), ("types", "int32")];
+    one(&options, "a;b\r\n1;2\r\n3\r\n", (5, 5, message));
+    let message = "line 1, column 0 (`f0`): expected float32, found \"1\\t2\"; if this row is the \
+                   header, set header = true; if tabs separate the columns, set delimiter = \"tab\"";
+    one(&[("emit", "dense")], "1\t2\n3\n", (0, 4, message));
+    let message = "line 2: expected 1 field, as the header has, found 2; set flexible = true to take \
+                   such rows; if `;` separates the columns, set delimiter = \";\"";
+    one(&[("header", "true")], "city;price\nRome;1,5\nOslo\n", (11, 9, message));
+    let message = "line 1: expected 3 fields, as option `names` has, found 1; set flexible = true to \
+                   take such rows; if `|` separates the columns, set delimiter = \"|\"";
+    one(&[("names", "a,b,c")], "1|2|3", (0, 5, message));
+    let message = "line 2: expected 3 fields, as the first row (line 1) has, found 2; set flexible = \
+                   true to take such rows; if `;` separates the columns, set delimiter = \";\"";
+    one(&[], "1,5;2,5\n3,5;2\n1,2,3\n", (8, 6, message));
+    let message = "line 1: option `columns`: there is no column `b`; the only column is `a;b`; if `;` \
+                   separates the columns, set delimiter = \";\"";
+    one(&[("header", "true"), ("columns", "b")], "a;b\n1;2\n", (0, 0, message));
+    let message = "line 1: option `label`: there is no column `b`; the only column is `a`";
+    let options = [("header", "true"), ("emit", "dense"), ("label", "b")];
+    one(&options, "a\n1\n", (0, 0, message));
+    // The delimiter is right, or the byte is text.
+    let message = "line 2, column 1 (`f1`): expected int32, found \"2;3\"";
+    one(&[("types", "1:int32")], "x,1\nx,2;3\n", (4, 6, message));
+    let message = "line 2, column 0 (`f0`): expected int32, found \"2;3\"";
+    one(&[("types", "int32")], "1\n\"2;3\"\n", (2, 6, message));
 }
 
 #[test]
@@ -117,8 +149,14 @@ fn a_header_in_a_file_whose_lines_end_at_cr() {
 
 #[test]
 fn a_header_that_is_not_utf8() {
-    let message = "line 1: expected the name of column 1 in UTF-8, found \"\\xc4rger\"; to leave the \
-                   header's names out, give others by `names`";
+    let message = "line 1: expected the name of column 1 in UTF-8, found \"\\xc4rger\"; it looks like \
+                   Latin-1 (`iconv -f LATIN1 -t UTF-8` converts it); to leave the header's names out, \
+                   give others by `names`";
     let outcome = decode_whole::<Csv>(&Setup::new(&[("header", "true")]), b"a,\xc4rger\n1,2\n");
+    assert_eq!(outcome.errors, [(0, 0, message.to_owned())]);
+    let message = "line 1: expected the header in UTF-8, found \"\\x1f\\x8b\\x08\\xd0\"; it looks like \
+                   gzip: set its compression";
+    let outcome =
+        decode_whole::<Csv>(&Setup::new(&[("header", "true")]), b"\x1f\x8b\x08\xd0\rabc\n");
     assert_eq!(outcome.errors, [(0, 0, message.to_owned())]);
 }

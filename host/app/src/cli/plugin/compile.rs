@@ -32,7 +32,9 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         return compile_builtins(folder, engine);
     }
     let Some(cache) = Cache::of_environment() else {
-        let why = format!("there is no cache: {CACHE} is `off`, or HOME is not set");
+        let why = format!(
+            "there is no cache: {CACHE} is `off`, or HOME is not set; set {CACHE} to a folder"
+        );
         return Err(exit::because(exit::USAGE, why));
     };
     let mut wanted: Vec<_> = args.plugins.iter().map(|name| (name.clone(), None)).collect();
@@ -47,13 +49,17 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
             .map_err(|error| exit::because(exit::DATA, error))?;
         if plugin.is_precompiled() {
             say!("{name}: comes compiled with pipemill");
-        } else if engine.is_cached(&cache, plugin.digest()) {
-            say!("{name}: compiled, in {}", cache.folder().display());
-        } else {
-            let folder = cache.folder().display();
-            let why = format!("{name}: compiled, but not kept: {folder} can't be written");
-            return Err(exit::because(exit::SYSTEM, why));
+            continue;
         }
+        let folder = plugin.keep_in(&cache).map_err(|error| {
+            let folder = cache.folder().display();
+            let why = format!(
+                "{name}: compiled, but can't be kept in {folder}: {error}; set {CACHE} to a folder \
+                 that only this user can write"
+            );
+            exit::because(exit::SYSTEM, why)
+        })?;
+        say!("{name}: compiled, in {}", folder.display());
     }
     Ok(ExitCode::SUCCESS)
 }
