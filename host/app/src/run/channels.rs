@@ -228,6 +228,7 @@ pub(super) fn new_channel(
         max_record: channel.max_record,
         linger: channel.ring.linger,
         batch: channel.batch,
+        shuffle: channel.window_shuffle(),
         resume: channel.resume.clone(),
         offsets: false,
         observers: vec![Box::new(DecodeErrorLog::new(

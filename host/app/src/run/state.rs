@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pipemill_channel::{BatchAcross, Resume, Tail};
+use pipemill_channel::{BatchAcross, Resume, Tail, Window};
 use pipemill_decode::Digest;
 use pipemill_types::BatchPosition;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::{Channel, Config, DecoderRef, Source};
+use crate::config::{Channel, Config, DecoderRef, Shuffle, Source, show_size};
 
 /// Version of the states that this host reads.
 const VERSION: u32 = 1;
@@ -57,13 +57,18 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
     };
     put("compression", compression.to_string());
     if let Some(order) = order {
-        let seed = order.shuffle.map_or("none".to_owned(), |seed| seed.to_string());
-        put("shuffle", seed);
         let shard = order.shard.map_or("none".to_owned(), |shard| {
             format!("{}/{} by {:?}", shard.index, shard.count, shard.balance).to_lowercase()
         });
         put("shard", shard);
     }
+    let seed = channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string());
+    put("shuffle", seed);
+    match channel.shuffle.and_then(|shuffle| shuffle.window) {
+        Some(Window::Bytes(bytes)) => put("window", show_size(bytes)),
+        Some(Window::Records(records)) => put("window", records.to_string()),
+        None => None,
+    };
     settings
 }
 
