@@ -112,11 +112,9 @@ pub fn check(
             Setup { batch: Some(size), shuffle: Some(shuffle), ..Setup::in_one_piece() };
         let same = run(job, &in_one_piece);
         compare("in one piece", &contents(&same.cuts), &found)?;
-        prop_assert!(
-            found
-                .iter()
-                .all(|(_, records, padding)| { records.len() == size.records && *padding == 0 })
-        );
+        let is_whole =
+            |(_, records, padding): &Content| records.len() == size.records && *padding == 0;
+        prop_assert!(found.iter().all(is_whole), "a part of a batch");
         expected.truncate(found.len());
     }
     compare("all", &expected, &found)?;

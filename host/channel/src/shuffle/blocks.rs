@@ -187,6 +187,9 @@ pub(super) struct Blocks {
     /// Memory and indexes that are used again.
     spare: Vec<Vec<u8>>,
     spare_index: Vec<Index>,
+    /// Bytes of other memory that was taken, less than a block: whole blocks of `spare` were given
+    /// back for the rest.
+    owed: usize,
     /// Bytes of memory, and of those in use by the decoder, for the tests.
     #[cfg(test)]
     lent: usize,
@@ -202,6 +205,7 @@ impl Blocks {
             arrived: 0,
             spare: Vec::new(),
             spare_index: Vec::new(),
+            owed: 0,
             #[cfg(test)]
             lent: 0,
         }
@@ -218,7 +222,8 @@ impl Blocks {
     }
 
     /// Memory of at least this size, for records that fit into no other.
-    pub(super) fn dedicated_memory(bytes: usize) -> BlockMemory {
+    pub(super) fn dedicated_memory(&mut self, bytes: usize) -> BlockMemory {
+        self.give_back(bytes);
         BlockMemory { bytes: vec![0; bytes], is_dedicated: true }
     }
 
@@ -230,6 +235,16 @@ impl Blocks {
 
     fn new_memory(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_else(|| vec![0; self.block_bytes])
+    }
+
+    /// Memory of this size will be taken: gives back as much that is spare.
+    fn give_back(&mut self, bytes: usize) {
+        self.owed += bytes;
+        while self.owed >= self.block_bytes {
+            self.owed -= self.block_bytes;
+            self.spare.pop();
+            self.spare_index.pop();
+        }
     }
 
     /// The block of this number. It has records that have not left.
@@ -309,6 +324,7 @@ impl Blocks {
         self.close();
         let is_large = length > self.block_bytes / LARGE_PART;
         let (memory, mut index) = if is_large {
+            self.give_back(length);
             (vec![0; length], Index::default())
         } else {
             (self.new_memory(), self.spare_index.pop().unwrap_or_default())
@@ -325,8 +341,10 @@ impl Blocks {
         block.index.trim();
         if !is_compact(block.used, block.memory.len()) {
             let exact = block.memory[..block.used].to_vec();
+            let bytes = exact.len();
             let memory = std::mem::replace(&mut block.memory, exact);
             self.recycle(memory);
+            self.give_back(bytes);
         }
     }
 

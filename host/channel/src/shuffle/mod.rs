@@ -183,8 +183,9 @@ impl<'s, S: Sink> WindowSink<'s, S> {
 
     /// Lets all records leave, up to the tail: it is in the batch of `out` then.
     fn flush(&mut self) -> Result<(), StopReason> {
-        self.queue.take_all(&mut self.due);
-        self.give_batches()?;
+        while self.queue.take_next(&mut self.due) {
+            self.give_batches()?;
+        }
         let tail = self.due.len();
         if tail > 0 && self.size.tail == Tail::Drop {
             self.out.counts().dropped += tail;
@@ -207,7 +208,8 @@ impl<'s, S: Sink> WindowSink<'s, S> {
     /// Bytes of memory that are held for the window.
     #[cfg(test)]
     fn held_bytes(&self) -> usize {
-        self.blocks.held_bytes() + self.queue.held_bytes()
+        let due = size_of::<RecordPlace>() * self.due.capacity();
+        self.blocks.held_bytes() + self.queue.held_bytes() + due
     }
 }
 
@@ -219,7 +221,7 @@ impl<S: Sink> Sink for WindowSink<'_, S> {
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
-        Ok(Blocks::dedicated_memory(payload))
+        Ok(self.blocks.dedicated_memory(payload))
     }
 
     fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {

@@ -41,8 +41,6 @@ pub(super) struct DelayQueue {
     first: u64,
     /// Number of records.
     len: usize,
-    /// Memory of buckets that were drained.
-    spare: Vec<Vec<Entry>>,
 }
 
 impl DelayQueue {
@@ -52,7 +50,7 @@ impl DelayQueue {
         // The first bucket and the last one may each be needed for a part of the window.
         let buckets = ((window >> shift) + 2).next_power_of_two() as usize;
         let buckets = std::iter::repeat_with(Vec::new).take(buckets).collect();
-        Self { buckets, shift, first: 0, len: 0, spare: Vec::new() }
+        Self { buckets, shift, first: 0, len: 0 }
     }
 
     fn bucket(&mut self, number: u64) -> &mut Vec<Entry> {
@@ -62,13 +60,7 @@ impl DelayQueue {
 
     /// Adds a record. Its key must not be less than the place up to which records were taken.
     pub(super) fn push(&mut self, key: u64, place: RecordPlace) {
-        let number = key >> self.shift;
-        if self.bucket(number).capacity() == 0
-            && let Some(memory) = self.spare.pop()
-        {
-            *self.bucket(number) = memory;
-        }
-        self.bucket(number).push(Entry::new(key, place));
+        self.bucket(key >> self.shift).push(Entry::new(key, place));
         self.len += 1;
     }
 
@@ -82,39 +74,35 @@ impl DelayQueue {
         self.first = self.first.max(end);
     }
 
-    /// Moves all records to `due`.
-    pub(super) fn take_all(&mut self, due: &mut VecDeque<RecordPlace>) {
-        while self.len > 0 {
+    /// Moves the next records to `due`, whatever comes after them. False if there are none.
+    pub(super) fn take_next(&mut self, due: &mut VecDeque<RecordPlace>) -> bool {
+        let is_empty = self.len == 0;
+        if !is_empty {
             self.drain_first(due);
         }
+        !is_empty
     }
 
     fn drain_first(&mut self, due: &mut VecDeque<RecordPlace>) {
         let number = self.first;
         self.first += 1;
+        // Its memory is not kept: it may be far more than what later, larger records need.
         let mut bucket = std::mem::take(self.bucket(number));
         bucket.sort_unstable();
         due.extend(bucket.iter().map(|entry| entry.place()));
         self.len -= bucket.len();
-        bucket.clear();
-        if bucket.capacity() > 0 {
-            self.spare.push(bucket);
-        }
     }
 
     /// Removes all records; keys begin at 0 again.
     pub(super) fn clear(&mut self) {
-        for bucket in &mut self.buckets {
-            bucket.clear();
-        }
+        self.buckets.fill_with(Vec::new);
         (self.first, self.len) = (0, 0);
     }
 
     /// Bytes of memory that are held.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
-        let vectors = self.buckets.iter().chain(&self.spare);
-        vectors.map(|bucket| size_of::<Entry>() * bucket.capacity()).sum()
+        self.buckets.iter().map(|bucket| size_of::<Entry>() * bucket.capacity()).sum()
     }
 }
 
@@ -146,7 +134,7 @@ mod tests {
                     let left = keys.iter().filter(|(key, _)| key >> queue.shift < place >> queue.shift);
                     prop_assert_eq!(left.count(), due.len());
                 }
-                queue.take_all(&mut due);
+                while queue.take_next(&mut due) {}
                 keys.sort();
                 let expected: Vec<_> = keys.into_iter().map(|(_, at)| at).collect();
                 prop_assert_eq!(Vec::from(due), expected);

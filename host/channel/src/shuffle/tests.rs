@@ -75,10 +75,9 @@ fn send(
     let mut rest = lengths.iter().copied().enumerate().peekable();
     let mut object = 0;
     while let Some((first_record, length)) = rest.peek().copied() {
-        let mut memory = window.memory().unwrap();
-        if memory.as_ref().len() < length {
-            memory = window.dedicated_memory(length, 1).unwrap();
-        }
+        let is_large = length > window.shuffle.window.block_bytes();
+        let memory = if is_large { window.dedicated_memory(length, 1) } else { window.memory() };
+        let mut memory = memory.unwrap();
         let mut batch = Batch { epoch, ..Batch::default() };
         batch.columns.resize_with(1, Default::default);
         batch.start = BatchStart {
