@@ -122,7 +122,7 @@ pub fn check(
     if job.max_errors >= 1_000_000 {
         // Again and again: each time at another batch of the run before.
         let mut before = observed;
-        for step in 0..4 {
+        for step in 0..3 {
             if before.cuts.is_empty() {
                 break;
             }

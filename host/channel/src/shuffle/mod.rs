@@ -183,6 +183,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
 
     /// Lets all records leave, up to the tail: it is in the batch of `out` then.
     fn flush(&mut self) -> Result<(), StopReason> {
+        self.pass_over();
         while self.queue.take_next(&mut self.due) {
             self.give_batches()?;
         }

@@ -108,20 +108,20 @@ fn size(records: usize) -> BatchSize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// The bytes of the blocks are counted, not measured. Beside the window: an eighth of it, because
     /// a block is not quite full; the records of a batch; blocks that are being filled or emptied.
     #[test]
     fn the_memory_is_bounded_by_the_window(
-        window in 1_u64 << 20..8 << 20,
+        window in 1_u64 << 20..4 << 20,
         kinds in prop::collection::vec(
             (1_usize..400, prop_oneof![8_usize..64, 64_usize..5_000, 20_000_usize..150_000],
              prop_oneof![Just(0_usize), 1_usize..40, 1_000_usize..9_000], prop_oneof![1_usize..4, 500_usize..9_000]),
             1..12,
         ),
         records in prop_oneof![1_usize..9, 100_usize..300],
-        repeat in 1_usize..40,
+        repeat in 1_usize..10,
     ) {
         let mut kept = Kept::default();
         let shuffle = Shuffle { seed: 3, window: Window::Bytes(window) };
@@ -170,7 +170,7 @@ proptest! {
 }
 
 /// Bytes of a block of the largest window that the test above tries.
-const BLOCK_BYTES_OF_TEST: usize = 8 << 20 >> 5;
+const BLOCK_BYTES_OF_TEST: usize = 4 << 20 >> 5;
 
 /// Fixed seeds. In the middle of an epoch, the moves of records are even from half a window earlier
 /// to half a window later: by a quarter of it on average.
