@@ -66,6 +66,7 @@ impl BenchDecoder {
             max_record: 64 << 20,
             linger: Duration::from_millis(10),
             batch: None,
+            shuffle: None,
             resume: None,
             offsets: false,
             observers: Vec::new(),

@@ -230,7 +230,8 @@ fn each_machine_reads_its_share() {
         job.place.write(&format!("data/{number}"), "x\n");
     }
     let channel = "[[channel]]\nname = \"a\"\ndecoder = \"lines\"\n\
-                   source = { folder = \"data\", distribution = \"sharded\", shuffle = { seed = 1 } }\n";
+                   shuffle = { seed = 1 }\n\
+                   source = { folder = \"data\", distribution = \"sharded\" }\n";
     let share = |config: &str, variables: &[(&str, &str)]| {
         job.place.write("c.toml", config);
         let mut command = job.command(&["ls", "-c", "c.toml", "--channel", "a"]);
@@ -253,7 +254,7 @@ fn each_machine_reads_its_share() {
     whole(channel, 2, &|index| {
         vec![("SLURM_PROCID", index.to_owned()), ("SLURM_NTASKS", "2".to_owned())]
     });
-    let by_size = channel.replace("shuffle", "balance = \"size\", shuffle");
+    let by_size = channel.replace("distribution", "balance = \"size\", distribution");
     whole(&by_size, 3, &|index| vec![("RANK", index.to_owned()), ("WORLD_SIZE", "3".to_owned())]);
     let counted = format!("[rank]\ncount = 4\n{channel}");
     whole(&counted, 4, &|index| vec![("JOB_COMPLETION_INDEX", index.to_owned())]);
@@ -267,7 +268,7 @@ fn each_machine_reads_its_share() {
         .with_code(64)
         .says(&["RANK is \"x\", not a number"]);
     share(channel, &[]).with_code(64).says(&["the number of this machine is not known"]);
-    let both = channel.replace("shuffle = { seed = 1 }", "shard = { index = 0, count = 2 }");
+    let both = channel.replace("distribution", "shard = { index = 0, count = 2 }, distribution");
     share(&both, &[]).with_code(64).says(&["keep one of them"]);
     let table = format!("[rank]\nindex = 2\ncount = 2\n{channel}");
     share(&table, &[]).with_code(64).says(&["2 of 2, which are numbered from 0"]);

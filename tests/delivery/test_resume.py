@@ -100,8 +100,41 @@ def test_files(tmp_path, compressed, more):
         ending = ".gz" if compressed else ""
         path = tmp_path / f"{number}.txt{ending}"
         path.write_bytes(gzip.compress(text) if compressed else text)
-    source = f'glob = "{tmp_path}/*.txt*", epochs = 3, shuffle = {{ seed = 3 }}'
-    check(tmp_path, channel(source, more=more), range(1))
+    source = f'glob = "{tmp_path}/*.txt*", epochs = 3'
+    check(tmp_path, channel(source, more=f"{more}\nshuffle = {{ seed = 3 }}"), range(1))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(
+    "window, more", [("20", ""), ("1000", 'tail = "drop"'), ('"1MiB"', 'tail = "pad"')]
+)
+def test_shuffled_records(tmp_path, compressed, window, more):
+    names = [word + "y" * 30_000 * ("MiB" in window) for word in words(100)]
+    for number, part in enumerate([names[:45], names[45:51], [], names[51:]]):
+        text = "".join(f"{word}\n" for word in part).encode()
+        ending = ".gz" if compressed else ""
+        path = tmp_path / f"{number}.txt{ending}"
+        path.write_bytes(gzip.compress(text) if compressed else text)
+    source = f'glob = "{tmp_path}/*.txt*", epochs = 3'
+    shuffle = f"shuffle = {{ seed = 3, window = {window} }}"
+    config = channel(source, more=f"{more}\n{shuffle}")
+    check(tmp_path, config, range(1))
+    code, log = refusal(tmp_path, config.replace("seed = 3", "seed = 4"))
+    assert code == 64 and "`shuffle` was `3` when the state was taken, and is `4` now" in log, log
+    code, log = refusal(tmp_path, config.replace(window, "21"))
+    assert code == 64 and "`window` was" in log and "and is `21` now" in log, log
+
+
+def test_shuffled_records_of_a_header_and_types(tmp_path):
+    rows = "".join(f"{n},{word},{n % 5}\n" for n, word in enumerate(words(90)))
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text("id,word,x\n" + rows)
+    config = channel(
+        f'glob = "{tmp_path}/*.csv", epochs = 2', "csv",
+        'options = { header = true, types = "id:int64,word:utf8", columns = "word" }\n'
+        "shuffle = { seed = 9, window = 40 }",
+    )  # fmt: skip
+    check(tmp_path, config, range(1))
 
 
 @pytest.mark.parametrize("decoder, write", [("tfrecord", tfrecord), ("recordio", recordio)])
@@ -140,29 +173,31 @@ def test_a_header_is_read_again(tmp_path):
     check(tmp_path, config, range(1))
 
 
+def refusal(tmp_path, config):
+    """Exit code and log of a run that is to go on where the last one was killed."""
+    (tmp_path / "pipemill.toml").write_text(config)
+    child = subprocess.run(
+        [PIPEMILL, "run", "--resume", "state.json", "--config", "pipemill.toml", "--", "true"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    return child.returncode, child.stderr
+
+
 def test_a_state_that_does_not_fit_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join(words(50)))
     config = channel(f'file = "{tmp_path}/a.txt"')
     run(tmp_path, config, 3, False)
 
-    def refusal(config):
-        (tmp_path / "pipemill.toml").write_text(config)
-        child = subprocess.run(
-            [PIPEMILL, "run", "--resume", "state.json", "--config", "pipemill.toml", "--", "true"],
-            cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
-        return child.returncode, child.stderr
-
-    code, log = refusal(config.replace("batch = 7", "batch = 8"))
+    code, log = refusal(tmp_path, config.replace("batch = 7", "batch = 8"))
     assert code == 64 and "`batch` was `7` when the state was taken, and is `8` now" in log, log
-    code, log = refusal(config.replace('"train"', '"test"'))
+    code, log = refusal(tmp_path, config.replace('"train"', '"test"'))
     assert code == 64 and "has a state of `train`; the channels are `test`" in log, log
     os.utime(tmp_path / "a.txt", (1, 1))
-    code, log = refusal(config)
+    code, log = refusal(tmp_path, config)
     assert code == 64 and "whose identity was mtime:" in log, log
     assert "begin without the state" in log
     (tmp_path / "state.json").write_text("[1]")
-    code, log = refusal(config)
+    code, log = refusal(tmp_path, config)
     assert code == 64 and "is no state of a channel" in log, log
 
 

@@ -40,7 +40,7 @@ impl PartialEq for Cut {
 
 impl Cut {
     /// The state of a program that was given this batch.
-    fn resume(&self, schema: Option<&[Field]>) -> Resume {
+    pub fn resume(&self, schema: Option<&[Field]>) -> Resume {
         let start = &self.start;
         Resume {
             position: BatchPosition {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume,
+    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume, Shuffle,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::{BatchSize, Field};
@@ -61,6 +61,8 @@ pub struct Setup {
     pub leaves_after: Option<usize>,
     /// The number of records of each batch.
     pub batch: Option<BatchSize>,
+    /// The window in which records are shuffled, if batches have a size.
+    pub shuffle: Option<Shuffle>,
     /// Where to go on.
     pub resume: Option<Resume>,
 }
@@ -76,6 +78,7 @@ impl Setup {
             fails_at: None,
             leaves_after: None,
             batch: None,
+            shuffle: None,
             resume: None,
         }
     }
@@ -141,6 +144,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         max_record: job.max_record,
         linger: Duration::ZERO,
         batch: way.batch,
+        shuffle: way.shuffle,
         resume: way.resume.clone(),
         offsets: true,
         observers: Vec::new(),

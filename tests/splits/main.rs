@@ -9,6 +9,7 @@ mod inputs;
 mod mix;
 mod native;
 mod regressions;
+mod shuffle;
 mod sink;
 mod source;
 
@@ -58,7 +59,11 @@ fn plain_way() -> impl Strategy<Value = Setup> {
 
 /// With a size of the batches, or without.
 fn way() -> impl Strategy<Value = Setup> {
-    (plain_way(), prop::option::of(batches::size())).prop_map(|(way, batch)| Setup { batch, ..way })
+    let batch = prop::option::of((batches::size(), prop::option::of(shuffle::shuffle())));
+    (plain_way(), batch).prop_map(|(way, batch)| {
+        let (batch, shuffle) = batch.map_or((None, None), |(size, shuffle)| (Some(size), shuffle));
+        Setup { batch, shuffle, ..way }
+    })
 }
 
 type Options = Vec<(&'static str, String)>;
@@ -90,12 +95,14 @@ fn job(
 /// Returns what the whole input in one piece gives.
 fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseError> {
     let whole = host::run(job, &Setup::in_one_piece());
-    let split = host::run(job, &Setup { batch: None, ..way.clone() });
+    let split = host::run(job, &Setup { batch: None, shuffle: None, ..way.clone() });
     if let Some(difference) = whole.difference(&split) {
         return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
     }
-    if let Some(size) = way.batch {
-        batches::check(job, way, size, &whole)?;
+    match (way.batch, way.shuffle) {
+        (Some(size), Some(shuffle)) => shuffle::check(job, way, size, shuffle, &whole)?,
+        (Some(size), None) => batches::check(job, way, size, &whole)?,
+        (None, _) => {}
     }
     Ok(whole)
 }

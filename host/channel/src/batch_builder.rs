@@ -21,6 +21,8 @@ use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Tail};
 use super::batch::BatchStart;
 use super::cut::{CutPoint, Fill, is_cut};
 use super::dense::row_sizes;
+use super::shuffle::Selected;
+use super::sink::DeliveryCounts;
 use super::{Batch, Sink, StopReason};
 
 /// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
@@ -69,17 +71,13 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     records: u64,
     /// Records per byte of this object so far, on average.
     density: f64,
-    /// Batches granted so far, of all objects.
-    granted: u64,
-    /// Records that were left out by [`Tail::Drop`] and not reported yet.
-    dropped: usize,
-    /// Records that are still to be left out, because they were given already.
-    passed_over: u64,
+    /// What has become of the records. Not in use if the sink has counts of its own.
+    counts: DeliveryCounts,
 }
 
 impl<'s, S: Sink> BatchBuilder<'s, S> {
-    /// A builder without a batch. `granted`: batches that the channel granted before.
-    pub(super) fn new(sink: &'s mut S, size: Option<BatchSize>, granted: u64) -> Self {
+    /// A builder without a batch.
+    pub(super) fn new(sink: &'s mut S, size: Option<BatchSize>) -> Self {
         Self {
             sink,
             size,
@@ -98,9 +96,20 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             position: 0,
             records: 0,
             density: 0.0,
-            granted,
-            dropped: 0,
-            passed_over: 0,
+            counts: DeliveryCounts::default(),
+        }
+    }
+
+    /// A builder that gets no input, only the records of a window: see [`fill`](Self::fill).
+    pub(super) fn of_window(sink: &'s mut S, size: BatchSize) -> Self {
+        Self { in_place: false, ..Self::new(sink, Some(size)) }
+    }
+
+    /// The counts of the batches that leave.
+    pub(super) fn counts(&mut self) -> &mut DeliveryCounts {
+        match self.sink.counts() {
+            Some(counts) => counts,
+            None => &mut self.counts,
         }
     }
 
@@ -168,12 +177,15 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Leaves out this many records from here on: they were given already.
     pub(super) fn pass_over(&mut self, records: u64) {
-        self.passed_over = records;
+        self.counts().passed_over = records;
     }
 
-    /// Records that are still to be left out.
-    pub(super) fn left_to_pass_over(&self) -> u64 {
-        self.passed_over
+    /// Records that are still to be left out, and have not been decoded.
+    pub(super) fn left_to_pass_over(&mut self) -> u64 {
+        // Without a window, the batch is empty as long as records are left out.
+        let in_batch = self.batch.records as u64;
+        let counts = self.counts();
+        counts.passed_over.saturating_sub(counts.in_window + in_batch)
     }
 
     /// Whether a consumer waits for a batch.
@@ -209,7 +221,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Records of the last batches that were left out, because they did not fill a batch.
     pub(super) fn take_dropped(&mut self) -> usize {
-        std::mem::take(&mut self.dropped)
+        std::mem::take(&mut self.counts().dropped)
     }
 
     /// Byte offset of the chunk in the object.
@@ -228,8 +240,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 
     /// Batches granted so far, of all objects.
-    pub(super) fn granted(&self) -> u64 {
-        self.granted
+    pub(super) fn granted(&mut self) -> u64 {
+        self.counts().granted
     }
 
     /// Whether the batch holds records that no consumer has got yet.
@@ -289,10 +301,10 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
         self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
         let mut from = decoded.records;
-        if self.passed_over < decoded.records as u64 {
-            from = self.passed_over as usize;
+        if self.counts.passed_over < decoded.records as u64 {
+            from = self.counts.passed_over as usize;
         }
-        self.passed_over -= from as u64;
+        self.counts.passed_over -= from as u64;
         self.records += from as u64;
         let Some(size) = self.size else {
             if from < decoded.records {
@@ -309,6 +321,39 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             self.cut_at(CutPoint::Decoded)?;
             from = part.end;
         }
+        Ok(())
+    }
+
+    /// Fills the empty batch with records of a window, whose first one comes `after` records after
+    /// `start`: each value is copied to the place that it keeps. The batch does not leave yet.
+    pub(super) fn fill(
+        &mut self,
+        epoch: u32,
+        start: &BatchStart,
+        after: u64,
+        records: &Selected<'_>,
+    ) -> Result<(), StopReason> {
+        let (places, payload) = records.layout(&self.row_sizes);
+        let (fields, metadata) = (self.batch.columns.len(), start.metadata.len());
+        if self.grown == 0 {
+            self.ensure_memory()?;
+        }
+        let room = self
+            .memory
+            .as_ref()
+            .and_then(|memory| self.sink.room(memory, records.len(), fields, metadata));
+        if room.is_none_or(|room| payload > room) {
+            self.replace_by_dedicated(payload)?;
+            self.grown = self.grown.max(payload).max(1);
+        }
+        self.batch.epoch = epoch;
+        self.batch.start.clone_from(start);
+        self.batch.start.first_record += after;
+        self.batch.start.restart_records += after;
+        let mut batch = std::mem::take(&mut self.batch);
+        records.copy_to(&mut batch, self.memory_mut(), &places);
+        batch.payload = payload;
+        self.batch = batch;
         Ok(())
     }
 
@@ -350,7 +395,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
         match self.size {
             Some(size) if size.tail == Tail::Drop && fill.records < size.records => {
-                self.dropped += fill.records;
+                self.counts.dropped += fill.records;
                 self.batch.restart();
                 Ok(())
             }
@@ -389,7 +434,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.dedicated = false;
         if let Some(memory) = memory {
             self.sink.grant(memory, &self.batch)?;
-            self.granted += 1;
+            self.counts.granted += 1;
         }
         self.batch.restart();
         Ok(())

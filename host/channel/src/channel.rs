@@ -11,7 +11,8 @@ use super::cut::CutPoint;
 use super::decode_loop::{Context, DecodeLoop, Progress};
 use super::monitor::Monitor;
 use super::observer::Observer;
-use super::{ChannelStats, ErrorPolicy, Failure, Resume, Sink, Stage, StopReason};
+use super::shuffle::WindowSink;
+use super::{ChannelStats, ErrorPolicy, Failure, Resume, Shuffle, Sink, Stage, StopReason};
 
 /// A channel, ready to run.
 pub struct Channel {
@@ -34,6 +35,8 @@ pub struct Channel {
     /// The number of records of each batch. `None`: a batch leaves as early as its consumer gains
     /// from it.
     pub batch: Option<BatchSize>,
+    /// Changes the order of the records. Only with `batch`: else it has no effect.
+    pub shuffle: Option<Shuffle>,
     /// Where to go on, if not at the beginning.
     pub resume: Option<Resume>,
     /// Whether batches contain the byte offset of each record in its object.
@@ -60,9 +63,26 @@ impl Channel {
     /// channel alone. The channel's thread is still at a stage afterwards: [`stop`](Self::stop)
     /// ends it.
     pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
+        match (self.shuffle, self.batch) {
+            (Some(shuffle), Some(size)) => {
+                self.run_into(&mut WindowSink::new(sink, shuffle, size), None, stats)
+            }
+            (_, size) => self.run_into(sink, size, stats),
+        }
+    }
+
+    /// Runs with a sink that gets batches of this size.
+    fn run_into<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        size: Option<BatchSize>,
+        stats: &ChannelStats,
+    ) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
-        let mut builder = BatchBuilder::new(sink, self.batch, stats.snapshot().batches);
+        let mut builder = BatchBuilder::new(sink, size);
+        // A channel that begins again goes on counting.
+        builder.counts().granted = stats.snapshot().batches;
         let outcome = match self.decode_objects(&mut builder, monitor) {
             Ok(left_early) => match self.nothing_delivered(stats) {
                 Some(failure) if !left_early => Outcome::Failed(failure),

@@ -3,7 +3,8 @@
 //! `channel` takes the source's objects one by one; `decode_loop` reads and decodes one object.
 //! `batch_builder` owns the memory into which bytes are read, and decides by the rule in `cut` when
 //! a batch leaves for the `sink` (the ring, or standard output). `error_policy` says what happens
-//! to bytes that can't be decoded. `monitor` counts what the channel does in its `stats` and tells
+//! to bytes that can't be decoded. With a `shuffle`, a window between builder and sink changes the
+//! order of the records. `monitor` counts what the channel does in its `stats` and tells
 //! the channel's observers.
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod log_fields;
 mod monitor;
 mod observer;
 mod resume;
+mod shuffle;
 mod sink;
 mod stage_timer;
 mod stats;
@@ -30,6 +32,7 @@ pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
 pub use observer::{DecodeErrorLog, Event, Observer};
 pub use resume::Resume;
-pub use sink::{Sink, StopReason};
+pub use shuffle::{Shuffle, Window};
+pub use sink::{DeliveryCounts, Sink, StopReason};
 pub use stage_timer::Stage;
 pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};

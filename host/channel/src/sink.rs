@@ -31,6 +31,19 @@ impl From<Box<Failure>> for StopReason {
     }
 }
 
+/// What has become of the records that a channel decoded.
+#[derive(Debug, Default)]
+pub struct DeliveryCounts {
+    /// Batches granted so far, of all objects.
+    pub(super) granted: u64,
+    /// Records that were left out by [`Tail::Drop`](super::Tail::Drop) and not reported yet.
+    pub(super) dropped: usize,
+    /// Records that are still to be left out, because they were given already.
+    pub(super) passed_over: u64,
+    /// Records that wait in a window for their turn.
+    pub(super) in_window: u64,
+}
+
 /// Where batches go.
 pub trait Sink {
     /// Memory for one batch. A call of the decoder shares it, because the chunk lies in it.
@@ -91,4 +104,11 @@ pub trait Sink {
     /// # Errors
     /// The run is being stopped.
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason>;
+
+    /// For the window of a shuffle, which makes other batches of those that it gets: the counts of
+    /// its own. `None` for the places where batches go.
+    #[doc(hidden)]
+    fn counts(&mut self) -> Option<&mut DeliveryCounts> {
+        None
+    }
 }

@@ -22,6 +22,7 @@ pub mod s3;
 mod sharding;
 mod skip;
 mod source;
+pub mod split_mix;
 mod start;
 mod stop;
 mod total_size;

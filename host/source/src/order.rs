@@ -3,6 +3,7 @@
 
 use crate::Shard;
 use crate::sharding::Sharder;
+use crate::split_mix::{SplitMix64, below};
 
 /// Shuffling and sharding of a list of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,25 +40,13 @@ impl Order {
     }
 }
 
-/// Fisher-Yates shuffle, from the last item to the second, with random numbers of SplitMix64. It is
-/// implemented here and not taken from a crate, because the order must be the same on all machines
-/// and in all later versions.
+/// Fisher-Yates shuffle, from the last item to the second, with random numbers of SplitMix64.
 fn shuffle<T>(items: &mut [T], seed: u64, epoch: u32) {
-    let mut state = seed ^ u64::from(epoch).wrapping_mul(0xD1B5_4A32_D192_ED03);
+    let seed = seed ^ u64::from(epoch).wrapping_mul(0xD1B5_4A32_D192_ED03);
+    let mut random = SplitMix64::new(seed);
     for last in (1..items.len()).rev() {
-        // The upper half of the product is at most `last`. Its bias is negligible for any list, and
-        // it needs no division.
-        let other = (u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64;
-        items.swap(last, other as usize);
+        items.swap(last, below(random.next_number(), last as u64 + 1) as usize);
     }
-}
-
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

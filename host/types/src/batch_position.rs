@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// Where the first record of a batch comes from, so that it can be found again.
+///
+/// If the channel shuffles records, the place is that of the oldest record that has not left before
+/// the batch, and the first record is found by shuffling again from there on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPosition {
     /// Number of the epoch, from 0.
@@ -21,8 +24,10 @@ pub struct BatchPosition {
     pub header: u64,
     /// A byte offset in the object, after decompression, from which its decoder can decode again.
     pub offset: u64,
-    /// Number of records from there to the batch's first record.
+    /// Number of records from there to the batch's first record, in their shuffled order.
     pub records: u64,
-    /// Number of the batch's first record in its object, from 0.
+    /// Number of the batch's first record in its object, from 0. If the channel shuffles records:
+    /// `records` more than the number of the record at `offset`. So the difference of the two is
+    /// always the number of the record at `offset`.
     pub first_record: u64,
 }

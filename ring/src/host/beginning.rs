@@ -146,9 +146,11 @@ impl Ring {
                 ));
             }
             (Mode::Broadcast, Some(_)) => {
-                return Err("shard: each consumer gets all batches of this channel, because it has \
+                return Err(
+                    "shard: each consumer gets all batches of this channel, because it has \
                             mode = \"broadcast\"; leave out shard, or change the mode"
-                    .into());
+                        .into(),
+                );
             }
             (Mode::Shard, None) => {
                 return Err(format!(
@@ -157,9 +159,8 @@ impl Ring {
             }
             _ => {}
         }
-        let is_same_division = hello.shard.is_none_or(|shard| {
-            now.mode == Mode::Shard && shard.world == now.consumers
-        });
+        let is_same_division =
+            hello.shard.is_none_or(|shard| now.mode == Mode::Shard && shard.world == now.consumers);
         if hello.batch.is_none() && hello.state.is_none() && is_same_division {
             return Ok(Beginning { resumed: None, ..now.clone() });
         }
@@ -303,9 +304,11 @@ fn check_shards(asked: &Beginning) -> Result<(), String> {
     }
     match asked.batch.map(|batch| batch.tail) {
         Some(Tail::Drop | Tail::Pad) => Ok(()),
-        Some(Tail::Keep) => Err("shard: all ranks get equally many batches, so say what happens to \
+        Some(Tail::Keep) => {
+            Err("shard: all ranks get equally many batches, so say what happens to \
                                  the last ones: tail = \"drop\" or tail = \"pad\""
-            .into()),
+                .into())
+        }
         None => Err("shard: the same batches must come in each run, so say how many records they \
                      have: `batch`, and tail = \"drop\" or tail = \"pad\""
             .into()),

@@ -71,7 +71,8 @@ impl Consumer {
         let hello = Hello::new("train", "tester");
         let poller = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap());
         let admitted = ring.admit(&hello).ok().unwrap();
-        ring.connect(id, Peer { pid: 1, uid: 0 }, &hello, admitted, Arc::new(ours), poller).unwrap();
+        ring.connect(id, Peer { pid: 1, uid: 0 }, &hello, admitted, Arc::new(ours), poller)
+            .unwrap();
         Consumer { id, theirs, batches: Vec::new(), ended: false }
     }
 

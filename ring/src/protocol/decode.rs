@@ -209,11 +209,7 @@ mod tests {
     fn messages_have_the_bytes_of_the_contract() {
         let text = r#"{"protocol": 1, "channel": "train", "credits": 2, "client": "python 3"}"#;
         let message = [&[1, 0, 0, 0], text.as_bytes()].concat();
-        let hello = Hello {
-            protocol: 1,
-            credits: Some(2),
-            ..Hello::new("train", "python 3")
-        };
+        let hello = Hello { protocol: 1, credits: Some(2), ..Hello::new("train", "python 3") };
         assert_eq!(ToHost::decode(&message), Ok(ToHost::Hello(hello)));
         assert_eq!(ack(0x0102)[..6], [2, 0, 0, 0, 2, 1]);
         assert_eq!(stream_end(), [21, 0, 0, 0]);

@@ -38,7 +38,8 @@ use state::Tracker;
 use crate::layout::DEDICATED;
 use crate::memory::ReadMemory;
 use crate::protocol::{
-    self, EpochEnd, ErrorReport, Field, Grant, Hello, MAX_MESSAGE, PROTOCOL, State, ToConsumer, Welcome,
+    self, EpochEnd, ErrorReport, Field, Grant, Hello, MAX_MESSAGE, PROTOCOL, State, ToConsumer,
+    Welcome,
 };
 
 /// What a reader calls itself in HELLO, unless a program gives it a name.

@@ -92,6 +92,7 @@ fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<
         max_record: 1 << 20,
         linger: Duration::ZERO,
         batch: None,
+        shuffle: None,
         resume: None,
         offsets: true,
         observers: Vec::new(),

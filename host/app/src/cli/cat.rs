@@ -196,6 +196,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         max_record: args.max_record,
         linger: Duration::from_millis(10),
         batch: None,
+        shuffle: None,
         resume: None,
         offsets: format == Output::Jsonl,
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],

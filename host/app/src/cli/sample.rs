@@ -121,6 +121,7 @@ pub(super) fn sample(
         max_record: args.max_record,
         linger: Duration::from_millis(10),
         batch: None,
+        shuffle: None,
         resume: None,
         offsets: false,
         observers: Vec::new(),

@@ -133,7 +133,6 @@ pub(super) static IDLE_TIMEOUT: Number<&str> =
 pub(super) static PIPE_SIZE: Number<u64> =
     Number::new("pipe_size", Unit::Size, (4 * KIB, GIB), MIB);
 
-pub(super) static SHUFFLE: FreeForm = free_form("shuffle", "a table, { seed = N }", "not shuffled");
 pub(super) static SHARD: FreeForm =
     free_form("shard", "a table, { index = N, count = N }", "all objects");
 pub(super) static BALANCE: Choice<Balance> = Choice {
@@ -187,8 +186,6 @@ pub(super) static ON_CHANGE: Choice<OnChange> = Choice {
     default: OnChange::Fail,
 };
 
-pub(super) static SEED: Number<&str> =
-    Number::new("seed", Unit::Count, (0, i64::MAX as u64), "required");
 pub(super) static SHARD_INDEX: Number<&str> =
     Number::new("index", Unit::Count, (0, 1_000_000), "required");
 pub(super) static SHARD_COUNT: Number<&str> =
@@ -196,8 +193,12 @@ pub(super) static SHARD_COUNT: Number<&str> =
 
 pub(super) static EPOCH_FILE: FreeForm = free_form("epoch_file", "a path", "none");
 
-pub(super) static BATCH: Number<&str> =
-    Number::new("batch", Unit::Count, (1, BatchSize::MAX_RECORDS as u64), "none: batches leave as early as it helps");
+pub(super) static BATCH: Number<&str> = Number::new(
+    "batch",
+    Unit::Count,
+    (1, BatchSize::MAX_RECORDS as u64),
+    "none: batches leave as early as it helps",
+);
 pub(super) static TAIL: Choice<Tail> = Choice {
     name: "tail",
     words: &[("keep", Tail::Keep), ("drop", Tail::Drop), ("pad", Tail::Pad)],
@@ -208,6 +209,21 @@ pub(super) static BATCH_ACROSS: Choice<BatchAcross> = Choice {
     words: &[("object", BatchAcross::Object), ("epoch", BatchAcross::Epoch)],
     default: BatchAcross::Epoch,
 };
+
+pub(super) static SHUFFLE: FreeForm =
+    free_form("shuffle", "a table, { seed = N, window = … }", "not shuffled");
+pub(super) static SEED: Number<&str> =
+    Number::new("seed", Unit::Count, (0, i64::MAX as u64), "required");
+/// A window has one of two units: see [`WINDOW_BYTES`] and [`WINDOW_RECORDS`].
+pub(super) static WINDOW: FreeForm = free_form(
+    "window",
+    "a size from 1MiB to 1TiB, or a whole number of records from 2 to 1000000000",
+    "none: records keep their order within an object",
+);
+pub(super) static WINDOW_BYTES: Number<&str> =
+    Number::new(WINDOW.name, Unit::Size, (MIB, 1024 * GIB), WINDOW.default);
+pub(super) static WINDOW_RECORDS: Number<&str> =
+    Number::new(WINDOW.name, Unit::Count, (2, 1_000_000_000), WINDOW.default);
 
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
 pub(super) static SLOT_SIZE: Number<u64> =
@@ -261,6 +277,7 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &BATCH,
         &TAIL,
         &BATCH_ACROSS,
+        &SHUFFLE,
         &RING,
         &LIMITS,
     ]],
@@ -275,7 +292,7 @@ pub(super) const EPOCH_KEYS: KeyGroup = &[&EPOCHS];
 /// Keys of sources that read whole objects: files and S3.
 pub(super) const OBJECT_KEYS: KeyGroup = &[&WRAP];
 /// Keys of sources that can have several objects.
-pub(super) const ORDER_KEYS: KeyGroup = &[&SHUFFLE, &SHARD, &DISTRIBUTION];
+pub(super) const ORDER_KEYS: KeyGroup = &[&SHARD, &DISTRIBUTION];
 /// Keys of sources whose listing contains the sizes of the objects.
 pub(super) const SIZE_KEYS: KeyGroup = &[&BALANCE];
 /// Keys of sources that look for files in folders.
@@ -318,7 +335,7 @@ pub(super) static SOURCE_TABLE: Table = Table {
         S3_KEYS,
     ],
 };
-pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", groups: &[&[&SEED]] };
+pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", groups: &[&[&SEED, &WINDOW]] };
 pub(super) static SHARD_TABLE: Table =
     Table { name: "shard", groups: &[&[&SHARD_INDEX, &SHARD_COUNT]] };
 pub(super) static RING_TABLE: Table =

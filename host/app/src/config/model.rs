@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_channel::{OnError, OnPluginError};
+use pipemill_channel::{OnError, OnPluginError, Window};
 use pipemill_decode::{Digest, Limits};
-use pipemill_source::{Compression, Pattern, ReadSettings, s3};
 use pipemill_ring::protocol::Resumed;
+use pipemill_source::{Compression, Pattern, ReadSettings, s3};
 use pipemill_types::{BatchSize, Mode};
 
 use super::fault::TextPosition;
@@ -80,6 +80,9 @@ pub struct Channel {
     /// The number of records of each batch, 1 to 1,048,576. If absent, batches leave as early as it
     /// helps their consumers.
     pub batch: Option<BatchSize>,
+    /// The random order of objects and records. If absent, they keep the order of the source. Its
+    /// seed is also in the source's order.
+    pub shuffle: Option<Shuffle>,
     /// Where to go on, if the run resumes a state, or a state of each rank. No key of the file.
     pub resume: Vec<Resumed>,
     /// The shared memory.
@@ -89,6 +92,12 @@ pub struct Channel {
 }
 
 impl Channel {
+    /// The order of records, if they are shuffled.
+    pub fn window_shuffle(&self) -> Option<pipemill_channel::Shuffle> {
+        let Shuffle { seed, window } = self.shuffle?;
+        Some(pipemill_channel::Shuffle { seed, window: window? })
+    }
+
     /// A channel with all defaults, as if the file had only these three keys.
     pub fn new(name: &str, source: Source, decoder: DecoderRef) -> Channel {
         Channel {
@@ -106,11 +115,22 @@ impl Channel {
             mode: keys::MODE.default,
             consumers: keys::CONSUMERS.default as u32,
             batch: None,
+            shuffle: None,
             resume: Vec::new(),
             ring: Ring::default(),
             limits: Limits::default(),
         }
     }
+}
+
+/// The random order of a channel's objects and records. The same seed gives the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shuffle {
+    /// The seed, below 2^63. Each epoch has an order of its own.
+    pub seed: u64,
+    /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records. Only
+    /// with [`Channel::batch`]. If absent, only objects are shuffled.
+    pub window: Option<Window>,
 }
 
 /// Where a channel's bytes come from. A relative path counts from the working directory.
@@ -161,6 +181,19 @@ impl Source {
             Self::Files { reading, .. } => reading.compression,
             Self::S3(settings) => settings.reading.compression,
         }
+    }
+
+    /// Shuffles the source's objects. False if it has one object at a time.
+    pub(super) fn shuffle_objects(&mut self, seed: u64) -> bool {
+        let reading = match self {
+            Self::Files { pattern: Pattern::File(_), .. }
+            | Self::Fifo { .. }
+            | Self::Stdin { .. } => return false,
+            Self::Files { reading, .. } => reading,
+            Self::S3(settings) => &mut settings.reading,
+        };
+        reading.order.shuffle = Some(seed);
+        true
     }
 
     /// The name of the kind in reports: `fifo`, `files`, `s3` or `stdin`.

@@ -6,17 +6,16 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use pipemill_channel::{OnError, OnPluginError};
-use pipemill_ring::host::slots_of_ranks;
-use pipemill_types::{BatchSize, Tail};
+use pipemill_channel::{OnError, OnPluginError, Window};
 use pipemill_decode::{Digest, Limits};
-use pipemill_types::Mode;
+use pipemill_ring::host::slots_of_ranks;
+use pipemill_types::{BatchAcross, BatchSize, Mode, Tail};
 
 use super::document::{Document, Purpose, ReadResult, Reported};
 use super::fault::{Fault, TextPosition};
 use super::key::Key;
 use super::keys::*;
-use super::model::{Channel, Config, DecoderRef, Listen, Ring, Source};
+use super::model::{Channel, Config, DecoderRef, Listen, Ring, Shuffle, Source};
 use super::presets::Presets;
 use super::read::{Reader, describe};
 use super::values::{Invalid, show_size};
@@ -222,7 +221,7 @@ fn name(reader: &Reader, taken: &mut Taken) -> ReadResult<String> {
 
 fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let name = name(reader, taken);
-    let source = source::read(reader);
+    let mut source = source::read(reader);
     if let Ok(Source::Stdin { .. }) = source {
         let place = reader.place(SOURCE.name);
         if let Some(first) = taken.stdin.replace(place) {
@@ -242,8 +241,10 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let mode = reader.choice(&MODE);
     let consumers = consumers(reader, mode);
     let batch = batch(reader);
+    let shuffle = shuffle(reader, &batch, &mut source);
     let ring = ring(reader);
-    if let (Ok(Mode::Shard), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring) {
+    if let (Ok(Mode::Shard), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring)
+    {
         check_ranks(reader, *consumers, *batch, ring)?;
     }
     let limits = limits(reader, &max_record, &ring);
@@ -263,6 +264,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         mode: mode?,
         consumers: consumers?,
         batch: batch?,
+        shuffle: shuffle?,
         resume: Vec::new(),
         ring: ring?,
         limits: limits?,
@@ -381,7 +383,8 @@ fn check_ranks(
     ring: &Ring,
 ) -> ReadResult<()> {
     let Some(batch) = batch else {
-        let remedy = "the ranks get the same batches in each run if these have as many records".to_owned();
+        let remedy =
+            "the ranks get the same batches in each run if these have as many records".to_owned();
         return Err(reader.fault(MODE.name, format!("\"shard\" needs {}", BATCH.name), remedy));
     };
     if batch.tail == Tail::Keep {
@@ -395,6 +398,56 @@ fn check_ranks(
         return Err(reader.fault(SLOTS.name, message, format!("give at least {needed}")));
     }
     Ok(())
+}
+
+/// Reads the order of objects and records, and shuffles the source's objects.
+fn shuffle(
+    reader: &Reader,
+    batch: &ReadResult<Option<BatchSize>>,
+    source: &mut ReadResult<Source>,
+) -> ReadResult<Option<Shuffle>> {
+    if !reader.has(&SHUFFLE) {
+        return Ok(None);
+    }
+    let remedy = "write shuffle = { seed = 1 }";
+    let table = reader.table(&SHUFFLE, remedy)?.refuse_unknown_keys(&SHUFFLE_TABLE);
+    let seed = table.required(&SEED, table.optional_number(&SEED));
+    let window = window(&table, batch);
+    let (seed, window) = (seed?, window?);
+    if let Ok(source) = source
+        && !source.shuffle_objects(seed)
+        && window.is_none()
+    {
+        let message = "the source has one object at a time, so there is nothing to shuffle";
+        let remedy = "add a window, such as window = \"256MiB\", to shuffle its records, or leave \
+                      this out";
+        return Err(reader.fault(SHUFFLE.name, message.to_owned(), remedy.to_owned()));
+    }
+    Ok(Some(Shuffle { seed, window }))
+}
+
+fn window(table: &Reader, batch: &ReadResult<Option<BatchSize>>) -> ReadResult<Option<Window>> {
+    let window = if table.is_count(&WINDOW) {
+        table.optional_number(&WINDOW_RECORDS)?.map(Window::Records)
+    } else {
+        table.optional_number(&WINDOW_BYTES)?.map(Window::Bytes)
+    };
+    match batch {
+        Ok(None) if window.is_some() => {
+            let remedy = "set the channel's `batch`, or leave this out".to_owned();
+            Err(table.fault(WINDOW.name, format!("needs `{}`", BATCH.name), remedy))
+        }
+        Ok(Some(size)) if window.is_some() && size.across == BatchAcross::Object => {
+            let across = BATCH_ACROSS.word(BatchAcross::Object);
+            let message = format!(
+                "mixes the records of objects, and `{}` is \"{across}\"",
+                BATCH_ACROSS.name
+            );
+            let remedy = "leave one of them out".to_owned();
+            Err(table.fault(WINDOW.name, message, remedy))
+        }
+        _ => Ok(window),
+    }
 }
 
 /// Records that a key has no effect without another.

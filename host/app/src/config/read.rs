@@ -266,6 +266,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether the value is a whole number, or a string whose variable contains one.
+    pub(super) fn is_count(&self, key: &FreeForm) -> bool {
+        match self.value(key.name).map(Spanned::get_ref) {
+            Some(DeValue::Integer(_)) => true,
+            Some(DeValue::String(raw)) if raw.contains('$') => {
+                self.doc.expand(raw).is_ok_and(|text| text.parse::<u64>().is_ok())
+            }
+            _ => false,
+        }
+    }
+
     /// A number that has a default.
     pub(super) fn number(&self, key: &Number<u64>) -> ReadResult<u64> {
         Ok(self.optional_number(key)?.unwrap_or(key.default))

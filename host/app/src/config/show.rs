@@ -5,12 +5,12 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use pipemill_channel::{OnError, OnPluginError};
+use pipemill_channel::{OnError, OnPluginError, Window};
 use pipemill_source::{Order, Pattern, ReadSettings, Shard, s3};
 use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
-use super::model::{Channel, Config, DecoderRef, Listen, Source};
+use super::model::{Channel, Config, DecoderRef, Listen, Shuffle, Source};
 use super::values::{show_duration, show_size};
 
 /// Writes a configuration as TOML. Bytes of a path that are not UTF-8 are replaced; times are
@@ -78,6 +78,11 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
         writer.line(TAIL.name, word(TAIL.word(size.tail)));
         writer.line(BATCH_ACROSS.name, word(BATCH_ACROSS.word(size.across)));
     }
+    if let Some(Shuffle { seed, window }) = channel.shuffle {
+        let mut pairs = vec![(SEED.name, seed.to_string())];
+        pairs.extend(window.map(|window| (WINDOW.name, window_value(window))));
+        writer.line(SHUFFLE.name, inline(pairs));
+    }
     writer.header("[channel.ring]");
     writer.line(SLOTS.name, channel.ring.slots);
     writer.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
@@ -87,6 +92,13 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(MEMORY.name, size(channel.limits.memory));
     writer.line(CALL_TIMEOUT.name, time(channel.limits.call_timeout));
     writer.line(OUTPUT.name, size(channel.limits.output));
+}
+
+fn window_value(window: Window) -> String {
+    match window {
+        Window::Bytes(bytes) => size(bytes),
+        Window::Records(records) => records.to_string(),
+    }
 }
 
 fn source(source: &Source) -> String {
@@ -140,8 +152,8 @@ fn source(source: &Source) -> String {
 
 fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {
     let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
-    let Order { shuffle, shard } = reading.order;
-    pairs.extend(shuffle.map(|seed| (SHUFFLE.name, inline([(SEED.name, seed.to_string())]))));
+    // The channel has `shuffle`.
+    let Order { shard, .. } = reading.order;
     if let Some(Shard { index, count, balance }) = shard {
         let both = [(SHARD_INDEX.name, index.to_string()), (SHARD_COUNT.name, count.to_string())];
         pairs.push((SHARD.name, inline(both)));

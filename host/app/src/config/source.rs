@@ -111,23 +111,14 @@ fn reading(
     epochs: ReadResult<Option<u32>>,
     compression: ReadResult<Compression>,
 ) -> ReadResult<ReadSettings> {
-    let shuffle = shuffle(reader);
     let shard = shard(reader).and_then(|shard| balanced(reader, shard));
     let wrap = reader.choice(&WRAP);
     let hidden = reader.flag(&HIDDEN);
-    let order = Order { shuffle: shuffle?, shard: shard? };
+    // The channel's `shuffle` comes later.
+    let order = Order { shuffle: None, shard: shard? };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
     Ok(ReadSettings { epochs, compression: compression?, order, wrap: wrap?, hidden: hidden? })
-}
-
-fn shuffle(reader: &Reader) -> ReadResult<Option<u64>> {
-    if !reader.has(&SHUFFLE) {
-        return Ok(None);
-    }
-    let table =
-        reader.table(&SHUFFLE, "write shuffle = { seed = 1 }")?.refuse_unknown_keys(&SHUFFLE_TABLE);
-    table.required(&SEED, table.optional_number(&SEED)).map(Some)
 }
 
 fn shard(reader: &Reader) -> ReadResult<Option<Shard>> {

@@ -188,6 +188,7 @@ impl PluginUnderTest {
             max_record: self.max_record,
             linger: Duration::ZERO,
             batch: None,
+            shuffle: None,
             resume: None,
             offsets: true,
             observers: vec![Box::new(ErrorCollector(errors.clone()))],

@@ -220,6 +220,7 @@ pub(super) fn new_channel(
         max_record: channel.max_record,
         linger: channel.ring.linger,
         batch: channel.batch,
+        shuffle: channel.window_shuffle(),
         resume: beginning(channel).resumed.map(resume),
         offsets: false,
         observers: vec![Box::new(DecodeErrorLog::new(

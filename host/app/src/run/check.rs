@@ -99,7 +99,8 @@ pub fn try_channel(
         OnError::Fail => OnError::Fail,
         OnError::Skip | OnError::Quarantine(_) => OnError::Skip,
     };
-    let mut channel = config::Channel { on_error, ..channel.clone() };
+    // Without a window: the first record comes without reading what would fill it.
+    let mut channel = config::Channel { on_error, shuffle: None, ..channel.clone() };
     let (source, plugin) = match plugin {
         Some(plugin) => {
             let source = sources.open(&channel.name, channel.source.clone());

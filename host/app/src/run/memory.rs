@@ -4,29 +4,41 @@
 use nix::unistd::{Pid, getpid};
 use pipemill_source::container::{killed_for_memory, memory_limit};
 
-use crate::config::{Config, Ring, show_size};
+use pipemill_channel::Window;
 
-/// Bytes that the host needs at least, without the rings: for its code, decoders and threads.
+use crate::config::{Channel, Config, Ring, show_size};
+
+/// Bytes that the host needs at least, without the rings and the windows of shuffles: for its code,
+/// decoders and threads.
 const HOST_MEMORY: u64 = 16 << 20;
 
-/// Returns why the rings do not fit into the container's memory limit; `None` if they fit. The host
-/// takes all their pages at the start, and at the limit the kernel kills a process without an
-/// error.
+/// Returns why the rings and the windows of shuffles do not fit into the container's memory limit;
+/// `None` if they fit. The host takes all pages of the rings at the start, and those of a window
+/// while it fills; at the limit the kernel kills a process without an error.
 pub fn exceeds_limit(config: &Config) -> Option<String> {
     check_limit(config, memory_limit()?)
 }
 
 fn check_limit(config: &Config, limit: u64) -> Option<String> {
-    let rings = all_ring_bytes(config);
-    (rings + HOST_MEMORY > limit).then(|| {
+    let rings: u64 = config.channels.iter().map(|channel| ring_bytes(&channel.ring)).sum();
+    let windows: u64 = config.channels.iter().map(window_bytes).sum();
+    (rings + windows + HOST_MEMORY > limit).then(|| {
         let each = config
             .channels
             .iter()
             .map(|channel| format!("`{}` {}", channel.name, show_size(ring_bytes(&channel.ring))));
+        let smaller = if windows > 0 {
+            "`slots` or `slot_size` in [channel.ring], or `window` in `shuffle` smaller"
+        } else {
+            "`slots` or `slot_size` in [channel.ring] smaller"
+        };
+        let windows = match windows {
+            0 => String::new(),
+            bytes => format!(" the windows of `shuffle` {},", show_size(bytes)),
+        };
         format!(
-            "the rings of the channels take {} ({}), and pipemill itself at least {}, but this \
-             container may have {}: give it more memory, also for the command, or make `slots` or \
-             `slot_size` in [channel.ring] smaller",
+            "the rings of the channels take {} ({}),{windows} and pipemill itself at least {}, but \
+             this container may have {}: give it more memory, also for the command, or make {smaller}",
             show_size(rings),
             each.collect::<Vec<_>>().join(", "),
             show_size(HOST_MEMORY),
@@ -39,22 +51,32 @@ fn ring_bytes(ring: &Ring) -> u64 {
     ring.slots as u64 * ring.slot_size as u64
 }
 
-fn all_ring_bytes(config: &Config) -> u64 {
-    config.channels.iter().map(|channel| ring_bytes(&channel.ring)).sum()
+/// Bytes of the channel's window, if it is counted in bytes.
+fn window_bytes(channel: &Channel) -> u64 {
+    match channel.shuffle.and_then(|shuffle| shuffle.window) {
+        Some(Window::Bytes(bytes)) => bytes,
+        Some(Window::Records(_)) | None => 0,
+    }
+}
+
+/// Bytes that the channels take: of their rings and their windows.
+fn all_channel_bytes(config: &Config) -> u64 {
+    let of_channel = |channel: &Channel| ring_bytes(&channel.ring) + window_bytes(channel);
+    config.channels.iter().map(of_channel).sum()
 }
 
 /// Makes the kernel kill the command before the host, if the container's memory limit is reached.
 ///
 /// The kernel kills the process with the most memory, and the rings count as memory of the host.
 /// The host is process 1: without it the container ends, and nobody can say why. So this adds the
-/// size of the rings to the OOM score of the command. Processes that the command starts inherit the
+/// size of the rings and windows to the OOM score of the command. Processes that the command starts inherit the
 /// score.
 pub(super) fn adjust_oom_score(command: Pid, config: &Config) {
     let Some(limit) = memory_limit().filter(|_| getpid() == Pid::from_raw(1)) else {
         return;
     };
     // In thousandths of the limit. More than the rings, because the host has other memory, too.
-    let more = (1_000 * (all_ring_bytes(config) + HOST_MEMORY)).div_ceil(limit.max(1));
+    let more = (1_000 * (all_channel_bytes(config) + HOST_MEMORY)).div_ceil(limit.max(1));
     let adjust = || -> std::io::Result<()> {
         let own = std::fs::read_to_string("/proc/self/oom_score_adj")?;
         let own: i64 = own.trim().parse().map_err(std::io::Error::other)?;
@@ -92,7 +114,7 @@ impl OomKills {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::config::{Shuffle, parse};
 
     fn two_channels() -> Config {
         let channel = |name| {
@@ -110,5 +132,18 @@ mod tests {
         let start = "the rings of the channels take 96MiB (`train` 32MiB, `test` 64MiB), and \
                      pipemill itself at least 16MiB, but this container may have 111MiB: ";
         assert!(why.starts_with(start), "{why}");
+    }
+
+    #[test]
+    fn windows_count() {
+        let mut config = two_channels();
+        let window = Some(Window::Bytes(256 << 20));
+        config.channels[0].shuffle = Some(Shuffle { seed: 7, window });
+        assert_eq!(check_limit(&config, 368 << 20), None);
+        let why = check_limit(&config, 367 << 20).expect("it is too tight");
+        let part = "64MiB), the windows of `shuffle` 256MiB, and pipemill itself at least 16MiB, \
+                    but this container may have 367MiB: ";
+        assert!(why.contains(part), "{why}");
+        assert!(why.ends_with("or `window` in `shuffle` smaller"), "{why}");
     }
 }

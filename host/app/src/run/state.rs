@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pipemill_channel::Resume;
+use pipemill_channel::{Resume, Window};
 use pipemill_decode::Digest;
 use pipemill_ring::host::{Beginning, Beginnings};
 use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
@@ -11,7 +11,7 @@ use pipemill_types::{BatchAcross, BatchPosition, BatchSize, Mode, Tail};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::{Channel, Config, DecoderRef, Source};
+use crate::config::{Channel, Config, DecoderRef, Shuffle, Source, show_size};
 
 /// Version of the states that this host reads.
 const VERSION: u32 = State::VERSION;
@@ -61,13 +61,18 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
     };
     put("compression", compression.to_string());
     if let Some(order) = order {
-        let seed = order.shuffle.map_or("none".to_owned(), |seed| seed.to_string());
-        put("shuffle", seed);
         let shard = order.shard.map_or("none".to_owned(), |shard| {
             format!("{}/{} by {:?}", shard.index, shard.count, shard.balance).to_lowercase()
         });
         put("shard", shard);
     }
+    let seed = channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string());
+    put("shuffle", seed);
+    match channel.shuffle.and_then(|shuffle| shuffle.window) {
+        Some(Window::Bytes(bytes)) => put("window", show_size(bytes)),
+        Some(Window::Records(records)) => put("window", records.to_string()),
+        None => None,
+    };
     settings
 }
 
@@ -155,7 +160,11 @@ impl Origins {
 
 fn batch_text(size: BatchSize) -> String {
     let BatchSize { records, tail, across } = size;
-    format!("{records} records, tail = \"{}\", batch_across = \"{}\"", word(tail), across_word(across))
+    format!(
+        "{records} records, tail = \"{}\", batch_across = \"{}\"",
+        word(tail),
+        across_word(across)
+    )
 }
 
 impl Beginnings for Origins {
@@ -296,7 +305,9 @@ fn fitting(state: ChannelState, channel: &Channel) -> Result<Resumed, Vec<String
     }
     let is_of_rank = || state.given == 0 || batch % u64::from(shard.world) == u64::from(shard.rank);
     if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD || !is_of_rank() {
-        return Err(vec![format!("the state of `{name}` says {shard}, which has no batch {batch}")]);
+        return Err(vec![format!(
+            "the state of `{name}` says {shard}, which has no batch {batch}"
+        )]);
     }
     let now = settings(channel);
     let differs = |name: &&String| state.settings.get(*name) != now.get(*name);

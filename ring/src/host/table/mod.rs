@@ -296,9 +296,7 @@ impl Table {
         let batch_waits = self.queue.iter().any(|entry| matches!(entry, Entry::Batch { .. }));
         let ends_sent = self.queue.is_empty() || self.consumers.is_empty();
         let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
-        !self.begins_again
-            && ends_sent
-            && self.consumers.iter().all(ready) && !batch_waits
+        !self.begins_again && ends_sent && self.consumers.iter().all(ready) && !batch_waits
     }
 
     /// Whether nothing can be granted for lack of consumers: none is connected, or as many as are

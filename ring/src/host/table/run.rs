@@ -146,16 +146,16 @@ impl Run {
         let model = &mut self.model;
         // A consumer says what it wants before it connects, and alone unless it has a part of its
         // own.
-        let is_read = |one: &ModelConsumer| model.mode != Mode::Shard || u64::from(one.rank) == rank;
+        let is_read =
+            |one: &ModelConsumer| model.mode != Mode::Shard || u64::from(one.rank) == rank;
         let is_done = model.finished.is_some() || from <= model.wanted_from[rank as usize];
         if is_done || model.consumers.values().any(is_read) {
             return;
         }
         model.wanted_from[rank as usize] = from;
         let unwanted = model.queue.iter().filter_map(|item| match item {
-            Item::Batch(number) => Some(*number).filter(|number| {
-                number % ranks == rank && model.batches[number].1.place() < from
-            }),
+            Item::Batch(number) => Some(*number)
+                .filter(|number| number % ranks == rank && model.batches[number].1.place() < from),
             Item::EpochEnd(_) | Item::Finish(_) => None,
         });
         model.forgotten = unwanted.collect();

@@ -37,6 +37,36 @@ const SINGLE: &[(&str, &str)] = &[
         "pipemill.toml:1:1: channel: expected a list of tables, [[channel]], found a single table; \
          begin each channel with a line [[channel]]",
     ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\nshuffle = { seed = 1 }\n",
+        "pipemill.toml:5:11: channel `a`: shuffle: the source has one object at a time, so there is \
+         nothing to shuffle; add a window, such as window = \"256MiB\", to shuffle its records, or \
+         leave this out",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\n\
+         shuffle = { seed = 1, window = '1MiB' }\n",
+        "pipemill.toml:5:32: channel `a`: shuffle.window: needs `batch`; set the channel's `batch`, \
+         or leave this out",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\nbatch = 2\n\
+         batch_across = 'object'\nshuffle = { seed = 1, window = 2 }\n",
+        "pipemill.toml:7:32: channel `a`: shuffle.window: mixes the records of objects, and \
+         `batch_across` is \"object\"; leave one of them out",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\nbatch = 2\n\
+         shuffle = { seed = 1, window = 1 }\n",
+        "pipemill.toml:6:32: channel `a`: shuffle.window: expected a whole number from 2 to \
+         1000000000, found 1",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\nbatch = 2\n\
+         shuffle = { window = '1MiB' }\n",
+        "pipemill.toml:6:11: channel `a`: shuffle.seed: missing; give a whole number from 0 to \
+         9223372036854775807",
+    ),
     ("[[channel]\n", "pipemill.toml:1:11: not TOML: unclosed array table, expected `]`"),
     ("a = 1\na = 2\n", "pipemill.toml:2:1: not TOML: duplicate key"),
     (

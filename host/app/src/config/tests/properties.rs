@@ -11,10 +11,11 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use pipemill_channel::{OnError, OnPluginError};
+use pipemill_channel::{OnError, OnPluginError, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_source::{Balance, Compression, Order, Pattern, ReadSettings, Shard, s3};
 use pipemill_types::Mode;
+use pipemill_types::{BatchAcross, BatchSize};
 
 use super::super::key::Number;
 use super::super::{keys, vars};
@@ -96,8 +97,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             balance,
         })
     });
-    let order = (option::of(0..=i64::MAX as u64), option::of(shard))
-        .prop_map(|(shuffle, shard)| Order { shuffle, shard });
+    let order = option::of(shard).prop_map(|shard| Order { shuffle: None, shard });
     (1..=1_000_000u32, compression(), order, any::<bool>()).prop_map(
         |(epochs, compression, order, wrap)| ReadSettings {
             epochs,
@@ -217,21 +217,39 @@ fn channel() -> impl Strategy<Value = Channel> {
         options.dedup_by(|a, b| a.0 == b.0);
         options
     });
+    let window = prop_oneof![
+        any_in_range(&keys::WINDOW_BYTES).prop_map(Window::Bytes),
+        any_in_range(&keys::WINDOW_RECORDS).prop_map(Window::Records),
+    ];
+    let across = select(keys::BATCH_ACROSS.words).prop_map(|(_, across)| across);
+    let tail = select(keys::TAIL.words).prop_map(|(_, tail)| tail);
+    let batch = option::of((any_in_range(&keys::BATCH), tail, across)).prop_map(|batch| {
+        batch.map(|(records, tail, across)| BatchSize { records: records as usize, tail, across })
+    });
+    let shuffle = option::of((any_in_range(&keys::SEED), option::of(window)));
+    let order = (batch, shuffle);
     let decoder = (text(), option::of(any::<[u8; 8]>().prop_map(|bytes| Digest::of(&bytes))));
     let record =
         any_in_range(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
-    ("[A-Za-z0-9._-]{1,64}", source(), decoder, options, policy, mode, ring(), record).prop_map(
+    let name = "[A-Za-z0-9._-]{1,64}";
+    (name, source(), decoder, options, policy, mode, ring(), record, order).prop_map(
         |(
             name,
-            source,
+            mut source,
             (decoder, sha256),
             options,
             (on_error, on_plugin_error, max_errors),
             (mode, consumers),
             ring,
             record,
+            (batch, shuffle),
         )| {
             let (max_record, limits) = record;
+            let mixes = batch.is_some_and(|size| size.across == BatchAcross::Epoch);
+            let shuffle =
+                shuffle.map(|(seed, window)| Shuffle { seed, window: window.filter(|_| mixes) });
+            let shuffle = shuffle
+                .filter(|shuffle| source.shuffle_objects(shuffle.seed) || shuffle.window.is_some());
             let new = Channel::new(&name, source, DecoderRef::of(&decoder));
             Channel {
                 sha256,
@@ -242,6 +260,8 @@ fn channel() -> impl Strategy<Value = Channel> {
                 max_record,
                 mode,
                 consumers,
+                batch,
+                shuffle,
                 ring,
                 limits,
                 ..new
@@ -281,6 +301,8 @@ fn config() -> impl Strategy<Value = Config> {
             channels.dedup_by(|a, b| a.name == b.name);
             if let Some(compression) = stdin {
                 channels[0].source = Source::Stdin { compression };
+                let shuffle = channels[0].shuffle;
+                channels[0].shuffle = shuffle.filter(|shuffle| shuffle.window.is_some());
             }
             let (file, socket) = (String::new(), socket.map(PathBuf::from));
             let consumers: u32 = channels.iter().map(|channel| channel.consumers).sum();

@@ -60,6 +60,15 @@ fn each_old_key_is_refused_with_the_new_one_named() {
 }
 
 #[test]
+fn shuffle_is_refused_in_its_old_place_with_the_new_one_named() {
+    let source = "source = { folder = '/data', shuffle = { seed = 1 } }";
+    let text = format!("[[channel]]\nname = 'a'\ndecoder = 'lines'\n{source}\n");
+    let expected = "pipemill.toml:4:30: channel `a`: source.shuffle: unknown key; it belongs in \
+                    [[channel]]";
+    assert_eq!(messages(&text), [expected]);
+}
+
+#[test]
 fn each_new_key_is_accepted_in_the_place_of_the_old_one() {
     for (key, source, _) in OLD_KEYS {
         let (_, new) = RENAMED.iter().find(|(old, _)| old == key).expect("a renamed key");

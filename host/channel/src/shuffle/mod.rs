@@ -1,0 +1,291 @@
+//! The window of a shuffle: changes the order of a channel's records, between its decoder and its
+//! batches.
+//!
+//! **Order**: a *bounded delay*. Each record has a key: its place in the epoch, plus a random number
+//! below the window (`delay`). Records leave in the order of their keys; those of the same key in
+//! the order in which they came. The place is what the records before it *cost*, in the unit of the
+//! window. So the order follows from the records, the seed and the epoch, and from nothing else: no
+//! record waits for memory, for a consumer or for the source. No record leaves before one that came
+//! more than a window earlier.
+//!
+//! **Way**: the batch builder writes into a [`WindowSink`], which looks to it like any sink. Each
+//! batch that it hands over becomes a part of the window (`blocks`). A record is due as soon as no
+//! later one can have a smaller key (`queue`). When the records of a batch are due, a second batch
+//! builder gets memory of the real sink, and each value is copied there, once (`selected`).
+//!
+//! **Restart**: a batch's position is that of the oldest record that has not left before the batch.
+//! All records before that place have left. So who decodes from there on, with an empty window, gets
+//! the rest in the same order, after as many records as have left of those after the place.
+
+mod blocks;
+mod delay;
+mod queue;
+mod selected;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pipemill_types::{BatchSize, Field, Tail};
+
+use self::blocks::{BlockMemory, Blocks, Segment};
+use self::delay::Delays;
+use self::queue::{DelayQueue, RecordPlace};
+pub(super) use self::selected::Selected;
+use super::batch_builder::BatchBuilder;
+use super::cut::CutPoint;
+use super::sink::DeliveryCounts;
+use super::{Batch, Sink, StopReason};
+
+/// What a record costs in a window of bytes, beside the bytes of its values: for its place in the
+/// queue, and for each of its fields.
+const RECORD_COST: u64 = 32;
+const FIELD_COST: u64 = 8;
+/// Smallest and largest block, in bytes. A window of bytes is divided into 32 blocks.
+const BLOCK_BYTES: (u64, u64) = (64 << 10, 4 << 20);
+/// Bytes of a block of a window of records.
+const BLOCK_BYTES_OF_RECORDS: usize = 1 << 20;
+
+/// A random order of a channel's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shuffle {
+    /// What the order follows from. Each epoch has an order of its own.
+    pub seed: u64,
+    /// How far the input is mixed.
+    pub window: Window,
+}
+
+/// The largest delay of a record: so much of the input comes before it leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// Bytes, 1 or more. A record costs the bytes of its values, 32, and 8 for each field.
+    Bytes(u64),
+    /// Number of records, 1 or more.
+    Records(u64),
+}
+
+impl Window {
+    /// The window in its own unit.
+    fn len(self) -> u64 {
+        match self {
+            Self::Bytes(len) | Self::Records(len) => len.max(1),
+        }
+    }
+
+    fn block_bytes(self) -> usize {
+        match self {
+            Self::Bytes(bytes) => (bytes / 32).clamp(BLOCK_BYTES.0, BLOCK_BYTES.1) as usize,
+            Self::Records(_) => BLOCK_BYTES_OF_RECORDS,
+        }
+    }
+}
+
+/// The window, as the sink of the batch builder that the decoder fills.
+pub(super) struct WindowSink<'s, S: Sink> {
+    shuffle: Shuffle,
+    size: BatchSize,
+    /// Makes the batches for the real sink.
+    out: BatchBuilder<'s, S>,
+    blocks: Blocks,
+    queue: DelayQueue,
+    /// The next records that leave, in their order.
+    due: VecDeque<RecordPlace>,
+    epoch: u32,
+    /// What all records of the epoch cost up to here.
+    place: u64,
+    /// Number of records of the epoch that have left.
+    left: u64,
+    /// Buffers for the time of a call.
+    lengths: Vec<u64>,
+    segments: Vec<Segment>,
+}
+
+impl<'s, S: Sink> WindowSink<'s, S> {
+    /// An empty window, whose batches of this size go to `sink`.
+    pub(super) fn new(sink: &'s mut S, shuffle: Shuffle, size: BatchSize) -> Self {
+        Self {
+            shuffle,
+            size,
+            out: BatchBuilder::of_window(sink, size),
+            blocks: Blocks::new(shuffle.window.block_bytes()),
+            queue: DelayQueue::new(shuffle.window.len()),
+            due: VecDeque::new(),
+            epoch: 0,
+            place: 0,
+            left: 0,
+            lengths: Vec::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// Puts the records of a segment into the queue. The records that become due leave.
+    fn queue_segment(
+        &mut self,
+        segment: &Segment,
+        first_record: u64,
+        delays: &Delays,
+        skipped: usize,
+        fixed_cost: u64,
+    ) -> Result<(), StopReason> {
+        for number in 0..segment.records {
+            let at = skipped + number as usize;
+            let key = self.place + delays.of(first_record + at as u64);
+            let RecordPlace { block, record } = segment.first;
+            self.queue.push(key, RecordPlace { block, record: record + number });
+            self.place += match self.shuffle.window {
+                Window::Bytes(_) => self.lengths[at] + fixed_cost,
+                Window::Records(_) => 1,
+            };
+            self.queue.take_due(self.place, &mut self.due);
+            if self.due.len() >= self.size.records {
+                self.give_batches()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over as many batches as are due.
+    fn give_batches(&mut self) -> Result<(), StopReason> {
+        self.pass_over();
+        while self.due.len() >= self.size.records {
+            self.fill(self.size.records)?;
+            self.out.cut_at(CutPoint::Decoded)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out the records that were given already.
+    fn pass_over(&mut self) {
+        let counts = self.out.counts();
+        let records = counts.passed_over.min(self.due.len() as u64);
+        counts.passed_over -= records;
+        self.leave(records as usize);
+    }
+
+    /// Copies the first `records` records that are due to a batch.
+    fn fill(&mut self, records: usize) -> Result<(), StopReason> {
+        let places = &self.due.make_contiguous()[..records];
+        let selected = Selected { blocks: &self.blocks, places };
+        if let Some((start, before)) = self.blocks.oldest() {
+            self.out.fill(self.epoch, start, self.left - before, &selected)?;
+        }
+        self.leave(records);
+        Ok(())
+    }
+
+    /// The first `records` records that are due have left.
+    fn leave(&mut self, records: usize) {
+        for place in self.due.drain(..records) {
+            self.blocks.leave(place);
+        }
+        self.left += records as u64;
+        self.out.counts().in_window -= records as u64;
+    }
+
+    /// Lets all records leave, up to the tail: it is in the batch of `out` then.
+    fn flush(&mut self) -> Result<(), StopReason> {
+        self.pass_over();
+        while self.queue.take_next(&mut self.due) {
+            self.give_batches()?;
+        }
+        let tail = self.due.len();
+        if tail > 0 && self.size.tail == Tail::Drop {
+            self.out.counts().dropped += tail;
+            self.leave(tail);
+        } else if tail > 0 {
+            self.fill(tail)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all records.
+    fn clear(&mut self) {
+        self.queue.clear();
+        self.blocks.clear();
+        self.due.clear();
+        (self.place, self.left) = (0, 0);
+        self.out.counts().in_window = 0;
+    }
+
+    /// Bytes of memory that are held for the window.
+    #[cfg(test)]
+    fn held_bytes(&self) -> usize {
+        let due = size_of::<RecordPlace>() * self.due.capacity();
+        self.blocks.held_bytes() + self.queue.held_bytes() + due
+    }
+}
+
+impl<S: Sink> Sink for WindowSink<'_, S> {
+    type Memory = BlockMemory;
+
+    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+        Ok(self.blocks.memory())
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+        Ok(self.blocks.dedicated_memory(payload))
+    }
+
+    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
+        memory.grow(payload);
+        Ok(())
+    }
+
+    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
+        Blocks::room(memory, records, fields)
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        // Only other fields than the first ones are refused.
+        let _ = self.out.set_schema(fields);
+    }
+
+    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+        self.epoch = batch.epoch;
+        self.lengths.clear();
+        self.lengths.resize(batch.records, 0);
+        for column in &batch.columns {
+            for (sum, length) in self.lengths.iter_mut().zip(&column.lengths) {
+                *sum += u64::from(*length);
+            }
+        }
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        self.blocks.add(memory, batch, &self.lengths, &mut segments);
+        self.out.counts().in_window += batch.records as u64;
+        let Shuffle { seed, window } = self.shuffle;
+        let delays = Delays::new(seed, batch.epoch, batch.start.object_number, window.len());
+        let fixed_cost = RECORD_COST + FIELD_COST * batch.columns.len() as u64;
+        let mut skipped = 0;
+        for segment in &segments {
+            let first = batch.start.first_record;
+            self.queue_segment(segment, first, &delays, skipped, fixed_cost)?;
+            skipped += segment.records as usize;
+        }
+        self.segments = segments;
+        Ok(())
+    }
+
+    fn has_demand(&self) -> bool {
+        // A waiting consumer does not get a batch earlier from a fuller window.
+        false
+    }
+
+    fn wants_epoch_end(&self, epoch: u32) -> bool {
+        self.out.wants_epoch_end(epoch)
+    }
+
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        if !early {
+            self.flush()?;
+        }
+        self.clear();
+        self.out.end_epoch(epoch, early)
+    }
+
+    fn counts(&mut self) -> Option<&mut DeliveryCounts> {
+        Some(self.out.counts())
+    }
+}
+
+#[cfg(test)]
+mod tests;
