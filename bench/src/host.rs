@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use pipemill_app::ring_sink::RingSink;
 use pipemill_channel::{
-    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, StatsSnapshot,
+    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Shuffle, StatsSnapshot,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, Server, ServerConfig};
 use pipemill_ring::protocol::Mode;
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_source::Source;
+use pipemill_types::BatchSize;
 
 use crate::native::{SLOT, SLOTS};
 
@@ -43,6 +44,17 @@ impl BenchDecoder {
 
     /// Runs a channel to the end of its source.
     pub fn run(&self, dir: &Path, source: Box<dyn Source>) -> Result<Ran> {
+        self.run_in_batches(dir, source, None, None)
+    }
+
+    /// Runs a channel to the end of its source, with batches of this size and this order.
+    pub fn run_in_batches(
+        &self,
+        dir: &Path,
+        source: Box<dyn Source>,
+        batch: Option<BatchSize>,
+        shuffle: Option<Shuffle>,
+    ) -> Result<Ran> {
         let ring = Ring::new(RingConfig {
             channel: "bench".into(),
             slots: SLOTS as u32,
@@ -65,13 +77,13 @@ impl BenchDecoder {
             policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
             max_record: 64 << 20,
             linger: Duration::from_millis(10),
-            batch: None,
-            shuffle: None,
+            batch,
+            shuffle,
             resume: None,
             offsets: false,
             observers: Vec::new(),
         };
-        let mut sink = RingSink::new(ring.clone(), "bench", None);
+        let mut sink = RingSink::new(ring.clone(), "bench", batch);
         let stats = ChannelStats::default();
         let started = Instant::now();
         let outcome = channel.run(&mut sink, &stats);

@@ -2,8 +2,8 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `operate`). Without arguments,
-//! all run.
+//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `shuffle`, `operate`). Without
+//! arguments, all run.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod operate;
 mod python;
 mod report;
 mod s3;
+mod shuffle;
 
 use anyhow::Result;
 
@@ -47,6 +48,9 @@ fn main() -> Result<()> {
     }
     if wanted("latency") {
         latency::measure(&paths, &mut report)?;
+    }
+    if wanted("shuffle") {
+        shuffle::measure(&paths, &mut report)?;
     }
     if wanted("operate") {
         operate::measure(&paths, &mut report)?;
