@@ -1,5 +1,6 @@
 //! The ring as its users meet it: real sockets, real memory, real processes that are killed.
 
+mod begins_again;
 mod child;
 mod crowds;
 mod deaths;

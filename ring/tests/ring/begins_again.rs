@@ -1,0 +1,173 @@
+//! What consumers ask for in HELLO: a part of the batches, and a state after which they go on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+
+use pipemill_ring::host::{AcquireError, Beginning, Beginnings, Ring};
+use pipemill_ring::protocol::{BatchSize, Hello, Mode, Resumed, Shard, State, Tail};
+use pipemill_ring::reader::{Event, Reader, ReaderError};
+
+use crate::setup::{Host, RECORDS, check, config, grant, host, next_batch};
+
+/// Batches of an epoch. There are two epochs.
+const BATCHES: u64 = 6;
+
+/// Believes each state.
+struct Any;
+
+impl Beginnings for Any {
+    fn asked_for(&self, now: &Beginning, hello: &Hello) -> Result<Beginning, String> {
+        let state = hello.state.clone().map(serde_json::from_value::<State>).transpose();
+        let state = state.map_err(|error| error.to_string())?;
+        let (mode, consumers) = match hello.shard {
+            Some(shard) => (Mode::Shard, shard.world),
+            None => (now.mode, now.consumers),
+        };
+        let (batch, settings) = (now.batch, now.settings.clone());
+        let resumed = state.map(|state| state.place);
+        let first_batches = BTreeMap::new();
+        Ok(Beginning { mode, consumers, batch, resumed, first_batches, settings })
+    }
+
+    fn can_begin_again(&self) -> bool {
+        true
+    }
+}
+
+/// A host whose writer writes both epochs, and again from where it is asked to.
+fn writing_host(tail: Tail) -> Host {
+    let host = host(config());
+    let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
+    let batch = BatchSize { records: RECORDS as usize, tail, across: Default::default() };
+    let (mode, consumers, resumed) = (Mode::Share, 1, None);
+    let first_batches = BTreeMap::new();
+    let batch = Some(batch);
+    let start = Beginning { mode, consumers, batch, resumed, first_batches, settings };
+    host.ring.set_beginning(start, Box::new(Any));
+    let ring = host.ring.clone();
+    thread::spawn(move || {
+        let mut first = 0;
+        loop {
+            match write(&ring, first) {
+                Err(AcquireError::Stopped) => return,
+                Ok(()) if ring.wait_drained(None) && ring.end_writing() => return,
+                _ if ring.begins_again() => first = ring.begin().first_batch(),
+                other => return assert!(other.is_ok(), "{other:?}"),
+            }
+        }
+    });
+    host
+}
+
+fn write(ring: &Arc<Ring>, first: u64) -> Result<(), AcquireError> {
+    for number in first..2 * BATCHES {
+        let epoch = (number / BATCHES) as u32;
+        grant(ring, epoch, number * RECORDS, RECORDS)?;
+        if number % BATCHES == BATCHES - 1 {
+            ring.end_epoch(epoch, false);
+        }
+    }
+    ring.end_stream();
+    Ok(())
+}
+
+/// The numbers of the batches that are left.
+fn rest(reader: &mut Reader) -> Vec<u64> {
+    let mut seen = Vec::new();
+    loop {
+        match reader.next().unwrap() {
+            Event::Batch(batch) => {
+                check(&batch);
+                seen.push(batch.number());
+            }
+            Event::EpochEnd(_) => {}
+            Event::StreamEnd => return seen,
+        }
+    }
+}
+
+fn ask(host: &Host, shard: Option<Shard>, state: Option<&State>) -> Result<Reader, ReaderError> {
+    let state = state.map(|state| serde_json::to_value(state).unwrap());
+    let hello = Hello { shard, state, ..Hello::new("train", "tester") };
+    Reader::connect_as(&host.socket, &hello)
+}
+
+#[test]
+fn a_reader_goes_on_after_its_state_in_a_host_that_lives() {
+    let host = writing_host(Tail::Keep);
+    let mut state = None;
+    let mut seen = Vec::new();
+    for taken in [1, 3, 4] {
+        let mut reader = ask(&host, None, state.as_ref()).unwrap();
+        for _ in 0..taken {
+            let batch = loop {
+                if let Event::Batch(batch) = reader.next().unwrap() {
+                    break batch;
+                }
+            };
+            seen.push(batch.number());
+        }
+        state = Some(reader.state().unwrap());
+        // It is given more, and dies.
+        next_batch(&mut reader);
+    }
+    let known = state.clone().unwrap();
+    assert_eq!(known.settings["decoder"], "numbers");
+    assert_eq!((known.place.given, known.place.position.batch), (RECORDS, 7));
+    seen.extend(rest(&mut ask(&host, None, state.as_ref()).unwrap()));
+    assert!(seen.into_iter().eq(0..2 * BATCHES));
+}
+
+#[test]
+fn ranks_get_their_batches_and_go_on_after_their_states() {
+    let host = writing_host(Tail::Drop);
+    let shard = |rank| Some(Shard { rank, world: 2 });
+    let connect = |states: [Option<&State>; 2]| {
+        [0, 1].map(|rank| ask(&host, shard(rank), states[rank as usize]).unwrap())
+    };
+    let mut readers = connect([None, None]);
+    assert_eq!(readers[0].welcome().mode, Mode::Shard);
+    let first = readers.each_mut().map(|reader| next_batch(reader).number());
+    assert_eq!(first, [0, 1]);
+    // One rank is a step ahead.
+    assert_eq!(next_batch(&mut readers[1]).number(), 3);
+    let states = readers.each_ref().map(|reader| reader.state().unwrap());
+    drop(readers);
+    let readers = connect([Some(&states[0]), Some(&states[1])]);
+    let rests = thread::scope(|scope| {
+        readers
+            .map(|mut reader| scope.spawn(move || rest(&mut reader)))
+            .map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(rests, [vec![2, 4, 6, 8, 10], vec![5, 7, 9, 11]]);
+}
+
+#[test]
+fn who_asks_for_what_others_read_otherwise_is_refused() {
+    let host = writing_host(Tail::Pad);
+    let mut reader = ask(&host, None, None).unwrap();
+    next_batch(&mut reader);
+    let refusal = |shard, state: Option<&State>| match ask(&host, shard, state) {
+        Err(ReaderError::Refused(reason)) => reason,
+        other => panic!("expected a refusal, found {other:?}"),
+    };
+    let shard = Some(Shard { rank: 0, world: 2 });
+    assert!(refusal(shard, None).contains("1 of the channel's consumers are connected"));
+    let state = State { place: Resumed::default(), ..reader.state().unwrap() };
+    assert!(refusal(None, Some(&state)).contains("end them first"));
+    let wrong = Some(Shard { rank: 2, world: 2 });
+    assert!(refusal(wrong, None).contains("found rank 2 of 2"));
+    drop(reader);
+    // A rank of a channel that was granted in another way needs a state.
+    assert!(refusal(shard, None).contains("connect with a state, or start the host again"));
+}
+
+#[test]
+fn a_consumer_that_was_not_given_all_batches_has_no_state() {
+    let host = writing_host(Tail::Keep);
+    let mut readers = [0, 1].map(|_| ask(&host, None, None).unwrap());
+    let numbers = readers.each_mut().map(|reader| next_batch(reader).number());
+    let late = numbers.iter().position(|number| *number > 0).unwrap();
+    assert!(matches!(readers[late].state(), Err(ReaderError::Gap { .. })));
+}
