@@ -1,5 +1,7 @@
 //! Minimal cases of what was wrong once, with the reason, so that they are tried every time.
 
+use pipemill_channel::{BatchAcross, BatchSize, Tail};
+
 use crate::host::{self, Bad, Bytes, End, Job, Setup};
 
 fn job(decoder: &'static str, object: &[u8]) -> Job {
@@ -48,4 +50,26 @@ fn the_end_of_a_long_line_right_before_reading_fails() {
         "{:?}",
         seen.end
     );
+}
+
+/// A run that went on at the start of an object that was not the first one found the types of fields
+/// out again, from this object.
+#[test]
+fn the_types_of_a_run_that_goes_on_at_the_start_of_a_later_object() {
+    let objects = [&b"1,1\n2,2\n"[..], b"3,3\n4,4.5\n5,5\n6,6\n"];
+    let job = Job {
+        options: vec![("types", "auto".to_owned())],
+        objects: objects.map(|object| Bytes(object.to_vec())).to_vec(),
+        on_error: Bad::Skip,
+        max_errors: 1_000_000,
+        ..job("csv", b"")
+    };
+    let size = BatchSize { records: 1, tail: Tail::Keep, across: BatchAcross::Epoch };
+    let way = Setup { batch: Some(size), ..Setup::in_one_piece() };
+    let whole = host::run(&job, &way);
+    assert_eq!(whole.cuts.len(), 5);
+    let resume = whole.cuts[2].resume(whole.schema.as_deref());
+    assert_eq!((resume.position.object_number, resume.position.offset), (1, 0));
+    let rest = host::run(&job, &Setup { resume: Some(resume), ..way });
+    assert_eq!((rest.schema, rest.cuts), (whole.schema, whole.cuts[3..].to_vec()));
 }

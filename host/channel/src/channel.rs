@@ -164,6 +164,7 @@ impl Channel {
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
+        let schema_of_state = resume.as_ref().and_then(Resume::schema_extension);
         let resume = resume.filter(|resume| resume.offset() > 0);
         let info = StreamInfo {
             channel: self.name.clone(),
@@ -174,7 +175,10 @@ impl Channel {
             facts: object.facts.clone(),
             extensions: match &resume {
                 Some(resume) => resume.extensions(),
-                None => builder.schema().and_then(schema_extension).into_iter().collect(),
+                None => {
+                    let schema = builder.schema().and_then(schema_extension);
+                    schema.or(schema_of_state).into_iter().collect()
+                }
             },
         };
         builder.begin_object(object);

@@ -52,8 +52,14 @@ impl Resume {
 
     /// What a stream is told that begins in the middle of the object.
     pub(super) fn extensions(&self) -> Vec<(String, String)> {
-        let schema = self.schema.iter().map(|schema| ("schema".to_owned(), schema.clone()));
-        schema.chain([restart_extension(self.header(), self.offset())]).collect()
+        let restart = restart_extension(self.header(), self.offset());
+        self.schema_extension().into_iter().chain([restart]).collect()
+    }
+
+    /// What a stream is told that begins at the start of the object: the fields that objects before
+    /// it had.
+    pub(super) fn schema_extension(&self) -> Option<(String, String)> {
+        self.schema.as_ref().map(|schema| ("schema".to_owned(), schema.clone()))
     }
 
     /// Where the source begins. A header is read first.
