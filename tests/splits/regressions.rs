@@ -1,6 +1,6 @@
 //! Minimal cases of what was wrong once, with the reason, so that they are tried every time.
 
-use pipemill_channel::{BatchAcross, BatchSize, Tail};
+use pipemill_types::{BatchAcross, BatchSize, Tail};
 
 use crate::host::{self, Bad, Bytes, End, Job, Setup};
 

@@ -133,8 +133,11 @@ impl Channel {
                 SourceEvent::EpochEnd(ended) => {
                     monitor.enter(Stage::Consumer);
                     monitor.batches_granted(builder.granted());
-                    self.check_passed_over(ended, builder.left_to_pass_over())?;
+                    if !early {
+                        self.check_passed_over(ended, builder.left_to_pass_over())?;
+                    }
                     builder.end_epoch(ended, early)?;
+                    builder.pass_over(0);
                     self.report_dropped(ended, builder.take_dropped());
                     monitor.epoch_ends(ended, std::mem::take(&mut early));
                     epoch = ended + 1;
