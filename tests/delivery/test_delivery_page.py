@@ -18,7 +18,8 @@ BATCHES = [rows(COUNT)[at : at + SIZE] for at in range(0, COUNT, SIZE)]
 
 
 def test_the_page_has_these_cells():
-    lines = [line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if line[:1] == "|"]
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    lines = [line.split("|")[1].strip() for line in lines]
     assert lines == 2 * ["", "---", *EVENTS]
 
 
@@ -72,8 +73,8 @@ def data(batch):
 
 
 def together(read, sources):
-    """What `read` gives for each of them. Each has a thread: where an epoch ends, consumers wait for
-    each other."""
+    """What `read` gives for each of them. Each has a thread: where an epoch ends, consumers wait
+    for each other."""
     with concurrent.futures.ThreadPoolExecutor(len(sources)) as threads:
         return list(threads.map(read, sources))
 

@@ -1,4 +1,4 @@
-"""Batches that are dealt to ranks, and consumers that say where they go on and how batches are cut."""
+"""Batches that are dealt to ranks; consumers that say where they go on, and how batches are cut."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_each_rank_gets_its_batches_and_all_get_equally_many(start, tmp_path, ta
     host.end()
 
 
-def test_consumers_may_ask_for_ranks_and_batches_that_the_configuration_does_not_name(start, tmp_path):
+def test_consumers_may_ask_for_ranks_and_batches_that_the_file_does_not_name(start, tmp_path):
     write_files(tmp_path, [20, 26])
     host = start(channel(tmp_path))
     wishes = {"batch": BATCH, "tail": "pad"}
@@ -241,7 +241,8 @@ def host_has_ended(host):
 
 def test_what_does_not_fit_is_refused_with_its_reason(start, tmp_path):
     write_files(tmp_path, [46])
-    host = start(channel(tmp_path, f"batch = {BATCH}") + channel(tmp_path).replace("train", "plain"))
+    plain = channel(tmp_path).replace("train", "plain")
+    host = start(channel(tmp_path, f"batch = {BATCH}") + plain)
 
     def refusal(channel="train", **wishes):
         with pytest.raises(pipemill.Refused) as info:
@@ -270,7 +271,8 @@ def test_what_does_not_fit_is_refused_with_its_reason(start, tmp_path):
     assert "another consumer is connected as rank 1 of 2" in refusal("plain", shard=(1, 2))
     assert "connect with shard=(rank, 2)" in refusal("plain")
     take(ranks[0])
-    assert "consumers are connected; end them first" in refusal("plain", shard=(0, 3), batch=4, tail="pad")
+    other = refusal("plain", shard=(0, 3), batch=4, tail="pad")
+    assert "consumers are connected; end them first" in other
 
 
 def test_a_fifo_is_read_over_and_cannot_go_back(start, tmp_path):
@@ -301,3 +303,27 @@ def test_a_fifo_is_read_over_and_cannot_go_back(start, tmp_path):
         host.connect(state=state)
     got = [row for _, _, batch in seen for row in batch]
     assert got == names[: 6 * BATCH]
+
+
+def test_a_consumer_sets_the_epoch(start, tmp_path):
+    write_files(tmp_path, [20])
+    host = start(channel(tmp_path, f"batch = {BATCH}", epochs=6))
+    whole = [row for row in rows(20)]
+    with host.connect() as stream:
+        seen = []
+        for number in [0, 2, 3, 5]:
+            stream.set_epoch(number)
+            stream.set_epoch(number)
+            epoch = next(stream.epochs())
+            read = [row for batch in epoch for row in batch.records()]
+            seen.append((epoch.number, read))
+        assert seen == [(number, whole) for number in [0, 2, 3, 5]]
+        with pytest.raises(ValueError, match="'train' has ended"):
+            stream.set_epoch(6)
+    host = start(channel(tmp_path, f"batch = {BATCH}", epochs=6))
+    with host.connect() as stream:
+        stream.set_epoch(1)
+        # Its number depends on how far the host had read the epoch before.
+        assert take(stream)[0] == 1
+        with pytest.raises(ValueError, match="is in epoch 1; to go back, connect with a state="):
+            stream.set_epoch(0)

@@ -106,8 +106,8 @@ def hello(channel: str, client: str, wishes: dict[str, Any]) -> bytes:
     message = TYPE.pack(HELLO) + json.dumps(body).encode()
     if len(message) > MAX_MESSAGE:
         raise ValueError(
-            f"the state of channel {channel!r} takes {len(message)} bytes in a message, which holds "
-            f"{MAX_MESSAGE}; it is none that state_dict() made"
+            f"the state of channel {channel!r} takes {len(message)} bytes in a message, which "
+            f"holds {MAX_MESSAGE}; it is none that state_dict() made"
         )
     return message
 

@@ -135,6 +135,7 @@ def check_state(channel: str, state: Mapping[str, Any]) -> dict[str, Any]:
             f"state= is of channel {state['channel']!r}, and this connects to {channel!r}"
         )
     wrong = [key for key, kind in STATE_KEYS.items() if type(state[key]) is not kind]
-    if wrong:
-        raise ValueError(f"state= has {wrong[0]} = {state[wrong[0]]!r}, expected {STATE_KEYS[wrong[0]].__name__}")
+    for key in wrong:
+        kind = STATE_KEYS[key].__name__
+        raise ValueError(f"state= has {key} = {state[key]!r}, expected a value of type {kind}")
     return dict(state)

@@ -53,8 +53,8 @@ def connect(
         "pad". With `batch` only.
     :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
         With `batch` only.
-    :param shard: ``(rank, world)``: this program is one of `world`, and gets each batch whose number
-        modulo `world` is `rank`. All ranks get equally many batches of an epoch. Nothing comes
+    :param shard: ``(rank, world)``: this program is one of `world`, and gets each batch whose
+        number modulo `world` is `rank`. All ranks get equally many batches of an epoch. Nothing comes
         before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
     :param state: what :meth:`Stream.state_dict` returned, in this or another process: the first
         batch is the next one after it.
@@ -139,6 +139,7 @@ class Stream:
         self._receiver = receiver
         self._lease: Lease | None = None  # of the current batch
         self._epoch: Epoch | None = None  # the current epoch
+        self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
 
     # --- for the program
@@ -156,12 +157,40 @@ class Stream:
         requests that the host skips the rest.
         """
         while True:
+            if self._set_epoch is None:
+                while self._epoch is not None:
+                    self._skip_batch(self._epoch)
+                self._next_epoch()
+            self._set_epoch = None
+            if self._epoch is None:
+                return
+            yield self._epoch
+
+    def set_epoch(self, number: int) -> None:
+        """Goes on to this epoch. Epochs before it are ended as :meth:`Epoch.end` does, and left
+        out. Without effect in an epoch of this number. ::
+
+            for number in range(first, 10):
+                stream.set_epoch(number)
+                for batch in next(stream.epochs()):
+                    ...
+
+        Raises :class:`ValueError` where that epoch is over, or the stream has fewer.
+        """
+        while True:
+            epoch = self._epoch or self._next_epoch()
+            if epoch is None or epoch.number > number:
+                now = "has ended" if epoch is None else f"is in epoch {epoch.number}"
+                raise ValueError(
+                    f"set_epoch({number}): channel {self.channel!r} {now}; to go back, connect "
+                    "with a state="
+                )
+            if epoch.number == number:
+                self._set_epoch = epoch
+                return
+            epoch.end()
             while self._epoch is not None:
                 self._skip_batch(self._epoch)
-            epoch = self._next_epoch()
-            if epoch is None:
-                return
-            yield epoch
 
     def __iter__(self) -> Stream:
         return self
@@ -250,6 +279,7 @@ class Stream:
             return None
         lease, window = self._connection.lease(grant)
         batch = Batch(lease, window, self._receiver.fields)
+        self._set_epoch = None
         lease.batch = weakref.ref(batch)
         self._lease = lease
         self._tracker.batch(batch)
