@@ -1,14 +1,16 @@
 """Batches that are dealt to ranks; consumers that say where they go on, and how batches are cut."""
 
+import concurrent.futures
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 
 import pipemill
 import pytest
-from e2e import tfrecord
+from e2e import patiently, tfrecord
 from hosts import channel, rows, start, take, take_all, write_files
 
 __all__ = ["start"]
@@ -327,3 +329,71 @@ def test_a_consumer_sets_the_epoch(start, tmp_path):
         assert take(stream)[0] == 1
         with pytest.raises(ValueError, match="is in epoch 1; to go back, connect with a state="):
             stream.set_epoch(0)
+
+
+def read_checkpoint(folder):
+    try:
+        return json.loads((folder / "kept.json").read_text())
+    except FileNotFoundError:
+        return None
+
+
+@pytest.mark.parametrize("mode", ["share", "shard", "broadcast"])
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_the_host_writes_what_was_acked_and_goes_on_after_it(start, tmp_path, mode, end):
+    # One epoch in mode share: at its end, one consumer would wait for what the other one holds.
+    counts, epochs = ([40, 54], 1) if mode == "share" else ([20, 26], 2)
+    write_files(tmp_path, counts)
+    more = f'batch = {BATCH}\ntail = "pad"\ncheckpoint = {{ path = "kept.json", every = "1s" }}\n'
+    if mode != "share":
+        more += f'mode = "{mode}"\nconsumers = 2\n'
+    config = channel(tmp_path, more, epochs)
+    chance, words, delivered = random.Random(mode), [], []
+    for life in range(6):
+        host = start(config, *words)
+        shards = [{"shard": (rank, 2)} for rank in range(2)] if mode == "shard" else [{}, {}]
+        streams = [host.connect(**wishes) for wishes in shards]
+        acked = []
+        for _ in range(3):
+            for stream in streams if mode != "share" or life else chance.sample(streams, 2):
+                # In mode share, what the other one holds is ACKed out of turn.
+                acked.append(take(stream))
+        # The first of them dies with a batch that it has not ACKed.
+        next(streams[0])
+        numbers = {number for _, number, _ in acked}
+        wanted = set(delivered) | numbers
+
+        def is_written():
+            kept = read_checkpoint(tmp_path)
+            return kept and done_by(kept, mode) >= wanted
+
+        if end == signal.SIGKILL:
+            patiently(is_written)
+            host.kill()
+        else:
+            host.child.send_signal(end)
+            host.child.wait()
+            assert is_written()
+        for stream in streams:
+            stream.close()
+        assert not numbers & set(delivered), "delivered twice"
+        delivered += numbers
+        words = ["--resume", "kept.json"]
+        if len(delivered) >= 18:
+            break
+    host = start(config, *words)
+    streams = [host.connect(**wishes) for wishes in shards]
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        rest = [number for part in threads.map(take_all, streams) for _, number, _ in part]
+    every = [*delivered, *(sorted(set(rest)) if mode == "broadcast" else rest)]
+    assert sorted(every) == list(range(24))
+
+
+def done_by(kept, mode):
+    """The numbers of the batches that are done."""
+    done = set()
+    for state in kept:
+        last = state["batch"] + (state["given"] > 0)
+        own = range(24) if mode != "shard" else range(state["rank"], 24, 2)
+        done |= {number for number in own if number < last} | set(state["done"])
+    return done

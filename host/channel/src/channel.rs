@@ -119,6 +119,7 @@ impl Channel {
     ) -> Result<bool, StopReason> {
         let (mut epoch, mut early, mut left_early) = (0, false, false);
         let mut resume = self.resume.take();
+        let state_schema = resume.as_ref().and_then(Resume::schema_extension);
         if let Some(resume) = &resume {
             epoch = resume.position.epoch;
             let begun = self.source.start_at(resume.start());
@@ -148,7 +149,8 @@ impl Channel {
                     if let Some(resume) = &resume {
                         resume.check(&object).map_err(|fault| self.failure(&object, fault))?;
                     }
-                    match self.decode_object(&mut object, resume, builder, monitor) {
+                    let state_schema = state_schema.clone();
+                    match self.decode_object(&mut object, resume, state_schema, builder, monitor) {
                         Err(StopReason::EpochEnded) => {
                             (early, left_early) = (true, true);
                             self.source.end_epoch();
@@ -164,10 +166,10 @@ impl Channel {
         &mut self,
         object: &mut Object,
         resume: Option<Resume>,
+        state_schema: Option<(String, String)>,
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
-        let schema_of_state = resume.as_ref().and_then(Resume::schema_extension);
         let resume = resume.filter(|resume| resume.offset() > 0);
         let info = StreamInfo {
             channel: self.name.clone(),
@@ -180,7 +182,7 @@ impl Channel {
                 Some(resume) => resume.extensions(),
                 None => {
                     let schema = builder.schema().and_then(schema_extension);
-                    schema.or(schema_of_state).into_iter().collect()
+                    schema.or(state_schema).into_iter().collect()
                 }
             },
         };

@@ -5,9 +5,10 @@
 //! that nobody got, and the writer starts at the new place. That is possible only while no other
 //! consumer reads the channel, and its input can be read again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::RingConfig;
+use super::ledger::Ledger;
 use super::ring::Ring;
 use super::state::RingState;
 use super::table::{ConsumerId, NewBeginning};
@@ -24,8 +25,10 @@ pub struct Beginning {
     pub batch: Option<BatchSize>,
     /// Where it begins. None: at the beginning of its input.
     pub resumed: Option<Resumed>,
-    /// For each rank its first batch, where states of several ranks were given.
-    pub first_batches: BTreeMap<u32, BatchPlace>,
+    /// The state of each rank, where states of several ranks were given.
+    pub states: BTreeMap<u32, Resumed>,
+    /// Batches after the place where it begins that were done in an earlier run.
+    pub done: BTreeSet<u64>,
     /// The settings that a state of the channel depends on.
     pub settings: BTreeMap<String, String>,
 }
@@ -38,7 +41,8 @@ impl Beginning {
             consumers: config.consumers,
             batch: None,
             resumed: None,
-            first_batches: BTreeMap::new(),
+            states: BTreeMap::new(),
+            done: BTreeSet::new(),
             settings: BTreeMap::new(),
         }
     }
@@ -61,9 +65,19 @@ impl Beginning {
 
     /// The first batch that is delivered to a rank.
     fn first_batch_of(&self, rank: u32) -> BatchPlace {
-        let of_state = |resumed: &Resumed| resumed.first_batch_of(self.part(rank));
-        let given = self.first_batches.get(&rank).copied();
-        given.or(self.resumed.as_ref().map(of_state)).unwrap_or_default()
+        let state = self.states.get(&rank).or(self.resumed.as_ref());
+        state.map(|state| state.first_batch_of(self.part(rank))).unwrap_or_default()
+    }
+
+    /// Where a rank begins, as a state that it may go on from.
+    pub(super) fn state_of(&self, rank: u32) -> Resumed {
+        let start = Resumed { shard: self.part(rank), ..Resumed::default() };
+        self.states.get(&rank).or(self.resumed.as_ref()).cloned().unwrap_or(start)
+    }
+
+    /// Number of parts that the batches are divided into.
+    pub(super) fn ranks(&self) -> u32 {
+        self.part(0).world
     }
 
     /// The part of the batches that this rank has; all of them if they are not dealt to ranks.
@@ -210,11 +224,17 @@ impl Ring {
             let is_near = others > 0 || first.number <= self.batches() || !can_begin_again;
             if is_to_come && is_near && now.mode == Mode::Shard {
                 state.table.set_wanted_from(rank, first);
+                if let Some(ledger) = &mut state.ledger {
+                    ledger.set_place(rank, resumed.clone());
+                }
                 return Ok(None);
             }
             if is_to_come && is_near && others == 0 {
                 // What this consumer has is not for the others either that may come.
                 state.table.go_on_from(first);
+                if let Some(ledger) = &mut state.ledger {
+                    ledger.set_place(0, resumed.clone());
+                }
                 state.beginning = asked;
                 return Ok(None);
             }
@@ -248,8 +268,8 @@ impl Ring {
             );
         }
         if is_other && asked.resumed.is_none() {
-            let (resumed, first_batches) = (now.resumed.clone(), now.first_batches.clone());
-            return Ok(Some(Beginning { resumed, first_batches, ..asked }));
+            let (resumed, states) = (now.resumed.clone(), now.states.clone());
+            return Ok(Some(Beginning { resumed, states, ..asked }));
         }
         Ok(Some(asked))
     }
@@ -270,6 +290,7 @@ impl Ring {
         for (rank, first) in waiting.into_iter().zip(kept) {
             state.table.set_wanted_from(rank, first);
         }
+        state.ledger = state.ledger.is_some().then(|| Ledger::new(&again));
         state.beginning = again;
     }
 

@@ -10,6 +10,7 @@ use nix::sys::epoll::Epoll;
 use super::beginning::{Admitted, Beginning, Beginnings, dedicated_limit};
 use super::config::{AcquireError, RingConfig, RingError};
 use super::consumer_socket::ConsumerSocket;
+use super::ledger::{Checkpoint, Ledger};
 use super::observer::{self, BatchEvent, Observer};
 use super::state::RingState;
 use super::status::{self, Status};
@@ -17,7 +18,8 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
 use crate::memory::RingMemory;
 use crate::protocol::{
-    self, ErrorReport, Field, Hello, MAX_MESSAGE, Mode, PROTOCOL, ToHost, Welcome,
+    self, BatchPlace, ErrorReport, Field, Hello, MAX_MESSAGE, Mode, PROTOCOL, Resumed, ToHost,
+    Welcome,
 };
 use crate::socket::{Peer, send};
 
@@ -84,6 +86,7 @@ impl Ring {
         self.change(|state, _| {
             state.table.set_dedicated_limit(dedicated_limit(&self.config, &beginning));
             self.set_wanted(state, &beginning, None);
+            state.table.set_done_before(beginning.done.clone());
             state.beginning = beginning;
         });
         let _ = self.beginnings.set(beginnings);
@@ -92,6 +95,34 @@ impl Ring {
     /// Where the channel begins, or has begun.
     pub fn beginning(&self) -> Beginning {
         self.lock().beginning.clone()
+    }
+
+    /// Keeps account of the batches that are done, for [`checkpoints`](Ring::checkpoints). To be
+    /// called after [`set_beginning`](Ring::set_beginning), before any batch is granted.
+    pub fn keep_checkpoints(&self) {
+        let mut state = self.lock();
+        state.ledger = Some(Ledger::new(&state.beginning));
+    }
+
+    /// Where the channel goes on if the host dies now: one for each rank, or one for all consumers
+    /// together. Empty before [`keep_checkpoints`](Ring::keep_checkpoints).
+    pub fn checkpoints(&self) -> Vec<Checkpoint> {
+        let mut checkpoints =
+            self.lock().ledger.as_ref().map(Ledger::checkpoints).unwrap_or_default();
+        let line = |field: &Field| format!("{} {}\n", field.scalar.word(), field.name);
+        let fields = self.schema.get().map(|(fields, _)| &fields[..]).unwrap_or_default();
+        let schema: String = fields.iter().map(line).collect();
+        for checkpoint in &mut checkpoints {
+            if checkpoint.place.schema.is_empty() {
+                checkpoint.place.schema.clone_from(&schema);
+            }
+        }
+        checkpoints
+    }
+
+    /// Whether account is kept of the batches that are done.
+    pub(super) fn keeps_checkpoints(&self) -> bool {
+        self.lock().ledger.is_some()
     }
 
     /// Whether a consumer has asked for another beginning. Nothing that is granted or ended counts
@@ -167,6 +198,11 @@ impl Ring {
             if let (Mode::Shard, ranks) = state.table.division() {
                 let next = self.batches().next_multiple_of(u64::from(ranks));
                 self.next_batch.store(next, Ordering::Relaxed);
+            }
+            let is_begun = !state.table.begins_again();
+            if let Some(ledger) = state.ledger.as_mut().filter(|_| is_begun) {
+                let (epoch, number) = (epoch.saturating_add(1), self.batches());
+                ledger.epoch_ended(BatchPlace { epoch, number });
             }
             state.table.end_epoch(epoch, early, now);
         });
@@ -307,10 +343,21 @@ impl Ring {
         self.next_batch.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Queues a filled batch. `sealed`: its memory, where that is a dedicated buffer.
-    pub(super) fn push(&self, slot: SlotId, batch: Batch, sealed: Option<Arc<OwnedFd>>) {
+    /// Queues a filled batch. `sealed`: its memory, where that is a dedicated buffer. `place`: its
+    /// own, where account is kept.
+    pub(super) fn push(
+        &self,
+        slot: SlotId,
+        batch: Batch,
+        sealed: Option<Arc<OwnedFd>>,
+        place: Option<Resumed>,
+    ) {
         self.change(|state, now| {
             state.keep_dedicated(slot, sealed);
+            let is_begun = !state.table.begins_again();
+            if let Some((ledger, place)) = state.ledger.as_mut().filter(|_| is_begun).zip(place) {
+                ledger.filled(place);
+            }
             if let Some(observer) = self.observer() {
                 let Batch { number: batch, epoch, records, bytes } = batch;
                 observer.on_event(BatchEvent::Filled { slot, batch, epoch, records, bytes });

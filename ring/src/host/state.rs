@@ -9,6 +9,7 @@ use super::attendance::Attendance;
 use super::beginning::Beginning;
 use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
+use super::ledger::Ledger;
 use super::observer::{BatchEvent, Observer};
 use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table};
 use crate::layout::DEDICATED;
@@ -24,6 +25,8 @@ pub(super) struct RingState {
     /// A thread waits until all is delivered.
     pub(super) drain_waits: bool,
     pub(super) stopped: bool,
+    /// What is done, where somebody asks for it.
+    pub(super) ledger: Option<Ledger>,
     /// Where the channel begins, or has begun.
     pub(super) beginning: Beginning,
     /// The failure that ends the channel.
@@ -45,6 +48,7 @@ impl RingState {
             writer_ended: false,
             drain_waits: false,
             stopped: false,
+            ledger: None,
             beginning: Beginning::of(config),
             error: None,
             attendance: Attendance::new(Instant::now()),
@@ -79,6 +83,11 @@ impl RingState {
             }
             for effect in effects.drain(..) {
                 match effect {
+                    Effect::Done(number) => {
+                        if let Some(ledger) = &mut self.ledger {
+                            ledger.done(number);
+                        }
+                    }
                     Effect::Freed(slot) => self.freed(slot, observer),
                     Effect::Grant { to, grant, slot, batch } => {
                         self.grant(to, grant, slot, batch, now, observer);

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pipemill_types::BatchPosition;
 pub use pipemill_types::Column;
 
 use super::config::{AcquireError, RingError};
@@ -12,6 +13,7 @@ use super::table::{Batch, SlotId, Table};
 use crate::layout::{ABSENT, HEADER_BYTES, Header, Plan, spans_fit};
 use crate::memory::DedicatedBuffer;
 use crate::memory::column::column_bytes;
+use crate::protocol::Resumed;
 
 /// Bytes. An offset is a u32, and the largest one means "absent".
 const MAX_PAYLOAD: usize = ABSENT as usize;
@@ -45,6 +47,25 @@ pub struct BatchInfo<'a> {
     pub payload_bytes: usize,
     /// At least one field of one record is absent.
     pub has_absent: bool,
+}
+
+impl BatchInfo<'_> {
+    /// The place of a batch, with the number of its real records.
+    fn place(&self, batch: u64, records: usize) -> Resumed {
+        let position = BatchPosition {
+            epoch: self.epoch,
+            batch,
+            object_number: self.object_number,
+            object: self.object.to_owned(),
+            identity: self.identity.to_owned(),
+            header: self.restart_header.into(),
+            offset: self.restart_offset,
+            records: self.restart_records,
+            first_record: self.first_record,
+        };
+        let given = (records as u64).saturating_sub(self.padding.into());
+        Resumed { given, position, ..Resumed::default() }
+    }
 }
 
 /// A batch's memory that is being filled. Where it is dropped without [`grant`](Writer::grant),
@@ -173,7 +194,8 @@ impl Writer {
             Memory::Slot(_) | Memory::None => None,
         };
         self.slot = None;
-        self.ring.push(slot, batch, sealed);
+        let place = self.ring.keeps_checkpoints().then(|| info.place(number, records));
+        self.ring.push(slot, batch, sealed, place);
         Ok(number)
     }
 

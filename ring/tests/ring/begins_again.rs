@@ -26,8 +26,8 @@ impl Beginnings for Any {
         };
         let (batch, settings) = (now.batch, now.settings.clone());
         let resumed = state.map(|state| state.place);
-        let first_batches = BTreeMap::new();
-        Ok(Beginning { mode, consumers, batch, resumed, first_batches, settings })
+        let (states, done) = Default::default();
+        Ok(Beginning { mode, consumers, batch, resumed, states, done, settings })
     }
 
     fn can_begin_again(&self) -> bool {
@@ -41,9 +41,9 @@ fn writing_host(tail: Tail) -> Host {
     let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
     let batch = BatchSize { records: RECORDS as usize, tail, across: Default::default() };
     let (mode, consumers, resumed) = (Mode::Share, 1, None);
-    let first_batches = BTreeMap::new();
+    let (states, done) = Default::default();
     let batch = Some(batch);
-    let start = Beginning { mode, consumers, batch, resumed, first_batches, settings };
+    let start = Beginning { mode, consumers, batch, resumed, states, done, settings };
     host.ring.set_beginning(start, Box::new(Any));
     let ring = host.ring.clone();
     thread::spawn(move || {

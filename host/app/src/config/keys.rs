@@ -225,6 +225,12 @@ pub(super) static WINDOW_BYTES: Number<&str> =
 pub(super) static WINDOW_RECORDS: Number<&str> =
     Number::new(WINDOW.name, Unit::Count, (2, 1_000_000_000), WINDOW.default);
 
+pub(super) static CHECKPOINT: FreeForm =
+    free_form("checkpoint", "a table, { path = \"FILE\" }", "none");
+pub(super) static CHECKPOINT_PATH: FreeForm = free_form("path", "a path", "required");
+pub(super) static EVERY: Number<u64> =
+    Number::new("every", Unit::Time, (SECOND, HOUR), 30 * SECOND);
+
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
 pub(super) static SLOT_SIZE: Number<u64> =
     Number::new("slot_size", Unit::Size, (64 * KIB, GIB), 4 * MIB);
@@ -278,6 +284,7 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &TAIL,
         &BATCH_ACROSS,
         &SHUFFLE,
+        &CHECKPOINT,
         &RING,
         &LIMITS,
     ]],
@@ -335,6 +342,8 @@ pub(super) static SOURCE_TABLE: Table = Table {
         S3_KEYS,
     ],
 };
+pub(super) static CHECKPOINT_TABLE: Table =
+    Table { name: "checkpoint", groups: &[&[&CHECKPOINT_PATH, &EVERY]] };
 pub(super) static SHUFFLE_TABLE: Table = Table { name: "shuffle", groups: &[&[&SEED, &WINDOW]] };
 pub(super) static SHARD_TABLE: Table =
     Table { name: "shard", groups: &[&[&SHARD_INDEX, &SHARD_COUNT]] };
@@ -344,13 +353,14 @@ pub(super) static LIMITS_TABLE: Table =
     Table { name: "[channel.limits]", groups: &[&[&MEMORY, &CALL_TIMEOUT, &OUTPUT]] };
 
 /// All tables with fixed keys.
-pub(super) static TABLES: [&Table; 9] = [
+pub(super) static TABLES: [&Table; 10] = [
     &ROOT_TABLE,
     &S3_TABLE,
     &RANK_TABLE,
     &CHANNEL_TABLE,
     &SOURCE_TABLE,
     &SHUFFLE_TABLE,
+    &CHECKPOINT_TABLE,
     &SHARD_TABLE,
     &RING_TABLE,
     &LIMITS_TABLE,

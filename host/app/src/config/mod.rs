@@ -24,7 +24,9 @@ mod values;
 mod vars;
 
 pub use fault::{Fault, TextPosition};
-pub use model::{Channel, Config, DecoderRef, Listen, Ring, Shuffle, Source, fifo_source};
+pub use model::{
+    Channel, Checkpoint, Config, DecoderRef, Listen, Ring, Shuffle, Source, fifo_source,
+};
 pub use named_decoders::named_decoders;
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use presets::{Preset, Presets, Rank};

@@ -85,6 +85,10 @@ pub struct Channel {
     pub shuffle: Option<Shuffle>,
     /// Where to go on, if the run resumes a state, or a state of each rank. No key of the file.
     pub resume: Vec<Resumed>,
+    /// Batches after that place that are done, too. No key of the file.
+    pub done: Vec<u64>,
+    /// Where the host writes how far the channel's consumers have come.
+    pub checkpoint: Option<Checkpoint>,
     /// The shared memory.
     pub ring: Ring,
     /// The decoder's limits.
@@ -117,6 +121,8 @@ impl Channel {
             batch: None,
             shuffle: None,
             resume: Vec::new(),
+            done: Vec::new(),
+            checkpoint: None,
             ring: Ring::default(),
             limits: Limits::default(),
         }
@@ -131,6 +137,15 @@ pub struct Shuffle {
     /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records. Only
     /// with [`Channel::batch`]. If absent, only objects are shuffled.
     pub window: Option<Window>,
+}
+
+/// Where the host writes how far a channel's consumers have come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The file, which `run --resume` reads.
+    pub path: PathBuf,
+    /// How often it is written, 1 second to 1 hour. Default: 30 seconds.
+    pub every: Duration,
 }
 
 /// Where a channel's bytes come from. A relative path counts from the working directory.

@@ -1,6 +1,7 @@
 //! Converts text to a [`Config`]: walks through the tables of the file and checks the rules that
 //! several values share. `keys.rs` has the ranges of single values, `read.rs` reads them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -15,7 +16,7 @@ use super::document::{Document, Purpose, ReadResult, Reported};
 use super::fault::{Fault, TextPosition};
 use super::key::Key;
 use super::keys::*;
-use super::model::{Channel, Config, DecoderRef, Listen, Ring, Shuffle, Source};
+use super::model::{Channel, Checkpoint, Config, DecoderRef, Listen, Ring, Shuffle, Source};
 use super::presets::Presets;
 use super::read::{Reader, describe};
 use super::values::{Invalid, show_size};
@@ -192,10 +193,11 @@ fn channels<'a>(
     channels.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// What only one channel may have: its name, and standard input.
+/// What only one channel may have: its name, its checkpoint, and standard input.
 #[derive(Default)]
 struct Taken {
     names: Vec<(String, TextPosition)>,
+    checkpoints: Vec<(PathBuf, TextPosition)>,
     stdin: Option<TextPosition>,
 }
 
@@ -242,6 +244,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let consumers = consumers(reader, mode);
     let batch = batch(reader);
     let shuffle = shuffle(reader, &batch, &mut source);
+    let checkpoint = checkpoint(reader, &batch, taken);
     let ring = ring(reader);
     if let (Ok(Mode::Shard), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring)
     {
@@ -266,6 +269,8 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         batch: batch?,
         shuffle: shuffle?,
         resume: Vec::new(),
+        done: Vec::new(),
+        checkpoint: checkpoint?,
         ring: ring?,
         limits: limits?,
     })
@@ -398,6 +403,32 @@ fn check_ranks(
         return Err(reader.fault(SLOTS.name, message, format!("give at least {needed}")));
     }
     Ok(())
+}
+
+/// Reads where the host writes how far consumers have come.
+fn checkpoint(
+    reader: &Reader,
+    batch: &ReadResult<Option<BatchSize>>,
+    taken: &mut Taken,
+) -> ReadResult<Option<Checkpoint>> {
+    if !reader.has(&CHECKPOINT) {
+        return Ok(None);
+    }
+    let remedy = "write checkpoint = { path = \"FILE\" }";
+    let table = reader.table(&CHECKPOINT, remedy)?.refuse_unknown_keys(&CHECKPOINT_TABLE);
+    let path = table.required(&CHECKPOINT_PATH, table.path(&CHECKPOINT_PATH));
+    let every = table.number(&EVERY);
+    if let Ok(None) = batch {
+        return Err(needs(reader, &CHECKPOINT, BATCH.name));
+    }
+    let (path, every) = (path?, Duration::from_millis(every?));
+    if let Some((_, first)) = taken.checkpoints.iter().find(|(other, _)| *other == path) {
+        let message = format!("the channel in line {} writes this file already", first.line);
+        let remedy = "give each channel a file of its own".to_owned();
+        return Err(table.fault(CHECKPOINT_PATH.name, message, remedy));
+    }
+    taken.checkpoints.push((path.clone(), reader.place(CHECKPOINT.name)));
+    Ok(Some(Checkpoint { path, every }))
 }
 
 /// Reads the order of objects and records, and shuffles the source's objects.

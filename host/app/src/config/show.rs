@@ -10,7 +10,7 @@ use pipemill_source::{Order, Pattern, ReadSettings, Shard, s3};
 use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
-use super::model::{Channel, Config, DecoderRef, Listen, Shuffle, Source};
+use super::model::{Channel, Checkpoint, Config, DecoderRef, Listen, Shuffle, Source};
 use super::values::{show_duration, show_size};
 
 /// Writes a configuration as TOML. Bytes of a path that are not UTF-8 are replaced; times are
@@ -82,6 +82,10 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
         let mut pairs = vec![(SEED.name, seed.to_string())];
         pairs.extend(window.map(|window| (WINDOW.name, window_value(window))));
         writer.line(SHUFFLE.name, inline(pairs));
+    }
+    if let Some(Checkpoint { path: file, every }) = &channel.checkpoint {
+        let pairs = vec![(CHECKPOINT_PATH.name, path(file)), (EVERY.name, time(*every))];
+        writer.line(CHECKPOINT.name, inline(pairs));
     }
     writer.header("[channel.ring]");
     writer.line(SLOTS.name, channel.ring.slots);

@@ -8,6 +8,7 @@
 mod channel_threads;
 mod channels;
 mod check;
+mod checkpoints;
 mod command;
 mod fail_grace;
 mod memory;
@@ -51,6 +52,7 @@ pub use signals::Signals;
 pub use state::resume_from;
 
 use channel_threads::ChannelThreads;
+use checkpoints::Checkpoints;
 use command::Command;
 use memory::OomKills;
 use open_files::OpenFiles;
@@ -172,6 +174,7 @@ pub fn run(
     }
     // With a command there is no progress display: the terminal is the command's.
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut channels));
+    let checkpoints = Checkpoints::start(config, &host.channels)?;
     let waits = WaitLog::start(host.channels.clone())?;
     let mut threads = ChannelThreads::start(channels, stop)?;
     let (code, settle) = if command.is_empty() {
@@ -197,6 +200,8 @@ pub fn run(
         threads.receive_events();
     }
     drop((servers, progress));
+    // The ACKs that have come by now count.
+    drop(checkpoints);
     let out_of_memory = kills.message();
     if let Some(message) = &out_of_memory {
         log::error!("{message}");

@@ -31,6 +31,9 @@ struct ChannelState {
     world: u32,
     /// Real records of the last batch that the program was given.
     given: u64,
+    /// Numbers of batches after that one that are done, too: in a checkpoint of the host.
+    #[serde(default)]
+    done: Vec<u64>,
     #[serde(flatten)]
     position: BatchPosition,
 }
@@ -104,8 +107,8 @@ fn word(tail: Tail) -> &'static str {
 pub fn beginning(channel: &Channel) -> Beginning {
     let resumed = channel.resume.iter().min_by_key(|state| state.first_batch()).cloned();
     let of_ranks = channel.resume.iter().filter(|_| channel.resume.len() > 1);
-    let first_batches =
-        of_ranks.map(|state| (state.shard.rank, state.first_batch_of(state.shard))).collect();
+    let states = of_ranks.map(|state| (state.shard.rank, state.clone())).collect();
+    let done = channel.done.iter().copied().collect();
     // In the middle of an epoch, the batches are divided as they were.
     let divided = resumed.as_ref().filter(|state| is_inside(state) && state.shard != Shard::ALL);
     let (mode, consumers) = match divided {
@@ -113,7 +116,7 @@ pub fn beginning(channel: &Channel) -> Beginning {
         None => (channel.mode, channel.consumers),
     };
     let (batch, settings) = (channel.batch, settings(channel));
-    Beginning { mode, consumers, batch, resumed, first_batches, settings }
+    Beginning { mode, consumers, batch, resumed, states, done, settings }
 }
 
 /// Where the channel's thread begins.
@@ -201,8 +204,8 @@ impl Beginnings for Origins {
             ));
         }
         let settings = settings(&channel);
-        let first_batches = BTreeMap::new();
-        Ok(Beginning { mode, consumers, batch, resumed, first_batches, settings })
+        let (states, done) = Default::default();
+        Ok(Beginning { mode, consumers, batch, resumed, states, done, settings })
     }
 
     fn can_begin_again(&self) -> bool {
@@ -274,9 +277,11 @@ fn apply(state: ChannelState, config: &mut Config) -> Vec<String> {
         let known = known.join("`, `");
         return vec![format!("has a state of `{}`; the channels are `{known}`", state.channel)];
     };
+    let done = state.done.clone();
     match fitting(state, channel) {
         Ok(resumed) => {
             channel.resume.push(resumed);
+            channel.done.extend(done);
             Vec::new()
         }
         Err(faults) => faults,

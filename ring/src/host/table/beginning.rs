@@ -1,6 +1,7 @@
 //! A channel begins elsewhere: at another place of its input, or with other batches. And a consumer
 //! goes on with later batches than the next ones, because its program has those before.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::{ConsumerId, Entry, EpochCount, SlotState, Table, ranks};
@@ -40,6 +41,7 @@ impl Table {
         (self.epoch, self.writing, self.skipped) = (new.epoch, new.epoch, None);
         self.started = self.consumers.len() >= new.consumers as usize;
         (self.has_granted, self.begins_again) = (false, true);
+        self.done_before.clear();
         (self.count, self.dedicated_limit) = (EpochCount::default(), new.dedicated);
     }
 
@@ -73,6 +75,11 @@ impl Table {
                 self.free(slot);
             }
         }
+    }
+
+    /// These batches are not delivered: they were done in an earlier run.
+    pub(in crate::host) fn set_done_before(&mut self, batches: BTreeSet<u64>) {
+        self.done_before = batches;
     }
 
     /// As if the channel began with this batch: as many consumers as are needed have to connect

@@ -26,7 +26,7 @@ mod run;
 mod tests;
 mod types;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
 #[cfg(feature = "unstable")]
@@ -75,6 +75,8 @@ pub(super) struct Table {
     /// For each rank, or for all consumers together: the place after the last batch that was ACKed
     /// since the channel began.
     acked_below: Vec<BatchPlace>,
+    /// Batches that were done in an earlier run, out of turn.
+    done_before: BTreeSet<u64>,
     /// A batch was granted since the channel began.
     has_granted: bool,
     /// The channel is to begin elsewhere. What the writer pushes until it does so is dropped.
@@ -93,6 +95,7 @@ impl Table {
             min_consumers,
             wanted_from: vec![BatchPlace::default(); ranks],
             acked_below: vec![BatchPlace::default(); ranks],
+            done_before: BTreeSet::new(),
             has_granted: false,
             begins_again: false,
             started: false,
@@ -147,8 +150,11 @@ impl Table {
     /// A slot that was taken holds this batch now.
     pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
         // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
-        let is_unwanted = self.begins_again || batch.place() < self.wanted_from(batch.number);
+        let is_unwanted = self.begins_again
+            || batch.place() < self.wanted_from(batch.number)
+            || self.done_before.remove(&batch.number);
         if is_unwanted || self.skipped == Some(batch.epoch) || self.finished.is_some() {
+            self.effects.push(Effect::Done(batch.number));
             self.free(slot);
             return;
         }
@@ -356,6 +362,9 @@ impl Table {
     }
 
     fn free(&mut self, slot: SlotId) {
+        if let SlotState::Full { batch, .. } = self.slots[slot as usize] {
+            self.effects.push(Effect::Done(batch.number));
+        }
         self.slots[slot as usize] = SlotState::Free;
         if slot < self.slot_count {
             self.free_slots.push(slot);
@@ -392,6 +401,9 @@ impl Table {
             let (rank, after) = (self.rank_of(number), number.saturating_add(1));
             let after = BatchPlace { epoch, number: after };
             self.acked_below[rank] = self.acked_below[rank].max(after);
+            if self.mode != Mode::Broadcast {
+                self.effects.push(Effect::Done(number));
+            }
         }
     }
 

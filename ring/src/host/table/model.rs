@@ -137,7 +137,19 @@ impl Model {
             Effect::Grant { to, grant, slot, batch } => self.granted(to, grant, slot, batch),
             Effect::End { to, end } => self.end_sent(to, end),
             Effect::Freed(slot) => self.freed(slot),
+            Effect::Done(number) => self.done(number),
         }
+    }
+
+    /// A batch is done when it was ACKed, or when it is freed without that.
+    fn done(&mut self, number: u64) {
+        let waits = self.queue.contains(&Item::Batch(number)) && !self.forgotten.contains(&number);
+        let is_skipped = self.batches.get(&number).is_some_and(|(_, batch)| {
+            let skips = |one: &ModelConsumer| one.skipped == Some(batch.epoch);
+            self.skipped == Some(batch.epoch) || self.consumers.values().any(skips)
+        });
+        let is_over = self.finished.is_some() || is_skipped;
+        assert!(!waits || is_over, "batch {number} is done, and waits");
     }
 
     fn granted(&mut self, to: ConsumerId, grant: u64, slot: SlotId, batch: Batch) {

@@ -43,6 +43,8 @@ pub(in crate::host) enum Effect {
     Grant { to: ConsumerId, grant: u64, slot: SlotId, batch: Batch },
     /// Send an EPOCH_END, STREAM_END or ERROR.
     End { to: ConsumerId, end: End },
+    /// The batch of this number is ACKed (by all, in `Broadcast`), or is not delivered.
+    Done(u64),
     /// Nobody needs the memory of this slot any more.
     Freed(SlotId),
 }
