@@ -137,8 +137,9 @@ impl Ring {
                 && let Some(taken) = state.table.consumer_of(rank)
             {
                 let shard = hello.shard.unwrap_or_default();
-                let why = "another consumer is connected as";
-                let why = format!("shard: {why} {shard}; each rank connects once");
+                let why = format!(
+                    "shard: another consumer is connected as {shard}; each rank connects once"
+                );
                 return Err(Denied::WhileConnected(vec![taken], why));
             }
             if let Some(again) = self.place(state, &now, asked, hello, rank)? {

@@ -27,6 +27,8 @@ const SHOWN_CHARS: usize = 40;
 const ENOUGH_BYTES: u64 = 8 << 20;
 /// Time after which a sample is large enough, for a source that is slow.
 const ENOUGH_TIME: Duration = Duration::from_secs(2);
+/// Bytes of input that it takes at least to measure a rate.
+const MEASURABLE_BYTES: u64 = 256 << 10;
 /// Bytes of memory for a batch.
 const BATCH_MEMORY: usize = 2 << 20;
 
@@ -83,10 +85,11 @@ impl Sample {
         Some((self.records as f64 * share) as u64)
     }
 
-    /// Records a second; `None` if there were too few to measure it.
+    /// Records a second; `None` if there was too little input to measure it.
     pub(super) fn rate(&self) -> Option<f64> {
         let seconds = self.time.as_secs_f64();
-        (self.records > 0 && seconds > 0.001).then(|| self.records as f64 / seconds)
+        let is_enough = self.read >= MEASURABLE_BYTES && seconds > 0.0;
+        (is_enough && self.records > 0).then(|| self.records as f64 / seconds)
     }
 }
 
