@@ -152,9 +152,10 @@ def test_killed_ranks_go_on_at_their_next_batches(start, tmp_path, tail, configu
     assert seen == expected(53, world, tail)
 
 
-def test_the_host_resumes_the_states_of_all_ranks_and_of_one(start, tmp_path):
+@pytest.mark.parametrize("mode", ['mode = "shard"\nconsumers = 2\n', ""])
+def test_the_host_resumes_the_states_of_all_ranks_and_of_one(start, tmp_path, mode):
     write_files(tmp_path, [20, 26])
-    more = f'mode = "shard"\nconsumers = 2\nbatch = {BATCH}\ntail = "pad"'
+    more = f'{mode}batch = {BATCH}\ntail = "pad"'
     host = start(channel(tmp_path, more))
     streams = [host.connect(shard=(rank, 2)) for rank in range(2)]
     seen = [[take(stream) for _ in range(2)] for stream in streams]

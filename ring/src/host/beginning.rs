@@ -75,6 +75,14 @@ impl Beginning {
         self.states.get(&rank).or(self.resumed.as_ref()).cloned().unwrap_or(start)
     }
 
+    /// What the table of a ring with these settings has to know of it.
+    pub(super) fn of_table(&self, config: &RingConfig) -> NewBeginning {
+        let few = RingConfig::FEW_DEDICATED.min(config.dedicated);
+        let dedicated = if self.batch.is_some() { config.dedicated } else { few };
+        let (mode, consumers, epoch) = (self.mode, self.consumers, self.start().epoch);
+        NewBeginning { mode, consumers, epoch, dedicated }
+    }
+
     /// Number of parts that the batches are divided into.
     pub(super) fn ranks(&self) -> u32 {
         self.part(0).world
@@ -281,12 +289,9 @@ impl Ring {
     }
 
     fn begin_again(&self, state: &mut RingState, again: Beginning, rank: u32) {
-        let epoch = again.resumed.as_ref().map_or(0, |resumed| resumed.position.epoch);
-        let (mode, consumers) = (again.mode, again.consumers);
         let waiting: Vec<_> = state.table.consumers().iter().map(|one| one.rank).collect();
         let kept: Vec<_> = waiting.iter().map(|rank| state.table.wanted_from_of(*rank)).collect();
-        let limit = dedicated_limit(self.config(), &again);
-        state.table.begin_again(NewBeginning { mode, consumers, epoch, dedicated: limit });
+        state.table.begin_again(again.of_table(self.config()));
         self.set_wanted(state, &again, Some(rank));
         for (rank, first) in waiting.into_iter().zip(kept) {
             state.table.set_wanted_from(rank, first);
@@ -311,12 +316,6 @@ impl Ring {
 pub fn slots_of_ranks(world: u32, held: u32, tail: Option<Tail>) -> u32 {
     let waiting = if tail == Some(Tail::Drop) { world } else { 1 };
     world.saturating_mul(held).saturating_add(waiting).saturating_add(1)
-}
-
-/// Dedicated buffers that there may be at once.
-pub(super) fn dedicated_limit(config: &RingConfig, beginning: &Beginning) -> u32 {
-    let few = RingConfig::FEW_DEDICATED.min(config.dedicated);
-    if beginning.batch.is_some() { config.dedicated } else { few }
 }
 
 /// Whether ranks can get equally many batches.

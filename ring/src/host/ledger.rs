@@ -94,13 +94,20 @@ impl Ledger {
     }
 }
 
+/// The place of the next batch after a state.
+fn next_of(state: &Resumed) -> BatchPlace {
+    BatchPlace { epoch: state.position.epoch, number: state.first_batch() }
+}
+
 impl Part {
-    /// Moves the place behind all that is done.
+    /// Moves the place to the end of all that is done without a gap.
     fn advance(&mut self) {
         while let Some(first) = self.rest.first_entry()
             && first.get().is_done
         {
-            if let Some(after) = first.remove().after {
+            let after = first.remove().after;
+            // A consumer's own state may be ahead of what was filled when it came.
+            if let Some(after) = after.filter(|after| next_of(after) > next_of(&self.place)) {
                 self.place = after;
             }
         }

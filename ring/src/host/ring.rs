@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::Epoll;
+use pipemill_types::schema_extension;
 
-use super::beginning::{Admitted, Beginning, Beginnings, dedicated_limit};
+use super::beginning::{Admitted, Beginning, Beginnings};
 use super::config::{AcquireError, RingConfig, RingError};
 use super::consumer_socket::ConsumerSocket;
 use super::ledger::{Checkpoint, Ledger};
@@ -83,8 +84,9 @@ impl Ring {
     /// a consumer connects.
     pub fn set_beginning(&self, beginning: Beginning, beginnings: Box<dyn Beginnings>) {
         self.next_batch.store(beginning.first_batch(), Ordering::Relaxed);
-        self.change(|state, _| {
-            state.table.set_dedicated_limit(dedicated_limit(&self.config, &beginning));
+        self.change(|state, now| {
+            state.table.begin_again(beginning.of_table(&self.config));
+            state.table.begun(now);
             self.set_wanted(state, &beginning, None);
             state.table.set_done_before(beginning.done.clone());
             state.beginning = beginning;
@@ -109,9 +111,8 @@ impl Ring {
     pub fn checkpoints(&self) -> Vec<Checkpoint> {
         let mut checkpoints =
             self.lock().ledger.as_ref().map(Ledger::checkpoints).unwrap_or_default();
-        let line = |field: &Field| format!("{} {}\n", field.scalar.word(), field.name);
-        let fields = self.schema.get().map(|(fields, _)| &fields[..]).unwrap_or_default();
-        let schema: String = fields.iter().map(line).collect();
+        let text = self.schema.get().and_then(|(fields, _)| schema_extension(fields));
+        let schema = text.map(|(_, text)| text).unwrap_or_default();
         for checkpoint in &mut checkpoints {
             if checkpoint.place.schema.is_empty() {
                 checkpoint.place.schema.clone_from(&schema);

@@ -182,16 +182,6 @@ impl Resumed {
     }
 }
 
-impl Resumed {
-    /// What a [`State`] as JSON says of the place.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn deserialize_from(state: &serde_json::Value) -> Result<Resumed, serde_json::Error> {
-        Resumed::deserialize(state)
-    }
-}
-
 /// The state of a channel, as a program keeps it: it goes on after the last batch that it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use pipemill_types::schema_extension;
+use serde::Deserialize;
+
 use super::batch::Batch;
 use super::error::ReaderError;
 use crate::protocol::{EpochEnd, Field, Hello, Resumed, Shard, State, Welcome};
@@ -24,7 +27,7 @@ pub(super) struct Tracker {
 
 impl Tracker {
     pub(super) fn new(welcome: &Welcome, hello: &Hello) -> Tracker {
-        let given = hello.state.as_ref().and_then(|state| Resumed::deserialize_from(state).ok());
+        let given = hello.state.as_ref().and_then(|state| Resumed::deserialize(state).ok());
         let shard = hello.shard.unwrap_or_default();
         let start = Resumed { shard, ..Resumed::default() };
         let last = given.or_else(|| welcome.resumed.clone()).unwrap_or(start);
@@ -76,10 +79,10 @@ impl Tracker {
         if let Some(found) = self.gap {
             return Err(ReaderError::Gap { channel: self.channel.clone(), batch: found });
         }
-        let line = |field: &Field| format!("{} {}\n", field.scalar.word(), field.name);
         let mut resumed = self.last.clone();
         if resumed.schema.is_empty() {
-            resumed.schema = fields.into_iter().flatten().map(line).collect();
+            let text = fields.and_then(schema_extension).map(|(_, text)| text);
+            resumed.schema = text.unwrap_or_default();
         }
         Ok(State::new(&self.channel, self.settings.clone(), resumed))
     }

@@ -109,11 +109,6 @@ impl Table {
         (self.mode, self.min_consumers)
     }
 
-    /// Limits the dedicated buffers that there may be at once.
-    pub(in crate::host) fn set_dedicated_limit(&mut self, limit: u32) {
-        self.dedicated_limit = limit;
-    }
-
     /// The first batch that is delivered to this rank.
     pub(in crate::host) fn wanted_from_of(&self, rank: u32) -> BatchPlace {
         self.wanted_from.get(rank as usize).copied().unwrap_or_default()
