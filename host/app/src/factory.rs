@@ -20,13 +20,30 @@ impl Sources {
         Self { s3: LazyS3Runtime::new(s3_budget), stop }
     }
 
+    /// What stops all sources.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
     /// Opens the source of the channel with this name. A source in S3 begins to fetch.
     ///
     /// # Errors
     /// A thread or a file descriptor can't be made.
     pub fn open(&mut self, channel: &str, source: config::Source) -> io::Result<Box<dyn Source>> {
+        self.open_until(channel, source, self.stop.clone())
+    }
+
+    /// As [`open`](Self::open), with what stops this source.
+    ///
+    /// # Errors
+    /// The same, and a mix has no source of its own.
+    pub fn open_until(
+        &mut self,
+        channel: &str,
+        source: config::Source,
+        stop: Stop,
+    ) -> io::Result<Box<dyn Source>> {
         use config::Source as SourceConfig;
-        let stop = self.stop.clone();
         Ok(match source {
             SourceConfig::Fifo {
                 dir,
@@ -59,6 +76,9 @@ impl Sources {
                 Box::new(s3::Objects::new(self.s3.get()?, settings, Start::default(), stop))
             }
             SourceConfig::Stdin { compression } => Box::new(stdin(compression, stop)),
+            SourceConfig::Mix(_) => {
+                return Err(io::Error::other("a mix is read through the channels that it mixes"));
+            }
         })
     }
 }

@@ -12,8 +12,6 @@ use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Position};
 
 /// Bytes that a batch reserves for the name of its object. A longer name is truncated.
 const MAX_NAME_BYTES: usize = 1024;
-/// Bytes that a batch reserves for the identity of its object. A longer one is truncated.
-const MAX_IDENTITY_BYTES: usize = 256;
 
 /// The writing end of a channel's ring.
 pub struct RingSink {
@@ -103,7 +101,7 @@ impl RingSink {
             payload_bytes: batch.payload,
             has_absent: batch.absent,
             object_number: batch.start.object_number,
-            identity: truncated(&batch.start.identity, MAX_IDENTITY_BYTES),
+            identity: &batch.start.identity,
             restart_header: batch.start.restart_header,
             restart_offset: batch.start.restart_offset,
             restart_records: batch.start.restart_records,
@@ -154,7 +152,7 @@ impl Sink for RingSink {
     fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
         // Room for the index of one record. If there are more records, the writer grows at the
         // grant.
-        let size = payload + index_room(payload, MAX_NAME_BYTES + MAX_IDENTITY_BYTES, fields, 1);
+        let size = payload + index_room(payload, MAX_NAME_BYTES, fields, 1);
         self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
     }
 
@@ -162,13 +160,7 @@ impl Sink for RingSink {
         memory.ensure(payload).map_err(|error| self.failure(&error, self.memory_remedy()))
     }
 
-    fn room(
-        &self,
-        memory: &Writer,
-        records: usize,
-        fields: usize,
-        metadata: usize,
-    ) -> Option<usize> {
+    fn room(&self, memory: &Writer, records: usize, fields: usize, texts: usize) -> Option<usize> {
         let size = memory.as_ref().len();
         if memory.is_dedicated() {
             // It grows for its index, so all of it is room for payload.
@@ -176,7 +168,7 @@ impl Sink for RingSink {
         }
         // The size of the index depends on its start only by its alignment, which is at most 64
         // bytes.
-        let names = MAX_NAME_BYTES + MAX_IDENTITY_BYTES + metadata;
+        let names = MAX_NAME_BYTES + texts;
         size.checked_sub(index_room(0, names, fields, records).saturating_add(64))
     }
 

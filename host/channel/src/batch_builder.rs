@@ -21,7 +21,7 @@ use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Tail};
 use super::batch::BatchStart;
 use super::cut::{CutPoint, Fill, is_cut};
 use super::dense::row_sizes;
-use super::shuffle::Selected;
+use super::picked::PickedRecords;
 use super::sink::DeliveryCounts;
 use super::{Batch, Sink, StopReason};
 
@@ -100,9 +100,10 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
     }
 
-    /// A builder that gets no input, only the records of a window: see [`fill`](Self::fill).
-    pub(super) fn of_window(sink: &'s mut S, size: BatchSize) -> Self {
-        Self { in_place: false, ..Self::new(sink, Some(size)) }
+    /// A builder that gets no input, only records that were picked out of others: see
+    /// [`fill`](Self::fill).
+    pub(super) fn of_picked(sink: &'s mut S, size: Option<BatchSize>) -> Self {
+        Self { in_place: false, ..Self::new(sink, size) }
     }
 
     /// The counts of the batches that leave.
@@ -178,6 +179,11 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Leaves out this many records from here on: they were given already.
     pub(super) fn pass_over(&mut self, records: u64) {
         self.counts().passed_over = records;
+    }
+
+    /// Records that the caller has to leave out: none if the sink does.
+    pub(super) fn take_passed_over(&mut self) -> u64 {
+        std::mem::take(&mut self.counts.passed_over)
     }
 
     /// Records that are still to be left out, and have not been decoded.
@@ -324,24 +330,25 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         Ok(())
     }
 
-    /// Fills the empty batch with records of a window, whose first one comes `after` records after
-    /// `start`: each value is copied to the place that it keeps. The batch does not leave yet.
+    /// Fills the empty batch with records that were picked, whose first one comes `after` records
+    /// after `start`: each value is copied to the place that it keeps. The batch does not leave yet.
     pub(super) fn fill(
         &mut self,
         epoch: u32,
         start: &BatchStart,
         after: u64,
-        records: &Selected<'_>,
+        records: &impl PickedRecords,
     ) -> Result<(), StopReason> {
         let (places, payload) = records.layout(&self.row_sizes);
-        let (fields, metadata) = (self.batch.columns.len(), start.metadata.len());
+        let texts = start.metadata.len() + start.identity.len();
+        let fields = self.batch.columns.len();
         if self.grown == 0 {
             self.ensure_memory()?;
         }
         let room = self
             .memory
             .as_ref()
-            .and_then(|memory| self.sink.room(memory, records.len(), fields, metadata));
+            .and_then(|memory| self.sink.room(memory, records.len(), fields, texts));
         if room.is_none_or(|room| payload > room) {
             self.replace_by_dedicated(payload)?;
             self.grown = self.grown.max(payload).max(1);
@@ -536,7 +543,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// fields. `None` if there is no memory, or if not even their index fits.
     fn room(&self, records: usize, fields: usize) -> Option<usize> {
         let start = if self.has_records() { &self.batch.start } else { &self.object };
-        let metadata = start.metadata.len();
+        let metadata = start.metadata.len() + start.identity.len();
         self.memory.as_ref().and_then(|memory| self.sink.room(memory, records, fields, metadata))
     }
 
@@ -701,19 +708,21 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
 /// The fault of an object whose records have other fields than those of the objects before it.
 fn other_schema(known: &[Field], found: &[Field]) -> Fault {
-    let names = |fields: &[Field]| {
-        let name = |field: &Field| format!("{} ({})", field.name, described(field));
-        fields.iter().map(name).collect::<Vec<_>>().join(", ")
-    };
     Fault::new(
         ErrorKind::Decode,
         format!(
             "its records have the fields {}; those of the objects before it have {}",
-            names(found),
-            names(known)
+            field_names(found),
+            field_names(known)
         ),
         "put objects of different schemas into channels of their own",
     )
+}
+
+/// Names of fields, with what they are, for people.
+pub(super) fn field_names(fields: &[Field]) -> String {
+    let name = |field: &Field| format!("{} ({})", field.name, described(field));
+    fields.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// What a field is, in words: all that makes it another field.

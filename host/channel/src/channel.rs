@@ -83,24 +83,10 @@ impl Channel {
         let mut builder = BatchBuilder::new(sink, size);
         // A channel that begins again goes on counting.
         builder.counts().granted = stats.snapshot().batches;
-        let outcome = match self.decode_objects(&mut builder, monitor) {
-            Ok(left_early) => match self.nothing_delivered(stats) {
-                Some(failure) if !left_early => Outcome::Failed(failure),
-                _ => Outcome::Ended,
-            },
-            Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
-            Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
-            Err(StopReason::Failed(failure)) => match builder.cut_at(CutPoint::Failed) {
-                Err(StopReason::Stopped) => Outcome::Stopped,
-                Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
-                _ => Outcome::Failed(*failure),
-            },
-        };
-        monitor.batches_granted(builder.granted());
-        monitor.enter(Stage::Consumer);
-        if let Outcome::Failed(failure) = &outcome {
-            monitor.failed(failure);
-        }
+        let decoded = self.decode_objects(&mut builder, monitor);
+        let failure =
+            decoded.map(|left_early| self.nothing_delivered(stats).filter(|_| !left_early));
+        let outcome = outcome(failure, &mut builder, monitor);
         self.observers = observers;
         outcome
     }
@@ -139,7 +125,7 @@ impl Channel {
                     }
                     builder.end_epoch(ended, early)?;
                     builder.pass_over(0);
-                    self.report_dropped(ended, builder.take_dropped());
+                    report_dropped(&self.name, self.batch, ended, builder.take_dropped());
                     monitor.epoch_ends(ended, std::mem::take(&mut early));
                     epoch = ended + 1;
                 }
@@ -220,18 +206,13 @@ impl Channel {
         done
     }
 
-    /// The failure of an epoch that has fewer records than were given of it.
+    /// Checks that an epoch has as many records as were given of it.
     fn check_passed_over(&self, epoch: u32, left: u64) -> Result<(), StopReason> {
         if left == 0 {
             return Ok(());
         }
-        let message = format!(
-            "epoch {epoch} ends {left} records before the place at which the state goes on"
-        );
-        let remedy = "the input has changed since the state was taken: bring it back, or begin \
-                      without the state";
         let failure = Failure {
-            fault: Fault::new(ErrorKind::Refused, message, remedy),
+            fault: ends_before_state(epoch, left),
             channel: self.name.clone(),
             position: Position::epoch(epoch),
             decoder: self.plugin.name().to_owned(),
@@ -239,18 +220,6 @@ impl Channel {
             missing: false,
         };
         Err(failure.into())
-    }
-
-    /// Says how many records of an epoch were left out by `tail = "drop"`.
-    fn report_dropped(&self, epoch: u32, dropped: usize) {
-        if let Some(size) = self.batch.filter(|_| dropped > 0) {
-            log::info!(
-                channel = self.name, epoch, records = dropped;
-                "channel `{}`, epoch {epoch}: {dropped} records at the end were left out, because \
-                they don't fill a batch of {} (tail = \"drop\")",
-                self.name, size.records
-            );
-        }
     }
 
     /// The failure of a channel that delivered no record and skipped errors: most likely the decoder
@@ -288,6 +257,52 @@ impl Channel {
             bytes: Vec::new(),
             missing: error.missing,
         }
+    }
+}
+
+/// How a channel ended. `ended` has the failure of one that came to its end all the same.
+pub(super) fn outcome<S: Sink>(
+    ended: Result<Option<Failure>, StopReason>,
+    builder: &mut BatchBuilder<'_, S>,
+    monitor: Monitor<'_>,
+) -> Outcome {
+    let outcome = match ended {
+        Ok(None) => Outcome::Ended,
+        Ok(Some(failure)) => Outcome::Failed(failure),
+        Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
+        Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
+        Err(StopReason::Failed(failure)) => match builder.cut_at(CutPoint::Failed) {
+            Err(StopReason::Stopped) => Outcome::Stopped,
+            Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
+            _ => Outcome::Failed(*failure),
+        },
+    };
+    monitor.batches_granted(builder.granted());
+    monitor.enter(Stage::Consumer);
+    if let Outcome::Failed(failure) = &outcome {
+        monitor.failed(failure);
+    }
+    outcome
+}
+
+/// The fault of an epoch that has `left` records too few for the state that it goes on at.
+pub(super) fn ends_before_state(epoch: u32, left: u64) -> Fault {
+    let message =
+        format!("epoch {epoch} ends {left} records before the place at which the state goes on");
+    let remedy = "the input has changed since the state was taken: bring it back, or begin without \
+                  the state";
+    Fault::new(ErrorKind::Refused, message, remedy)
+}
+
+/// Says how many records of an epoch were left out by `tail = "drop"`.
+pub(super) fn report_dropped(name: &str, size: Option<BatchSize>, epoch: u32, dropped: usize) {
+    if let Some(size) = size.filter(|_| dropped > 0) {
+        log::info!(
+            channel = name, epoch, records = dropped;
+            "channel `{name}`, epoch {epoch}: {dropped} records at the end were left out, because \
+            they don't fill a batch of {} (tail = \"drop\")",
+            size.records
+        );
     }
 }
 

@@ -4,7 +4,7 @@
 //! `batch_builder` owns the memory into which bytes are read, and decides by the rule in `cut` when
 //! a batch leaves for the `sink` (the ring, or standard output). `error_policy` says what happens
 //! to bytes that can't be decoded. With a `shuffle`, a window between builder and sink changes the
-//! order of the records. `monitor` counts what the channel does in its `stats` and tells
+//! order of the records. A `mix` draws its records from several channels. `monitor` counts what the channel does in its `stats` and tells
 //! the channel's observers.
 
 #![forbid(unsafe_code)]
@@ -18,8 +18,10 @@ mod dense;
 mod error_policy;
 mod failure;
 mod log_fields;
+mod mix;
 mod monitor;
 mod observer;
+mod picked;
 mod resume;
 mod shuffle;
 mod sink;
@@ -30,6 +32,7 @@ pub use batch::{Batch, BatchStart};
 pub use channel::{Channel, Outcome};
 pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
+pub use mix::{Mix, MixInput, Until};
 pub use observer::{DecodeErrorLog, Event, Observer};
 pub use resume::Resume;
 pub use shuffle::{Shuffle, Window};

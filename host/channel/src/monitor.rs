@@ -1,6 +1,7 @@
 //! Counts what a channel's thread does, and notifies the channel's observers. Called a few times
 //! per chunk.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::observer::{Event, Observer};
@@ -55,6 +56,17 @@ impl<'a> Monitor<'a> {
         self.stats.add_records(records);
         self.stats.set_batches(batches);
         self.notify(&Event::RecordsDecoded(records));
+    }
+
+    /// An input of a mix gave this many records.
+    pub(super) fn records_mixed(&self, records: usize) {
+        self.stats.add_records(records);
+        self.notify(&Event::RecordsDecoded(records));
+    }
+
+    /// The errors of a mix are those of its inputs.
+    pub(super) fn errors_of(&self, inputs: &[Arc<ChannelStats>]) {
+        self.stats.set_errors_of(inputs);
     }
 
     /// `batches` were granted so far in all.

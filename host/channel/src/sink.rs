@@ -74,14 +74,14 @@ pub trait Sink {
     fn grow(&mut self, memory: &mut Self::Memory, payload: usize) -> Result<(), StopReason>;
 
     /// Bytes that the payload of a batch may take of this memory, if the batch has `records`
-    /// records of `fields` fields and `metadata` bytes of metadata. `None` if not even their index
-    /// fits.
+    /// records of `fields` fields and `texts` bytes of metadata and identity. `None` if not even
+    /// their index fits.
     fn room(
         &self,
         memory: &Self::Memory,
         records: usize,
         fields: usize,
-        metadata: usize,
+        texts: usize,
     ) -> Option<usize>;
 
     /// Takes the fields of all records. Called at most once, before the first batch.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipemill_types::ErrorKind;
@@ -224,6 +224,14 @@ impl ChannelStats {
 
     pub(super) fn add_decode_error(&self, kind: ErrorKind) {
         self.decode_errors[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_errors_of(&self, inputs: &[Arc<ChannelStats>]) {
+        for (kind, count) in self.decode_errors.iter().enumerate() {
+            let of_input =
+                |input: &Arc<ChannelStats>| input.decode_errors[kind].load(Ordering::Relaxed);
+            count.store(inputs.iter().map(of_input).sum(), Ordering::Relaxed);
+        }
     }
 
     pub(super) fn begin_object(&self, epoch: u32, name: &str) {

@@ -110,7 +110,8 @@ fn check(
 ) -> Result<(), ExitCode> {
     let engine = engine(builtins)?;
     let (mut plugins, mut faults) = (Vec::new(), Vec::new());
-    for channel in &config.channels {
+    let decoded: Vec<_> = config.channels.iter().flat_map(config::Channel::decoded).collect();
+    for channel in &decoded {
         match run::check(config, channel, &engine) {
             Ok(plugin) => plugins.push(plugin),
             Err(found) => faults.extend(found.iter().map(Fault::to_string)),
@@ -119,15 +120,13 @@ fn check(
     if !faults.is_empty() {
         return Err(exit::because_all(exit::USAGE, &faults));
     }
-    let names: Vec<_> = config.channels.iter().map(|channel| channel.name.as_str()).collect();
+    let names: Vec<_> = config.channels.iter().map(shown_name).collect();
     // A file without a decoder may be written for either command.
-    let names_none = config.channels.iter().all(|channel| channel.decoder.is_none());
+    let names_none = decoded.iter().all(|channel| channel.decoder.is_none());
     let either = read_by.is_none() && names_none && feed::unfit(config, file).is_empty();
     let commands = if either { "`run` or `feed`" } else { "`run`" };
     say!("{}: nothing wrong, for {commands}; channels: {}", config.file, names.join(", "));
-    for channel in
-        config.channels.iter().filter(|channel| channel.decoder.is_none() && !try_sources)
-    {
+    for channel in decoded.iter().filter(|channel| channel.decoder.is_none() && !try_sources) {
         let name = &channel.name;
         say!("{name}: its decoder is found when its source is read; --try reads its start");
     }
@@ -145,6 +144,17 @@ fn check(
     tried
 }
 
+/// The channel's name, and those of the channels that it mixes.
+fn shown_name(channel: &config::Channel) -> String {
+    match &channel.source {
+        config::Source::Mix(_) => {
+            let inputs: Vec<_> = channel.decoded().map(|input| input.name.as_str()).collect();
+            format!("{} (a mix of {})", channel.name, inputs.join(", "))
+        }
+        _ => channel.name.clone(),
+    }
+}
+
 /// Characters of a record that are shown.
 const SHOWN_CHARS: usize = 400;
 
@@ -158,7 +168,8 @@ fn try_channels(
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
     let mut sources = Sources::new(config.s3_budget, stop);
     let mut failed = None;
-    for (channel, plugin) in config.channels.iter().zip(plugins) {
+    let decoded = config.channels.iter().flat_map(config::Channel::decoded);
+    for (channel, plugin) in decoded.zip(plugins) {
         let name = &channel.name;
         let tried = run::try_channel(config, channel, plugin, engine, &mut sources);
         match tried {
@@ -182,6 +193,11 @@ fn try_channels(
         }
     }
     failed.map_or(Ok(()), Err)
+}
+
+/// The channel's name, and those of the channels that it mixes.
+fn with_inputs(channel: &config::Channel) -> impl Iterator<Item = &String> {
+    std::iter::once(&channel.name).chain(channel.decoded().map(|one| &one.name))
 }
 
 /// Reads a configuration. The error has all faults, one in each line.
@@ -220,7 +236,7 @@ pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Conf
         (None, None) => parse("", &described)?,
     };
     for (channel, preset) in &presets.channels {
-        if config.channels.iter().any(|other| other.name == *channel) {
+        if config.channels.iter().flat_map(with_inputs).any(|name| name == channel) {
             continue;
         }
         let decoder = preset.decoder.clone().map_err(|why| {

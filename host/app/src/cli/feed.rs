@@ -208,7 +208,9 @@ fn open_channels(
 
 /// Says of each channel that `feed` can't read that it can't.
 pub(super) fn unfit(config: &Config, file: &Path) -> Vec<String> {
-    let is_unfit = |source: &Source| matches!(source, Source::Fifo { .. } | Source::Stdin { .. });
+    let is_unfit = |source: &Source| {
+        matches!(source, Source::Fifo { .. } | Source::Stdin { .. } | Source::Mix(_))
+    };
     let say = |channel: &crate::config::Channel| {
         let name = &channel.name;
         format!(
@@ -225,7 +227,7 @@ fn reading(source: &mut Source) -> Option<&mut ReadSettings> {
     match source {
         Source::Files { reading, .. } => Some(reading),
         Source::S3(settings) => Some(&mut settings.reading),
-        Source::Fifo { .. } | Source::Stdin { .. } => None,
+        Source::Fifo { .. } | Source::Stdin { .. } | Source::Mix(_) => None,
     }
 }
 

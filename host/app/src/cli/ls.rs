@@ -137,7 +137,8 @@ fn list<W: Write>(
             let message = "the objects of a FIFO can't be listed";
             Err(SourceError::new(name, message, "ask who writes it"))
         }
-        Source::Stdin { .. } => {
+        // A mix is in no configuration that is read to feed.
+        Source::Stdin { .. } | Source::Mix(_) => {
             let message = "the objects of standard input can't be listed";
             Err(SourceError::new("-", message, "ask who writes it"))
         }

@@ -225,6 +225,22 @@ pub(super) static WINDOW_BYTES: Number<&str> =
 pub(super) static WINDOW_RECORDS: Number<&str> =
     Number::new(WINDOW.name, Unit::Count, (2, 1_000_000_000), WINDOW.default);
 
+pub(super) static MIX: FreeForm =
+    free_form("mix", "a table of channels with their weights, { web = 0.7, code = 0.3 }", "none");
+/// Smallest and largest weight, in millionths.
+pub(super) const WEIGHTS: (u64, u64) = (1, 1_000_000_000_000);
+pub(super) const WEIGHT: &str = "a number from 0.000001 to 1000000";
+/// How many channels can be mixed.
+pub(super) const MIXED_CHANNELS: (usize, usize) = (2, 16);
+pub(super) static UNTIL: FreeForm = free_form(
+    "until",
+    "\"first\", \"all\", or a whole number of records from 1 to 1000000000000",
+    "`\"first\"`",
+);
+pub(super) static UNTIL_RECORDS: Number<&str> =
+    Number::new(UNTIL.name, Unit::Count, (1, 1_000_000_000_000), UNTIL.default);
+pub(super) static MIX_SEED: Number<u64> = Number::new("seed", Unit::Count, (0, i64::MAX as u64), 0);
+
 pub(super) static CHECKPOINT: FreeForm =
     free_form("checkpoint", "a table, { path = \"FILE\" }", "none");
 pub(super) static CHECKPOINT_PATH: FreeForm = free_form("path", "a path", "required");
@@ -291,8 +307,8 @@ pub(super) static CHANNEL_TABLE: Table = Table {
 };
 /// The kinds of sources. A source has exactly one of these keys.
 pub(super) const KIND_KEYS: KeyGroup =
-    &[&FIFO, &FILE, &GLOB, &FOLDER, &S3, &S3_OBJECT, &MANIFEST, &AUGMENTED_MANIFEST, &STDIN];
-/// Keys of all sources.
+    &[&FIFO, &FILE, &GLOB, &FOLDER, &S3, &S3_OBJECT, &MANIFEST, &AUGMENTED_MANIFEST, &STDIN, &MIX];
+/// Keys of all sources that give bytes.
 pub(super) const COMMON_KEYS: KeyGroup = &[&COMPRESSION];
 /// Keys of sources that can be read more than once.
 pub(super) const EPOCH_KEYS: KeyGroup = &[&EPOCHS];
@@ -304,6 +320,8 @@ pub(super) const ORDER_KEYS: KeyGroup = &[&SHARD, &DISTRIBUTION];
 pub(super) const SIZE_KEYS: KeyGroup = &[&BALANCE];
 /// Keys of sources that look for files in folders.
 pub(super) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
+/// Keys of mixes.
+pub(super) const MIX_KEYS: KeyGroup = &[&UNTIL, &MIX_SEED];
 /// Keys of FIFOs.
 pub(super) const FIFO_KEYS: KeyGroup =
     &[&FIRST_EPOCH, &OPEN_TIMEOUT, &IDLE_TIMEOUT, &PIPE_SIZE, &EPOCH_FILE];
@@ -340,6 +358,7 @@ pub(super) static SOURCE_TABLE: Table = Table {
         FOLDER_KEYS,
         AUGMENTED_KEYS,
         S3_KEYS,
+        MIX_KEYS,
     ],
 };
 pub(super) static CHECKPOINT_TABLE: Table =

@@ -9,6 +9,7 @@ mod document;
 mod fault;
 mod key;
 mod keys;
+mod mix;
 mod model;
 mod named_decoders;
 mod parse;
@@ -25,7 +26,8 @@ mod vars;
 
 pub use fault::{Fault, TextPosition};
 pub use model::{
-    Channel, Checkpoint, Config, DecoderRef, Listen, Ring, Shuffle, Source, fifo_source,
+    Channel, Checkpoint, Config, DecoderRef, Listen, Mix, MixInput, Ring, Shuffle, Source,
+    fifo_source,
 };
 pub use named_decoders::named_decoders;
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_channel::{OnError, OnPluginError, Window};
+use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
@@ -102,6 +102,27 @@ impl Channel {
         Some(pipemill_channel::Shuffle { seed, window: window? })
     }
 
+    /// As [`decoded`](Self::decoded), to change them.
+    pub fn decoded_mut(&mut self) -> Vec<&mut Channel> {
+        if !matches!(self.source, Source::Mix(_)) {
+            return vec![self];
+        }
+        match &mut self.source {
+            Source::Mix(mix) => mix.inputs.iter_mut().map(|input| &mut input.channel).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The channels that decode: this one, or those that it mixes.
+    pub fn decoded(&self) -> impl Iterator<Item = &Channel> {
+        let inputs = match &self.source {
+            Source::Mix(mix) => mix.inputs.as_slice(),
+            _ => &[],
+        };
+        let itself = inputs.is_empty().then_some(self);
+        itself.into_iter().chain(inputs.iter().map(|input| &input.channel))
+    }
+
     /// A channel with all defaults, as if the file had only these three keys.
     pub fn new(name: &str, source: Source, decoder: DecoderRef) -> Channel {
         Channel {
@@ -186,15 +207,40 @@ pub enum Source {
         /// How the bytes are compressed.
         compression: Compression,
     },
+    /// Records of other channels.
+    Mix(Box<Mix>),
+}
+
+/// Records that are drawn from several channels, which are not served by themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// 2 to 16 channels, in the order of their names.
+    pub inputs: Vec<MixInput>,
+    /// Where an epoch ends. Default: `First`.
+    pub until: Until,
+    /// What the order follows from, below 2^63. Default: 0.
+    pub seed: u64,
+    /// Number of epochs. Default: 1.
+    pub epochs: u32,
+}
+
+/// A channel that is mixed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MixInput {
+    /// The channel. Its ring, its batches and its mode are not used.
+    pub channel: Channel,
+    /// How often it is drawn, in millionths: 1 to 10^12.
+    pub weight: u64,
 }
 
 impl Source {
-    /// How the objects are compressed.
-    pub fn compression(&self) -> Compression {
+    /// How the objects are compressed. `None` for a mix, which has none.
+    pub fn compression(&self) -> Option<Compression> {
         match self {
-            Self::Fifo { compression, .. } | Self::Stdin { compression } => *compression,
-            Self::Files { reading, .. } => reading.compression,
-            Self::S3(settings) => settings.reading.compression,
+            Self::Fifo { compression, .. } | Self::Stdin { compression } => Some(*compression),
+            Self::Files { reading, .. } => Some(reading.compression),
+            Self::S3(settings) => Some(settings.reading.compression),
+            Self::Mix(_) => None,
         }
     }
 
@@ -203,7 +249,8 @@ impl Source {
         let reading = match self {
             Self::Files { pattern: Pattern::File(_), .. }
             | Self::Fifo { .. }
-            | Self::Stdin { .. } => return false,
+            | Self::Stdin { .. }
+            | Self::Mix(_) => return false,
             Self::Files { reading, .. } => reading,
             Self::S3(settings) => &mut settings.reading,
         };
@@ -211,13 +258,14 @@ impl Source {
         true
     }
 
-    /// The name of the kind in reports: `fifo`, `files`, `s3` or `stdin`.
+    /// The name of the kind in reports: `fifo`, `files`, `s3`, `stdin` or `mix`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Fifo { .. } => "fifo",
             Self::Files { .. } => "files",
             Self::S3(_) => "s3",
             Self::Stdin { .. } => "stdin",
+            Self::Mix(_) => "mix",
         }
     }
 }

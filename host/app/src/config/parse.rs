@@ -16,6 +16,7 @@ use super::document::{Document, Purpose, ReadResult, Reported};
 use super::fault::{Fault, TextPosition};
 use super::key::Key;
 use super::keys::*;
+use super::mix::{self, ReadChannel};
 use super::model::{Channel, Checkpoint, Config, DecoderRef, Listen, Ring, Shuffle, Source};
 use super::presets::Presets;
 use super::read::{Reader, describe};
@@ -187,10 +188,12 @@ fn channels<'a>(
         let name = table.get(NAME.name).and_then(|value| value.get_ref().as_str());
         let name = name.and_then(|name| doc.expand(name).ok()).filter(|name| is_channel_name(name));
         let reader = Reader::new(doc, table, at, path, name).refuse_unknown_keys(&CHANNEL_TABLE);
-        channel(&reader, &mut taken)
+        let channel = channel(&reader, &mut taken)?;
+        Ok(ReadChannel { reader, channel })
     });
     // All channels first, so that the faults of each are found.
-    channels.collect::<Vec<_>>().into_iter().collect()
+    let read: ReadResult<Vec<_>> = channels.collect::<Vec<_>>().into_iter().collect();
+    mix::resolve(read?, doc.purpose())
 }
 
 /// What only one channel may have: its name, its checkpoint, and standard input.
@@ -295,7 +298,7 @@ fn decoder(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Option<De
         Ok(Source::Files { .. } | Source::S3(_)) if reader.has(&SHA256) => {
             Err(needs(reader, &SHA256, "decoder"))
         }
-        Ok(Source::Files { .. } | Source::S3(_)) => Ok(None),
+        Ok(Source::Files { .. } | Source::S3(_) | Source::Mix(_)) => Ok(None),
         // The run would wait for their first bytes before it serves a channel.
         Ok(Source::Fifo { .. } | Source::Stdin { .. }) => reader.required(&DECODER, Ok(None)),
         // The fault of the source is reported.

@@ -11,7 +11,7 @@ use pipemill_types::nearest;
 use super::document::{Document, Purpose, ReadResult, Reported};
 use super::fault::TextPosition;
 use super::key::{Choice, Flag, FreeForm, Key, Number, Table, Unit};
-use super::keys::{FOREVER, RENAMED, TABLES};
+use super::keys::{FOREVER, RENAMED, TABLES, WEIGHT, WEIGHTS};
 use super::presets::{Preset, Rank};
 use super::values::{self, Invalid, quoted};
 
@@ -342,6 +342,22 @@ impl<'a> Reader<'a> {
         value.map_err(|Invalid { message, remedy }| {
             self.fault(name, format!("{message}{}", given.origin()), remedy)
         })
+    }
+
+    /// The weight of a mixed channel, in millionths.
+    pub(super) fn weight(&self, name: &str) -> ReadResult<u64> {
+        let Some(value) = self.value(name) else { return Ok(0) };
+        let number = match value.get_ref() {
+            DeValue::Float(number) => number.as_str().replace('_', "").parse::<f64>().ok(),
+            DeValue::Integer(number) => parse_integer(number).map(|number| number as f64),
+            _ => None,
+        };
+        let millionths = number.map_or(0.0, |number| (number * 1e6).round());
+        let (least, most) = WEIGHTS;
+        if (least as f64..=most as f64).contains(&millionths) {
+            return Ok(millionths as u64);
+        }
+        Err(self.wrong(name, WEIGHT, &describe(value.get_ref()), String::new()))
     }
 
     /// A table inside this one. A missing table is read like an empty one.

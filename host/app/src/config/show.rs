@@ -5,12 +5,14 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use pipemill_channel::{OnError, OnPluginError, Window};
+use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_source::{Order, Pattern, ReadSettings, Shard, s3};
 use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
-use super::model::{Channel, Checkpoint, Config, DecoderRef, Listen, Shuffle, Source};
+use super::model::{
+    Channel, Checkpoint, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source,
+};
 use super::values::{show_duration, show_size};
 
 /// Writes a configuration as TOML. Bytes of a path that are not UTF-8 are replaced; times are
@@ -34,6 +36,16 @@ pub fn show(config: &Config) -> String {
         writer.line(BUDGET.name, size(budget));
     }
     for channel in &config.channels {
+        if let Source::Mix(mix) = &channel.source {
+            for MixInput { channel: input, .. } in &mix.inputs {
+                writer.header("[[channel]]");
+                writer.line(NAME.name, quote(&input.name));
+                writer.line(SOURCE.name, source(&input.source, true));
+                reading_lines(&mut writer, input);
+                shuffle_line(&mut writer, input);
+                limits_lines(&mut writer, input);
+            }
+        }
         writer.header("[[channel]]");
         channel_lines(&mut writer, channel);
     }
@@ -41,8 +53,20 @@ pub fn show(config: &Config) -> String {
 }
 
 fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
+    let is_mix = matches!(channel.source, Source::Mix(_));
     writer.line(NAME.name, quote(&channel.name));
-    writer.line(SOURCE.name, source(&channel.source));
+    writer.line(SOURCE.name, source(&channel.source, false));
+    if !is_mix {
+        reading_lines(writer, channel);
+    }
+    serving_lines(writer, channel);
+    if !is_mix {
+        limits_lines(writer, channel);
+    }
+}
+
+/// How the channel decodes.
+fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
     match &channel.decoder {
         Some(DecoderRef::Name(name)) => writer.line(DECODER.name, quote(name)),
         Some(DecoderRef::File(file)) => writer.line(DECODER.name, path(file)),
@@ -69,6 +93,10 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
         writer.line(MAX_ERRORS.name, channel.max_errors);
     }
     writer.line(MAX_RECORD.name, size(channel.max_record));
+}
+
+/// What the channel's consumers get.
+fn serving_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(MODE.name, word(MODE.word(channel.mode)));
     if channel.mode != Mode::Share {
         writer.line(CONSUMERS.name, channel.consumers);
@@ -78,11 +106,7 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
         writer.line(TAIL.name, word(TAIL.word(size.tail)));
         writer.line(BATCH_ACROSS.name, word(BATCH_ACROSS.word(size.across)));
     }
-    if let Some(Shuffle { seed, window }) = channel.shuffle {
-        let mut pairs = vec![(SEED.name, seed.to_string())];
-        pairs.extend(window.map(|window| (WINDOW.name, window_value(window))));
-        writer.line(SHUFFLE.name, inline(pairs));
-    }
+    shuffle_line(writer, channel);
     if let Some(Checkpoint { path: file, every }) = &channel.checkpoint {
         let pairs = vec![(CHECKPOINT_PATH.name, path(file)), (EVERY.name, time(*every))];
         writer.line(CHECKPOINT.name, inline(pairs));
@@ -92,6 +116,17 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
     writer.line(CREDITS.name, channel.ring.credits);
     writer.line(LINGER.name, time(channel.ring.linger));
+}
+
+fn shuffle_line(writer: &mut TomlWriter, channel: &Channel) {
+    if let Some(Shuffle { seed, window }) = channel.shuffle {
+        let mut pairs = vec![(SEED.name, seed.to_string())];
+        pairs.extend(window.map(|window| (WINDOW.name, window_value(window))));
+        writer.line(SHUFFLE.name, inline(pairs));
+    }
+}
+
+fn limits_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.header("[channel.limits]");
     writer.line(MEMORY.name, size(channel.limits.memory));
     writer.line(CALL_TIMEOUT.name, time(channel.limits.call_timeout));
@@ -105,7 +140,8 @@ fn window_value(window: Window) -> String {
     }
 }
 
-fn source(source: &Source) -> String {
+/// A source. `is_mixed`: the epochs are those of a mix, which has them.
+fn source(source: &Source, is_mixed: bool) -> String {
     let mut pairs: Vec<(&str, String)> = Vec::new();
     let compression = match source {
         Source::Fifo {
@@ -149,9 +185,29 @@ fn source(source: &Source) -> String {
             pairs.push((STDIN.name, "true".to_owned()));
             compression
         }
+        Source::Mix(mix) => return inline(mix_pairs(mix)),
     };
     pairs.push((COMPRESSION.name, word(COMPRESSION.word(*compression))));
+    if is_mixed {
+        pairs.retain(|(name, _)| ![EPOCHS.name, FIRST_EPOCH.name].contains(name));
+    }
     inline(pairs)
+}
+
+fn mix_pairs(mix: &Mix) -> Vec<(&'static str, String)> {
+    let weight = |weight: u64| format!("{}.{:06}", weight / 1_000_000, weight % 1_000_000);
+    let of_input = |input: &MixInput| (key(&input.channel.name), weight(input.weight));
+    let until = match mix.until {
+        Until::First => word("first"),
+        Until::All => word("all"),
+        Until::Records(records) => records.to_string(),
+    };
+    vec![
+        (MIX.name, inline(mix.inputs.iter().map(of_input))),
+        (UNTIL.name, until),
+        (MIX_SEED.name, mix.seed.to_string()),
+        (EPOCHS.name, mix.epochs.to_string()),
+    ]
 }
 
 fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {

@@ -9,7 +9,7 @@ use super::key::{FreeForm, KeyGroup, one_of};
 use super::keys::*;
 use super::model::Source;
 use super::read::Reader;
-use super::s3_source;
+use super::{mix, s3_source};
 
 #[derive(Clone, Copy)]
 enum SourceKind {
@@ -22,6 +22,7 @@ enum SourceKind {
     Manifest,
     AugmentedManifest,
     Stdin,
+    Mix,
 }
 
 /// A kind of source, its key, and the other keys that go with it.
@@ -37,7 +38,7 @@ const LISTED: &[KeyGroup] =
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
-static SOURCE_FORMS: [SourceForm; 9] = [
+static SOURCE_FORMS: [SourceForm; 10] = [
     SourceForm {
         kind: SourceKind::Fifo,
         key: &FIFO,
@@ -63,6 +64,7 @@ static SOURCE_FORMS: [SourceForm; 9] = [
         other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS, AUGMENTED_KEYS],
     },
     SourceForm { kind: SourceKind::Stdin, key: &STDIN, other_keys: &[COMMON_KEYS] },
+    SourceForm { kind: SourceKind::Mix, key: &MIX, other_keys: &[EPOCH_KEYS, MIX_KEYS] },
 ];
 
 /// Reads the channel's source.
@@ -81,6 +83,7 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
     let pattern = match form.kind {
         SourceKind::Fifo => return fifo(&reader, epochs, compression),
         SourceKind::Stdin => return stdin(&reader, compression),
+        SourceKind::Mix => return mix::read(&reader, epochs),
         SourceKind::File => reader.required(&FILE, reader.path(&FILE)).map(Pattern::File),
         SourceKind::Glob => pattern(&reader).map(Pattern::Glob),
         SourceKind::Folder => reader.required(&FOLDER, reader.path(&FOLDER)).map(Pattern::Folder),

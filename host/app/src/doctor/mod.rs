@@ -34,7 +34,7 @@ pub struct Subjects {
 pub fn collect(subjects: Subjects) -> Facts {
     let config = subjects.configuration.as_ref().and_then(|read| read.as_ref().ok());
     let of_config = config.into_iter().flat_map(|config| &config.channels);
-    let in_s3 = of_config.filter_map(|channel| match &channel.source {
+    let in_s3 = of_config.flat_map(crate::config::Channel::decoded).filter_map(|channel| match &channel.source {
         Source::S3(settings) => Some((format!("channel `{}`", channel.name), (**settings).clone())),
         _ => None,
     });

@@ -9,13 +9,14 @@ use std::thread;
 
 use log::Level;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use pipemill_channel::{Channel, Failure, Outcome, Resume};
+use pipemill_channel::{Failure, Outcome, Resume};
 use pipemill_ring::host::Ring;
 use pipemill_source::Stop;
 use pipemill_types::log::log_with;
 
 use super::PreparedChannel;
 use super::state::resume;
+use super::work::Work;
 use crate::ring_sink::{RingSink, error_report};
 
 enum WorkerEvent {
@@ -44,7 +45,7 @@ impl ChannelThreads {
         let (wakeup, send_end) = (Arc::new(wakeup), Arc::new(AtomicBool::new(false)));
         let mut running = 0;
         for prepared in channels {
-            let name = format!("channel-{}", prepared.channel.name);
+            let name = format!("channel-{}", prepared.work.name());
             let notifier = Notifier { events: sender.clone(), wakeup: wakeup.clone() };
             let (stop, send_end) = (stop.clone(), send_end.clone());
             let work = move || serve(prepared, &notifier, &stop, &send_end);
@@ -140,11 +141,11 @@ impl Drop for Notifier {
 
 /// Runs one channel from its start to the last ACK, or to its failure.
 fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
-    let PreparedChannel { mut channel, handle } = prepared;
+    let PreparedChannel { mut work, handle } = prepared;
     let ring = handle.ring.clone();
     loop {
-        let mut sink = RingSink::new(ring.clone(), channel.plugin.name(), channel.batch);
-        match channel.run(&mut sink, &handle.stats) {
+        let mut sink = RingSink::new(ring.clone(), work.decoder(), work.batch());
+        match work.run(&mut sink, &handle.stats) {
             Outcome::BeginsAgain => {}
             Outcome::Failed(failure) => {
                 sink.flush();
@@ -161,7 +162,7 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
                 if send_end.load(Ordering::Acquire) {
                     sink.end_early();
                 }
-                channel.stop(&handle.stats);
+                work.stop(&handle.stats);
                 handle.end(Outcome::Stopped);
                 return;
             }
@@ -171,7 +172,7 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
                 // Returns early if the run is stopped, or the channel begins again.
                 let all_read = ring.wait_drained(None);
                 if ring.end_writing() {
-                    channel.stop(&handle.stats);
+                    work.stop(&handle.stats);
                     handle.end(if all_read { Outcome::Ended } else { Outcome::Stopped });
                     return;
                 }
@@ -179,20 +180,20 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
             }
         }
         drop(sink);
-        begin(&mut channel, &ring);
+        begin(&mut work, &ring);
     }
-    channel.stop(&handle.stats);
+    work.stop(&handle.stats);
 }
 
 /// Lets the channel begin where a consumer asked for.
-fn begin(channel: &mut Channel, ring: &Ring) {
+fn begin(work: &mut Work, ring: &Ring) {
     let beginning = ring.begin();
     let first = beginning.first_batch();
-    let name = channel.name.as_str();
+    let name = work.name();
     log::info!(
         channel = name, batch = first;
         "channel `{name}`: begins again with batch {first}, because a consumer asked for it"
     );
-    channel.batch = beginning.batch;
-    channel.resume = Some(beginning.resumed.map_or_else(Resume::at_start, resume));
+    let place = beginning.resumed.map_or_else(Resume::at_start, resume);
+    work.begin_at(place, beginning.batch);
 }

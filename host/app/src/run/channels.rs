@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, OnError};
+use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, Mix, MixInput, OnError, Resume};
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
-use pipemill_source::{Compression, Source, Stop};
+use pipemill_source::{Awaited, Compression, Source, Stop};
 
 use super::state::{Origins, beginning, resume};
+use super::work::Work;
 use crate::config::{self, Config, DecoderRef, Fault};
 use crate::detect::{self, DetectError};
 use crate::factory::Sources;
@@ -17,8 +18,8 @@ use crate::telemetry::{ChannelHandle, EpochLog};
 
 /// A channel that is ready to run.
 pub struct PreparedChannel {
-    /// The channel. Its thread takes it.
-    pub channel: Channel,
+    /// What its thread does.
+    pub work: Work,
     /// The channel's ring, statistics and state, for all other threads.
     pub handle: Arc<ChannelHandle>,
 }
@@ -47,47 +48,110 @@ pub fn prepare(
     stop: &Stop,
 ) -> Result<Vec<PreparedChannel>, NotReady> {
     let mut sources = Sources::new(config.s3_budget, stop.clone());
-    let (config, opened) = find_decoders(config, engine, &mut sources)?;
+    let stops = stops(config, stop)?;
+    let (config, opened) = find_decoders(config, engine, &mut sources, &stops)?;
     let config = &config;
-    let ready: Vec<_> = thread::scope(|scope| {
+    let (plugins, rings): (Vec<_>, Vec<_>) = thread::scope(|scope| {
         let load = |channel| scope.spawn(move || load(config, channel, engine));
-        let threads: Vec<_> = config.channels.iter().map(load).collect();
+        let decoded = config.channels.iter().flat_map(config::Channel::decoded);
+        let threads: Vec<_> = decoded.map(load).collect();
         // While the plugins compile, because getting memory from the kernel takes about as long.
-        let rings: Vec<_> = config.channels.iter().map(ring).collect();
+        let rings = config.channels.iter().map(ring).collect();
         // A panic of a thread goes on here.
         let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
-        plugins.zip(rings).collect()
+        (plugins.collect(), rings)
     });
+    let mut parts = plugins.into_iter().zip(opened);
     let mut faults = Vec::new();
     let mut channels = Vec::new();
-    for ((channel, opened), ready) in config.channels.iter().zip(opened).zip(ready) {
-        let open = || match opened {
-            Some(source) => Ok(source),
-            None => sources.open(&channel.name, channel.source.clone()),
-        };
-        match ready {
-            (Ok(plugin), Ok(ring)) => match open() {
-                Ok(opened) => {
-                    let (name, source) = (&channel.name, &channel.source);
-                    let (decoder, awaited) = (plugin.name(), opened.awaited());
-                    let handle = ChannelHandle::new(name, source, decoder, ring, awaited);
-                    let handle = Arc::new(handle);
-                    let beginnings = Origins::new(channel, opened.can_reread());
-                    handle.ring.set_beginning(beginning(channel), Box::new(beginnings));
-                    let mut channel = new_channel(channel, opened, plugin);
-                    channel.observers.push(Box::new(EpochLog::new(handle.clone())));
-                    channels.push(PreparedChannel { channel, handle });
-                }
-                Err(error) => faults.push(format!("channel `{}`: {error}", channel.name)),
-            },
-            (plugin, ring) => {
-                let of_plugin = plugin.err().into_iter().flatten();
-                faults.extend(of_plugin.map(|fault| fault.to_string()));
-                faults.extend(ring.err().map(|error| error.to_string()));
+    for ((channel, ring), stop) in config.channels.iter().zip(rings).zip(stops) {
+        let mut decoded = Vec::new();
+        for (one, (plugin, opened)) in channel.decoded().zip(&mut parts) {
+            let source = match opened {
+                Some(source) => Ok(source),
+                None => sources.open_until(&one.name, one.source.clone(), stop.clone()),
+            };
+            match (plugin, source) {
+                (Ok(plugin), Ok(source)) => decoded.push(new_channel(one, source, plugin)),
+                (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
+                (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
             }
+        }
+        match ring {
+            Ok(ring) if faults.is_empty() => channels.push(prepared(channel, decoded, ring, stop)),
+            Ok(_) => {}
+            Err(error) => faults.push(error.to_string()),
         }
     }
     if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults }) }
+}
+
+/// What stops each channel: the run's stop, or for a mix one of its own beside that.
+fn stops(config: &Config, stop: &Stop) -> Result<Vec<Stop>, NotReady> {
+    let of_channel = |channel: &config::Channel| match channel.source {
+        config::Source::Mix(_) => stop.child().map_err(|error| NotReady {
+            faults: vec![format!("channel `{}`: can't start: {error}", channel.name)],
+        }),
+        _ => Ok(stop.clone()),
+    };
+    config.channels.iter().map(of_channel).collect()
+}
+
+/// A channel that is served: `decoded` is the channel itself, or those that it mixes.
+fn prepared(
+    channel: &config::Channel,
+    mut decoded: Vec<Channel>,
+    ring: Arc<Ring>,
+    stop: Stop,
+) -> PreparedChannel {
+    let can_reread = decoded.iter().all(|one| one.source.can_reread());
+    let begins = beginning(channel);
+    let resumed = begins.resumed.clone().map(resume);
+    let (awaited, work) = match (&channel.source, decoded.pop()) {
+        (config::Source::Mix(mix), Some(last)) => {
+            decoded.push(last);
+            let mix = new_mix(channel, mix, decoded, resumed, stop);
+            (Awaited::default(), Work::Mix(Box::new(mix)))
+        }
+        (_, Some(mut only)) => {
+            only.resume = resumed;
+            (only.source.awaited(), Work::Channel(Box::new(only)))
+        }
+        (_, None) => unreachable!("each channel decodes, or mixes channels that do"),
+    };
+    let (name, source, decoder) = (&channel.name, &channel.source, work.decoder());
+    let handle = Arc::new(ChannelHandle::new(name, source, decoder, ring, awaited));
+    handle.ring.set_beginning(begins, Box::new(Origins::new(channel, can_reread)));
+    let mut prepared = PreparedChannel { work, handle };
+    let log = EpochLog::new(prepared.handle.clone());
+    prepared.work.observers().push(Box::new(log));
+    prepared
+}
+
+fn new_mix(
+    channel: &config::Channel,
+    mix: &config::Mix,
+    decoded: Vec<Channel>,
+    resume: Option<Resume>,
+    stop: Stop,
+) -> Mix {
+    let input = |(input, channel): (&config::MixInput, Channel)| MixInput {
+        channel,
+        weight: input.weight,
+        stats: Arc::default(),
+    };
+    Mix {
+        name: channel.name.clone(),
+        inputs: mix.inputs.iter().zip(decoded).map(input).collect(),
+        stop,
+        seed: mix.seed,
+        until: mix.until,
+        epochs: mix.epochs,
+        batch: channel.batch.expect("the configuration of a mix has a size"),
+        shuffle: channel.window_shuffle(),
+        resume,
+        observers: Vec::new(),
+    }
 }
 
 /// The sources of channels whose decoders were found: they are open, and nothing of them is lost.
@@ -99,16 +163,20 @@ fn find_decoders(
     config: &Config,
     engine: &Engine,
     sources: &mut Sources,
+    stops: &[Stop],
 ) -> Result<(Config, OpenSources), NotReady> {
     let mut config = config.clone();
     let (mut opened, mut faults, mut rules) = (Vec::new(), Vec::new(), None);
-    for channel in &mut config.channels {
+    let of_channel = |(channel, stop)| {
+        config::Channel::decoded_mut(channel).into_iter().map(move |one| (one, stop))
+    };
+    for (channel, stop) in config.channels.iter_mut().zip(stops).flat_map(of_channel) {
         if channel.decoder.is_some() {
             opened.push(None);
             continue;
         }
         let rules = rules.get_or_insert_with(|| detect::plugin_rules(engine)).clone();
-        match find_decoder(channel, sources, rules) {
+        match find_decoder(channel, sources, rules, stop) {
             Ok(source) => opened.push(Some(source)),
             Err(why) => faults.push(format!("channel `{}`: {why}", channel.name)),
         }
@@ -122,14 +190,15 @@ pub(super) fn find_decoder(
     channel: &mut config::Channel,
     sources: &mut Sources,
     rules: Vec<(String, DetectionRule)>,
+    stop: &Stop,
 ) -> Result<Box<dyn Source>, String> {
-    let mut source =
-        sources.open(&channel.name, channel.source.clone()).map_err(|error| error.to_string())?;
+    let source = sources.open_until(&channel.name, channel.source.clone(), stop.clone());
+    let mut source = source.map_err(|error| error.to_string())?;
     if is_watched() {
         // Before the first object is taken: else the bytes of the epoch are not counted.
         source.total_size();
     }
-    let inflate = channel.source.compression() == Compression::Auto;
+    let inflate = channel.source.compression() == Some(Compression::Auto);
     let (choice, source) = match detect::detect(source, rules, inflate) {
         Ok(found) => found,
         Err(DetectError::Stopped) => return Err("the run was stopped".to_owned()),
@@ -221,7 +290,7 @@ pub(super) fn new_channel(
         linger: channel.ring.linger,
         batch: channel.batch,
         shuffle: channel.window_shuffle(),
-        resume: beginning(channel).resumed.map(resume),
+        resume: None,
         offsets: false,
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,

@@ -93,7 +93,7 @@ pub fn try_channel(
         Source::Stdin { .. } => {
             return Ok(Tried::ReadOnce("standard input can be read only once"));
         }
-        Source::Files { .. } | Source::S3(_) => {}
+        Source::Files { .. } | Source::S3(_) | Source::Mix(_) => {}
     }
     let on_error = match channel.on_error {
         OnError::Fail => OnError::Fail,
@@ -108,7 +108,8 @@ pub fn try_channel(
         }
         None => {
             let rules = detect::plugin_rules(engine);
-            let source = find_decoder(&mut channel, sources, rules).map_err(|why| {
+            let stop = sources.stop();
+            let source = find_decoder(&mut channel, sources, rules, &stop).map_err(|why| {
                 TryError::Decoder(vec![format!("channel `{}`: {why}", channel.name)])
             })?;
             let faults = |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect();

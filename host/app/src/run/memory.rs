@@ -6,11 +6,13 @@ use pipemill_source::container::{killed_for_memory, memory_limit};
 
 use pipemill_channel::Window;
 
-use crate::config::{Channel, Config, Ring, show_size};
+use crate::config::{Channel, Config, Ring, Source, show_size};
 
 /// Bytes that the host needs at least, without the rings and the windows of shuffles: for its code,
 /// decoders and threads.
 const HOST_MEMORY: u64 = 16 << 20;
+/// Bytes of the records that a channel has ready for its mix.
+const MIXED_CHANNEL_MEMORY: u64 = 6 << 20;
 
 /// Returns why the rings and the windows of shuffles do not fit into the container's memory limit;
 /// `None` if they fit. The host takes all pages of the rings at the start, and those of a window
@@ -22,7 +24,8 @@ pub fn exceeds_limit(config: &Config) -> Option<String> {
 fn check_limit(config: &Config, limit: u64) -> Option<String> {
     let rings: u64 = config.channels.iter().map(|channel| ring_bytes(&channel.ring)).sum();
     let windows: u64 = config.channels.iter().map(window_bytes).sum();
-    (rings + windows + HOST_MEMORY > limit).then(|| {
+    let itself = host_bytes(config);
+    (rings + windows + itself > limit).then(|| {
         let each = config
             .channels
             .iter()
@@ -41,7 +44,7 @@ fn check_limit(config: &Config, limit: u64) -> Option<String> {
              this container may have {}: give it more memory, also for the command, or make {smaller}",
             show_size(rings),
             each.collect::<Vec<_>>().join(", "),
-            show_size(HOST_MEMORY),
+            show_size(itself),
             show_size(limit),
         )
     })
@@ -57,6 +60,15 @@ fn window_bytes(channel: &Channel) -> u64 {
         Some(Window::Bytes(bytes)) => bytes,
         Some(Window::Records(_)) | None => 0,
     }
+}
+
+/// Bytes that the host needs at least, without the rings and the windows of shuffles.
+fn host_bytes(config: &Config) -> u64 {
+    let of_mix = |channel: &Channel| match &channel.source {
+        Source::Mix(mix) => mix.inputs.len() as u64 * MIXED_CHANNEL_MEMORY,
+        _ => 0,
+    };
+    HOST_MEMORY + config.channels.iter().map(of_mix).sum::<u64>()
 }
 
 /// Bytes that the channels take: of their rings and their windows.
@@ -76,7 +88,7 @@ pub(super) fn adjust_oom_score(command: Pid, config: &Config) {
         return;
     };
     // In thousandths of the limit. More than the rings, because the host has other memory, too.
-    let more = (1_000 * (all_channel_bytes(config) + HOST_MEMORY)).div_ceil(limit.max(1));
+    let more = (1_000 * (all_channel_bytes(config) + host_bytes(config))).div_ceil(limit.max(1));
     let adjust = || -> std::io::Result<()> {
         let own = std::fs::read_to_string("/proc/self/oom_score_adj")?;
         let own: i64 = own.trim().parse().map_err(std::io::Error::other)?;

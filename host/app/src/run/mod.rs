@@ -22,6 +22,7 @@ mod state;
 mod supervise;
 mod terminal;
 mod wait;
+mod work;
 
 use std::ffi::OsString;
 use std::io;
@@ -37,7 +38,7 @@ use pipemill_decode::{Builtins, Engine, EngineError};
 use pipemill_ring::host::{EndpointError, Server, ServerConfig, ServerError, StatusText};
 use pipemill_source::Stop;
 
-use crate::config::{Config, Source};
+use crate::config::{Channel, Config, Source};
 use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use crate::telemetry::status::Status;
 use crate::telemetry::{
@@ -170,7 +171,7 @@ pub fn run(
     let host = Arc::new(HostState::new(handles, stop.clone()));
     let (socket, servers) = start_servers(config, &host, metrics)?;
     for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
-        prepared.channel.observers.push(observer);
+        prepared.work.observers().push(observer);
     }
     // With a command there is no progress display: the terminal is the command's.
     let progress = (command.is_empty() && is_watched()).then(|| progress(&mut channels));
@@ -295,12 +296,13 @@ fn private_socket(default: &Path) -> PathBuf {
 /// The terminal for the command, unless a channel reads standard input.
 fn terminal(config: &Config) -> Terminal {
     let reads_stdin = |source: &Source| matches!(source, Source::Stdin { .. });
-    Terminal::new(!config.channels.iter().any(|channel| reads_stdin(&channel.source)))
+    let mut decoded = config.channels.iter().flat_map(Channel::decoded);
+    Terminal::new(!decoded.any(|channel| reads_stdin(&channel.source)))
 }
 
 fn progress(channels: &mut [PreparedChannel]) -> Progress {
     let shown = |prepared: &mut PreparedChannel| {
-        let (total, handle) = (prepared.channel.source.total_size(), prepared.handle.clone());
+        let (total, handle) = (prepared.work.total_size(), prepared.handle.clone());
         let name = Some(handle.name.clone());
         let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
         let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of_run(&handle));

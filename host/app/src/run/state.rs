@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pipemill_channel::{Resume, Window};
+use pipemill_channel::{Resume, Until, Window};
 use pipemill_decode::Digest;
 use pipemill_ring::host::{Beginning, Beginnings};
 use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
@@ -11,7 +11,7 @@ use pipemill_types::{BatchAcross, BatchPosition, BatchSize, Mode, Tail};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::{Channel, Config, DecoderRef, Shuffle, Source, show_size};
+use crate::config::{Channel, Config, DecoderRef, Mix, MixInput, Shuffle, Source, show_size};
 
 /// Version of the states that this host reads.
 const VERSION: u32 = State::VERSION;
@@ -47,20 +47,50 @@ const MAX_SHOWN_BYTES: usize = 4 << 10;
 /// What must be the same when a channel goes on, as names and values for people.
 pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
-    let mut put = |name: &str, value: String| settings.insert(name.to_owned(), value);
-    put("decoder", channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default());
-    let mut options = channel.options.clone();
-    options.sort();
-    put("options", short(serde_json::json!(options).to_string()));
+    let mut put = |name: &str, value: String| {
+        settings.insert(name.to_owned(), value);
+    };
+    match &channel.source {
+        Source::Mix(mix) => {
+            put("mix", mix_text(mix));
+            for input in channel.decoded() {
+                put_reading(
+                    &mut |name, value| put(&format!("{}: {name}", input.name), value),
+                    input,
+                );
+            }
+        }
+        _ => put_reading(&mut put, channel),
+    }
     put("batch", channel.batch.map_or("none".to_owned(), |batch| batch.records.to_string()));
     if let Some(batch) = channel.batch {
         put("tail", word(batch.tail).to_owned());
         put("batch_across", across_word(batch.across).to_owned());
     }
+    if let Source::Mix(_) = channel.source {
+        put("shuffle", seed_text(channel));
+    }
+    match channel.shuffle.and_then(|shuffle| shuffle.window) {
+        Some(Window::Bytes(bytes)) => put("window", show_size(bytes)),
+        Some(Window::Records(records)) => put("window", records.to_string()),
+        None => {}
+    }
+    settings
+}
+
+/// Adds what the records of a channel that decodes depend on.
+fn put_reading(put: &mut dyn FnMut(&str, String), channel: &Channel) {
+    put("decoder", channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default());
+    let mut options = channel.options.clone();
+    options.sort();
+    put("options", short(serde_json::json!(options).to_string()));
+    put("shuffle", seed_text(channel));
     let (compression, order) = match &channel.source {
         Source::Files { reading, .. } => (reading.compression, Some(reading.order)),
         Source::S3(settings) => (settings.reading.compression, Some(settings.reading.order)),
         Source::Fifo { compression, .. } | Source::Stdin { compression } => (*compression, None),
+        // A mix is not mixed.
+        Source::Mix(_) => return,
     };
     put("compression", compression.to_string());
     if let Some(order) = order {
@@ -69,14 +99,25 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
         });
         put("shard", shard);
     }
-    let seed = channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string());
-    put("shuffle", seed);
-    match channel.shuffle.and_then(|shuffle| shuffle.window) {
-        Some(Window::Bytes(bytes)) => put("window", show_size(bytes)),
-        Some(Window::Records(records)) => put("window", records.to_string()),
-        None => None,
+}
+
+/// What the order of a mix depends on, beside the records.
+fn mix_text(mix: &Mix) -> String {
+    let of_input = |input: &MixInput| {
+        let (whole, part) = (input.weight / 1_000_000, input.weight % 1_000_000);
+        format!("{} {whole}.{part:06}", input.channel.name)
     };
-    settings
+    let until = match mix.until {
+        Until::First => "first".to_owned(),
+        Until::All => "all".to_owned(),
+        Until::Records(records) => records.to_string(),
+    };
+    let inputs: Vec<_> = mix.inputs.iter().map(of_input).collect();
+    format!("{}, until {until}, seed {}", inputs.join(", "), mix.seed)
+}
+
+fn seed_text(channel: &Channel) -> String {
+    channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string())
 }
 
 /// The text, or its digest, if it takes much of a message.
@@ -319,7 +360,8 @@ fn fitting(state: ChannelState, channel: &Channel) -> Result<Resumed, Vec<String
     let names: BTreeSet<_> = state.settings.keys().chain(now.keys()).collect();
     // The decoder of a channel that names none is found later.
     let is_found = |name: &&String| {
-        channel.decoder.is_some() || !matches!(name.as_str(), "decoder" | "options")
+        let is_of_decoder = name.ends_with("decoder") || name.ends_with("options");
+        !is_of_decoder || channel.decoded().all(|channel| channel.decoder.is_some())
     };
     let faults: Vec<_> = names
         .into_iter()

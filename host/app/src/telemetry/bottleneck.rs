@@ -76,6 +76,11 @@ fn source_remedy(source: &Source) -> String {
              help"
                 .to_owned()
         }
+        Source::Mix(_) => {
+            "the slowest of the channels that it mixes sets the rate: give that one faster input, \
+             or a smaller weight"
+                .to_owned()
+        }
         Source::Stdin { .. } => "who writes to standard input is slower than decoding".to_owned(),
         Source::Files { .. } => {
             "see whether the disk is as fast as it should be, or the files' compression costs \

@@ -148,6 +148,7 @@ impl Observed<'_> {
             Source::Stdin { .. } => "see whether the program that writes it runs",
             Source::Files { .. } => "see whether the disk or file system answers",
             Source::S3(_) => "see whether the server answers; `retry_timeout` limits this time",
+            Source::Mix(_) => "see whether the channels that it mixes have input",
         };
         Some(Wait { reason, since, what, remedy: remedy.to_owned() })
     }

@@ -37,8 +37,29 @@ impl AsMut<[u8]> for BlockMemory {
 }
 
 impl BlockMemory {
+    /// Memory of this size.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { bytes: vec![0; bytes], is_dedicated: false }
+    }
+
+    /// Memory of this size, for records that fit into no other.
+    pub(crate) fn dedicated(bytes: usize) -> Self {
+        Self { bytes: vec![0; bytes], is_dedicated: true }
+    }
+
+    /// Whether it is for a record that does not fit into other memory.
+    pub(crate) fn is_dedicated(&self) -> bool {
+        self.is_dedicated
+    }
+
+    /// Bytes that values may take in it, beside the index of these records.
+    pub(crate) fn room(&self, records: usize, fields: usize) -> Option<usize> {
+        let size = self.bytes.len();
+        (self.is_dedicated || index_bytes(records, fields) <= MAX_INDEX * size).then_some(size)
+    }
+
     /// Makes it at least this large. What was written stays.
-    pub(super) fn grow(&mut self, bytes: usize) {
+    pub(crate) fn grow(&mut self, bytes: usize) {
         self.bytes.resize(bytes, 0);
         self.is_dedicated = true;
     }
@@ -224,13 +245,7 @@ impl Blocks {
     /// Memory of at least this size, for records that fit into no other.
     pub(super) fn dedicated_memory(&mut self, bytes: usize) -> BlockMemory {
         self.give_back(bytes);
-        BlockMemory { bytes: vec![0; bytes], is_dedicated: true }
-    }
-
-    /// Bytes that values may take in the memory, beside the index of these records.
-    pub(super) fn room(memory: &BlockMemory, records: usize, fields: usize) -> Option<usize> {
-        let size = memory.bytes.len();
-        (memory.is_dedicated || index_bytes(records, fields) <= MAX_INDEX * size).then_some(size)
+        BlockMemory::dedicated(bytes)
     }
 
     fn new_memory(&mut self) -> Vec<u8> {

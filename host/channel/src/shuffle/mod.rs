@@ -27,10 +27,11 @@ use std::sync::Arc;
 
 use pipemill_types::{BatchSize, Field, Tail};
 
-use self::blocks::{BlockMemory, Blocks, Segment};
+pub(super) use self::blocks::BlockMemory;
+use self::blocks::{Blocks, Segment};
 use self::delay::Delays;
 use self::queue::{DelayQueue, RecordPlace};
-pub(super) use self::selected::Selected;
+use self::selected::Selected;
 use super::batch_builder::BatchBuilder;
 use super::cut::CutPoint;
 use super::sink::DeliveryCounts;
@@ -105,7 +106,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         Self {
             shuffle,
             size,
-            out: BatchBuilder::of_window(sink, size),
+            out: BatchBuilder::of_picked(sink, Some(size)),
             blocks: Blocks::new(shuffle.window.block_bytes()),
             queue: DelayQueue::new(shuffle.window.len()),
             due: VecDeque::new(),
@@ -231,7 +232,7 @@ impl<S: Sink> Sink for WindowSink<'_, S> {
     }
 
     fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
-        Blocks::room(memory, records, fields)
+        memory.room(records, fields)
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {

@@ -106,6 +106,10 @@ impl ChannelView {
                 | s3::Selection::Augmented { manifest: address, .. } => address.to_string(),
             },
             Source::Stdin { .. } => "standard input".to_owned(),
+            Source::Mix(mix) => {
+                let names = mix.inputs.iter().map(|input| input.channel.name.as_str());
+                format!("a mix of {}", names.collect::<Vec<_>>().join(", "))
+            }
         }
     }
 

@@ -1,0 +1,345 @@
+//! One input of a mix: its channel decodes in a thread of its own and hands over records, as they
+//! come, to the thread that mixes.
+//!
+//! An input is a few batches ahead, and then waits. What it hands over is a function of its bytes,
+//! except for where it cuts: so the mix may look at records, and never at cuts.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+
+use pipemill_types::{ABSENT, BatchPosition, Field};
+
+use super::position::InputPosition;
+use crate::batch::{Batch, BatchStart};
+use crate::shuffle::BlockMemory;
+use crate::{Outcome, Sink, StopReason};
+
+/// Bytes of memory of one batch.
+const BATCH_BYTES: usize = 1 << 20;
+/// Batches that wait for the mix.
+const WAITING: usize = 2;
+/// How often a wait for an input is interrupted to ask what the consumers want.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What an input hands over.
+pub(super) enum Delivery {
+    /// The fields of its records. Comes before the first records.
+    Fields(Arc<[Field]>),
+    /// Records.
+    Records(BlockMemory, Batch),
+    /// The epoch of this number is at its end.
+    EpochEnd(u32),
+    /// There is no more.
+    Ended(Outcome),
+}
+
+/// What the mix asks of an input.
+#[derive(Default)]
+struct Orders {
+    /// Epochs before this one are not wanted any more.
+    first_epoch: AtomicU32,
+    stopped: AtomicBool,
+}
+
+/// The input's end: where its channel hands over batches.
+pub(super) struct InputSink {
+    deliveries: SyncSender<Delivery>,
+    spare: Receiver<BlockMemory>,
+    orders: Arc<Orders>,
+}
+
+/// An input's two ends.
+pub(super) fn connect() -> (InputSink, InputReader) {
+    let (deliveries, received) = sync_channel(WAITING);
+    let (give_back, spare) = channel();
+    let orders = Arc::<Orders>::default();
+    let reader = InputReader {
+        deliveries: received,
+        give_back,
+        orders: orders.clone(),
+        put_back: None,
+        parts: VecDeque::new(),
+        first_part: 0,
+        next: 0,
+        epoch: 0,
+        start: BatchStart::default(),
+        is_resumed: None,
+        has_ended: false,
+    };
+    (InputSink { deliveries, spare, orders }, reader)
+}
+
+impl InputSink {
+    /// Hands over how the channel ended.
+    pub(super) fn end(&self, outcome: Outcome) {
+        // The mix may be over.
+        let _ = self.send(Delivery::Ended(outcome));
+    }
+
+    fn send(&self, delivery: Delivery) -> Result<(), StopReason> {
+        // Fails if the mix is over.
+        self.deliveries.send(delivery).map_err(|_| StopReason::Stopped)
+    }
+
+    fn check_stopped(&self) -> Result<(), StopReason> {
+        match self.orders.stopped.load(Ordering::Acquire) {
+            true => Err(StopReason::Stopped),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Sink for InputSink {
+    type Memory = BlockMemory;
+
+    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+        self.check_stopped()?;
+        Ok(self.spare.try_recv().unwrap_or_else(|_| BlockMemory::new(BATCH_BYTES)))
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+        self.check_stopped()?;
+        Ok(BlockMemory::dedicated(payload))
+    }
+
+    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
+        memory.grow(payload);
+        Ok(())
+    }
+
+    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
+        memory.room(records, fields)
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        // Who is not there any more needs no fields.
+        let _ = self.send(Delivery::Fields(fields.clone()));
+    }
+
+    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+        if self.wants_epoch_end(batch.epoch) {
+            return Ok(());
+        }
+        self.send(Delivery::Records(memory, batch.clone()))
+    }
+
+    fn has_demand(&self) -> bool {
+        true
+    }
+
+    fn wants_epoch_end(&self, epoch: u32) -> bool {
+        let is_over = epoch < self.orders.first_epoch.load(Ordering::Acquire);
+        is_over || self.orders.stopped.load(Ordering::Acquire)
+    }
+
+    fn end_epoch(&mut self, epoch: u32, _: bool) -> Result<(), StopReason> {
+        self.check_stopped()?;
+        self.send(Delivery::EpochEnd(epoch))
+    }
+}
+
+/// Records that lie in one piece of memory.
+struct Part {
+    memory: BlockMemory,
+    batch: Batch,
+}
+
+/// The place of a record: the number of its part, and its number in the part.
+#[derive(Clone, Copy)]
+pub(super) struct PartPlace {
+    part: u64,
+    record: usize,
+}
+
+/// What an input has next.
+pub(super) enum Next {
+    /// The fields of its records.
+    Fields(Arc<[Field]>),
+    /// A record.
+    Record,
+    /// The end of the epoch of this number.
+    EpochEnd(u32),
+    /// Nothing: it ended.
+    Ended(Outcome),
+}
+
+/// The mix's end of an input.
+pub(super) struct InputReader {
+    deliveries: Receiver<Delivery>,
+    give_back: Sender<BlockMemory>,
+    orders: Arc<Orders>,
+    /// What comes next, if it was put back.
+    put_back: Option<Next>,
+    /// The last part has the next record, if there is one. The others have records that were picked.
+    parts: VecDeque<Part>,
+    /// Number of the first of `parts`.
+    first_part: u64,
+    /// Number of the next record in the last part.
+    next: usize,
+    /// The epoch of the next record.
+    epoch: u32,
+    /// Where the last part comes from.
+    start: BatchStart,
+    /// The position at which the input begins, until it has a part.
+    is_resumed: Option<BatchPosition>,
+    /// It has come to its end in this epoch of the mix.
+    pub(super) has_ended: bool,
+}
+
+impl InputReader {
+    /// The input begins here.
+    pub(super) fn begin_at(&mut self, position: BatchPosition, has_ended: bool) {
+        self.epoch = position.epoch;
+        self.is_resumed = Some(position);
+        self.has_ended = has_ended;
+    }
+
+    /// The epoch of the next record.
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Whether the next record is there.
+    pub(super) fn has_record(&self) -> bool {
+        self.parts.back().is_some_and(|part| self.next < part.batch.records)
+    }
+
+    /// This is what [`next`](Self::next) gives next.
+    pub(super) fn put_back(&mut self, next: Next) {
+        self.put_back = Some(next);
+    }
+
+    /// Waits for the next record, or for what there is in its place. `poll` is called while it
+    /// waits. `received` gets the number of records and bytes of each part.
+    pub(super) fn next(
+        &mut self,
+        mut poll: impl FnMut() -> Result<(), StopReason>,
+        mut received: impl FnMut(usize, usize),
+    ) -> Result<Next, StopReason> {
+        loop {
+            if let Some(next) = self.put_back.take() {
+                return Ok(next);
+            }
+            if self.has_record() {
+                return Ok(Next::Record);
+            }
+            let delivery = match self.deliveries.recv_timeout(POLL_INTERVAL) {
+                Ok(delivery) => delivery,
+                Err(RecvTimeoutError::Timeout) => {
+                    poll()?;
+                    continue;
+                }
+                // Its thread has panicked; the panic goes on where the thread is waited for.
+                Err(RecvTimeoutError::Disconnected) => return Err(StopReason::Stopped),
+            };
+            match delivery {
+                Delivery::Fields(fields) => return Ok(Next::Fields(fields)),
+                Delivery::Records(memory, batch) => {
+                    received(batch.records, batch.payload);
+                    self.epoch = batch.epoch;
+                    self.start.clone_from(&batch.start);
+                    (self.next, self.is_resumed) = (0, None);
+                    self.parts.push_back(Part { memory, batch });
+                }
+                Delivery::EpochEnd(number) => {
+                    self.epoch = number + 1;
+                    let next = BatchPosition { epoch: self.epoch, ..BatchPosition::default() };
+                    self.is_resumed = Some(next);
+                    return Ok(Next::EpochEnd(number));
+                }
+                Delivery::Ended(outcome) => return Ok(Next::Ended(outcome)),
+            }
+        }
+    }
+
+    /// Takes the next record, which is there.
+    pub(super) fn take(&mut self) -> PartPlace {
+        let part = self.first_part + self.parts.len() as u64 - 1;
+        self.next += 1;
+        PartPlace { part, record: self.next - 1 }
+    }
+
+    /// The epoch is not wanted any more: drops what is there of it, up to its end.
+    pub(super) fn skip_epoch(&mut self, epoch: u32) -> Result<Option<Outcome>, StopReason> {
+        self.orders.first_epoch.fetch_max(epoch + 1, Ordering::AcqRel);
+        while self.epoch <= epoch {
+            // Nothing is picked any more.
+            self.release(0);
+            match self.next(|| Ok(()), |_, _| ())? {
+                Next::Fields(_) | Next::Record | Next::EpochEnd(_) => {}
+                Next::Ended(outcome) => return Ok(Some(outcome)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The records that were taken are not needed any more.
+    pub(super) fn release_taken(&mut self) {
+        let is_used_up = self.parts.back().is_some_and(|part| self.next == part.batch.records);
+        self.release(usize::from(!is_used_up));
+    }
+
+    /// Gives back the memory of all parts but the last `kept`.
+    fn release(&mut self, kept: usize) {
+        while self.parts.len() > kept {
+            let Some(part) = self.parts.pop_front() else { return };
+            self.first_part += 1;
+            if !part.memory.is_dedicated() {
+                // The input may have ended.
+                let _ = self.give_back.send(part.memory);
+            }
+        }
+    }
+
+    /// The place of the next record.
+    pub(super) fn position(&self, input: &str) -> InputPosition {
+        let place = || {
+            let (start, taken) = (&self.start, self.next as u64);
+            BatchPosition {
+                epoch: self.epoch,
+                batch: 0,
+                object_number: start.object_number,
+                object: start.object.clone(),
+                identity: start.identity.clone(),
+                header: u64::from(start.restart_header),
+                offset: start.restart_offset,
+                records: start.restart_records + taken,
+                first_record: start.first_record + taken,
+            }
+        };
+        let position = self.is_resumed.clone().unwrap_or_else(place);
+        InputPosition { input: input.to_owned(), ended: self.has_ended, position }
+    }
+
+    /// The value of a field of a record that was taken; `None` if the record does not have it.
+    pub(super) fn value(&self, place: PartPlace, field: usize) -> Option<&[u8]> {
+        let Part { memory, batch } = self.part(place);
+        let column = &batch.columns[field];
+        let (from, length) = (column.offsets[place.record], column.lengths[place.record]);
+        (from != ABSENT).then(|| &memory.as_ref()[from as usize..][..length as usize])
+    }
+
+    /// The length of this value: 0 if the record does not have it.
+    pub(super) fn length(&self, place: PartPlace, field: usize) -> u32 {
+        self.part(place).batch.columns[field].lengths[place.record]
+    }
+
+    /// Bytes of the record's values.
+    pub(super) fn bytes(&self, place: PartPlace) -> usize {
+        let columns = &self.part(place).batch.columns;
+        columns.iter().map(|column| column.lengths[place.record] as usize).sum()
+    }
+
+    fn part(&self, place: PartPlace) -> &Part {
+        &self.parts[(place.part - self.first_part) as usize]
+    }
+}
+
+impl Drop for InputReader {
+    fn drop(&mut self) {
+        self.orders.stopped.store(true, Ordering::Release);
+    }
+}
