@@ -7,6 +7,7 @@ mod blocks;
 mod host;
 mod inputs;
 mod mix;
+mod mixed;
 mod native;
 mod regressions;
 mod shuffle;

@@ -17,7 +17,7 @@ pub fn shuffle() -> impl Strategy<Value = Shuffle> {
 }
 
 /// The number of this place, from 0, of SplitMix64 with this seed.
-fn random(seed: u64, place: u64) -> u64 {
+pub fn random(seed: u64, place: u64) -> u64 {
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut z = seed.wrapping_add(STEP.wrapping_mul(place.wrapping_add(1)));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -34,9 +34,13 @@ pub struct Subjects {
 pub fn collect(subjects: Subjects) -> Facts {
     let config = subjects.configuration.as_ref().and_then(|read| read.as_ref().ok());
     let of_config = config.into_iter().flat_map(|config| &config.channels);
-    let in_s3 = of_config.flat_map(crate::config::Channel::decoded).filter_map(|channel| match &channel.source {
-        Source::S3(settings) => Some((format!("channel `{}`", channel.name), (**settings).clone())),
-        _ => None,
+    let in_s3 = of_config.flat_map(crate::config::Channel::decoded).filter_map(|channel| {
+        match &channel.source {
+            Source::S3(settings) => {
+                Some((format!("channel `{}`", channel.name), (**settings).clone()))
+            }
+            _ => None,
+        }
     });
     let asked: Vec<_> = subjects.addresses.into_iter().chain(in_s3).collect();
     let socket = config.and_then(|config| config.socket.clone());

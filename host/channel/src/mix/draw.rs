@@ -50,7 +50,11 @@ mod tests {
         assert!(inputs(7, 0, [0, 0, 0]).is_empty());
     }
     // As the Python of docs/configuration.md computes them.
-    const FIXED_INPUTS: [[usize; 12]; 3] = [[0; 12]; 3];
+    const FIXED_INPUTS: [[usize; 12]; 3] = [
+        [1, 1, 1, 1, 0, 0, 2, 2, 2, 0, 2, 0],
+        [1, 1, 2, 2, 0, 0, 1, 0, 0, 0, 0, 2],
+        [2, 0, 0, 0, 0, 0, 2, 2, 2, 0, 2, 0],
+    ];
 
     /// A chi-square test with fixed seeds: inputs are drawn as often as their weights say.
     #[test]

@@ -16,8 +16,6 @@
 mod draw;
 mod input;
 mod position;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::thread;
@@ -193,6 +191,7 @@ impl Mix {
                 bytes: 0,
                 start: BatchStart::default(),
                 drawn: 0,
+                is_silent: false,
                 passed_over: 0,
             };
             let mixed = mixer.mix_epochs(&place, self.epochs);
@@ -314,6 +313,8 @@ struct Mixer<'a, 's, S: Sink> {
     start: BatchStart,
     /// Number of records of the epoch that were drawn.
     drawn: u64,
+    /// The records of this epoch are left out.
+    is_silent: bool,
     /// Records that are left out, because they were given already.
     passed_over: u64,
 }
@@ -378,7 +379,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
     /// Mixes the records of an epoch, from this one on. `is_silent`: they are left out.
     fn mix_epoch(&mut self, epoch: u32, first: u64, is_silent: bool) -> Result<(), StopReason> {
         let draws = Draws::new(self.seed, epoch);
-        self.drawn = first;
+        (self.drawn, self.is_silent) = (first, is_silent);
         while let Drawn::Record(input) = self.draw(&draws, epoch)? {
             self.drawn += 1;
             if self.passed_over > 0 || is_silent {
@@ -442,7 +443,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
 
     /// What an input has next in this epoch.
     fn next(&mut self, input: usize, epoch: u32) -> Result<Next, StopReason> {
-        let (builder, monitor) = (&*self.builder, self.monitor);
+        let (builder, monitor, is_silent) = (&*self.builder, self.monitor, self.is_silent);
         let reader = &mut self.readers[input];
         if let Until::First | Until::All = self.until
             && reader.epoch() > epoch
@@ -453,7 +454,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
             return Ok(Next::Record);
         }
         monitor.enter(Stage::Source);
-        let poll = || match builder.wants_epoch_end(epoch) {
+        let poll = || match !is_silent && builder.wants_epoch_end(epoch) {
             true => Err(StopReason::EpochEnded),
             false => Ok(()),
         };
@@ -503,7 +504,10 @@ impl<S: Sink> Mixer<'_, '_, S> {
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         self.monitor.enter(Stage::Consumer);
         self.drop_picks();
-        self.builder.pass_over(self.passed_over);
+        if self.passed_over > 0 {
+            // Else a window passes over what is left.
+            self.builder.pass_over(self.passed_over);
+        }
         let left = self.builder.left_to_pass_over();
         if !early && left > 0 {
             let fault = ends_before_state(epoch, left);
