@@ -1,5 +1,6 @@
 """docs/configuration.md: the order of shuffled records that it gives in Python is the one that runs."""
 
+import itertools
 import json
 import pathlib
 import re
@@ -49,6 +50,41 @@ def test_the_order_of_the_page_is_the_one_that_runs(host, tmp_path, window):
         expected = page["shuffled_records"](of_epoch, cost, size, seed, epoch)
         assert json.loads(line) == expected, f"epoch {epoch}"
         assert sorted(expected) == sorted(sum(objects, [])) and expected != sum(of_epoch, [])
+
+
+@pytest.mark.parametrize("until", ['"first"', '"all"', "100"])
+def test_the_mix_of_the_page_is_the_one_that_runs(host, tmp_path, until):
+    page = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        if "def shuffled_records" in block or "def mixed_records" in block:
+            exec(block, page)
+    sizes = {"web": 120, "code": 70, "books": 9}
+    weights = {"web": 700_000, "code": 250_000, "books": 50_000}
+    config = (
+        '[[channel]]\nname = "train"\nbatch = 16\n'
+        'source = { mix = { web = 0.7, code = 0.25, books = 0.05 }, seed = 11, epochs = 3, '
+        f"until = {until} }}\n"
+    )
+    for name, size in sizes.items():
+        file = tmp_path / f"{name}.txt"
+        file.write_text("".join(f"{name} {line}\n" for line in range(size)))
+        config += (
+            f'[[channel]]\nname = "{name}"\ndecoder = "lines"\n'
+            f'source = {{ file = "{file}" }}\n'
+        )
+    code, out, log = finish(host(config, READ))
+    assert code == 0, log
+
+    def lines(name):
+        return [f"{name} {line}" for line in range(sizes[name])]
+
+    endless = {name: itertools.cycle(lines(name)) for name in sizes}
+    for epoch, line in enumerate(out.splitlines()):
+        channels = endless if until == "100" else {name: iter(lines(name)) for name in sizes}
+        value = json.loads(until)
+        expected = page["mixed_records"](channels, weights, value, 11, epoch)
+        assert [record["line"] for record in json.loads(line)] == expected, f"epoch {epoch}"
+    assert epoch == 2
 
 
 S3_PAGE = PAGE.with_name("s3.md")

@@ -3,9 +3,9 @@
 
 use pipemill_channel::Until;
 use pipemill_source::ReadSettings;
-use pipemill_types::BatchAcross;
+use pipemill_types::{BatchAcross, nearest};
 
-use super::document::{Purpose, ReadResult};
+use super::document::{Purpose, ReadResult, Reported};
 use super::key::Key;
 use super::keys::*;
 use super::model::{Channel, Mix, MixInput, Source};
@@ -152,16 +152,16 @@ fn not_there(
     name: &str,
     others: &[(usize, ReadChannel<'_>)],
     taken: &[(String, String)],
-) -> super::document::Reported {
+) -> Reported {
     if let Some((_, mix)) = taken.iter().find(|(input, _)| input == name) {
         let remedy = "a channel can be mixed once; give each mix channels of its own".to_owned();
         return table.fault(name, format!("is mixed into `{mix}` already"), remedy);
     }
-    let known: Vec<_> =
-        others.iter().map(|(_, other)| format!("`{}`", other.channel.name)).collect();
-    let remedy = match known.as_slice() {
-        [] => "add a [[channel]] of this name".to_owned(),
-        known => format!("the file's other channels are {}", known.join(", ")),
+    let known: Vec<_> = others.iter().map(|(_, other)| other.channel.name.as_str()).collect();
+    let remedy = match (nearest(name, &known), known.as_slice()) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, []) => "add a [[channel]] of this name".to_owned(),
+        (None, known) => format!("the file's other channels are `{}`", known.join("`, `")),
     };
     table.fault(name, "the file has no such channel that can be mixed".to_owned(), remedy)
 }

@@ -2,6 +2,7 @@
 
 mod docs;
 mod golden;
+mod mixes;
 mod properties;
 mod renamed;
 mod suggest;
