@@ -1,0 +1,161 @@
+"""A channel that mixes others: killed jobs go on at the very next record, and messages name the
+channel that is at fault."""
+
+import os
+
+import pytest
+from e2e import finish, in_background
+from hosts import start, take, take_all  # noqa: F401
+from test_resume import check, refusal
+
+
+def lines(name, count):
+    return "".join(f"{name} {n}{'x' * (n % 7)}\n" for n in range(count))
+
+
+def mixed(name, file, more=""):
+    return f'[[channel]]\nname = "{name}"\nsource = {{ {file} }}\ndecoder = "lines"\n{more}'
+
+
+def mix(until, more="", epochs=2):
+    return (
+        '[[channel]]\nname = "train"\nbatch = 7\n'
+        f"source = {{ mix = {{ web = 0.7, code = 0.3 }}, until = {until}, epochs = {epochs} }}\n"
+        f"{more}\n"
+    )
+
+
+def error(log):
+    """The channel's error in the host's log."""
+    return next(line for line in log.splitlines() if ": error: " in line).split(": error: ")[1]
+
+
+def files(tmp_path, web=90, code=40):
+    """Two channels: `web` has four files, which are shuffled, and `code` one."""
+    (tmp_path / "web").mkdir(exist_ok=True)
+    for number, part in enumerate([web // 2, 3, 0, web // 2 - 3]):
+        (tmp_path / "web" / f"{number}.txt").write_text(lines(f"web {number}", part))
+    (tmp_path / "code.txt").write_text(lines("code", code))
+    return mixed("web", f'folder = "{tmp_path}/web"', "shuffle = { seed = 3 }\n") + mixed(
+        "code", f'file = "{tmp_path}/code.txt"'
+    )
+
+
+@pytest.mark.parametrize(
+    "until, more",
+    [
+        ('"first"', ""),
+        ('"all"', 'tail = "pad"'),
+        ("110", ""),
+        ("110", "shuffle = { seed = 5, window = 30 }"),
+    ],
+)
+def test_a_killed_job_goes_on(tmp_path, until, more):
+    channels = files(tmp_path)
+    config = mix(until, more) + channels
+    check(tmp_path, config, range(1))
+    code, log = refusal(tmp_path, config.replace("web = 0.7", "web = 0.6"))
+    expected = f"`mix` was `code 0.300000, web 0.700000, until {until}, seed 0` when the state was"
+    assert code == 64 and expected.replace('"', "") in log, log
+    changed = config.replace('decoder = "lines"', 'decoder = "lines"\noptions = { trim = true }', 1)
+    code, log = refusal(tmp_path, changed)
+    assert code == 64 and "channel `train`: `web: options` was `[]` when the state was" in log, log
+
+
+def test_fifos_are_mixed_and_read_over(tmp_path):
+    fifos = tmp_path / "fifos"
+    fifos.mkdir()
+
+    def feed():
+        for name, count in [("web", 60), ("code", 30)]:
+            for epoch in range(2):
+                path = fifos / f"{name}_{epoch}"
+                if not path.exists():
+                    os.mkfifo(path)
+                in_background(write, path, lines(f"{name} {epoch}", count))
+
+    def write(path, text):
+        try:
+            with open(path, "w") as fifo:
+                fifo.write(text)
+        except BrokenPipeError:
+            pass  # the job was killed
+
+    source = f'fifo = "{fifos}"'
+    config = mix('"all"') + mixed("web", source) + mixed("code", source)
+    check(tmp_path, config, range(1), feed)
+
+
+def test_ranks_share_a_mix(start, tmp_path):  # noqa: F811
+    config = mix('"all"', 'tail = "pad"\nmode = "shard"\nconsumers = 2', epochs=1) + files(tmp_path)
+    host = start(config)
+    with host.connect(shard=(0, 2)) as first, host.connect(shard=(1, 2)) as second:
+        seen = []
+        for _ in range(10):
+            seen += take(first)[2] + take(second)[2]
+    assert sorted(seen) == sorted(
+        (tmp_path / "code.txt").read_text().split("\n")[:-1]
+        + [line for n in range(4) for line in (tmp_path / "web" / f"{n}.txt").read_text().splitlines()]
+    )
+
+
+def test_an_epoch_that_ends_early_leaves_the_next_one_whole(start, tmp_path):  # noqa: F811
+    for until in ('"all"', "110"):
+        config = mix(until) + files(tmp_path)
+        host = start(config)
+        with host.connect() as stream:
+            whole = take_all(stream)
+        host.end()
+        host = start(config)
+        with host.connect() as stream:
+            epochs = stream.epochs()
+            epoch = next(epochs)
+            assert take(stream) == whole[0]
+            epoch.end()
+            next(epochs)
+            second = take_all(stream)
+        assert [rows for _, _, rows in second] == [rows for e, _, rows in whole if e == 1], until
+        host.end()
+
+
+def test_fields_have_to_agree(start, tmp_path, host):  # noqa: F811
+    (tmp_path / "code.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "web.txt").write_text("x\n")
+    config = (
+        mix('"all"')
+        + mixed("web", f'file = "{tmp_path}/web.txt"')
+        + f'[[channel]]\nname = "code"\nsource = {{ file = "{tmp_path}/code.csv" }}\n'
+        + 'decoder = "csv"\noptions = { header = true }\n'
+    )
+    code, out, log = finish(host(config, 'for batch in pipemill.connect("train"): pass'))
+    line = error(log)
+    assert line.startswith(
+        "channel `web`, epoch 0, decoder lines: its records have the fields line (utf8); the mix "
+        "`train` has a (utf8), b (utf8) from a channel before it; channels that are mixed need"
+    ), line
+    assert code != 0 and "DecodeError" in log
+
+
+def test_the_channel_that_fails_is_named(tmp_path, host):
+    channels = files(tmp_path)
+    (tmp_path / "code.txt").write_bytes(b"good\n\xff\xfe bad\n")
+    code, out, log = finish(host(mix('"all"') + channels, 'for batch in pipemill.connect("train"): pass'))
+    line = error(log)
+    assert line.startswith(f"channel `code`, epoch 0, object {tmp_path}/code.txt, byte offset 5"), line
+    assert code != 0 and "DecodeError" in log
+
+
+def test_a_channel_that_is_mixed_has_no_consumers(start, tmp_path):  # noqa: F811
+    host = start(mix('"all"') + files(tmp_path))
+    with pytest.raises(Exception, match="no channel \"web\" here; there are: \"train\""):
+        host.connect("web")
+
+
+def test_errors_that_are_skipped_are_counted(tmp_path, host):
+    channels = files(tmp_path)
+    (tmp_path / "code.txt").write_bytes(b"good\n\xff\xfe bad\nmore\n")
+    channels = channels.replace('decoder = "lines"\n', 'decoder = "lines"\non_error = "skip"\n')
+    body = 'print(sum(len(batch) for batch in pipemill.connect("train")))'
+    code, out, log = finish(host(mix('"all"', epochs=1) + channels, body))
+    assert (code, out.strip()) == (0, "92"), log
+    assert "`train` ended: 92 records" in log and "1 decode error" in log, log
