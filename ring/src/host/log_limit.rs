@@ -1,5 +1,7 @@
 //! Limits the lines about connections that are ended: a program can make thousands of them a second.
 
+use log::Level;
+
 /// Lines from one renewal to the next.
 const LINES: u32 = 10;
 
@@ -15,12 +17,17 @@ impl LogLimit {
 
     /// Logs a warning, or counts it.
     pub(super) fn warn(&mut self, line: impl FnOnce() -> String) {
+        self.line(Level::Warn, line);
+    }
+
+    /// Logs a line, or counts it.
+    pub(super) fn line(&mut self, level: Level, line: impl FnOnce() -> String) {
         if self.left == 0 {
             self.dropped += 1;
             return;
         }
         self.left -= 1;
-        log::warn!("{}", line());
+        log::log!(level, "{}", line());
     }
 
     /// Allows lines again. To be called once in a while.

@@ -427,6 +427,11 @@ impl Ring {
         });
     }
 
+    /// Number of batches that the consumer was granted and has not ACKed.
+    pub(super) fn unacked(&self, id: ConsumerId) -> usize {
+        self.change(|state, _| state.table.unacked(id))
+    }
+
     /// Grants and sends nothing from now on: the server is about to hang up on all consumers.
     pub(super) fn close(&self) {
         self.change(|state, _| state.table.close());

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use log::Level;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
@@ -20,7 +21,7 @@ use super::ring::Ring;
 use super::status_answer::StatusAnswer;
 use super::table::ConsumerId;
 use crate::endpoint::Endpoint;
-use crate::protocol::{self, Hello, PROTOCOL, ToHost};
+use crate::protocol::{self, Hello, Mode, PROTOCOL, ToHost};
 use crate::socket::{Received, accept, buffer, hang_up, peer_of, receive, send};
 
 /// The poller's tokens. Each consumer's token is its id.
@@ -268,7 +269,10 @@ impl ServerLoop {
     fn act(&mut self, id: ConsumerId, next: NextAction) -> bool {
         match next {
             NextAction::Continue => return false,
-            NextAction::HangUp => self.close(id, None),
+            NextAction::HangUp => {
+                self.report_leaving(id);
+                self.close(id, None);
+            }
             NextAction::Refuse(reason) => self.close(id, Some(&reason)),
         }
         true
@@ -391,6 +395,27 @@ impl ServerLoop {
         }
     }
 
+    /// Logs that a consumer has hung up, if it had batches that it had not ACKed.
+    fn report_leaving(&mut self, id: ConsumerId) {
+        let Some(Connection { peer, role: Role::Consumer(ring), .. }) = self.connections.get(id)
+        else {
+            return;
+        };
+        let unacked = ring.unacked(id);
+        if unacked > 0 {
+            let line = || {
+                format!(
+                    "channel `{}`: process {} has left without an ACK for {unacked} of its \
+                     batches: {}",
+                    ring.config().channel,
+                    peer.pid,
+                    goes_on(ring)
+                )
+            };
+            self.log_limit.line(Level::Info, line);
+        }
+    }
+
     /// Hangs up on a consumer and takes back what it held. Where there is a reason, it is sent as
     /// REFUSED before.
     fn close(&mut self, id: ConsumerId, refused: Option<&str>) {
@@ -409,6 +434,15 @@ impl ServerLoop {
         // Fails only where it was never added.
         let _ = self.poller.delete(socket.as_fd());
         hang_up(&socket, &mut self.buffer);
+    }
+}
+
+/// What becomes of batches that a consumer had not ACKed.
+fn goes_on(ring: &Ring) -> &'static str {
+    match ring.beginning().mode {
+        Mode::Share => "they go to the next consumer that is ready",
+        Mode::Broadcast => "the others get them all the same",
+        Mode::Shard => "its rank gets them again when it connects",
     }
 }
 

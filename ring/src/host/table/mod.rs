@@ -193,6 +193,13 @@ impl Table {
         self.pump(now);
     }
 
+    /// Number of batches that the consumer was granted and has not ACKed.
+    pub(super) fn unacked(&self, id: ConsumerId) -> usize {
+        let consumer = self.consumers.iter().find(|consumer| consumer.id == id);
+        let is_open = |held: &&HeldGrant| !held.acked;
+        consumer.map_or(0, |consumer| consumer.grants.iter().filter(is_open).count())
+    }
+
     /// The consumer's grants end. Batches that it had not ACKed go back to the queue.
     pub(super) fn disconnect(&mut self, id: ConsumerId, now: Instant) {
         let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
