@@ -28,6 +28,8 @@ pub struct PreparedChannel {
 pub struct NotReady {
     /// A message for each fault.
     pub faults: Vec<String>,
+    /// Whether the faults are those of sources that were read to find their decoders.
+    pub of_sources: bool,
 }
 
 impl std::fmt::Display for NotReady {
@@ -87,7 +89,7 @@ pub fn prepare(
             }
         }
     }
-    if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults }) }
+    if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults, of_sources: false }) }
 }
 
 /// The sources of channels whose decoders were found: they are open, and nothing of them is lost.
@@ -113,7 +115,11 @@ fn find_decoders(
             Err(why) => faults.push(format!("channel `{}`: {why}", channel.name)),
         }
     }
-    if faults.is_empty() { Ok((config, opened)) } else { Err(NotReady { faults }) }
+    if faults.is_empty() {
+        Ok((config, opened))
+    } else {
+        Err(NotReady { faults, of_sources: true })
+    }
 }
 
 /// Finds the decoder of a channel, says which it is, and adds it to the channel. The error is a text

@@ -1,26 +1,33 @@
-//! A run without a command: it serves until all records are consumed, a channel fails, or a signal
-//! stops it.
+//! A run without a command: it serves until all records are consumed, a channel fails, or a signal or
+//! the end of its owner stops it.
 
 use std::time::{Duration, Instant};
 
 use super::channel_threads::ChannelThreads;
 use super::fail_grace::Grace;
+use super::owner::Owner;
 use super::signals::Signals;
 use super::wait::{POLL_INTERVAL, wait};
 
-/// Serves to the end. Returns 128 + the signal that ended the run, or `None` if no signal did.
+/// Serves to the end. Returns 128 + the signal that ended the run, 0 if its owner has ended, or
+/// `None` if neither did.
 ///
 /// `fail_grace`: the time that consumers have to get a failure.
 pub(super) fn serve(
     signals: &Signals,
     threads: &mut ChannelThreads,
     fail_grace: Duration,
+    owner: Option<&Owner>,
 ) -> Option<u8> {
     let mut grace: Option<Grace> = None;
     loop {
         if let Some(signal) = signals.next_stop() {
             log::info!("stopping: {signal}");
             return Some(128 + signal as u8);
+        }
+        if owner.is_some_and(Owner::has_ended) {
+            log::info!("stopping: the process that owns this host has ended");
+            return Some(0);
         }
         threads.receive_events();
         let now = Instant::now();
@@ -34,6 +41,6 @@ pub(super) fn serve(
         } else if !threads.are_running() {
             return None;
         }
-        wait(signals, threads, grace.is_some().then(|| now + POLL_INTERVAL));
+        wait(signals, threads, owner, grace.is_some().then(|| now + POLL_INTERVAL));
     }
 }
