@@ -11,6 +11,7 @@ and becomes an exception.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -30,6 +31,8 @@ from .toml_text import toml
 if TYPE_CHECKING:
     from .stream import Stream
 
+#: Seconds that a program waits at its end for the others that still read from its host.
+_LEAVE_TIMEOUT = 600.0
 #: Seconds that the host has to end when it is told to. It takes half a second at most where a
 #: request to S3 or a call of a decoder is under way; a host that hangs is killed.
 _END_TIMEOUT = 10.0
@@ -71,23 +74,38 @@ class Host:
         file `shown`; None: by its name."""
         import subprocess  # takes as long to import as all of this package
 
+        # Plain descriptors, because at the end of the interpreter nobody closes them.
         ours, theirs = socket.socketpair()
+        lifeline = ours.detach()
+        answers, stdout = os.pipe()
         environment = {"PIPEMILL_LOG": "warn", "PIPEMILL_LOG_FORMAT": "human", **os.environ}
         command = [find_binary(), "run", "--owner", str(os.getpid()), "--config", file]
-        with theirs:
+        try:
             # In a session of its own, so that Ctrl-C does not reach it: the program decides.
             child = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=subprocess.PIPE, env=environment,
+                command, stdin=theirs.fileno(), stdout=stdout, env=environment,
                 pass_fds=pass_fds, start_new_session=True,
             )  # fmt: skip
+        except BaseException:
+            os.close(lifeline)
+            os.close(answers)
+            raise
+        finally:
+            theirs.close()
+            os.close(stdout)
         #: The host's process id.
         self.pid = child.pid
-        assert child.stdout is not None
+        self._owner = os.getpid()
         # From here on `_end` waits for it, and not `Popen`.
-        answers, child.returncode = child.stdout, 0
-        self._end = weakref.finalize(self, _end, ours, answers, child.pid, os.getpid())
+        child.returncode = 0
+        paths: list[str] = []
+        self._answers = answers
+        self._end = weakref.finalize(self, _end, lifeline, answers, child.pid, os.getpid(), paths)
+        # At the end of the interpreter the host is not ended here, because threads may still read: it
+        # ends by itself, right after the process.
+        self._end.atexit = False
         try:
-            line = answers.readline()
+            line = _read_line(answers)
         except BaseException:
             self.close()
             raise
@@ -96,6 +114,7 @@ class Host:
             self.close()
             _raise(answer, command, f"{file}:", shown)
         self.socket = answer["socket"]
+        paths.append(self.socket)
 
     @classmethod
     def of_text(cls, text: str, shown: str = "") -> Host:
@@ -120,6 +139,14 @@ class Host:
         """Ends the host. Streams that are still read raise :class:`HostDied`. Views stay readable."""
         self._end()
 
+    def leave(self) -> None:
+        """Lets the host end by itself, when its consumers have read all. The end of this process
+        waits for that."""
+        if not _left:
+            # Before the exit functions that are registered already, so before `_end`.
+            atexit.register(_wait_for_left)
+        _left.append(self)
+
     def __enter__(self) -> Host:
         return self
 
@@ -136,22 +163,51 @@ class Host:
         return f"<pipemill host, {state}>"
 
 
-def _end(lifeline: socket.socket, answers: Any, pid: int, owner: int) -> None:
+#: The hosts that end by themselves.
+_left: list[Host] = []
+
+
+def _wait_for_left() -> None:
+    for left in _left:
+        if left._end.alive and os.getpid() == left._owner:
+            _wait_for_end(left._answers, _LEAVE_TIMEOUT)
+            left.close()
+
+
+def _read_line(fd: int) -> bytes:
+    """A line, or what there is before the end."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(fd, 65536)
+        if not part:
+            break
+        line += part
+    return line
+
+
+def _wait_for_end(answers: int, seconds: float) -> bool:
+    """Waits for the end of the host's standard output, which is that of the host."""
+    ends = select.poll()
+    ends.register(answers, 0)
+    return bool(ends.poll(seconds * 1000))
+
+
+def _end(lifeline: int, answers: int, pid: int, owner: int, paths: list[str]) -> None:
     """Tells the host to end, and waits for that."""
     if os.getpid() != owner:
         return  # a forked child: the host is its parent's
-    with contextlib.suppress(OSError):
-        lifeline.shutdown(socket.SHUT_RDWR)
-    lifeline.close()
-    # Its standard output ends with it.
-    ends = select.poll()
-    ends.register(answers, 0)
-    if not ends.poll(_END_TIMEOUT * 1000):
+    with socket.socket(fileno=lifeline) as sock, contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+    if not _wait_for_end(answers, _END_TIMEOUT):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    answers.close()
+    os.close(answers)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
+    for path in paths:
+        # Where it was killed, its socket is still there.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _memory_file(content: bytes) -> int:

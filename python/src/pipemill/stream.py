@@ -138,8 +138,8 @@ class Stream:
         self._tracker = tracker
         #: The private host that it reads from, which lives at least as long.
         self._host: Host | None = None
-        #: Whether the host ends with the stream.
-        self._owns_host = False
+        #: Whether the host ends with the stream, and whether other programs read from it, too.
+        self._owns_host = self._shares_host = False
 
     # --- for the program
 
@@ -251,7 +251,11 @@ class Stream:
         """
         self._receiver.discard()
         self._connection.close()
-        if self._host is not None and self._owns_host:
+        if self._host is None or not self._owns_host:
+            return
+        if self._shares_host and self._receiver.has_ended:
+            self._host.leave()
+        else:
             self._host.close()
 
     def __enter__(self) -> Stream:

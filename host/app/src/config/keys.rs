@@ -291,8 +291,18 @@ pub(super) static CHANNEL_TABLE: Table = Table {
     ]],
 };
 /// The kinds of sources. A source has exactly one of these keys.
-pub(super) const KIND_KEYS: KeyGroup =
-    &[&FIFO, &FILE, &FILES, &GLOB, &FOLDER, &S3, &S3_OBJECT, &MANIFEST, &AUGMENTED_MANIFEST, &STDIN];
+pub(super) const KIND_KEYS: KeyGroup = &[
+    &FIFO,
+    &FILE,
+    &FILES,
+    &GLOB,
+    &FOLDER,
+    &S3,
+    &S3_OBJECT,
+    &MANIFEST,
+    &AUGMENTED_MANIFEST,
+    &STDIN,
+];
 /// Keys of all sources.
 pub(super) const COMMON_KEYS: KeyGroup = &[&COMPRESSION];
 /// Keys of sources that can be read more than once.

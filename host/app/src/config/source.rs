@@ -89,9 +89,9 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
         SourceKind::Fifo => return fifo(&reader, epochs, compression),
         SourceKind::Stdin => return stdin(&reader, compression),
         SourceKind::File => reader.required(&FILE, reader.path(&FILE)).map(Pattern::File),
-        SourceKind::Files => reader.required(&FILES, reader.texts(&FILES)).map(|paths| {
-            Pattern::Files(paths.into_iter().map(PathBuf::from).collect())
-        }),
+        SourceKind::Files => reader
+            .required(&FILES, reader.texts(&FILES))
+            .map(|paths| Pattern::Files(paths.into_iter().map(PathBuf::from).collect())),
         SourceKind::Glob => pattern(&reader).map(Pattern::Glob),
         SourceKind::Folder => reader.required(&FOLDER, reader.path(&FOLDER)).map(Pattern::Folder),
         SourceKind::S3

@@ -174,7 +174,8 @@ pub fn run(
         prepared.channel.observers.push(observer);
     }
     // The terminal is the command's, or the owner's: then there is no progress display.
-    let progress = (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
+    let progress =
+        (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
     let checkpoints = Checkpoints::start(config, &host.channels)?;
     let waits = WaitLog::start(host.channels.clone())?;
     let mut threads = ChannelThreads::start(channels, stop)?;

@@ -70,9 +70,8 @@ fn source() -> impl Strategy<Value = Source> {
     );
     let pattern = prop_oneof![
         text().prop_map(|path| Pattern::File(path.into())),
-        vec(text(), 1..4).prop_map(|paths| {
-            Pattern::Files(paths.into_iter().map(Into::into).collect())
-        }),
+        vec(text(), 1..4)
+            .prop_map(|paths| { Pattern::Files(paths.into_iter().map(Into::into).collect()) }),
         "[a-z$*?]{1,3}/[*?]".prop_map(Pattern::Glob),
         text().prop_map(|path| Pattern::Folder(path.into())),
     ];
