@@ -147,3 +147,51 @@ def test_a_host_that_is_killed_is_an_error_and_leaves_nothing(tmp_path):
             for _ in stream:
                 pass
     assert not os.path.exists(socket)
+
+
+def test_the_socket_of_a_host_that_was_killed_with_its_program_goes_with_the_next(tmp_path, monkeypatch):
+    source, run = data(tmp_path / "data"), tmp_path / "run"
+    run.mkdir(mode=0o700)
+    pipe, end = os.pipe()
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(run)}
+    program = subprocess.Popen(
+        [sys.executable, PROGRAM, "SIGTERM", source, str(pipe)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        pass_fds=[pipe], env=environment,
+    )  # fmt: skip
+    pid, socket = program.stdout.readline().split()
+    # As where a container's memory runs out: nobody can clean up.
+    os.kill(program.pid, signal.SIGSTOP)
+    host = os.pidfd_open(int(pid))
+    os.kill(int(pid), signal.SIGKILL)
+    wait_for_end(host)
+    program.kill()
+    program.communicate(timeout=PATIENCE)
+    for fd in (pipe, end, host):
+        os.close(fd)
+    assert os.path.exists(socket)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
+    with pipemill.open(source, "lines") as stream, pipemill.open(source, "lines") as other:
+        assert not os.path.exists(socket)
+        assert os.path.exists(stream._host.socket) and os.path.exists(other._host.socket)
+        assert next(stream).records() == next(other).records()
+
+
+def test_a_source_without_records_ends_for_whoever_comes_late(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    source = {"file": str(tmp_path / "empty.txt")}
+    config = {"channel": [{"name": name, "source": source, "decoder": "lines"} for name in ("a", "b")]}
+    with pipemill.host(config) as host:
+        with host.connect("a") as stream:
+            assert [list(epoch) for epoch in stream.epochs()] == [[]]
+        # The source of `b` has ended, too, and nobody has read it yet. The first stream was closed before that.
+        with host.connect("b") as stream:
+            assert [list(epoch) for epoch in stream.epochs()] == [[]]
+        # Now all is read, and the host ends by itself.
+        assert select.select([host._answers], [], [], PATIENCE)[0]
+
+
+def test_an_error_waits_for_the_program(tmp_path):
+    config = f'fail_grace = "0ms"\n[[channel]]\nname = "a"\nsource = {{ file = "{tmp_path}/no" }}\ndecoder = "lines"\n'
+    with pipemill.host(config) as host:
+        with host.connect("a") as stream, pytest.raises(pipemill.SourceError):
+            next(stream)

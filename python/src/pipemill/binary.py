@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import sysconfig
 from collections.abc import Iterator
 
 from .errors import BinaryNotFound
@@ -20,6 +18,8 @@ def find_binary() -> str:
 
     Raises :class:`BinaryNotFound`, whose text says where it was looked for and how to get it.
     """
+    import shutil  # as long to import as half of this package
+
     named = os.environ.get("PIPEMILL")
     if named:
         found = named if _is_program(named) else shutil.which(named)
@@ -50,6 +50,8 @@ def find_binary() -> str:
 
 def _script_folders() -> Iterator[str]:
     """Where an installer puts the scripts of this package, the likeliest first."""
+    import sysconfig
+
     # Of this environment, and of the one that it is made from.
     yield sysconfig.get_path("scripts")
     yield sysconfig.get_path("scripts", vars={"base": sys.base_prefix})

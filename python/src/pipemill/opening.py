@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -226,6 +224,8 @@ def _source(source: Source) -> tuple[str, dict[str, Any]]:
     if os.path.isdir(path):
         return CHANNEL, {"folder": literal(path)}
     if not os.path.lexists(path):
+        import glob
+
         if any(map(_is_fifo, glob.glob(glob.escape(path) + "_[0-9]*"))):
             return os.path.basename(path), {"fifo": literal(os.path.dirname(path) or ".")}
         if any(wildcard in path for wildcard in "*?["):
@@ -261,6 +261,8 @@ def _is_fifo(path: str) -> bool:
 def _node_socket(node: Node, text: str) -> str:
     """The socket that all processes of this machine find: the same for the same job, the same
     arguments and the same number of such calls before."""
+    import hashlib
+
     global _opened_per_node
     _opened_per_node += 1
     of_user = os.environ.get("XDG_RUNTIME_DIR")

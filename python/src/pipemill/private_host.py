@@ -17,7 +17,6 @@ import json
 import os
 import re
 import select
-import signal
 import socket
 import weakref
 from collections.abc import Mapping
@@ -199,8 +198,10 @@ def _end(lifeline: int, answers: int, pid: int, owner: int, paths: list[str]) ->
     with socket.socket(fileno=lifeline) as sock, contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
     if not _wait_for_end(answers, _END_TIMEOUT):
+        from signal import SIGKILL
+
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, SIGKILL)
     os.close(answers)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)

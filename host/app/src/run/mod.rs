@@ -25,7 +25,7 @@ mod terminal;
 mod wait;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, ErrorKind::NotFound};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -34,7 +34,9 @@ use std::time::{Duration, Instant};
 
 use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
-use pipemill_ring::host::{EndpointError, Server, ServerConfig, ServerError, StatusText};
+use pipemill_ring::host::{
+    EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
+};
 use pipemill_source::Stop;
 
 use crate::config::{Config, Source};
@@ -262,8 +264,13 @@ fn start_servers(
 ) -> Result<(PathBuf, Servers), StartError> {
     let default = config.socket.is_none();
     let mut socket = config.socket.clone().unwrap_or_else(default_socket);
-    if default && is_private {
-        socket = private_socket(&socket);
+    if is_private {
+        if let Some(folder) = default_socket().parent() {
+            remove_dead_sockets(folder, is_of_running_process);
+        }
+        if default {
+            socket = private_socket(&socket);
+        }
     }
     let mut server = start_server(config, &socket, host);
     if let Err(ServerError::Endpoint(EndpointError::InUse { pid, .. })) = &server
@@ -304,6 +311,15 @@ fn start_server(
 /// A path beside the default one that no other process takes.
 fn private_socket(default: &Path) -> PathBuf {
     default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
+}
+
+/// Whether a name is that of a [`private_socket`] whose process runs.
+fn is_of_running_process(name: &str) -> bool {
+    let pid = name.strip_prefix("pipemill-").and_then(|name| name.strip_suffix(".sock"));
+    let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
+    // A process that has ended has no program, also if nobody has waited for it yet.
+    let program = |pid| std::fs::read_link(format!("/proc/{pid}/exe"));
+    pid.is_some_and(|pid| !matches!(program(pid), Err(error) if error.kind() == NotFound))
 }
 
 /// The terminal for the command, unless a channel reads standard input.

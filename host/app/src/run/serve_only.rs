@@ -12,7 +12,8 @@ use super::wait::{POLL_INTERVAL, wait};
 /// Serves to the end. Returns 128 + the signal that ended the run, 0 if its owner has ended, or
 /// `None` if neither did.
 ///
-/// `fail_grace`: the time that consumers have to get a failure.
+/// `fail_grace`: the time that consumers have to get a failure. Those of an owner have its whole life,
+/// and they may come after the end of a source that has nothing.
 pub(super) fn serve(
     signals: &Signals,
     threads: &mut ChannelThreads,
@@ -35,10 +36,10 @@ pub(super) fn serve(
             let unacked = threads.unacked();
             let grace = grace.get_or_insert_with(|| Grace::new(fail_grace, unacked, now));
             let all_delivered = !threads.are_running() && threads.failures_are_delivered();
-            if all_delivered || grace.is_over(unacked, now) {
+            if all_delivered || owner.is_none() && grace.is_over(unacked, now) {
                 return None;
             }
-        } else if !threads.are_running() {
+        } else if !threads.are_running() && (owner.is_none() || threads.ends_are_delivered()) {
             return None;
         }
         wait(signals, threads, owner, grace.is_some().then(|| now + POLL_INTERVAL));
