@@ -1,5 +1,5 @@
 # What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; what an operator needs: `make static`,
-# `make image`. Each sets up what it needs by itself, once, in the target folder.
+# `make wheel`, `make image`. Each sets up what it needs by itself, once, in the target folder.
 # Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
 
 SHELL       := /bin/bash
@@ -18,6 +18,7 @@ PY     := $(VENV)/bin/python
 WASM   := wasm32-unknown-unknown
 DIGITS := $(TARGET)/demo/digits.csv
 BENCH_VENV := $(TARGET)/venv-bench
+WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
@@ -49,7 +50,7 @@ test-python: wasm venv chromium $(DOCS_VENV)/ready
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) PIPEMILL_TEST_PICTURES=$(PICTURES) \
 	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python \
-	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container
+	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container --ignore tests/wheel
 
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
@@ -59,13 +60,24 @@ test-examples: wasm compilers venv $(DIGITS)
 	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
 
 # Left out, and said so, where there is no podman and it can't be installed.
-test-containers: podman wasm $(VENV)/containers-ready
+test-containers: podman wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
 	@$(call static,debug,,$(TARGET)/containers)
-	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) $(pytest) tests/container
+	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) PIPEMILL_WHEEL_PYTHON=$(WHEEL_VENV)/bin/python \
+	    $(pytest) tests/container tests/wheel
 
 static: wasm ## target/static/pipemill, which runs on any Linux
 	@$(call static,release,--release,$(OUT))
 	@ls -l $(OUT)/pipemill
+
+# The binary is that of `make static`, unless BINARY names another one.
+wheel: $(WHEEL_VENV)/ready $(if $(BINARY),,static) ## target/wheels: the Python package with the binary in it, and without
+	rm -rf $(TARGET)/wheels
+	cd python && $(WHEEL_VENV)/bin/hatchling build -t wheel -d $(TARGET)/wheels
+	cd python && PIPEMILL_WHEEL_BINARY=$(abspath $(or $(BINARY),$(OUT)/pipemill)) \
+	    $(WHEEL_VENV)/bin/hatchling build -t wheel -d $(TARGET)/wheels
+	$(WHEEL_VENV)/bin/twine check --strict $(TARGET)/wheels/*
+	$(WHEEL_VENV)/bin/auditwheel show $(TARGET)/wheels/*linux*
+	@ls -l $(TARGET)/wheels
 
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
@@ -136,7 +148,11 @@ DEBUG := --workspace --bin pipemill --bin s3-server --example serve_numbers
 
 # $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it, in the same two steps.
 OUT    ?= $(TARGET)/static
-link-static = cargo rustc -p pipemill-static $(1) -- -C target-feature=+crt-static
+# Smaller by a tenth: relocations that are packed, and functions of the same code merged, which only lld does. Rust's
+# linker is lld on x86_64.
+small = -C link-arg=-Wl,-z,pack-relative-relocs $(if $(filter x86_64,$(shell uname -m)),-C link-arg=-Wl$(comma)--icf=all)
+comma := ,
+link-static = cargo rustc -p pipemill-static $(1) -- -C target-feature=+crt-static $(small)
 static  = $(call link-static,$(2)) && $(TARGET)/$(1)/pipemill-static plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
     $(call link-static,-q $(2)) && \
     mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
@@ -214,6 +230,11 @@ $(VENV)/containers-ready: tests/container/requirements.txt | venv
 	$(PY) -m pip install -q --disable-pip-version-check -r tests/container/requirements.txt
 	@touch $@
 
+$(WHEEL_VENV)/ready: python/requirements-wheel.txt
+	test -x $(WHEEL_VENV)/bin/python || $(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install -q --disable-pip-version-check -r python/requirements-wheel.txt
+	@touch $@
+
 $(BENCH_VENV)/ready: bench/requirements.txt
 	test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check -r bench/requirements.txt
@@ -227,6 +248,6 @@ $(DOCS_VENV)/ready: docs/site/requirements.txt
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo build test test-rust test-python test-examples test-containers static image bench fuzz soak lint
+.PHONY: help demo build test test-rust test-python test-examples test-containers static wheel image bench fuzz soak lint
 .PHONY: miri sanitizers deny docs clean
 .PHONY: wasm compilers podman chromium venv

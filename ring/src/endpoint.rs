@@ -152,6 +152,27 @@ impl Drop for Endpoint {
     }
 }
 
+/// Removes the sockets of dead hosts from a folder: a host that is killed leaves its own, and if its
+/// path was for it alone, nobody binds that again. `lives` says of a file name that its host lives;
+/// the others are asked.
+///
+/// What can't be removed stays: it does no harm.
+pub fn remove_dead_sockets(folder: &Path, lives: impl Fn(&str) -> bool) {
+    let Ok(opened) = open_folder(folder, false) else { return };
+    let Ok(_lock) = lock(opened, folder) else { return };
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".sock")
+            && !lives(name)
+            && let Ok(address) = UnixAddr::new(&path)
+        {
+            // The error says that somebody serves it.
+            let _ = remove_stale(&path, SockType::SeqPacket, &address);
+        }
+    }
+}
+
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

@@ -1,4 +1,4 @@
-//! Files as a source: one file, the files that match a pattern, or all files in a folder.
+//! Files as a source: files that are named one by one, the files that match a pattern, or all files in a folder.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -14,6 +14,8 @@ use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop,
 pub enum Pattern {
     /// One file.
     File(PathBuf),
+    /// These files, in this order.
+    Files(Vec<PathBuf>),
     /// All files that match a shell pattern, sorted by path.
     Glob(String),
     /// All files in a folder and its subfolders, sorted by path. Links to folders are followed,
@@ -100,7 +102,7 @@ impl Source for Files {
 }
 
 impl Pattern {
-    /// The selected files, sorted by path; at least one. Without `hidden`, a folder and a wildcard
+    /// The selected files, sorted by path if they are not named one by one; at least one. Without `hidden`, a folder and a wildcard
     /// don't select names that begin with a dot, which belong to tools and not to the data.
     ///
     /// # Errors
@@ -109,13 +111,14 @@ impl Pattern {
         let mut files = Vec::new();
         match self {
             Self::File(path) => files.push(path.clone()),
+            Self::Files(paths) => return Ok(paths.clone()),
             Self::Glob(pattern) => files = matching(pattern, hidden)?,
             Self::Folder(folder) => walk(folder, hidden, &mut |path| files.push(path))?,
         }
         if files.is_empty() {
             let reason = match self {
                 Self::Glob(_) => "no file matches",
-                Self::Folder(_) | Self::File(_) => "the folder holds no file",
+                Self::Folder(_) | Self::File(_) | Self::Files(_) => "the folder holds no file",
             };
             return Err(SourceError::no_objects(self.name(), reason));
         }
@@ -127,6 +130,13 @@ impl Pattern {
     fn name(&self) -> String {
         match self {
             Self::Glob(pattern) => pattern.clone(),
+            Self::Files(paths) => match paths.as_slice() {
+                [only] => only.to_string_lossy().into_owned(),
+                [first, rest @ ..] => {
+                    format!("{} and {} more", first.to_string_lossy(), rest.len())
+                }
+                [] => String::new(),
+            },
             Self::Folder(path) | Self::File(path) => path.to_string_lossy().into_owned(),
         }
     }

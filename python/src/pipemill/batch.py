@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import protocol
-from .category_column import CategoryColumn
-from .column import MISSING, Column
 from .connection import Lease
 from .errors import ClosedError
-from .list_column import ListColumn
 from .memory import view
-from .number_column import NumberColumn
 from .position import Position
 from .record import Record
-from .schema import STRINGS, Field
-from .string_column import BytesColumn, TextColumn
+from .schema import MISSING, Field
+
+if TYPE_CHECKING:
+    from .column import Column
 
 
 class Batch:
@@ -286,12 +284,14 @@ class Batch:
         return column
 
     def _make_column(self, field: int) -> Column:
+        from .columns import column_type  # with the first column comes numpy
+
         memory, header = self._open_memory(), self._header
         size, step = 4 * header.records, protocol.stride(header.records)
         at = header.index_at + 2 * field * step
         index = (memory[at : at + size], memory[at + step : at + step + size])
         some_absent = bool(header.flags & protocol.SOME_ABSENT)
-        return _column_type(self.fields[field])(
+        return column_type(self.fields[field])(
             self.fields[field], self.payload, index, some_absent
         )
 
@@ -299,11 +299,3 @@ class Batch:
         fields = ", ".join(field.name for field in self.fields)
         closed = ", given back" if self._memory is None else ""
         return f"<pipemill {self._name()}: {len(self)} records ({fields}){closed}>"
-
-
-def _column_type(field: Field) -> type[Column]:
-    if field.scalar in STRINGS:
-        if field.shape:
-            return ListColumn
-        return TextColumn if field.scalar == "utf8" else BytesColumn
-    return CategoryColumn if field.categories else NumberColumn

@@ -9,16 +9,13 @@ from typing import Any, Callable, NoReturn
 
 from .errors import AbsentError, ProtocolError
 from .protocol import ABSENT, REMEDY
-from .schema import Field
+from .schema import MISSING, Field
 
 arrays: ModuleType
 try:
     from . import numpy_arrays as arrays
 except ImportError:
     from . import plain_arrays as arrays
-
-#: Stands for an argument that was not given, where None is a value.
-MISSING: Any = object()
 
 
 class Column:

@@ -9,6 +9,10 @@ class PipemillError(Exception):
     """The base of all errors of this package."""
 
 
+class BinaryNotFound(PipemillError, FileNotFoundError):
+    """The program ``pipemill``, which is the host, is not installed."""
+
+
 class ConnectError(PipemillError, ConnectionError):
     """There is no host at the socket, or it does not answer."""
 

@@ -7,8 +7,8 @@ import struct
 from typing import Any, Callable
 
 from .bfloat16 import to_float
-from .column import MISSING, Column, arrays
-from .schema import SCALARS, Field
+from .column import Column, arrays
+from .schema import MISSING, SCALARS, Field
 
 
 class NumberColumn(Column):

@@ -54,6 +54,11 @@ class Receiver:
             self._peeked = self._next()
         return self._peeked
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the host has sent the end of the stream."""
+        return self._final is not None
+
     def discard(self) -> None:
         """Drops a grant that was peeked at. The host gives its batch to another consumer."""
         if isinstance(self._peeked, Grant) and self._peeked.fd is not None:

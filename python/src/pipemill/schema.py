@@ -28,6 +28,8 @@ SCALARS = {
 }
 #: The scalars whose values have any length.
 STRINGS = ("bytes", "utf8")
+#: Stands for an argument that was not given, where None is a value.
+MISSING: Any = object()
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Mapping
-from operator import index
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from . import protocol
 from .batch import Batch
@@ -15,10 +14,15 @@ from .connection import Connection, Lease
 from .errors import ConnectError, ProtocolError
 from .handshake import establish
 from .protocol import EpochEnd, Grant
+from .ranks import shard_of
 from .receiver import Receiver
 from .schema import Field
 from .state import Tracker, check_state
+from .transform import Transform, keeping
 from .version import __version__
+
+if TYPE_CHECKING:
+    from .private_host import Host
 
 
 def connect(
@@ -29,7 +33,7 @@ def connect(
     batch: int | None = None,
     tail: str | None = None,
     batch_across: str | None = None,
-    shard: tuple[int, int] | None = None,
+    shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
     timeout: float | None = None,
     wait: float = 10.0,
@@ -54,7 +58,8 @@ def connect(
     :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
         With `batch` only.
     :param shard: ``(rank, world)``: this program is one of `world`, and gets each batch whose
-        number modulo `world` is `rank`. All ranks get equally many batches of an epoch. Nothing comes
+        number modulo `world` is `rank`. "auto": as torchrun or Slurm says in the environment, or
+        (0, 1). All ranks get equally many batches of an epoch. Nothing comes
         before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
     :param state: what :meth:`Stream.state_dict` returned, in this or another process: the first
         batch is the next one after it.
@@ -78,11 +83,12 @@ def connect(
     if credits is not None:
         wishes["credits"] = credits
     if batch is not None:
-        wishes["batch"] = _batch_size(batch, tail, batch_across)
+        wishes["batch"] = batch_size(batch, tail, batch_across)
     elif tail is not None or batch_across is not None:
         raise ValueError("tail= and batch_across= are about batch=, which is missing")
-    if shard is not None:
-        wishes["shard"] = _shard(shard)
+    part = shard_of(shard)
+    if part is not None:
+        wishes["shard"] = {"rank": part[0], "world": part[1]}
     if state is not None:
         wishes["state"] = check_state(channel, state)
     connection = establish(path, channel, wishes, wait, __version__)
@@ -91,7 +97,7 @@ def connect(
     return Stream(channel, connection, receiver, tracker)
 
 
-def _batch_size(records: int, tail: str | None, across: str | None) -> dict[str, Any]:
+def batch_size(records: int, tail: str | None, across: str | None) -> dict[str, Any]:
     """The number of records in each batch, as HELLO says it."""
     if not 1 <= records <= 1 << 20:
         raise ValueError(f"batch={records}: expected 1 to {1 << 20} records")
@@ -107,21 +113,10 @@ def _batch_size(records: int, tail: str | None, across: str | None) -> dict[str,
     return size
 
 
-def _shard(shard: tuple[int, int]) -> dict[str, int]:
-    """The part of the batches, as HELLO says it."""
-    try:
-        rank, world = (index(number) for number in shard)
-    except (TypeError, ValueError):
-        raise ValueError(f"shard={shard!r}: expected two numbers, (rank, world)") from None
-    if not 0 <= rank < world:
-        raise ValueError(f"shard={shard!r}: expected a rank from 0 to {world - 1}")
-    return {"rank": rank, "world": world}
-
-
 class Stream:
     """A connected channel. Iterate over it for all batches of all epochs, or over :meth:`epochs`.
 
-    :func:`connect` makes it. Use it in one thread; batches and views may be dropped in any thread.
+    :func:`connect` and :func:`pipemill.open` make it. Use it in one thread; batches and views may be dropped in any thread.
     A batch is ACKed when you ask for the next one, or call :meth:`Batch.ack`. If this program dies
     before that, the host gives the batch to another consumer.
     """
@@ -141,6 +136,10 @@ class Stream:
         self._epoch: Epoch | None = None  # the current epoch
         self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
+        #: The private host that it reads from, which lives at least as long.
+        self._host: Host | None = None
+        #: Whether the host ends with the stream, and whether other programs read from it, too.
+        self._owns_host = self._shares_host = False
 
     # --- for the program
 
@@ -227,8 +226,24 @@ class Stream:
         """
         return self._tracker.state(self._receiver.fields)
 
+    def map(self, function: Callable[[Batch], Any]) -> Transform:
+        """What the function makes of each batch, in place of the batch. ::
+
+            for x, y in stream.map(lambda batch: (batch["x"], batch["y"] % 2)):
+                ...
+
+        The result has the epochs, the state and the end of this stream.
+        """
+        return Transform(self, function)
+
+    def filter(self, function: Callable[[Batch], object]) -> Transform:
+        """The batches for which the function returns true. The others are ACKed, like those that
+        a loop passes over. The result has the epochs, the state and the end of this stream."""
+        return Transform(self, keeping(function))
+
     def close(self) -> None:
-        """Hangs up. The end of ``with`` does this.
+        """Hangs up, and ends the private host of :func:`pipemill.open`. The end of ``with`` does
+        this.
 
         Batches can't be used after that. Arrays and other views of them can; the hang-up waits
         until the last of these has died. Batches that were not ACKed go to another consumer: the
@@ -236,6 +251,12 @@ class Stream:
         """
         self._receiver.discard()
         self._connection.close()
+        if self._host is None or not self._owns_host:
+            return
+        if self._shares_host and self._receiver.has_ended:
+            self._host.leave()
+        else:
+            self._host.close()
 
     def __enter__(self) -> Stream:
         return self

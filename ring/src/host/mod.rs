@@ -26,7 +26,7 @@ mod table;
 mod threads;
 mod writer;
 
-pub use crate::endpoint::EndpointError;
+pub use crate::endpoint::{EndpointError, remove_dead_sockets};
 pub use beginning::{Beginning, Beginnings, slots_of_ranks};
 pub use config::{AcquireError, RingConfig, RingError, ServerConfig};
 pub use ledger::Checkpoint;

@@ -13,7 +13,7 @@ use super::config;
 use super::exit::{self, Refusal};
 use super::outputs::{self, RunOutputs};
 use crate::config::Config;
-use crate::run::{self, Ended, Signals, StartError};
+use crate::run::{self, Ended, NotReady, Owner, Signals, StartError};
 use crate::sagemaker::{self, Platform};
 use crate::telemetry::ChannelHandle;
 
@@ -53,6 +53,11 @@ pub(super) struct Args {
     /// returned, as JSON, or with a list of these
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
+    /// Serve for the process PID alone, which is the parent: end when it ends or closes standard
+    /// input. Standard output says in a line of JSON where consumers connect, or why they can't.
+    /// This is how `pipemill.open()` in Python starts a host
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    owner: Option<i32>,
     #[command(flatten)]
     outputs: outputs::OutputArgs,
     /// The configuration, in place of --config. The word `train`, with which SageMaker starts a
@@ -65,7 +70,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
-    let base = sagemaker::base();
+    // A private host has all that it needs in its configuration.
+    let base = if args.owner.is_none() { sagemaker::base() } else { None };
     if let Some(base) = &base {
         sagemaker::clear_failure(base);
     }
@@ -82,17 +88,15 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
 
 /// Runs to the end. The error is reported already: it has the exit code and the reason.
 fn attempt(args: &Args, builtins: Builtins, base: Option<PathBuf>) -> Result<(), Refusal> {
-    let report = |refusal: Refusal| {
-        exit::because_all(refusal.code, &refusal.why);
-        refusal
-    };
+    let owner = args.owner.map(Owner::new);
+    let report = |refusal: Refusal| report(owner.as_ref(), refusal);
     // Before all else: no signal may come earlier, and all threads must have signals blocked.
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
         report(Refusal::new(exit::SYSTEM, format_args!("can't start: {error}")))
     })?;
     let mut outputs = RunOutputs::new(&args.outputs, &args.command)
         .map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
-    let result = serve(args, builtins, base, &signals, &mut outputs, report);
+    let result = serve(args, builtins, base, &signals, owner.as_ref(), &mut outputs);
     outputs.end(&result);
     result
 }
@@ -102,9 +106,10 @@ fn serve(
     builtins: Builtins,
     base: Option<PathBuf>,
     signals: &Signals,
+    owner: Option<&Owner>,
     outputs: &mut RunOutputs,
-    report: impl Fn(Refusal) -> Refusal,
 ) -> Result<(), Refusal> {
+    let report = |refusal: Refusal| report(owner, refusal);
     let platform = base.map(Platform::read).transpose();
     let platform = platform.map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
     let mut config = configuration(args, platform.as_ref()).map_err(&report)?;
@@ -116,7 +121,7 @@ fn serve(
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(sagemaker::environment).unwrap_or_default();
     let watch = |channels: &[Arc<ChannelHandle>]| outputs.watch(channels);
-    match run::run(&config, builtins, command, &environment, signals, watch) {
+    match run::run(&config, builtins, command, &environment, signals, owner, watch) {
         Ok(ended) => result(&ended, command),
         Err(error) => {
             let code = match &error {
@@ -129,11 +134,28 @@ fn serve(
                 | StartError::Engine(_) => exit::SYSTEM,
             };
             Err(report(match error {
+                StartError::NotReady(NotReady { faults, of_sources: true }) if owner.is_some() => {
+                    Refusal { code: exit::DATA, why: faults }
+                }
                 StartError::NotReady(not_ready) => Refusal { code, why: not_ready.faults },
                 error => Refusal::new(code, error),
             }))
         }
     }
+}
+
+/// Reports why a run can't start: to its owner, or as any command does.
+fn report(owner: Option<&Owner>, refusal: Refusal) -> Refusal {
+    let kind = match refusal.code {
+        exit::SYSTEM => "host",
+        exit::DATA => "source",
+        _ => "refused",
+    };
+    match owner {
+        Some(owner) => owner.refuse(kind, &refusal.why),
+        None => drop(exit::because_all(refusal.code, &refusal.why)),
+    }
+    refusal
 }
 
 fn configuration(args: &Args, platform: Option<&Platform>) -> Result<Config, Refusal> {

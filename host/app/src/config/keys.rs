@@ -103,6 +103,7 @@ pub(super) static LIMITS: FreeForm =
 
 pub(super) static FIFO: FreeForm = free_form("fifo", "a path", "none");
 pub(super) static FILE: FreeForm = free_form("file", "a path", "none");
+pub(super) static FILES: FreeForm = free_form("files", "a list of paths", "none");
 pub(super) static GLOB: FreeForm = free_form("glob", "a pattern", "none");
 pub(super) static FOLDER: FreeForm = free_form("folder", "a path", "none");
 pub(super) static S3: FreeForm = free_form("s3", "an s3:// address or a list of them", "none");
@@ -306,8 +307,19 @@ pub(super) static CHANNEL_TABLE: Table = Table {
     ]],
 };
 /// The kinds of sources. A source has exactly one of these keys.
-pub(super) const KIND_KEYS: KeyGroup =
-    &[&FIFO, &FILE, &GLOB, &FOLDER, &S3, &S3_OBJECT, &MANIFEST, &AUGMENTED_MANIFEST, &STDIN, &MIX];
+pub(super) const KIND_KEYS: KeyGroup = &[
+    &FIFO,
+    &FILE,
+    &FILES,
+    &GLOB,
+    &FOLDER,
+    &S3,
+    &S3_OBJECT,
+    &MANIFEST,
+    &AUGMENTED_MANIFEST,
+    &STDIN,
+    &MIX,
+];
 /// Keys of all sources that give bytes.
 pub(super) const COMMON_KEYS: KeyGroup = &[&COMPRESSION];
 /// Keys of sources that can be read more than once.

@@ -166,12 +166,16 @@ fn source(source: &Source, is_mixed: bool) -> String {
         Source::Files { pattern, reading } => {
             pairs.push(match pattern {
                 Pattern::File(file) => (FILE.name, path(file)),
+                Pattern::Files(files) => {
+                    let paths: Vec<_> = files.iter().map(|file| path(file)).collect();
+                    (FILES.name, format!("[{}]", paths.join(", ")))
+                }
                 Pattern::Glob(pattern) => (GLOB.name, quote(pattern)),
                 Pattern::Folder(folder) => (FOLDER.name, path(folder)),
             });
             pairs.extend(reading_pairs(reading));
-            // A single file has no such key.
-            if !matches!(pattern, Pattern::File(_)) {
+            // Files that are named one by one have no such key.
+            if !matches!(pattern, Pattern::File(_) | Pattern::Files(_)) {
                 pairs.push((HIDDEN.name, reading.hidden.to_string()));
             }
             &reading.compression

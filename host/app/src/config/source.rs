@@ -1,5 +1,6 @@
 //! The table `source` of a channel: exactly one kind of source, and only keys that go with it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pipemill_source::{Compression, Order, Pattern, ReadSettings, Shard};
@@ -15,6 +16,7 @@ use super::{mix, s3_source};
 enum SourceKind {
     Fifo,
     File,
+    Files,
     Glob,
     Folder,
     S3,
@@ -38,7 +40,7 @@ const LISTED: &[KeyGroup] =
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
-static SOURCE_FORMS: [SourceForm; 10] = [
+static SOURCE_FORMS: [SourceForm; 11] = [
     SourceForm {
         kind: SourceKind::Fifo,
         key: &FIFO,
@@ -48,6 +50,11 @@ static SOURCE_FORMS: [SourceForm; 10] = [
         kind: SourceKind::File,
         key: &FILE,
         other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS],
+    },
+    SourceForm {
+        kind: SourceKind::Files,
+        key: &FILES,
+        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS],
     },
     SourceForm { kind: SourceKind::Glob, key: &GLOB, other_keys: LISTED },
     SourceForm { kind: SourceKind::Folder, key: &FOLDER, other_keys: LISTED },
@@ -85,6 +92,9 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
         SourceKind::Stdin => return stdin(&reader, compression),
         SourceKind::Mix => return mix::read(&reader, epochs),
         SourceKind::File => reader.required(&FILE, reader.path(&FILE)).map(Pattern::File),
+        SourceKind::Files => reader
+            .required(&FILES, reader.texts(&FILES))
+            .map(|paths| Pattern::Files(paths.into_iter().map(PathBuf::from).collect())),
         SourceKind::Glob => pattern(&reader).map(Pattern::Glob),
         SourceKind::Folder => reader.required(&FOLDER, reader.path(&FOLDER)).map(Pattern::Folder),
         SourceKind::S3

@@ -98,6 +98,14 @@ impl ChannelThreads {
         })
     }
 
+    /// Whether consumers came to all channels, and got the end of the stream.
+    pub(super) fn ends_are_delivered(&self) -> bool {
+        self.rings.iter().all(|ring| {
+            let status = ring.status();
+            status.started && status.end_sent
+        })
+    }
+
     /// Stops reading. Consumers still get the batches that are in the ring, and the end of the
     /// stream after them.
     pub(super) fn drain(&self) {

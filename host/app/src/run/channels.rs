@@ -29,6 +29,8 @@ pub struct PreparedChannel {
 pub struct NotReady {
     /// A message for each fault.
     pub faults: Vec<String>,
+    /// Whether the faults are those of sources that were read to find their decoders.
+    pub of_sources: bool,
 }
 
 impl std::fmt::Display for NotReady {
@@ -83,7 +85,7 @@ pub fn prepare(
             Err(error) => faults.push(error.to_string()),
         }
     }
-    if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults }) }
+    if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults, of_sources: false }) }
 }
 
 /// What stops each channel: the run's stop, or for a mix one of its own beside that.
@@ -91,6 +93,7 @@ fn stops(config: &Config, stop: &Stop) -> Result<Vec<Stop>, NotReady> {
     let of_channel = |channel: &config::Channel| match channel.source {
         config::Source::Mix(_) => stop.child().map_err(|error| NotReady {
             faults: vec![format!("channel `{}`: can't start: {error}", channel.name)],
+            of_sources: false,
         }),
         _ => Ok(stop.clone()),
     };
@@ -181,7 +184,11 @@ fn find_decoders(
             Err(why) => faults.push(format!("channel `{}`: {why}", channel.name)),
         }
     }
-    if faults.is_empty() { Ok((config, opened)) } else { Err(NotReady { faults }) }
+    if faults.is_empty() {
+        Ok((config, opened))
+    } else {
+        Err(NotReady { faults, of_sources: true })
+    }
 }
 
 /// Finds the decoder of a channel, says which it is, and adds it to the channel. The error is a text

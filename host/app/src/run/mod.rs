@@ -3,7 +3,7 @@
 //! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run without a command is
 //! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
 //! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
-//! do. `memory` is about the container's memory limit, `open_files` about that of open files.
+//! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
 
 mod channel_threads;
 mod channels;
@@ -13,6 +13,7 @@ mod command;
 mod fail_grace;
 mod memory;
 mod open_files;
+mod owner;
 mod processes;
 mod reaper;
 mod serve_only;
@@ -25,17 +26,18 @@ mod wait;
 mod work;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, ErrorKind::NotFound};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
-use pipemill_ring::host::{EndpointError, Server, ServerConfig, ServerError, StatusText};
+use pipemill_ring::host::{
+    EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
+};
 use pipemill_source::Stop;
 
 use crate::config::{Channel, Config, Source};
@@ -49,6 +51,7 @@ pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
 pub use memory::exceeds_limit;
+pub use owner::Owner;
 pub use signals::Signals;
 pub use state::resume_from;
 
@@ -135,6 +138,7 @@ pub struct Ended {
 ///
 /// `command` and its arguments are empty if there is none; `environment` is added to its
 /// environment. `signals` must be taken for a run with or without a command, as this one is.
+/// `owner`: the process that this host belongs to, if it is a private one; then there is no command.
 /// `watch` gets the channels before they begin, and returns an observer for each channel, or none
 /// at all.
 ///
@@ -146,6 +150,7 @@ pub fn run(
     command: &[OsString],
     environment: &[(String, String)],
     signals: &Signals,
+    owner: Option<&Owner>,
     watch: impl FnOnce(&[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>>,
 ) -> Result<Ended, StartError> {
     if let Some(why) = exceeds_limit(config) {
@@ -159,27 +164,29 @@ pub fn run(
     let metrics = config.metrics.as_ref().map(bind);
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment(builtins).map_err(StartError::Engine)?;
-    let mut channels = match prepare_or_stop(config, engine, &stop, signals)? {
+    let mut channels = match prepare_or_stop(config, engine, &stop, signals, owner)? {
         Ok(channels) => channels,
-        Err(signal) => {
-            log::info!("stopping before anything was started: {signal}");
-            let code = Some(128 + signal as u8);
-            return Ok(Ended { code, failures: Vec::new(), out_of_memory: None });
+        Err(code) => {
+            return Ok(Ended { code: Some(code), failures: Vec::new(), out_of_memory: None });
         }
     };
     let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
     let host = Arc::new(HostState::new(handles, stop.clone()));
-    let (socket, servers) = start_servers(config, &host, metrics)?;
+    let (socket, servers) = start_servers(config, &host, metrics, owner.is_some())?;
     for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
         prepared.work.observers().push(observer);
     }
-    // With a command there is no progress display: the terminal is the command's.
-    let progress = (command.is_empty() && is_watched()).then(|| progress(&mut channels));
+    // The terminal is the command's, or the owner's: then there is no progress display.
+    let progress =
+        (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
     let checkpoints = Checkpoints::start(config, &host.channels)?;
     let waits = WaitLog::start(host.channels.clone())?;
     let mut threads = ChannelThreads::start(channels, stop)?;
+    if let Some(owner) = owner {
+        owner.announce(&socket);
+    }
     let (code, settle) = if command.is_empty() {
-        let code = serve_only::serve(signals, &mut threads, config.fail_grace);
+        let code = serve_only::serve(signals, &mut threads, config.fail_grace, owner);
         (code, if code.is_some() { SIGNAL_SETTLE_TIMEOUT } else { SETTLE_TIMEOUT })
     } else {
         // Before the command, so that no orphan is missed.
@@ -197,7 +204,7 @@ pub fn run(
     threads.stop();
     let deadline = Instant::now() + settle;
     while threads.are_running() && Instant::now() < deadline {
-        wait::wait(signals, &threads, Some(deadline));
+        wait::wait(signals, &threads, None, Some(deadline));
         threads.receive_events();
     }
     drop((servers, progress));
@@ -210,15 +217,16 @@ pub fn run(
     Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
 }
 
-/// Prepares the channels on a thread of its own, so that a signal can end the run meanwhile: to
-/// compile a plugin, or to list objects, may take long. Returns the channels, or that signal. After a
-/// signal, the thread ends with the process.
+/// Prepares the channels on a thread of its own, so that a signal or the owner's end can end the run
+/// meanwhile: to compile a plugin, or to list objects, may take long. Returns the channels, or the
+/// exit code of a run that was ended. The thread then ends with the process.
 fn prepare_or_stop(
     config: &Config,
     engine: Engine,
     stop: &Stop,
     signals: &Signals,
-) -> Result<Result<Vec<PreparedChannel>, Signal>, StartError> {
+    owner: Option<&Owner>,
+) -> Result<Result<Vec<PreparedChannel>, u8>, StartError> {
     let (sender, receiver) = mpsc::channel();
     let (config, stop) = (config.clone(), stop.clone());
     thread::Builder::new().name("pipemill-prepare".into()).spawn(move || {
@@ -228,7 +236,11 @@ fn prepare_or_stop(
     loop {
         let prepared = receiver.recv_timeout(SIGNAL_POLL_INTERVAL);
         if let Some(signal) = signals.next_stop() {
-            return Ok(Err(signal));
+            log::info!("stopping before anything was started: {signal}");
+            return Ok(Err(128 + signal as u8));
+        }
+        if owner.is_some_and(Owner::has_ended) {
+            return Ok(Err(0));
         }
         match prepared {
             Ok(prepared) => return Ok(Ok(prepared?)),
@@ -249,9 +261,18 @@ fn start_servers(
     config: &Config,
     host: &Arc<HostState>,
     metrics: Option<MetricsListener>,
+    is_private: bool,
 ) -> Result<(PathBuf, Servers), StartError> {
     let default = config.socket.is_none();
     let mut socket = config.socket.clone().unwrap_or_else(default_socket);
+    if is_private {
+        if let Some(folder) = default_socket().parent() {
+            remove_dead_sockets(folder, is_of_running_process);
+        }
+        if default {
+            socket = private_socket(&socket);
+        }
+    }
     let mut server = start_server(config, &socket, host);
     if let Err(ServerError::Endpoint(EndpointError::InUse { pid, .. })) = &server
         && default
@@ -291,6 +312,15 @@ fn start_server(
 /// A path beside the default one that no other process takes.
 fn private_socket(default: &Path) -> PathBuf {
     default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
+}
+
+/// Whether a name is that of a [`private_socket`] whose process runs.
+fn is_of_running_process(name: &str) -> bool {
+    let pid = name.strip_prefix("pipemill-").and_then(|name| name.strip_suffix(".sock"));
+    let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
+    // A process that has ended has no program, also if nobody has waited for it yet.
+    let program = |pid| std::fs::read_link(format!("/proc/{pid}/exe"));
+    pid.is_some_and(|pid| !matches!(program(pid), Err(error) if error.kind() == NotFound))
 }
 
 /// The terminal for the command, unless a channel reads standard input.

@@ -1,20 +1,24 @@
-//! A run without a command: it serves until all records are consumed, a channel fails, or a signal
-//! stops it.
+//! A run without a command: it serves until all records are consumed, a channel fails, or a signal or
+//! the end of its owner stops it.
 
 use std::time::{Duration, Instant};
 
 use super::channel_threads::ChannelThreads;
 use super::fail_grace::Grace;
+use super::owner::Owner;
 use super::signals::Signals;
 use super::wait::{POLL_INTERVAL, wait};
 
-/// Serves to the end. Returns 128 + the signal that ended the run, or `None` if no signal did.
+/// Serves to the end. Returns 128 + the signal that ended the run, 0 if its owner has ended, or
+/// `None` if neither did.
 ///
-/// `fail_grace`: the time that consumers have to get a failure.
+/// `fail_grace`: the time that consumers have to get a failure. Those of an owner have its whole life,
+/// and they may come after the end of a source that has nothing.
 pub(super) fn serve(
     signals: &Signals,
     threads: &mut ChannelThreads,
     fail_grace: Duration,
+    owner: Option<&Owner>,
 ) -> Option<u8> {
     let mut grace: Option<Grace> = None;
     loop {
@@ -22,18 +26,22 @@ pub(super) fn serve(
             log::info!("stopping: {signal}");
             return Some(128 + signal as u8);
         }
+        if owner.is_some_and(Owner::has_ended) {
+            log::info!("stopping: the process that owns this host has ended");
+            return Some(0);
+        }
         threads.receive_events();
         let now = Instant::now();
         if threads.have_failed() {
             let unacked = threads.unacked();
             let grace = grace.get_or_insert_with(|| Grace::new(fail_grace, unacked, now));
             let all_delivered = !threads.are_running() && threads.failures_are_delivered();
-            if all_delivered || grace.is_over(unacked, now) {
+            if all_delivered || owner.is_none() && grace.is_over(unacked, now) {
                 return None;
             }
-        } else if !threads.are_running() {
+        } else if !threads.are_running() && (owner.is_none() || threads.ends_are_delivered()) {
             return None;
         }
-        wait(signals, threads, grace.is_some().then(|| now + POLL_INTERVAL));
+        wait(signals, threads, owner, grace.is_some().then(|| now + POLL_INTERVAL));
     }
 }

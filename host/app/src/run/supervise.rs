@@ -84,7 +84,7 @@ impl<'a> Supervisor<'a> {
             let polls = code.is_some() || self.shutdown.is_grace();
             let poll = polls.then(|| now + POLL_INTERVAL);
             let deadline = [self.shutdown.deadline(), reap_again, poll];
-            wait(self.signals, self.threads, deadline.into_iter().flatten().min());
+            wait(self.signals, self.threads, None, deadline.into_iter().flatten().min());
         }
     }
 

@@ -79,7 +79,7 @@ fn a_mix_names_what_is_wrong() {
         (
             with_mix(&format!("{mix}, compression = 'gzip'")),
             "channel `train`: source.compression: does not go with `mix`; it goes with `fifo`, \
-             `file`, `glob`, `folder`, `s3`, `s3_object`, `manifest`, `augmented_manifest` or `stdin`",
+             `file`, `files`, `glob`, `folder`, `s3`, `s3_object`, `manifest`, `augmented_manifest` or `stdin`",
         ),
         (
             format!("[[channel]]\nname = 'train'\nsource = {{ {mix} }}\n{both}"),

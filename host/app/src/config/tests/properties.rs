@@ -70,6 +70,8 @@ fn source() -> impl Strategy<Value = Source> {
     );
     let pattern = prop_oneof![
         text().prop_map(|path| Pattern::File(path.into())),
+        vec(text(), 1..4)
+            .prop_map(|paths| { Pattern::Files(paths.into_iter().map(Into::into).collect()) }),
         "[a-z$*?]{1,3}/[*?]".prop_map(Pattern::Glob),
         text().prop_map(|path| Pattern::Folder(path.into())),
     ];
@@ -79,7 +81,7 @@ fn source() -> impl Strategy<Value = Source> {
         _ => true,
     });
     let files = (pattern, reading(), any::<bool>()).prop_map(|(pattern, mut reading, hidden)| {
-        reading.hidden = hidden && !matches!(pattern, Pattern::File(_));
+        reading.hidden = hidden && !matches!(pattern, Pattern::File(_) | Pattern::Files(_));
         if matches!(pattern, Pattern::File(_)) {
             reading.order = Order::default();
         }

@@ -17,14 +17,14 @@ fn balance_needs_shards_and_known_sizes() {
         said.iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("\n")
     };
     let shard = "shard = { index = 0, count = 2 }, balance = 'size'";
-    for source in ["folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
+    for source in ["files = ['a', 'b']", "folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
         assert_eq!(faults(&format!("{source}, {shard}")), "");
         let without_shard = faults(&format!("{source}, balance = 'size'"));
         assert!(without_shard.contains("balance: there are no shares to balance; set `shard` or"));
     }
     for source in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
         let said = faults(&format!("{source}, {shard}"));
-        assert!(said.contains("it goes with `glob`, `folder` or `s3`"), "{said}");
+        assert!(said.contains("it goes with `files`, `glob`, `folder` or `s3`"), "{said}");
     }
 }
 

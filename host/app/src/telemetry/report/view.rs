@@ -93,6 +93,9 @@ impl ChannelView {
         match &self.source {
             Source::Fifo { dir, .. } => format!("FIFOs in {}", dir.display()),
             Source::Files { pattern: Pattern::File(file), .. } => file.display().to_string(),
+            Source::Files { pattern: Pattern::Files(files), .. } => {
+                files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+            }
             Source::Files { pattern: Pattern::Glob(pattern), .. } => pattern.clone(),
             Source::Files { pattern: Pattern::Folder(folder), .. } => {
                 format!("files in {}", folder.display())

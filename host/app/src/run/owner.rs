@@ -1,0 +1,76 @@
+//! The process that owns a private host: a library that has started it as its child.
+//!
+//! The host ends when its owner ends, in whatever way. The owner holds the other end of standard
+//! input, so its death closes it, and the host notices that at once. But a process that the owner
+//! has forked may hold a copy of that end. So the host also compares its parent with the owner, at
+//! an interval. This does not depend on the owner's threads, as `PR_SET_PDEATHSIG` does: that is
+//! sent when the thread ends that has started the host.
+//!
+//! Standard output has one line of JSON for the owner: where consumers connect, or why they can't.
+
+use std::io::{Stdin, Write, stdin};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{Pid, getppid, read};
+use serde_json::{Value, json};
+
+/// How often the host looks at who its parent is.
+pub(super) const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The process for which this host runs.
+pub struct Owner {
+    pid: Pid,
+    stdin: Stdin,
+}
+
+impl Owner {
+    /// The owner with this process id, which must be the parent of this process.
+    pub fn new(pid: i32) -> Self {
+        Self { pid: Pid::from_raw(pid), stdin: stdin() }
+    }
+
+    /// Whether the owner has closed standard input, or has ended. Does not block.
+    pub(super) fn has_ended(&self) -> bool {
+        getppid() != self.pid || self.has_hung_up()
+    }
+
+    fn has_hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(self.stdin.as_fd(), PollFlags::POLLIN)];
+        if !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1)) {
+            return false;
+        }
+        match read(&self.stdin, &mut [0; 64]) {
+            // What is written there has no meaning.
+            Ok(bytes) => bytes == 0,
+            Err(errno) => !matches!(errno, Errno::EAGAIN | Errno::EINTR),
+        }
+    }
+
+    /// Says where consumers connect.
+    pub(super) fn announce(&self, socket: &Path) {
+        self.tell(&json!({ "socket": socket.to_string_lossy() }));
+    }
+
+    /// Says why the host can't start, and of which kind the reasons are: `refused`, `source` or
+    /// `host`, as in an error of a channel.
+    pub fn refuse(&self, kind: &str, why: &[String]) {
+        self.tell(&json!({ "kind": kind, "why": why }));
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "JSON has no characters that control a terminal")]
+    fn tell(&self, what: &Value) {
+        let mut stdout = std::io::stdout().lock();
+        // An owner that has gone needs no answer.
+        let _ = writeln!(stdout, "{what}").and_then(|()| stdout.flush());
+    }
+}
+
+impl AsFd for Owner {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stdin.as_fd()
+    }
+}

@@ -1,0 +1,271 @@
+"""Opens a source: starts a private host for it, and connects to its only channel."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Union
+
+from .private_host import Host
+from .ranks import Node, node_of, shard_of
+from .state import check_state
+from .stream import Stream, batch_size, connect
+from .toml_text import literal, toml
+
+Source = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+
+#: Name of the channel in messages and states, where the source is no FIFO.
+CHANNEL = "open"
+#: Epochs of an endless stream: as many as a configuration may have.
+_ENDLESS = 1_000_000
+#: Slots of a ring, if a program does not hold more of them.
+_SLOTS = 16
+#: Seconds that the other processes of a machine wait for the one that starts the host.
+_NODE_TIMEOUT = 600.0
+
+_opened_per_node = 0
+
+
+def open(  # the name that `pipemill.open` has
+    source: Source,
+    decoder: str | os.PathLike[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    tail: str | None = None,
+    batch_across: str | None = None,
+    shuffle: int | Mapping[str, Any] | None = None,
+    epochs: int | None = 1,
+    shard: tuple[int, int] | str | None = None,
+    state: Mapping[str, Any] | None = None,
+    host: str | None = None,
+    credits: int = 2,
+    timeout: float | None = None,
+    hold_timeout: float | None = 10.0,
+) -> Stream:
+    """Opens a source: starts a private host that reads and decodes it. The result is a context
+    manager, as that of :func:`connect`. ::
+
+        with pipemill.open("s3://bucket/train/", "webdataset", fields="jpg,cls", batch=256) as stream:
+            for batch in stream:
+                train(batch["jpg"], batch["cls"])
+
+    The host is a child of this process. It ends with :meth:`Stream.close`, and when this process
+    ends, in whatever way.
+
+    :param source: a file, a folder (all files in it), a pattern such as ``"data/*.csv"``, an
+        address in S3 (all objects whose keys begin with it), a FIFO, the path of Pipe mode's FIFOs
+        without ``_0``, or a list of files or of addresses.
+    :param decoder: a decoder's name, or the path of a plugin (with a ``/``, or ending in
+        ``.wasm``). By default it is found by the first object's name and bytes.
+    :param options: the decoder's options, as ``pipemill plugin list DECODER`` shows them.
+    :param fields: short for ``options={"fields": …}``: names with commas between them, or a list.
+    :param batch: records of each batch, 1 to 1,048,576. By default batches leave as early as it
+        helps.
+    :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
+        "pad". With `batch` only.
+    :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
+    :param shuffle: a random order, another one in each epoch. A seed shuffles objects.
+        ``{"seed": 7, "window": "256MiB"}`` shuffles records, too, within a window of bytes or of
+        a number of records; it needs `batch`.
+    :param epochs: how often the source is read; ``None``: without an end.
+    :param shard: ``(rank, world)``, or "auto": as torchrun or Slurm says in the environment. The
+        objects are dealt to the hosts: see `host`.
+    :param state: what :meth:`Stream.state_dict` returned: the first batch is the next one after it.
+        All other arguments must be what they were.
+    :param host: ``None``: a host for this process, which reads every `world`-th object.
+        "per-node": one host for all processes of this machine, which gets every n-th object of n
+        machines, and deals its batches to the processes: all of these get equally many of an epoch.
+        That needs `batch`, and `tail` "drop" or "pad". Local rank 0 starts the host. If it closes its stream
+        before the end of the stream, the others get :class:`HostDied`.
+    :param credits: as for :func:`connect`; as are `timeout` and `hold_timeout`.
+
+    Raises :class:`RefusedError` where the host refuses decoder or options, :class:`SourceError`
+    where the source can't be read, here or with the first batch, :class:`HostError` where the host
+    fails, and :class:`BinaryNotFound` where there is no host. The text is the host's.
+    """
+    if batch is not None:
+        batch_size(batch, tail, batch_across)
+    elif tail is not None or batch_across is not None:
+        raise ValueError("tail= and batch_across= are about batch=, which is missing")
+    if credits < 1:
+        raise ValueError(f"credits={credits}: 1 or more are needed, and 2 for a loop over batches")
+    if host not in (None, "per-node"):
+        raise ValueError(f'host={host!r}: expected None or "per-node"')
+    if epochs is not None and not 1 <= epochs <= _ENDLESS:
+        raise ValueError(f"epochs={epochs}: expected 1 to {_ENDLESS}, or None")
+    part = shard_of(shard)
+    node = None
+    if host == "per-node":
+        part = part or shard_of("auto") or (0, 1)
+        node = node_of(part)
+        if batch is None or tail not in ("drop", "pad"):
+            raise ValueError(
+                'host="per-node" needs batch=, and tail="drop" or "pad": all processes get equally '
+                "many batches of an epoch"
+            )
+    name, table = _source(source)
+    share = (node.node, node.nodes) if node else part
+    if share is not None and share[1] > 1:
+        if "file" in table or "fifo" in table:
+            raise ValueError(
+                f"source={source!r} is one object, which can't be dealt to {share[1]} hosts; give "
+                "a folder, a pattern or several objects"
+                + ("" if node else ', or let the processes share a host: host="per-node"')
+            )
+        table["shard"] = {"index": share[0], "count": share[1]}
+    table["epochs"] = _ENDLESS if epochs is None else epochs
+    channel = {
+        "name": name,
+        "source": table,
+        "decoder": None if decoder is None else literal(os.fspath(decoder)),
+        "options": _options(options, fields),
+        "batch": batch,
+        "tail": tail,
+        "batch_across": batch_across,
+        "shuffle": {"seed": shuffle} if isinstance(shuffle, int) else shuffle,
+    }
+    wishes: dict[str, Any] = {
+        "credits": credits,
+        "timeout": timeout,
+        "hold_timeout": hold_timeout,
+        "state": None if state is None else check_state(name, state),
+    }
+    if node is None:
+        channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
+        started = Host.of_text(toml({"channel": [channel]}))
+    else:
+        slots = node.local_world * credits + 2 + (node.local_world if tail == "drop" else 0)
+        channel.update(mode="shard", consumers=node.local_world)
+        channel["ring"] = {"slots": max(_SLOTS, slots)}
+        wishes["shard"] = node.local_rank, node.local_world
+        text = toml({"channel": [channel]})
+        path = _node_socket(node, text)
+        if node.local_rank > 0:
+            return connect(name, path, wait=_NODE_TIMEOUT, **wishes)
+        started = Host.of_text(toml({"socket": literal(path)}) + text)
+    try:
+        stream = started.connect(name, **wishes)
+    except BaseException:
+        started.close()
+        raise
+    stream._owns_host, stream._shares_host = True, node is not None
+    return stream
+
+
+def cat(
+    source: Source,
+    decoder: str | os.PathLike[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    limit: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """The records of a source, one by one, to look at them. ::
+
+        for record in pipemill.cat("train.csv", limit=5):
+            print(record["name"])
+
+    A record is a dict of copies: numbers, ``str``, ``bytes``, numpy arrays, and None for a field
+    that is absent. The arguments are those of :func:`open`; `limit` is the number of records.
+    To train, use :func:`open`: it gives batches, without copies.
+    """
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit={limit}: expected 0 or more records, or None")
+    stream = open(source, decoder, options=options, fields=fields)
+    return _records(stream, limit)
+
+
+def _records(stream: Stream, limit: int | None) -> Iterator[dict[str, Any]]:
+    left = limit
+    with stream:
+        for batch in stream:
+            names = [field.name for field in batch.fields]
+            for record in batch:
+                if left == 0:
+                    return
+                left = None if left is None else left - 1
+                values = record if len(names) > 1 else (record,)
+                yield dict(zip(names, map(_copy, values)))
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, memoryview):
+        return bytes(value) if value.format == "B" and value.ndim == 1 else value.tolist()
+    if isinstance(value, list):
+        return [_copy(one) for one in value]
+    return value.copy() if hasattr(value, "copy") else value
+
+
+def _options(
+    options: Mapping[str, Any] | None, fields: str | Sequence[str] | None
+) -> dict[str, Any]:
+    """The decoder's options for the configuration."""
+    given = dict(options or {})
+    if fields is not None:
+        if "fields" in given:
+            raise ValueError('fields= and options={"fields": …} say the same; leave one of them out')
+        given["fields"] = fields if isinstance(fields, str) else ",".join(fields)
+    return {
+        name: literal(value) if isinstance(value, str) else value for name, value in given.items()
+    }
+
+
+def _source(source: Source) -> tuple[str, dict[str, Any]]:
+    """The name of the channel, and the table `source` of the configuration."""
+    if not isinstance(source, (str, os.PathLike)):
+        return CHANNEL, _several([os.fspath(one) for one in source])
+    path = os.fspath(source)
+    if path.startswith("s3://"):
+        kind = "s3_object" if "?versionId=" in path else "s3"
+        return CHANNEL, {kind: literal(path)}
+    if os.path.isdir(path):
+        return CHANNEL, {"folder": literal(path)}
+    if not os.path.lexists(path):
+        import glob
+
+        if any(map(_is_fifo, glob.glob(glob.escape(path) + "_[0-9]*"))):
+            return os.path.basename(path), {"fifo": literal(os.path.dirname(path) or ".")}
+        if any(wildcard in path for wildcard in "*?["):
+            return CHANNEL, {"glob": literal(path)}
+    return CHANNEL, {"file": literal(path)}
+
+
+def _several(paths: list[str]) -> dict[str, Any]:
+    if not paths:
+        raise ValueError("source=[]: expected at least one file or address")
+    in_s3 = [path.startswith("s3://") for path in paths]
+    if not any(in_s3):
+        folders = [path for path in paths if os.path.isdir(path)]
+        if folders:
+            raise ValueError(
+                f"source= is a list with the folder {folders[0]!r}; a list has files. Open one "
+                "folder or pattern instead"
+            )
+        return {"files": [literal(path) for path in paths]}
+    prefixes = [path.endswith("/") for path in paths]
+    if not all(in_s3) or any(prefixes) != all(prefixes):
+        raise ValueError(
+            "source= is a list of different kinds; expected files only, addresses of objects in S3 "
+            "only, or addresses in S3 that end with a / only"
+        )
+    return {"s3" if all(prefixes) else "s3_object": [literal(path) for path in paths]}
+
+
+def _is_fifo(path: str) -> bool:
+    return stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+def _node_socket(node: Node, text: str) -> str:
+    """The socket that all processes of this machine find: the same for the same job, the same
+    arguments and the same number of such calls before."""
+    import hashlib
+
+    global _opened_per_node
+    _opened_per_node += 1
+    of_user = os.environ.get("XDG_RUNTIME_DIR")
+    folder = f"{of_user}/pipemill" if of_user else f"/tmp/pipemill-{os.getuid()}"
+    words = "\0".join((node.job, str(_opened_per_node), text))
+    return f"{folder}/node-{hashlib.sha256(words.encode()).hexdigest()[:20]}.sock"

@@ -1,0 +1,245 @@
+"""A host that a Python program starts for itself, as its child.
+
+The child ends when the program ends, in whatever way: it holds one end of a socket whose other end
+is the program's, and compares its parent with it (`pipemill run --owner`). It is told to end by
+that socket, too: `shutdown` reaches it even where forked children have copies of the program's end.
+
+The child's messages go to the program's standard error: warnings and errors, unless
+``$PIPEMILL_LOG`` says something else. Why it can't start comes over its standard output instead,
+and becomes an exception.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import re
+import select
+import socket
+import weakref
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .binary import find_binary
+from .errors import BY_KIND, DecodeError, HostError
+from .toml_text import toml
+
+if TYPE_CHECKING:
+    from .stream import Stream
+
+#: Seconds that a program waits at its end for the others that still read from its host.
+_LEAVE_TIMEOUT = 600.0
+#: Seconds that the host has to end when it is told to. It takes half a second at most where a
+#: request to S3 or a call of a decoder is under way; a host that hangs is killed.
+_END_TIMEOUT = 10.0
+
+
+def host(config: str | os.PathLike[str] | Mapping[str, Any]) -> Host:
+    """Starts a private host for a whole configuration. The result is a context manager. ::
+
+        with pipemill.host("pipemill.toml") as host:
+            with host.connect("train") as stream:
+                ...
+
+    :param config: the path of a configuration, its text in TOML (text with a line end or ``=``), or
+        a dict of the same shape: ``{"channel": [{"name": "train", "source": {"file": "a.csv"}}]}``.
+
+    Returns when consumers may connect. The host ends when :meth:`Host.close` is called or this
+    process ends, in whatever way. A path in the configuration is relative to the current folder.
+
+    Raises :class:`RefusedError` where the configuration is wrong, :class:`SourceError` where a
+    source can't be read, :class:`HostError` where the host fails, each with the host's text, and
+    :class:`BinaryNotFound` where there is no host.
+    """
+    if isinstance(config, Mapping):
+        return Host.of_text(toml(config))
+    path = os.fspath(config)
+    if isinstance(config, str) and ("\n" in config or "=" in config):
+        return Host.of_text(config, "configuration:")
+    return Host(path)
+
+
+class Host:
+    """A running private host. :func:`host` makes it."""
+
+    #: Path of the socket to which consumers connect.
+    socket: str
+
+    def __init__(self, file: str, pass_fds: tuple[int, ...] = (), shown: str | None = None) -> None:
+        """Starts the host with this configuration, and waits until it is ready. Messages call the
+        file `shown`; None: by its name."""
+        import subprocess  # takes as long to import as all of this package
+
+        # Plain descriptors, because at the end of the interpreter nobody closes them.
+        ours, theirs = socket.socketpair()
+        lifeline = ours.detach()
+        answers, stdout = os.pipe()
+        environment = {"PIPEMILL_LOG": "warn", "PIPEMILL_LOG_FORMAT": "human", **os.environ}
+        command = [find_binary(), "run", "--owner", str(os.getpid()), "--config", file]
+        try:
+            # In a session of its own, so that Ctrl-C does not reach it: the program decides.
+            child = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=stdout, env=environment,
+                pass_fds=pass_fds, start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            os.close(lifeline)
+            os.close(answers)
+            raise
+        finally:
+            theirs.close()
+            os.close(stdout)
+        #: The host's process id.
+        self.pid = child.pid
+        self._owner = os.getpid()
+        # From here on `_end` waits for it, and not `Popen`.
+        child.returncode = 0
+        paths: list[str] = []
+        self._answers = answers
+        self._end = weakref.finalize(self, _end, lifeline, answers, child.pid, os.getpid(), paths)
+        # At the end of the interpreter the host is not ended here, because threads may still read: it
+        # ends by itself, right after the process.
+        self._end.atexit = False
+        try:
+            line = _read_line(answers)
+        except BaseException:
+            self.close()
+            raise
+        answer = json.loads(line) if line.endswith(b"\n") else {}
+        if "socket" not in answer:
+            self.close()
+            _raise(answer, command, f"{file}:", shown)
+        self.socket = answer["socket"]
+        paths.append(self.socket)
+
+    @classmethod
+    def of_text(cls, text: str, shown: str = "") -> Host:
+        """A host for the text of a configuration. No file is left of it. Messages about it begin
+        with `shown` and a place in it; with "" they do not say where, because nobody wrote it."""
+        fd = _memory_file(text.encode())
+        try:
+            return cls(f"/proc/self/fd/{fd}", (fd,), shown)
+        finally:
+            os.close(fd)
+
+    def connect(self, channel: str, **wishes: Any) -> Stream:
+        """Connects to a channel. The arguments are those of :func:`connect`, but ``socket``. The
+        host lives at least as long as the stream."""
+        from .stream import connect
+
+        stream = connect(channel, self.socket, **wishes)
+        stream._host = self
+        return stream
+
+    def close(self) -> None:
+        """Ends the host. Streams that are still read raise :class:`HostDied`. Views stay readable."""
+        self._end()
+
+    def leave(self) -> None:
+        """Lets the host end by itself, when its consumers have read all. The end of this process
+        waits for that."""
+        if not _left:
+            # Before the exit functions that are registered already, so before `_end`.
+            atexit.register(_wait_for_left)
+        _left.append(self)
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = f"process {self.pid}" if self._end.alive else "ended"
+        return f"<pipemill host, {state}>"
+
+
+#: The hosts that end by themselves.
+_left: list[Host] = []
+
+
+def _wait_for_left() -> None:
+    for left in _left:
+        if left._end.alive and os.getpid() == left._owner:
+            _wait_for_end(left._answers, _LEAVE_TIMEOUT)
+            left.close()
+
+
+def _read_line(fd: int) -> bytes:
+    """A line, or what there is before the end."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(fd, 65536)
+        if not part:
+            break
+        line += part
+    return line
+
+
+def _wait_for_end(answers: int, seconds: float) -> bool:
+    """Waits for the end of the host's standard output, which is that of the host."""
+    ends = select.poll()
+    ends.register(answers, 0)
+    return bool(ends.poll(seconds * 1000))
+
+
+def _end(lifeline: int, answers: int, pid: int, owner: int, paths: list[str]) -> None:
+    """Tells the host to end, and waits for that."""
+    if os.getpid() != owner:
+        return  # a forked child: the host is its parent's
+    with socket.socket(fileno=lifeline) as sock, contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+    if not _wait_for_end(answers, _END_TIMEOUT):
+        from signal import SIGKILL
+
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, SIGKILL)
+    os.close(answers)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+    for path in paths:
+        # Where it was killed, its socket is still there.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _memory_file(content: bytes) -> int:
+    """A descriptor of a file without a name."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("pipemill.toml")
+    else:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(content)
+    return fd
+
+
+def _raise(answer: dict[str, Any], command: list[str], file: str, shown: str | None) -> NoReturn:
+    """Raises the host's reasons, or says that it gave none. Messages begin with `file` and a place
+    in it; see `Host.of_text`."""
+    if not answer:
+        raise HostError(
+            f"the host ended before it was ready, and gave no reason; look at what it has written "
+            f"to standard error. It was started as `{' '.join(command)}`",
+            kind="host",
+            channel="",
+        )
+    why: list[str] = answer["why"]
+    if shown == "":
+        # The last line with a place says how many there are.
+        why = [re.sub(rf"^{re.escape(file)}\d+:\d+: ", "", line) for line in why]
+        why = [line for line in why if not line.startswith(file)]
+    elif shown is not None:
+        why = [line.replace(file, shown) for line in why]
+    raise BY_KIND.get(answer["kind"], DecodeError)("\n".join(why), kind=answer["kind"], channel="")

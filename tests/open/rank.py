@@ -1,0 +1,14 @@
+"""One rank: reads a folder, and prints what it got. Arguments: the folder, and the wishes as JSON; between two
+batches it waits for a line."""
+
+import json
+import sys
+
+import pipemill
+
+folder, wishes = sys.argv[1], json.loads(sys.argv[2])
+with pipemill.open(folder, "lines", **wishes) as stream:
+    print(json.dumps([stream.mode, stream._host is not None]), flush=True)
+    for batch in stream:
+        print(json.dumps([batch.number, batch.records()[: batch.valid]]), flush=True)
+        sys.stdin.readline()

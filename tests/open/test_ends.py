@@ -1,0 +1,197 @@
+"""A private host ends with its Python program, in whatever way that ends, and nothing is left. It does not end
+with anything less: a thread, or a forked child."""
+
+import gc
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import sys
+import threading
+
+import pipemill
+import pytest
+from e2e import PATIENCE
+
+PROGRAM = str(pathlib.Path(__file__).with_name("ends.py"))
+#: Each way, and the exit code of the program; None: it lives on, and the test ends it.
+WAYS = {
+    "closed": 0,
+    "closed beside a forked child": None,
+    "dropped": None,
+    "end of the script": 0,
+    "exception": 1,
+    "sys.exit": 3,
+    "sys.exit in a thread": 0,
+    "shutdown while a thread reads": 0,
+    "os._exit": 4,
+    "os._exit while a thread reads": 4,
+    "SIGTERM": -signal.SIGTERM,
+    "SIGKILL": -signal.SIGKILL,
+    "SIGKILL beside a forked child": -signal.SIGKILL,
+    "crash": -signal.SIGSEGV,
+    "another program": None,
+}
+
+
+def data(folder):
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text("".join(f"{number}.{line}\n" for line in range(100)))
+    return str(folder)
+
+
+def wait_for_end(pidfd):
+    """Waits until the process has ended."""
+    assert select.select([pidfd], [], [], PATIENCE)[0], "the host lives on"
+
+
+def shared_memory():
+    """What is in /dev/shm, where there is one."""
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_host_ends_with_its_program(tmp_path, way):
+    source, run, temporary = data(tmp_path / "data"), tmp_path / "run", tmp_path / "tmp"
+    run.mkdir(mode=0o700)
+    temporary.mkdir()
+    memory = shared_memory()
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(run), "TMPDIR": str(temporary)}
+    pipe, end = os.pipe()
+    program = subprocess.Popen(
+        [sys.executable, PROGRAM, way, source, str(pipe)], pass_fds=[pipe], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment, cwd=temporary,
+    )  # fmt: skip
+    try:
+        pid, socket = program.stdout.readline().split()
+        host = os.pidfd_open(int(pid))
+        try:
+            assert os.path.exists(socket)
+            program.stdin.write(b"\n")
+            program.stdin.flush()
+            if way == "SIGTERM":
+                program.terminate()
+            wait_for_end(host)
+        finally:
+            os.close(host)
+        if WAYS[way] is None:
+            assert program.poll() is None
+            program.kill()
+    finally:
+        # A forked child ends now. It holds the program's pipes.
+        os.close(pipe)
+        os.close(end)
+        _, log = program.communicate(timeout=PATIENCE)
+    if WAYS[way] is not None:
+        assert program.returncode == WAYS[way], log
+    assert not os.path.exists(socket) and os.listdir(run) == ["pipemill"]
+    assert not os.listdir(run / "pipemill") and not os.listdir(temporary)
+    # Others use /dev/shm at the same time: nothing of ours has a name there.
+    assert not [name for name in shared_memory() - memory if "pipemill" in name]
+    if way not in ("exception", "crash"):
+        assert log == b""
+
+
+def test_a_host_outlives_the_thread_that_opened_it(tmp_path):
+    opened = []
+    source = data(tmp_path / "data")
+    thread = threading.Thread(target=lambda: opened.append(pipemill.open(source, "lines", epochs=None)))
+    thread.start()
+    thread.join()
+    [stream] = opened
+    with stream:
+        # More than the host can have granted or kept before the thread ended.
+        slots = stream._connection.welcome.slots
+        for _, batch in zip(range(3 * slots), stream):
+            assert len(batch)
+        assert os.path.exists(stream._host.socket)
+
+
+def test_a_forked_child_does_not_end_the_host(tmp_path):
+    with pipemill.open(data(tmp_path / "data"), "lines", epochs=None) as stream:
+        next(stream)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                stream._host.close()  # the parent's: without effect
+                del stream
+                gc.collect()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        for _, batch in zip(range(3 * stream._connection.welcome.slots), stream):
+            assert len(batch)
+
+
+def test_views_outlive_the_host(tmp_path):
+    with pipemill.open(data(tmp_path / "data"), "lines", options={"utf8": False}) as stream:
+        pid = stream._host.pid
+        line = next(next(iter(stream)).__iter__())
+        assert isinstance(line, memoryview)
+    assert bytes(line) == b"0.0"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(pipemill.ClosedError):
+        next(stream)
+
+
+def test_a_host_that_is_killed_is_an_error_and_leaves_nothing(tmp_path):
+    with pipemill.open(data(tmp_path / "data"), "lines", epochs=None) as stream:
+        socket = stream._host.socket
+        os.kill(stream._host.pid, signal.SIGKILL)
+        with pytest.raises(pipemill.HostDied):
+            for _ in stream:
+                pass
+    assert not os.path.exists(socket)
+
+
+def test_the_socket_of_a_host_that_was_killed_with_its_program_goes_with_the_next(tmp_path, monkeypatch):
+    source, run = data(tmp_path / "data"), tmp_path / "run"
+    run.mkdir(mode=0o700)
+    pipe, end = os.pipe()
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(run)}
+    program = subprocess.Popen(
+        [sys.executable, PROGRAM, "SIGTERM", source, str(pipe)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        pass_fds=[pipe], env=environment,
+    )  # fmt: skip
+    pid, socket = program.stdout.readline().split()
+    # As where a container's memory runs out: nobody can clean up.
+    os.kill(program.pid, signal.SIGSTOP)
+    host = os.pidfd_open(int(pid))
+    os.kill(int(pid), signal.SIGKILL)
+    wait_for_end(host)
+    program.kill()
+    program.communicate(timeout=PATIENCE)
+    for fd in (pipe, end, host):
+        os.close(fd)
+    assert os.path.exists(socket)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
+    with pipemill.open(source, "lines") as stream, pipemill.open(source, "lines") as other:
+        assert not os.path.exists(socket)
+        assert os.path.exists(stream._host.socket) and os.path.exists(other._host.socket)
+        assert next(stream).records() == next(other).records()
+
+
+def test_a_source_without_records_ends_for_whoever_comes_late(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    source = {"file": str(tmp_path / "empty.txt")}
+    config = {"channel": [{"name": name, "source": source, "decoder": "lines"} for name in ("a", "b")]}
+    with pipemill.host(config) as host:
+        with host.connect("a") as stream:
+            assert [list(epoch) for epoch in stream.epochs()] == [[]]
+        # The source of `b` has ended, too, and nobody has read it yet. The first stream was closed before that.
+        with host.connect("b") as stream:
+            assert [list(epoch) for epoch in stream.epochs()] == [[]]
+        # Now all is read, and the host ends by itself.
+        assert select.select([host._answers], [], [], PATIENCE)[0]
+
+
+def test_an_error_waits_for_the_program(tmp_path):
+    config = f'fail_grace = "0ms"\n[[channel]]\nname = "a"\nsource = {{ file = "{tmp_path}/no" }}\ndecoder = "lines"\n'
+    with pipemill.host(config) as host:
+        with host.connect("a") as stream, pytest.raises(pipemill.SourceError):
+            next(stream)

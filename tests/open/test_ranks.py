@@ -1,0 +1,174 @@
+"""Several processes that open the same source under a launcher: together they get all of it, once."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pipemill
+import pytest
+from e2e import PATIENCE
+from hosts import start, take, take_all
+
+__all__ = ["start"]
+
+PROGRAM = str(pathlib.Path(__file__).with_name("rank.py"))
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_", "TORCHELASTIC", "MASTER_", "SLURM_")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.txt").write_text("".join(f"{number}.{line}\n" for line in range(number + 5)))
+    return folder
+
+
+@pytest.fixture
+def launch(folder, tmp_path):
+    """Starts a rank: its variables, and what it asks for."""
+    run = tmp_path / "run"
+    run.mkdir(mode=0o700)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER)}
+    started = []
+
+    def launch(variables, **wishes):
+        environment = {**clean, **{name: str(value) for name, value in variables.items()}, "XDG_RUNTIME_DIR": str(run)}
+        words = [sys.executable, PROGRAM, str(folder), json.dumps(wishes)]
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(subprocess.Popen(words, env=environment, **pipes))
+        return started[-1]
+
+    yield launch
+    for one in started:
+        one.kill()
+        one.communicate()
+    assert os.listdir(run / "pipemill") == []
+
+
+def torchrun(rank, world, local_world):
+    return {
+        "RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % local_world, "LOCAL_WORLD_SIZE": local_world,
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29_500, "TORCHELASTIC_RUN_ID": "none",
+    }  # fmt: skip
+
+
+def slurm(rank, world, local_world):
+    return {
+        "SLURM_PROCID": rank, "SLURM_NTASKS": world, "SLURM_LOCALID": rank % local_world,
+        "SLURM_NTASKS_PER_NODE": local_world, "SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0,
+    }  # fmt: skip
+
+
+def finish(ranks):
+    """What each rank got. None waits for a line any more."""
+    for one in ranks:
+        one.stdin.write("\n" * 100)
+        one.stdin.flush()
+    found = []
+    for one in ranks:
+        out, log = one.communicate(timeout=PATIENCE)
+        assert one.returncode == 0, log
+        found.append([json.loads(line) for line in out.splitlines()])
+    return found
+
+
+def all_lines(folder):
+    return sorted(line for file in folder.iterdir() for line in file.read_text().split())
+
+
+@pytest.mark.parametrize("launcher", [torchrun, slurm])
+def test_each_rank_of_a_machine_gets_its_batches_of_one_host(launch, folder, launcher):
+    wishes = dict(host="per-node", batch=3, tail="pad")
+    # The others wait for the first one.
+    ranks = [launch(launcher(rank, 3, 3), **wishes) for rank in (2, 1, 0)]
+    found = finish(ranks)
+    assert [about for about, *_ in found] == [["shard", False], ["shard", False], ["shard", True]]
+    numbers = [[number for number, _ in batches] for _, *batches in found]
+    assert numbers == [[2, 5, 8], [1, 4, 7], [0, 3, 6]]
+    assert sorted(line for _, *batches in found for _, lines in batches for line in lines) == all_lines(folder)
+
+
+def test_machines_share_the_objects(launch, folder):
+    wishes = dict(host="per-node", batch=2, tail="pad")
+    found = finish([launch(torchrun(rank, 4, 2), **wishes) for rank in range(4)])
+    lines = [sorted(line for _, lines in batches for line in lines) for _, *batches in found]
+    assert sorted(sum(lines, [])) == all_lines(folder)
+    assert {line[0] for line in lines[0] + lines[1]} == {"0", "2"}
+    # On a machine, all ranks have equally many batches.
+    assert len(found[0]) == len(found[1]) and len(found[2]) == len(found[3])
+
+
+def test_the_host_lives_until_the_last_rank_has_read_all(launch, folder):
+    wishes = dict(host="per-node", batch=3, tail="pad")
+    first, second = (launch(torchrun(rank, 2, 2), **wishes) for rank in range(2))
+    assert json.loads(first.stdout.readline()) == ["shard", True]
+    assert json.loads(second.stdout.readline()) == ["shard", False]
+    # The second one has its first batch and holds it, while the first one reads all that it gets.
+    assert json.loads(second.stdout.readline())[0] == 1
+    for number in range(0, 10, 2):
+        assert json.loads(first.stdout.readline())[0] == number
+        first.stdin.write("\n")
+        first.stdin.flush()
+    rest = finish([first, second])
+    assert [[number for number, _ in batches] for batches in rest] == [[], [3, 5, 7, 9]]
+
+
+def test_without_a_launcher_a_process_is_alone(launch, folder):
+    [[about, *batches]] = finish([launch({}, host="per-node", batch=3, tail="drop")])
+    assert about == ["shard", True] and len(batches) == 8
+    [[about, *batches]] = finish([launch({}, shard="auto")])
+    assert about == ["share", True] and sorted(sum((lines for _, lines in batches), [])) == all_lines(folder)
+
+
+def test_hosts_of_their_own_share_the_objects(launch, folder):
+    found = finish([launch(torchrun(rank, 2, 2), shard="auto") for rank in range(2)])
+    assert [about for about, *_ in found] == [["share", True]] * 2
+    lines = [{line for _, lines in batches for line in lines} for _, *batches in found]
+    assert not lines[0] & lines[1] and sorted(lines[0] | lines[1]) == all_lines(folder)
+
+
+def test_connect_takes_its_rank_from_the_launcher(start, folder, monkeypatch):
+    host = start(
+        f'[[channel]]\nname = "train"\nsource = {{ folder = "{folder}" }}\ndecoder = "lines"\nbatch = 26\n'
+        'mode = "shard"\nconsumers = 1\ntail = "pad"\n'
+    )
+    for name in list(os.environ):
+        if name.startswith(LAUNCHER):
+            monkeypatch.delenv(name)
+    with host.connect(shard="auto") as stream:
+        assert len(take_all(stream)) == 1
+    host.end()
+    for name, value in torchrun(1, 2, 2).items():
+        monkeypatch.setenv(name, str(value))
+    host = start(
+        f'[[channel]]\nname = "train"\nsource = {{ folder = "{folder}" }}\ndecoder = "lines"\n'
+    )
+    with host.connect(shard="auto", batch=26, tail="pad") as second:
+        monkeypatch.setenv("RANK", "0")
+        with host.connect(shard="auto", batch=26, tail="pad") as first:
+            assert take(first)[1] == 0 and take(second)[1:] == (1, [])
+            assert take(first) is None and take(second) is None
+    host.end()
+
+
+@pytest.mark.parametrize(
+    "variables, message",
+    [
+        ({"RANK": 0, "WORLD_SIZE": 2}, "which process of this machine is this?"),
+        ({**torchrun(0, 4, 2), "LOCAL_RANK": 1}, "rank 0 of 4 is process 1 of 2 on this machine"),
+        ({"RANK": "first", "WORLD_SIZE": 2}, "$RANK is 'first' and $WORLD_SIZE is '2'"),
+        ({"RANK": 2, "WORLD_SIZE": 2}, "$RANK is '2' and $WORLD_SIZE is '2'"),
+    ],
+)
+def test_variables_that_do_not_fit(folder, monkeypatch, variables, message):
+    for name in list(os.environ):
+        if name.startswith(LAUNCHER):
+            monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(ValueError) as caught:
+        pipemill.open(folder, "lines", host="per-node", batch=1, tail="pad")
+    assert message in str(caught.value)

@@ -1,0 +1,116 @@
+"""The wheels: what they say of themselves is true, and an installed one needs nothing else."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from e2e import PATIENCE
+
+ROOT = pathlib.Path(__file__).parents[2]
+STATIC = os.environ.get("PIPEMILL_STATIC") or pytest.skip("PIPEMILL_STATIC is not set; `make test` does", allow_module_level=True)
+#: A Python that has what builds and checks wheels.
+TOOLS = pathlib.Path(os.environ.get("PIPEMILL_WHEEL_PYTHON", "python3")).parent
+
+USE = """
+import pipemill, sys
+assert "numpy" not in sys.modules
+with pipemill.open("rows.csv", options={"header": True, "types": "int64"}) as stream:
+    print(sum(sum(batch["n"]) for batch in stream), stream._host.pid > 0)
+print(pipemill.find_binary())
+"""
+
+
+def run(*words, check=True, **more):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIPEMILL", "PYTHON"))}
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE,
+        **{"env": clean | more.pop("env", {}), **more},
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def clean_python(folder):
+    """An environment with nothing in it, not even pip, which takes seconds to put there."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    return folder / "bin/python"
+
+
+def install(python, *words):
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--disable-pip-version-check", *words)
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheel with the program, and the one without."""
+    folder = tmp_path_factory.mktemp("wheels")
+    # Without the names for debuggers, which take most of the time to pack.
+    program = folder / "program"
+    run("strip", "-o", program, STATIC)
+    build = [TOOLS / "hatchling", "build", "-t", "wheel", "-d", folder]
+    run(*build, cwd=ROOT / "python")
+    run(*build, cwd=ROOT / "python", env={"PIPEMILL_WHEEL_BINARY": str(program)})
+    [plain] = folder.glob("*-any.whl")
+    [whole] = folder.glob("*linux*.whl")
+    return whole, plain
+
+
+@pytest.fixture(scope="module", params=["venv", "target"])
+def installed(request, wheels, tmp_path_factory):
+    """The Python of an environment with the package, and the variables that it needs."""
+    folder = tmp_path_factory.mktemp(request.param)
+    python, variables, where = clean_python(folder / "venv"), {}, []
+    if request.param == "target":
+        variables, where = {"PYTHONPATH": str(folder / "libs")}, ["--target", folder / "libs"]
+    install(python, *where, wheels[0])
+    return python, variables
+
+
+def test_the_wheels_are_sound_and_their_platforms_true(wheels):
+    run(TOOLS / "twine", "check", "--strict", *wheels)
+    # It asks for less than the oldest platform that the name has.
+    said = run(TOOLS / "auditwheel", "show", wheels[0]).stdout
+    oldest = re.search(r'platform tag:\s+"manylinux_2_(\d+)_', said)
+    assert int(oldest[1]) <= 17 and "requires no external shared libraries" in said
+    assert "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64" in wheels[0].name or os.uname().machine != "x86_64"
+    whole, plain = (zipfile.ZipFile(wheel).namelist() for wheel in wheels)
+    extra = [name for name in whole if name not in plain]
+    assert extra == ["pipemill-0.1.0.data/scripts/pipemill"]
+    assert {"pipemill/py.typed", "pipemill/__main__.py", "pipemill/opening.py"} < set(plain)
+
+
+def test_an_installed_wheel_opens_a_file(installed, tmp_path):
+    python, variables = installed
+    (tmp_path / "rows.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(1000)))
+    done = run(python, "-W", "error", "-c", USE, cwd=tmp_path, env=variables | {"PATH": "/nowhere"})
+    total, program = done.stdout.split("\n", 1)
+    assert total == "499500 True" and done.stderr == ""
+    assert pathlib.Path(program.strip()).is_relative_to(python.parents[2])
+    version = run(python, "-m", "pipemill", "--version", cwd=tmp_path, env=variables).stdout
+    assert version.startswith("pipemill 0.1.0")
+    refused = run(python, "-m", "pipemill", "cat", "no.csv", check=False, cwd=tmp_path, env=variables)
+    assert refused.returncode == 66 and "no.csv: can't open it" in refused.stderr
+
+
+def test_the_wheel_without_the_program_says_what_is_missing(wheels, tmp_path):
+    python = clean_python(tmp_path / "venv")
+    install(python, wheels[1])
+    nothing = {"PATH": "/nowhere"}
+    done = run(python, "-m", "pipemill", "--version", check=False, env=nothing)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "the program `pipemill` is missing: this is a pipemill 0.1.0 without it" in done.stderr
+    # With a program from elsewhere it works.
+    done = run(python, "-m", "pipemill", "--version", env=nothing | {"PIPEMILL": STATIC})
+    assert done.stdout.startswith("pipemill 0.1.0")
+
+
+def test_a_program_that_does_not_run_everywhere_is_refused(tmp_path):
+    build = [TOOLS / "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    for program, message in ((sys.executable, "is linked dynamically"), (__file__, "expected a program")):
+        done = run(*build, cwd=ROOT / "python", check=False, env={"PIPEMILL_WHEEL_BINARY": os.path.realpath(program)})
+        assert done.returncode != 0 and message in done.stderr
+    assert not list(tmp_path.iterdir())
