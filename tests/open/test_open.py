@@ -33,6 +33,7 @@ def test_a_file_a_folder_a_pattern_and_a_list(folder, monkeypatch):
     assert lines(folder / "a.txt", "lines") == ["a1", "a2"]
     assert lines(str(folder), "lines") == ["a1", "a2", "b1", "b2", "c1", "c2"]
     assert lines(f"{folder}/[bc].txt", "lines") == ["b1", "b2", "c1", "c2"]
+    assert lines({"file": f"{folder}/a.txt".replace("$", "$$")}, "lines") == ["a1", "a2"]
     assert lines([folder / "c.txt", str(folder / "a.txt")], "lines") == ["c1", "c2", "a1", "a2"]
     monkeypatch.chdir(folder)
     assert lines("b.txt", "lines", epochs=2) == ["b1", "b2"] * 2
@@ -258,6 +259,7 @@ def test_a_configuration_is_refused_with_its_places(tmp_path):
         (dict(shard="all"), "shard='all': expected two numbers"),
         (dict(shard=(0, 2)), "which can't be dealt to 2 hosts"),
         (dict(host="per-node"), 'needs batch=, and tail="drop" or "pad"'),
+        (dict(source={"file": "a", "epochs": 2}), "source= has 'epochs'; say it as epochs= or shard="),
         (dict(source=[]), "expected at least one file or address"),
         (dict(source=["a", "s3://b/c"]), "a list of different kinds"),
         (dict(source=["s3://b/a/", "s3://b/c"]), "a list of different kinds"),

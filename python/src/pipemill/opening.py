@@ -13,7 +13,8 @@ from .state import check_state
 from .stream import Stream, batch_size, connect
 from .toml_text import literal, toml
 
-Source = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+Path = Union[str, "os.PathLike[str]"]
+Source = Union[Path, Sequence[Path], Mapping[str, Any]]
 
 #: Name of the channel in messages and states, where the source is no FIFO.
 CHANNEL = "open"
@@ -57,7 +58,8 @@ def open(  # the name that `pipemill.open` has
 
     :param source: a file, a folder (all files in it), a pattern such as ``"data/*.csv"``, an
         address in S3 (all objects whose keys begin with it), a FIFO, the path of Pipe mode's FIFOs
-        without ``_0``, or a list of files or of addresses.
+        without ``_0``, or a list of files or of addresses. A dict is the table ``source`` of a
+        configuration: ``{"s3": "s3://bucket/train/", "anonymous": True}``.
     :param decoder: a decoder's name, or the path of a plugin (with a ``/``, or ending in
         ``.wasm``). By default it is found by the first object's name and bytes.
     :param options: the decoder's options, as ``pipemill plugin list DECODER`` shows them.
@@ -116,7 +118,9 @@ def open(  # the name that `pipemill.open` has
                 + ("" if node else ', or let the processes share a host: host="per-node"')
             )
         table["shard"] = {"index": share[0], "count": share[1]}
-    table["epochs"] = _ENDLESS if epochs is None else epochs
+    # FIFOs come for as long as the platform makes them.
+    if epochs is not None or "fifo" not in table:
+        table["epochs"] = _ENDLESS if epochs is None else epochs
     channel = {
         "name": name,
         "source": table,
@@ -215,6 +219,11 @@ def _options(
 
 def _source(source: Source) -> tuple[str, dict[str, Any]]:
     """The name of the channel, and the table `source` of the configuration."""
+    if isinstance(source, Mapping):
+        own = [key for key in ("epochs", "shard", "distribution") if key in source]
+        if own:
+            raise ValueError(f"source= has {own[0]!r}; say it as epochs= or shard=")
+        return CHANNEL, dict(source)
     if not isinstance(source, (str, os.PathLike)):
         return CHANNEL, _several([os.fspath(one) for one in source])
     path = os.fspath(source)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .binary import find_binary
 from .errors import BY_KIND, DecodeError, HostError
 from .toml_text import toml
+from .version import __version__
 
 if TYPE_CHECKING:
     from .stream import Stream
@@ -231,7 +232,8 @@ def _raise(answer: dict[str, Any], command: list[str], file: str, shown: str | N
     if not answer:
         raise HostError(
             f"the host ended before it was ready, and gave no reason; look at what it has written "
-            f"to standard error. It was started as `{' '.join(command)}`",
+            f"to standard error, and whether it is pipemill {__version__}. It was started as "
+            f"`{' '.join(command)}`",
             kind="host",
             channel="",
         )
