@@ -259,6 +259,16 @@ class Batch:
         identity = bytes(memory[header.identity_at : header.identity_at + header.identity_bytes])
         return header, name, identity
 
+    def _writable_payload(self) -> memoryview | None:
+        """The payload for writing: the pages that this program writes to become its own. It holds
+        the batch as any view does. None where the machine's pages are too large for that."""
+        self._open_memory()
+        window = self._lease.connection.writable_window(self._lease)
+        at = self._header.payload_at
+        if window is None:
+            return None
+        return memoryview(window).cast("B")[at : at + self._header.payload_bytes]
+
     def _open_memory(self) -> memoryview:
         if self._memory is None:
             raise ClosedError(
