@@ -1,9 +1,10 @@
-"""What the tests of Arrow share: records of any schema as MessagePack, and plain values of arrays."""
+"""What these tests share: records of any schema as MessagePack, hosts, and plain values of arrays."""
 
 import math
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 from contextlib import contextmanager
 
@@ -12,6 +13,10 @@ import numpy as np
 from e2e import PATIENCE, patiently
 from hosts import Host
 from hypothesis import strategies as st
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "python/tests"))
+
+from fakehost import FakeHost, Rows, list_value  # noqa: E402, F401
 
 INTEGERS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -76,6 +81,14 @@ def serving(config, ends=0, **files):
             host.kill()
         host.log.close()
         shutil.rmtree(folder)
+
+
+@contextmanager
+def socket_path():
+    """A path for a socket of a `FakeHost`, which overwrites what is RELEASEd."""
+    folder = tempfile.mkdtemp(prefix="pipemill-")
+    yield os.path.join(folder, "host.sock")
+    shutil.rmtree(folder)
 
 
 def msgpack_channel(option, epochs=1, more=""):

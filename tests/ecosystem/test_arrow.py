@@ -6,14 +6,11 @@ The values are compared with those that the package itself gives, and the types 
 
 import gc
 import io
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import duckdb
 import msgpack
@@ -21,16 +18,16 @@ import numpy as np
 import polars
 import pyarrow as pa
 import pytest
-from arrow_data import msgpack_channel, plain, records, rows_of, serving, tables
+from arrow_data import (
+    FakeHost, Rows, list_value, msgpack_channel, plain, records, rows_of, serving, socket_path, tables,
+)  # fmt: skip
 from e2e import PATIENCE, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pipemill
 
-sys.path.append(str(pathlib.Path(__file__).parents[2] / "python/tests"))
-
-from fakehost import FakeHost, Rows, list_value  # noqa: E402
+pytestmark = pytest.mark.filterwarnings("error")
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "plugins"
 AVRO = FIXTURES / "avro/tests/fixtures/fastavro-null.avro"
@@ -46,13 +43,6 @@ def avro_channel(epochs=1, more=""):
         f'[[channel]]\nname = "train"\nsource = {{ file = "{AVRO}", epochs = {epochs} }}\n'
         f'decoder = "avro"\noptions = {{ fields = "{AVRO_FIELDS}" }}\n{more}\n'
     )
-
-
-@contextmanager
-def socket_path():
-    folder = tempfile.mkdtemp(prefix="pipemill-")
-    yield os.path.join(folder, "host.sock")
-    shutil.rmtree(folder)
 
 
 def without_views(kind):

@@ -9,7 +9,6 @@ host must give that batch to another consumer.
 from __future__ import annotations
 
 import array
-import contextlib
 import os
 import select
 import socket
@@ -275,9 +274,12 @@ class Connection:
         self._sock.close()
 
     def __del__(self) -> None:
-        # No window is left either, because each keeps its connection.
-        with contextlib.suppress(Exception):
+        # No window is left either, because each keeps its connection. At the end of the interpreter
+        # this module may be empty already: then nothing of it can be called, `suppress` neither.
+        try:
             self._hang_up()
+        except Exception:
+            pass
 
 
 def _on_last_view_died(lease: Any) -> None:

@@ -159,7 +159,7 @@ def plan(
                 'host="per-node" needs batch=, and tail="drop" or "pad": all processes get equally '
                 "many batches of an epoch"
             )
-    name, table = _source(source)
+    name, table = source_table(source)
     share = (node.node, node.nodes) if node else part
     if share is not None and share[1] > 1:
         if "file" in table or "fifo" in table:
@@ -241,7 +241,7 @@ def _options(
     }
 
 
-def _source(source: Source) -> tuple[str, dict[str, Any]]:
+def source_table(source: Source) -> tuple[str, dict[str, Any]]:
     """The name of the channel, and the table `source` of the configuration."""
     if not isinstance(source, (str, os.PathLike)):
         return CHANNEL, _several([os.fspath(one) for one in source])

@@ -81,6 +81,20 @@ def arrow_field(field: Field) -> Any:
     return pa.field(field.name, kind, field.nullable, metadata or None)
 
 
+def plain_type(kind: Any) -> Any:
+    """The type without views, dictionaries and extensions, for what knows no others. Values can be
+    cast to it."""
+    if isinstance(kind, pa.ExtensionType):
+        return plain_type(kind.storage_type)
+    if kind == pa.string_view() or pa.types.is_dictionary(kind):
+        return pa.string()
+    if kind == pa.binary_view() or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_fixed_size_list(kind):
+        return list_type(plain_type(kind.value_type), kind.list_size)
+    return list_type(plain_type(kind.value_type), 0) if pa.types.is_list(kind) else kind
+
+
 class Types:
     """The Arrow types of all fields of a schema, and what their arrays have in common."""
 
