@@ -20,12 +20,13 @@ DIGITS := $(TARGET)/demo/digits.csv
 BENCH_VENV := $(TARGET)/venv-bench
 WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
+ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
 
 help: ## what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
 	@$(call build,debug,$(DEBUG))
@@ -50,7 +51,8 @@ test-python: wasm venv chromium $(DOCS_VENV)/ready
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) PIPEMILL_TEST_PICTURES=$(PICTURES) \
 	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python \
-	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container --ignore tests/wheel
+	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container --ignore tests/wheel \
+	    --ignore tests/ecosystem
 
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
@@ -64,6 +66,11 @@ test-containers: podman wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
 	@$(call static,debug,,$(TARGET)/containers)
 	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) PIPEMILL_WHEEL_PYTHON=$(WHEEL_VENV)/bin/python \
 	    $(pytest) tests/container tests/wheel
+
+test-ecosystem: wasm $(ECOSYSTEM_VENV)/ready ## the Python package with PyTorch and other libraries; installs 6 GB the first time
+	@$(call build,debug,$(DEBUG))
+	PIPEMILL=$(TARGET)/debug/pipemill PYTHONPATH=$(CURDIR)/python/src:$(CURDIR)/tests/support \
+	    $(ECOSYSTEM_VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -p skips tests/ecosystem
 
 static: wasm ## target/static/pipemill, which runs on any Linux
 	@$(call static,release,--release,$(OUT))
@@ -245,9 +252,21 @@ $(DOCS_VENV)/ready: docs/site/requirements.txt
 	$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check -r docs/site/requirements.txt
 	@touch $@
 
+# The libraries need Python 3.11, and none of them is sure to have a wheel for one newer than 3.13.
+ecosystem-python = $(shell for python in $(PYTHON) python3.13 python3.12 python3.11; do \
+    "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && \
+    { echo "$$python"; break; }; done)
+$(ECOSYSTEM_VENV)/ready: tests/ecosystem/requirements.txt
+	@test -n "$(ecosystem-python)" || { echo "make: the libraries of tests/ecosystem need Python 3.11, 3.12 or 3.13 with its" \
+	    "venv module, and there is none on the PATH; say where it is with PYTHON=…" >&2; exit 1; }
+	test -x $(ECOSYSTEM_VENV)/bin/python || $(ecosystem-python) -m venv $(ECOSYSTEM_VENV)
+	$(ECOSYSTEM_VENV)/bin/python -m pip install -q --disable-pip-version-check -r tests/ecosystem/requirements.txt
+	@touch $@
+
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
-.PHONY: help demo build test test-rust test-python test-examples test-containers static wheel image bench fuzz soak lint
+.PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
+.PHONY: fuzz soak lint
 .PHONY: miri sanitizers deny docs clean
 .PHONY: wasm compilers podman chromium venv

@@ -209,6 +209,44 @@ class Batch:
         """The records as a list; see :meth:`__iter__`."""
         return list(self)
 
+    # --- Arrow
+
+    def to_arrow(self) -> Any:
+        """The batch as a ``pyarrow.RecordBatch``. polars, DuckDB and others take the batch itself.
+
+        The values stay in the shared memory as far as Arrow can have them there, and the batch is
+        held as long as the arrays live; docs/libraries.md has the types, and what is copied.
+
+        Raises :class:`ImportError` without pyarrow, :class:`UnicodeDecodeError` where text is not
+        UTF-8, :class:`ProtocolError` where the host's offsets or codes are wrong, and
+        :class:`ValueError` where Arrow can't hold a value.
+        """
+        from .arrow import import_pyarrow
+
+        import_pyarrow("to_arrow()")
+        from .arrow.columns import record_batch
+
+        self._open_memory()
+        return record_batch(self)
+
+    def __arrow_c_schema__(self) -> Any:
+        """The Arrow type of a batch, for what reads Arrow. Needs pyarrow."""
+        from .arrow import import_pyarrow
+
+        import_pyarrow("a batch as Arrow")
+        from .arrow.types import types_of
+
+        return types_of(self.fields).schema.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """The batch, for what reads Arrow. Raises as :meth:`to_arrow`."""
+        capsules: tuple[Any, Any] = self.to_arrow().__arrow_c_array__(requested_schema)
+        return capsules
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The batch, for what reads only streams of Arrow. Raises as :meth:`to_arrow`."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     # --- giving it back
 
     def ack(self) -> None:
@@ -258,6 +296,16 @@ class Batch:
         name = bytes(memory[header.object_at : header.object_at + header.object_bytes])
         identity = bytes(memory[header.identity_at : header.identity_at + header.identity_bytes])
         return header, name, identity
+
+    def _writable_payload(self) -> memoryview | None:
+        """The payload for writing: the pages that this program writes to become its own. It holds
+        the batch as any view does. None where the machine's pages are too large for that."""
+        self._open_memory()
+        window = self._lease.connection.writable_window(self._lease)
+        at = self._header.payload_at
+        if window is None:
+            return None
+        return memoryview(window).cast("B")[at : at + self._header.payload_bytes]
 
     def _open_memory(self) -> memoryview:
         if self._memory is None:

@@ -25,7 +25,7 @@ class CategoryColumn(Column):
         itemsize = SCALARS[field.scalar][0]
         super().__init__(field, payload, index, some_absent, itemsize, itemsize)
         known = len(field.categories)
-        rows = arrays.rows_from(self._raw, self.offsets, itemsize, field.scalar, known)
+        rows = arrays.rows_from(self.raw, self.offsets, itemsize, field.scalar, known)
         if len(rows):
             row = int(rows[0])
             raise ProtocolError(
@@ -44,12 +44,12 @@ class CategoryColumn(Column):
 
     def values(self) -> Iterator[Any]:
         """The text of each record's category, in order."""
-        if len(self._absent):
+        if len(self.absent):
             return super().values()
         return map(self.field.categories.__getitem__, self.dense().tolist())
 
     def dense(self) -> Any:
         """The result of `Batch.dense`: the codes."""
-        if len(self._absent):
+        if len(self.absent):
             self._raise_absent()
-        return arrays.dense_array(self._raw, self.offsets, self._size, self.field.scalar, ())
+        return arrays.dense_array(self.raw, self.offsets, self._size, self.field.scalar, ())

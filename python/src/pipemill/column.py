@@ -35,13 +35,15 @@ class Column:
     ) -> None:
         self.field = field
         self._payload = payload
-        self._raw = arrays.payload_array(payload)
+        #: The payload as an array.
+        self.raw = arrays.payload_array(payload)
         self._index = index
         self.offsets = arrays.index_array(index[0])
         self.lengths = arrays.index_array(index[1])
         self._size = size
         self._check(unit, some_absent)
-        self._absent: Any = arrays.absent_rows(self.offsets) if some_absent else ()
+        #: The rows that do not have the field.
+        self.absent: Any = arrays.absent_rows(self.offsets) if some_absent else ()
         self._row_access: tuple[Any, Any, Callable[[int, int], Any]] | None = None
 
     def _check(self, unit: int, some_absent: bool) -> None:
@@ -56,6 +58,14 @@ class Column:
                 f"{must}; {REMEDY}"
             )
 
+    def over(self, payload: memoryview, raw: Any) -> Column:
+        """The same field, whose values are made of this view of the same payload, of which `raw` is
+        the array."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._payload, other.raw, other._row_access = payload, raw, None
+        return other
+
     # --- one record
 
     def value(self, row: int) -> Any:
@@ -67,7 +77,7 @@ class Column:
     def values(self) -> Iterator[Any]:
         """The field of each record, in order."""
         starts, sizes, cell = self._row_access or self._make_row_access()
-        if len(self._absent):
+        if len(self.absent):
             return map(self.value, range(len(starts)))
         return starmap(cell, zip(starts, sizes))
 
@@ -88,7 +98,7 @@ class Column:
         """The result of `Batch.column`: here a list."""
         values = list(self.values())
         if absent is not MISSING:
-            for row in self._absent:
+            for row in self.absent:
                 values[row] = absent
         return values
 
@@ -96,12 +106,23 @@ class Column:
         """The result of `Batch.dense`."""
         raise NotImplementedError
 
+    def filled(self, value: Any) -> Any:
+        """As `dense`, with `value` where the field is absent: a copy. Values of one shape only."""
+        scalar, shape = self.field.scalar, self.field.shape
+        return arrays.filled(self.raw, self.offsets, self._size, scalar, shape, value)
+
+    def is_even(self) -> bool:
+        """Whether all records have the field, equally long. False where there is none."""
+        return len(self.lengths) > 0 and not len(self.absent) and not len(
+            arrays.uneven_rows(self.lengths)
+        )
+
     def _even_length(self) -> int:
         """The length of each value in bytes; 0 where there is no record.
 
         Raises :class:`AbsentError` where one is absent, :class:`ValueError` where they differ.
         """
-        if len(self._absent):
+        if len(self.absent):
             self._raise_absent()
         others = arrays.uneven_rows(self.lengths)
         if len(others):
@@ -114,9 +135,9 @@ class Column:
         return int(self.lengths[0]) if len(self.lengths) else 0
 
     def _raise_absent(self, remedy: str = "") -> NoReturn:
-        name, count = self.field.name, len(self._absent)
+        name, count = self.field.name, len(self.absent)
         remedy = remedy or f"take the list, batch[{name!r}], where it is None"
         raise AbsentError(
             f"field {name!r} is absent in {count} of {len(self.offsets)} records (the first is row "
-            f"{int(self._absent[0])} of the batch), so it has no array; {remedy}"
+            f"{int(self.absent[0])} of the batch), so it has no array; {remedy}"
         )

@@ -9,7 +9,6 @@ host must give that batch to another consumer.
 from __future__ import annotations
 
 import array
-import contextlib
 import os
 import select
 import socket
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .fork import register
-from .memory import Mapping, window_type
+from .memory import PAGE_BYTES, Copy, Mapping, window_type
 from .protocol import ACK, DEDICATED, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome
 
 if TYPE_CHECKING:
@@ -38,10 +37,12 @@ FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
 class Lease(weakref.ref[Any]):
     """An open grant: a weak reference to the window into its memory."""
 
-    __slots__ = ("connection", "grant", "acked", "batch")
+    __slots__ = ("connection", "grant", "acked", "batch", "written")
     connection: Connection
     grant: Grant
     acked: bool
+    #: Whether the program had a window to write to.
+    written: bool
     #: The `Batch` made of it, while that lives: for error texts, and to close it with the stream.
     batch: weakref.ref[Batch] | None
 
@@ -123,10 +124,20 @@ class Connection:
         lease = Lease(window, _on_last_view_died)
         lease.connection = self
         lease.grant = grant
-        lease.acked = False
+        lease.acked = lease.written = False
         lease.batch = None
         self.open[number] = lease
         return lease, window
+
+    def writable_window(self, lease: Lease) -> Any:
+        """A window into the same memory that the program may write to: nobody else sees what it
+        writes. None where that can't be, because slots share pages."""
+        window = lease()
+        slot = lease.grant.slot
+        if slot != DEDICATED and self.welcome.slot_bytes % PAGE_BYTES:
+            return None
+        lease.written = slot != DEDICATED
+        return None if window is None else window.mapping.writable_window(window)
 
     def ack(self, lease: Lease) -> None:
         """The program has processed the batch: sends ACK, or RELEASE where no view is left."""
@@ -162,6 +173,11 @@ class Connection:
 
     def _give_back(self, lease: Lease) -> None:
         if self.open.pop(lease.grant.grant, None) is not None:
+            if lease.written and not self._closed:
+                # The host may write the next batch there, which the private mapping has to show.
+                grant = lease.grant
+                size = -(-grant.bytes // PAGE_BYTES) * PAGE_BYTES
+                self._ring.forget_writes(grant.slot * self.welcome.slot_bytes, size)
             self._send(GRANTS.pack(RELEASE, lease.grant.grant))
 
     # --- sending (under the lock)
@@ -193,9 +209,13 @@ class Connection:
 
     # --- the end
 
+    def is_others(self) -> bool:
+        """Whether it is the connection of the process that has forked this one."""
+        return self.pid != os.getpid()
+
     def check(self) -> None:
         """Raises where this connection can't be used: in a forked child, or when closed."""
-        if self.pid != os.getpid():
+        if self.is_others():
             raise ForkError(
                 f"this stream was connected by process {self.pid} and is used in {os.getpid()}; "
                 "call pipemill.connect() in the process that reads, after the fork"
@@ -223,23 +243,29 @@ class Connection:
         if not self._closed:
             self._flush()
             self._closed = True
+            self._ring.close_descriptor()
             self._sock.close()
 
     # --- a fork, see `fork`
 
-    def copy_held(self) -> int | None:
-        """The address of a copy of the slots that views show. None where there is no such view."""
+    def copy_held(self) -> Copy | None:
+        """A copy of the slots that views show. None where there is no such view."""
         held, size = list(self.open.values()), self.welcome.slot_bytes
-        windows = [lease() for lease in held]  # while these live, the host writes to no such slot
-        grants = [lease.grant for lease, window in zip(held, windows) if window is not None]
-        parts = [(one.slot * size, one.bytes) for one in grants if one.slot != DEDICATED]
-        return self._ring.copy(parts) if parts else None
+        # While these windows live, the host writes to no such slot.
+        shown = [(lease.grant, lease()) for lease in held if lease.grant.slot != DEDICATED]
+        parts, writable = [], []
+        for grant, window in shown:
+            if window is not None:
+                parts.append((grant.slot * size, grant.bytes))
+                if window.writable is not None:
+                    writable.append(parts[-1])
+        return self._ring.copy(parts, writable) if parts else None
 
-    def drop_copy(self, copy: int) -> None:
+    def drop_copy(self, copy: Copy) -> None:
         """In the parent: the child has the copy."""
         self._ring.drop_copy(copy)
 
-    def leave_to_parent(self, copy: int | None) -> None:
+    def leave_to_parent(self, copy: Copy | None) -> None:
         """In the child: its views show the copy, and it closes its copy of the socket. With it
         open, the host would not notice when the parent dies."""
         self._lock = threading.RLock()
@@ -248,9 +274,12 @@ class Connection:
         self._sock.close()
 
     def __del__(self) -> None:
-        # No window is left either, because each keeps its connection.
-        with contextlib.suppress(Exception):
+        # No window is left either, because each keeps its connection. At the end of the interpreter
+        # this module may be empty already: then nothing of it can be called, `suppress` neither.
+        try:
             self._hang_up()
+        except Exception:
+            pass
 
 
 def _on_last_view_died(lease: Any) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .connection import Connection
+    from .memory import Copy
 
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -27,7 +28,7 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 class _Forking(threading.local):
     """The thread that forks: each connection that holds batches, and its copy."""
 
-    copies: tuple[tuple[Connection, int], ...] = ()
+    copies: tuple[tuple[Connection, Copy], ...] = ()
 
 
 _forking = _Forking()

@@ -19,7 +19,7 @@ class ListColumn(Column):
         """The list of one record; None where it is absent."""
         try:
             return super().value(row)
-        except _Unsound as error:
+        except Unsound as error:
             raise ProtocolError(
                 f"field {self.field.name!r} of row {row} is not a list: {error}; {REMEDY}"
             ) from None
@@ -33,7 +33,7 @@ class ListColumn(Column):
 
         def cell(offset: int, length: int) -> list[Any]:
             value = payload[offset : offset + length]
-            bounds = _bounds_of(value, count)
+            bounds = bounds_of(value, count)
             if text:
                 first = bounds[0]
                 bounds = [bound - first for bound in bounds]
@@ -51,28 +51,28 @@ class ListColumn(Column):
         )
 
 
-class _Unsound(Exception):
+class Unsound(Exception):
     """The offsets of a list are wrong. The text says how."""
 
 
-def _bounds_of(value: memoryview, count: int) -> list[int]:
+def bounds_of(value: memoryview, count: int) -> list[int]:
     """The offsets at which the elements of a list begin, and at last its length.
 
-    Raises `_Unsound` where they are not in order, not within the value, or not those of `count`
+    Raises `Unsound` where they are not in order, not within the value, or not those of `count`
     elements; a `count` of 0 stands for any number.
     """
     length = len(value)
     if length < 4:
-        raise _Unsound(f"it has {length} bytes, and an empty list has 4")
+        raise Unsound(f"it has {length} bytes, and an empty list has 4")
     first = int.from_bytes(value[:4], "little")
     if first % 4 or not 4 <= first <= length:
-        raise _Unsound(f"its first offset is {first}, not a multiple of 4 from 4 to {length}")
+        raise Unsound(f"its first offset is {first}, not a multiple of 4 from 4 to {length}")
     bounds = value[:first].cast("I").tolist()
     if bounds[-1] != length:
-        raise _Unsound(f"its last offset is {bounds[-1]}, not its length, {length}")
+        raise Unsound(f"its last offset is {bounds[-1]}, not its length, {length}")
     if any(map(gt, bounds, bounds[1:])):
         at = next(i for i in range(1, len(bounds)) if bounds[i - 1] > bounds[i])
-        raise _Unsound(f"its offset {at} is {bounds[at]}, and that before it {bounds[at - 1]}")
+        raise Unsound(f"its offset {at} is {bounds[at]}, and that before it {bounds[at - 1]}")
     if count and len(bounds) - 1 != count:
-        raise _Unsound(f"it has {len(bounds) - 1} elements, not {count}")
+        raise Unsound(f"it has {len(bounds) - 1} elements, not {count}")
     return bounds

@@ -4,6 +4,11 @@ A window is a `ctypes` array over a part of the mapping. Everything that is made
 memoryview, a slice of that, a numpy array, a tensor) keeps the window alive through the buffer
 protocol. So a weak reference to the window dies exactly when the last view does. This takes about
 a microsecond and needs no polling. The mapping stays while a window lives.
+
+Tensors have to be writable. So there is a second mapping of the same memory, which is private: the
+kernel copies a page when this program writes to it, and nobody else sees what was written. Such a
+page stays this program's own until `forget_writes`, also when the host has written a new batch to
+the shared one. So it is called before the host may do that.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ import ctypes
 import fcntl
 import mmap
 import os
-from typing import Any
+import weakref
+from typing import Any, Optional, Tuple  # noqa: UP035
 
 from .errors import ProtocolError
 
@@ -23,62 +29,145 @@ _libc.munmap.restype = ctypes.c_int
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.mprotect.restype = ctypes.c_int
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.madvise.restype = ctypes.c_int
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.mremap.restype = ctypes.c_void_p
 _libc.mremap.argtypes = [ctypes.c_void_p] + [ctypes.c_size_t] * 2 + [ctypes.c_int, ctypes.c_void_p]
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 # From linux/mman.h. The module `mmap` does not have them.
 _PROT_NONE, _MAP_FIXED, _MREMAP_MAYMOVE, _MREMAP_FIXED = 0, 0x10, 1, 2
+_MADV_DONTNEED, _MAP_NORESERVE = 4, 0x4000
 _FAILED = ctypes.c_void_p(-1).value
+
+#: The last bytes of those entries of /proc/self/pagemap whose page is no copy: it is neither present
+#: (bit 63) nor swapped (62), or belongs to the file (61).
+_SHARED = bytes(top for top in range(256) if not top & 0xC0 or top & 0x20)
+#: The size of a page of memory.
+PAGE_BYTES = mmap.PAGESIZE
+#: What a forked child gets in the place of a mapping, and of the private one beside it.
+Copy = Tuple[int, Optional[int]]
 
 
 class Mapping:
     """The first `size` bytes of the memory of `fd`. The caller may close `fd` afterwards."""
 
-    def __init__(self, fd: int, size: int) -> None:
+    def __init__(self, fd: int, size: int, private: bool = False) -> None:
+        """Maps it for reading, and where it is `private`, for writing to copies of its pages."""
         self._address = 0
         self._size = size
+        #: The shared memory's, or where this is private, that of the process's page table.
+        self._fd = -1
+        self._private: Mapping | None = None
+        self._protection = mmap.PROT_READ | (mmap.PROT_WRITE if private else 0)
         if size == 0:
             return  # a ring without slots: every batch has a dedicated buffer
+        if private:
+            # Without it, the kernel would count memory for a copy of every page.
+            flags = mmap.MAP_PRIVATE | _MAP_NORESERVE
+            self._address = _map(None, size, self._protection, flags, fd)
+            return
         _check(fd, size)
-        self._address = _map(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd)
+        self._address = _map(None, size, self._protection, mmap.MAP_SHARED, fd)
+        self._fd = os.dup(fd)
 
     def window(self, offset: int, kind: Any) -> Any:
         """A window at `offset`, of a type from `window_type`. The caller has checked the range."""
         window = kind.from_address(self._address + offset)
-        window.mapping = self
+        window.mapping, window.offset, window.writable = self, offset, None
         return window
 
-    def copy(self, parts: list[tuple[int, int]]) -> int:
-        """The address of a private copy of these parts, each a pair of offset and size. The copy
-        has the size of the mapping, and what is not in `parts` can't be read. It is the caller's:
-        end it with `drop_copy` or `replace_by`.
+    def writable_window(self, window: Any) -> Any:
+        """A window to the same bytes as `window`, for writing: the program's own from then on. It
+        keeps `window`. There is one for each window, as long as it lives."""
+        found = window.writable and window.writable()
+        if found is None:
+            if self._private is None:
+                self._private = Mapping(self._fd, self._size, private=True)
+            found = self._private.window(window.offset, type(window))
+            found.shared = window
+            window.writable = weakref.ref(found)
+        return found
+
+    def forget_writes(self, offset: int, size: int) -> None:
+        """Ends the copies of pages that were written to. The mapping shows the shared ones again.
+        Both numbers are multiples of the size of a page."""
+        private = self._private
+        if private is not None and private._address and private._has_copies(offset, size):
+            address = private._address + offset
+            _checked(_libc.madvise(address, size, _MADV_DONTNEED), "drop the copy of", size)
+
+    def _has_copies(self, offset: int, size: int) -> bool:
+        """Whether pages of a private mapping were written to. To ask takes 3 us for each MiB. To
+        drop the pages takes 25 us, because each has to be mapped again, so that is not done for
+        nothing."""
+        try:
+            if self._fd < 0:
+                self._fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+            entries = os.pread(self._fd, size // PAGE_BYTES * 8, (self._address + offset) // PAGE_BYTES * 8)
+        except OSError:
+            return True  # without /proc
+        return len(entries) * PAGE_BYTES < size * 8 or bool(entries[7::8].translate(None, _SHARED))
+
+    def copy(self, parts: list[tuple[int, int]], writable: list[tuple[int, int]]) -> Copy:
+        """Private copies of these parts, each a pair of offset and size, as the mapping shows them,
+        and of the parts `writable` as the private mapping shows them. The copies have the size of
+        the mapping, and what is in no part can't be read. They are the caller's: end them with
+        `drop_copy` or `replace_by`.
         """
+        own = self._copy(parts)
+        try:
+            return own, None if self._private is None else self._private._copy(writable)
+        except BaseException:
+            _libc.munmap(own, self._size)
+            raise
+
+    def _copy(self, parts: list[tuple[int, int]]) -> int:
         copy = _map(None, self._size, _PROT_NONE, _PRIVATE)
         for offset, size in parts:
-            first = copy + offset // mmap.PAGESIZE * mmap.PAGESIZE
+            first = copy + offset // PAGE_BYTES * PAGE_BYTES
             pages = first, copy + offset + size - first
             _checked(_libc.mprotect(*pages, mmap.PROT_READ | mmap.PROT_WRITE), "copy", size)
             ctypes.memmove(copy + offset, self._address + offset, size)
-            _checked(_libc.mprotect(*pages, mmap.PROT_READ), "copy", size)
+            _checked(_libc.mprotect(*pages, self._protection), "copy", size)
         return copy
 
-    def drop_copy(self, copy: int) -> None:
+    def drop_copy(self, copy: Copy) -> None:
         """Unmaps what `copy` has made."""
-        _libc.munmap(copy, self._size)
+        for one in copy:
+            if one is not None:
+                _libc.munmap(one, self._size)
 
-    def replace_by(self, copy: int | None) -> None:
+    def replace_by(self, copy: Copy | None) -> None:
         """Puts what `copy` has made in the place of the shared memory, at the same addresses.
         Where that is None, nothing can be read there any more: to try ends the process.
         """
+        own, private = copy or (None, None)
         if self._address:
-            _map(self._address, self._size, _PROT_NONE, _PRIVATE | _MAP_FIXED)
-            if copy is not None:
-                flags = _MREMAP_MAYMOVE | _MREMAP_FIXED
-                _libc.mremap(copy, self._size, self._size, flags, self._address)
+            self._replace_by(own)
+        if self._private is not None:
+            self._private._replace_by(private)
+        self.close_descriptor()
 
-    def __del__(self, munmap: Any = _libc.munmap) -> None:
+    def close_descriptor(self) -> None:
+        """Closes what the mapping does not need to be read. No window can be made writable after
+        this."""
+        if self._private is not None:
+            self._private.close_descriptor()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _replace_by(self, copy: int | None) -> None:
+        _map(self._address, self._size, _PROT_NONE, _PRIVATE | _MAP_FIXED)
+        if copy is not None:
+            flags = _MREMAP_MAYMOVE | _MREMAP_FIXED
+            _libc.mremap(copy, self._size, self._size, flags, self._address)
+
+    def __del__(self, munmap: Any = _libc.munmap, close: Any = os.close) -> None:
         if self._address:
             munmap(self._address, self._size)
+        if self._fd >= 0:
+            close(self._fd)
 
 
 def window_type(size: int) -> Any:

@@ -33,7 +33,7 @@ class NumberColumn(Column):
             if scalar == "bfloat16":
                 return lambda offset, length: to_float(unpack(payload, offset)[0])
             return lambda offset, length: unpack(payload, offset)[0]
-        raw, itemsize, row_array = self._raw, self._itemsize, arrays.row_array
+        raw, itemsize, row_array = self.raw, self._itemsize, arrays.row_array
         return lambda offset, length: row_array(
             raw, offset, scalar, _shape_of(shape, itemsize, length)
         )
@@ -41,13 +41,12 @@ class NumberColumn(Column):
     def all(self, absent: Any) -> Any:
         """The result of `Batch.column`: an array where the values have one shape."""
         if self._size is None:
-            some = not len(self._absent) and any(self.lengths[:1])
+            some = not len(self.absent) and any(self.lengths[:1])
             if some and not len(arrays.uneven_rows(self.lengths)):
                 return self.dense()
             return super().all(absent)
-        if len(self._absent) and absent is not MISSING:
-            scalar, shape = self.field.scalar, self.field.shape
-            return arrays.filled(self._raw, self.offsets, self._size, scalar, shape, absent)
+        if len(self.absent) and absent is not MISSING:
+            return self.filled(absent)
         return self.dense()
 
     def dense(self) -> Any:
@@ -56,12 +55,12 @@ class NumberColumn(Column):
         if size is None:
             size = self._even_length()
             shape = _shape_of(shape, self._itemsize, size)
-        elif len(self._absent):
+        elif len(self.absent):
             self._raise_absent(
                 f"say what to put there, batch.column({self.field.name!r}, absent=...), or go "
                 "through the records, where it is None"
             )
-        return arrays.dense_array(self._raw, self.offsets, size, self.field.scalar, shape)
+        return arrays.dense_array(self.raw, self.offsets, size, self.field.scalar, shape)
 
 
 def _shape_of(shape: tuple[int, ...], itemsize: int, length: int) -> tuple[int, ...]:

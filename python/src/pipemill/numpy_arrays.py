@@ -31,7 +31,7 @@ _DTYPES = {
 }
 
 
-def _dtype(scalar: str) -> Any:
+def dtype_of(scalar: str) -> Any:
     """The numpy type of a scalar. That of bfloat16 is in the package ml_dtypes, which is imported
     with the first such field; without it, the type is that of the 16 bits."""
     if scalar not in _DTYPES:
@@ -110,13 +110,13 @@ def rows_from(raw: Any, offsets: Any, size: int, scalar: str, limit: int) -> Any
 def row_array(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """One record's array: a view."""
     if 0 in shape:  # there may be no byte at `offset`
-        return _frozen(np.empty(shape, _dtype(scalar)))
-    return np.ndarray(shape, _dtype(scalar), raw, offset)
+        return _frozen(np.empty(shape, dtype_of(scalar)))
+    return np.ndarray(shape, dtype_of(scalar), raw, offset)
 
 
 def dense_array(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
     """The array of all rows: a view where they are evenly spaced, otherwise one copy."""
-    dtype, n = _dtype(scalar), len(offsets)
+    dtype, n = dtype_of(scalar), len(offsets)
     if n == 0 or size == 0:
         return _frozen(np.empty((n, *shape), dtype))
     first = int(offsets[0])
@@ -132,7 +132,7 @@ def filled(
     raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...], value: Any
 ) -> Any:
     """As `dense_array`, with `value` in the rows that are absent: a copy."""
-    dtype = _dtype(scalar)
+    dtype = dtype_of(scalar)
     if scalar == "bfloat16" and dtype == _DTYPES["uint16"]:
         value = to_bits(value)
     array = np.full((len(offsets), *shape), value, dtype)

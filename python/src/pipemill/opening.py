@@ -23,7 +23,7 @@ _ENDLESS = 1_000_000
 #: Slots of a ring, if a program does not hold more of them.
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
-_NODE_TIMEOUT = 600.0
+NODE_TIMEOUT = 600.0
 
 _opened_per_node = 0
 
@@ -88,6 +88,57 @@ def open(  # the name that `pipemill.open` has
     where the source can't be read, here or with the first batch, :class:`HostError` where the host
     fails, and :class:`BinaryNotFound` where there is no host. The text is the host's.
     """
+    name, channel, node = plan(
+        source, decoder, options=options, fields=fields, batch=batch, tail=tail,
+        batch_across=batch_across, shuffle=shuffle, epochs=epochs, shard=shard, host=host,
+        credits=credits,
+    )  # fmt: skip
+    wishes: dict[str, Any] = {
+        "credits": credits,
+        "timeout": timeout,
+        "hold_timeout": hold_timeout,
+        "state": None if state is None else check_state(name, state),
+    }
+    if node is None:
+        channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
+        started = Host.of_text(toml({"channel": [channel]}))
+    else:
+        slots = node.local_world * credits + 2 + (node.local_world if tail == "drop" else 0)
+        channel.update(mode="shard", consumers=node.local_world)
+        channel["ring"] = {"slots": max(_SLOTS, slots)}
+        wishes["shard"] = node.local_rank, node.local_world
+        text = toml({"channel": [channel]})
+        path = node_socket(node, text)
+        if node.local_rank > 0:
+            return connect(name, path, wait=NODE_TIMEOUT, **wishes)
+        started = Host.of_text(toml({"socket": literal(path)}) + text)
+    try:
+        stream = started.connect(name, **wishes)
+    except BaseException:
+        started.close()
+        raise
+    stream._owns_host, stream._shares_host = True, node is not None
+    return stream
+
+
+def plan(
+    source: Source,
+    decoder: str | os.PathLike[str] | None,
+    *,
+    options: Mapping[str, Any] | None,
+    fields: str | Sequence[str] | None,
+    batch: int | None,
+    tail: str | None,
+    batch_across: str | None,
+    shuffle: int | Mapping[str, Any] | None,
+    epochs: int | None,
+    shard: tuple[int, int] | str | None,
+    host: str | None,
+    credits: int,
+) -> tuple[str, dict[str, Any], Node | None]:
+    """What a host for these arguments of :func:`open` is given: the name of its channel, the
+    channel's table without its ring, and for a host of the machine, whose it is. Raises
+    :class:`ValueError` where an argument is wrong."""
     if batch is not None:
         batch_size(batch, tail, batch_across)
     elif tail is not None or batch_across is not None:
@@ -108,7 +159,7 @@ def open(  # the name that `pipemill.open` has
                 'host="per-node" needs batch=, and tail="drop" or "pad": all processes get equally '
                 "many batches of an epoch"
             )
-    name, table = _source(source)
+    name, table = source_table(source)
     share = (node.node, node.nodes) if node else part
     if share is not None and share[1] > 1:
         if "file" in table or "fifo" in table:
@@ -131,32 +182,7 @@ def open(  # the name that `pipemill.open` has
         "batch_across": batch_across,
         "shuffle": {"seed": shuffle} if isinstance(shuffle, int) else shuffle,
     }
-    wishes: dict[str, Any] = {
-        "credits": credits,
-        "timeout": timeout,
-        "hold_timeout": hold_timeout,
-        "state": None if state is None else check_state(name, state),
-    }
-    if node is None:
-        channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
-        started = Host.of_text(toml({"channel": [channel]}))
-    else:
-        slots = node.local_world * credits + 2 + (node.local_world if tail == "drop" else 0)
-        channel.update(mode="shard", consumers=node.local_world)
-        channel["ring"] = {"slots": max(_SLOTS, slots)}
-        wishes["shard"] = node.local_rank, node.local_world
-        text = toml({"channel": [channel]})
-        path = _node_socket(node, text)
-        if node.local_rank > 0:
-            return connect(name, path, wait=_NODE_TIMEOUT, **wishes)
-        started = Host.of_text(toml({"socket": literal(path)}) + text)
-    try:
-        stream = started.connect(name, **wishes)
-    except BaseException:
-        started.close()
-        raise
-    stream._owns_host, stream._shares_host = True, node is not None
-    return stream
+    return name, channel, node
 
 
 def cat(
@@ -217,7 +243,7 @@ def _options(
     }
 
 
-def _source(source: Source) -> tuple[str, dict[str, Any]]:
+def source_table(source: Source) -> tuple[str, dict[str, Any]]:
     """The name of the channel, and the table `source` of the configuration."""
     if isinstance(source, Mapping):
         own = [key for key in ("epochs", "shard", "distribution") if key in source]
@@ -267,7 +293,7 @@ def _is_fifo(path: str) -> bool:
     return stat.S_ISFIFO(os.stat(path).st_mode)
 
 
-def _node_socket(node: Node, text: str) -> str:
+def node_socket(node: Node, text: str) -> str:
     """The socket that all processes of this machine find: the same for the same job, the same
     arguments and the same number of such calls before."""
     import hashlib

@@ -212,6 +212,38 @@ class Stream:
             self._receiver.peek()
         return self._receiver.fields
 
+    def __arrow_c_schema__(self) -> Any:
+        """The Arrow type of the batches, for what reads Arrow. Waits as :attr:`fields`."""
+        from .arrow import import_pyarrow
+
+        import_pyarrow("a stream as Arrow")
+        from .arrow.types import types_of
+
+        return types_of(self.fields).schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The batches that were not given yet, for what reads Arrow. Needs pyarrow. ::
+
+            polars.DataFrame(stream)
+            pyarrow.table(stream)
+            duckdb.sql("select count(*) from stream")
+
+        Each batch is ACKed when the next one is asked for. The consumer may keep all arrays. So
+        they are copies, unless more than 2 credits are free: then they are views of the shared
+        memory, and hold the batch as long as they live. Errors are those of the consumer, with the
+        text of ours.
+        """
+        return self._arrow_reader(self).__arrow_c_stream__(requested_schema)
+
+    def _arrow_reader(self, batches: Iterator[Batch]) -> Any:
+        from .arrow import import_pyarrow
+
+        import_pyarrow("a stream as Arrow")
+        from .arrow.reader import reader
+
+        open, credits = self._connection.open, self._connection.welcome.credits
+        return reader(batches, self.fields, lambda: credits - len(open))
+
     def state_dict(self) -> dict[str, Any]:
         """Where this program goes on if it is started again: after the last batch that it was
         given. Save it with the model, as JSON. :func:`connect` takes it, and so does ``pipemill run
@@ -367,6 +399,14 @@ class Epoch:
         if batch is None:
             raise StopIteration
         return batch
+
+    def __arrow_c_schema__(self) -> Any:
+        """As :meth:`Stream.__arrow_c_schema__`."""
+        return self._stream.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """As :meth:`Stream.__arrow_c_stream__`, for the batches of this epoch."""
+        return self._stream._arrow_reader(self).__arrow_c_stream__(requested_schema)
 
     def end(self) -> None:
         """Requests that the host skips the rest of this epoch.

@@ -20,7 +20,7 @@ class BytesColumn(Column):
     def values(self) -> Iterator[Any]:
         """The bytes of each record, in order."""
         starts, sizes, _ = self._row_access or self._make_row_access()
-        if len(self._absent):
+        if len(self.absent):
             return super().values()
         # As `Column.values`, without a Python call for each record.
         return map(self._payload.__getitem__, map(slice, starts, map(add, starts, sizes)))
@@ -32,7 +32,7 @@ class BytesColumn(Column):
     def dense(self) -> Any:
         """The result of `Batch.dense`: the bytes as numbers."""
         size = self._even_length()
-        return arrays.dense_array(self._raw, self.offsets, size, "uint8", (size,))
+        return arrays.dense_array(self.raw, self.offsets, size, "uint8", (size,))
 
 
 class TextColumn(BytesColumn):
@@ -61,11 +61,11 @@ class TextColumn(BytesColumn):
 
     def _decode(self) -> list[str | None]:
         texts: list[str | None] = []
-        some_absent = bool(len(self._absent))
+        some_absent = bool(len(self.absent))
         for first, last, starts, ends in arrays.near_rows(
             self.offsets, self.lengths, _GROUP, some_absent
         ):
             texts += decode_texts(self._payload[first:last], starts, ends)
-        for row in self._absent:
+        for row in self.absent:
             texts[row] = None
         return texts

@@ -1,0 +1,222 @@
+"""Makes Arrow's arrays of a batch. Values stay where they are in the slot as far as Arrow can say
+where that is; docs/libraries.md lists what is copied."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from ..column import Column
+from ..column import arrays as spans
+from ..schema import SCALARS, STRINGS
+from .types import is_uuid, list_type, types_of
+
+if TYPE_CHECKING:
+    from ..batch import Batch
+
+buffers: ModuleType
+try:
+    from . import numpy_buffers as buffers
+except ImportError:
+    from . import plain_buffers as buffers
+
+#: What a 32-bit offset or length of Arrow can count.
+_MAX = (1 << 31) - 1
+#: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
+#: bits, so a larger payload is several buffers.
+_SPAN = 1 << 30
+#: Strings are copied with all that lies between them if that is at most a part of this size.
+_SMALL_PART = 0.2
+
+
+def record_batch(batch: Batch, copy: bool = False) -> Any:
+    """The batch as a ``pyarrow.RecordBatch``. It holds the batch's memory as long as one of its
+    buffers lives, unless all of them are a `copy`.
+
+    Raises :class:`UnicodeDecodeError` where text is not UTF-8, :class:`ProtocolError` where the
+    host's offsets or codes are wrong, and :class:`ValueError` where Arrow can't hold a value.
+    """
+    columns = _Columns(batch, copy)
+    arrays = [columns.array(number) for number in range(len(batch.fields))]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.types.schema)
+
+
+class _Columns:
+    """Makes the arrays of one batch."""
+
+    def __init__(self, batch: Batch, copy: bool) -> None:
+        self.types = types_of(batch.fields)
+        self._batch = batch
+        self._copy = copy
+        self._payload = batch.payload
+        self._raw = spans.payload_array(self._payload)
+        window: Any = self._payload.obj
+        self._address = ctypes.addressof(window) + batch._header.payload_at
+
+    def array(self, number: int) -> Any:
+        """The array of a field."""
+        column, field = self._batch._column(number), self._batch.fields[number]
+        kind, shape = self.types.elements[number], self.types.shapes[number]
+        nulls = len(column._absent)
+        valid = pa.py_buffer(buffers.valid_bits(column.offsets)) if nulls else None
+        if field.scalar in STRINGS:
+            if shape:
+                return self._lists(column, kind, nulls, valid)
+            self._check_texts(column, column.offsets, column.lengths)
+            array = self._strings(column, kind, column.offsets, column.lengths, nulls, valid)
+            return _extension(self.types.schema.field(number).type, array)
+        if field.categories:
+            codes = self._numbers(column, kind, (), nulls, valid)
+            categories = self.types.categories(number)
+            return pa.DictionaryArray.from_arrays(codes, categories, safe=False)
+        if is_uuid(field):
+            data = self._data(column, 16, 1)
+            uuids = pa.Array.from_buffers(pa.binary(16), len(column.offsets), [valid, data], nulls)
+            return _extension(self.types.schema.field(number).type, uuids)
+        return self._numbers(column, kind, shape, nulls, valid)
+
+    def _in_slot(self, first: int, size: int) -> Any:
+        """A part of the payload as a buffer, which keeps the slot."""
+        return pa.foreign_buffer(self._address + first, size, self._payload)
+
+    # --- numbers
+
+    def _numbers(
+        self, column: Column, kind: Any, shape: tuple[int, ...], nulls: int, valid: Any
+    ) -> Any:
+        size = SCALARS[column.field.scalar][0]
+        unit = size * math.prod(one or 1 for one in shape)
+        data = self._elements(column, kind, unit, size)
+        # From the outermost dimension on: the number of lists, and the buffer of their offsets
+        # where they have any length.
+        levels: list[tuple[int, int, list[Any]]] = []
+        length, each = len(column.offsets), 1
+        for one in shape:
+            if one:
+                levels.append((one, length, []))
+                length, each = length * one, each * one
+            else:
+                counts = buffers.repeated(buffers.counts(column.lengths, unit), each)
+                total = buffers.total(counts)
+                if total > _MAX:
+                    self._refuse(column, f"has {total} elements")
+                levels.append((0, length, [pa.py_buffer(buffers.ends(counts))]))
+                length = total
+        if not levels:
+            return pa.Array.from_buffers(kind, length, [valid, data], nulls)
+        array = pa.Array.from_buffers(kind, length, [None, data], 0)
+        for one, length, parts in reversed(levels[1:]):
+            kind = list_type(kind, one)
+            array = pa.Array.from_buffers(kind, length, [None, *parts], 0, children=[array])
+        one, length, parts = levels[0]
+        kind = list_type(kind, one)
+        return pa.Array.from_buffers(kind, length, [valid, *parts], nulls, children=[array])
+
+    def _elements(self, column: Column, kind: Any, unit: int, size: int) -> Any:
+        """The buffer of all elements of a column, in the form that Arrow has."""
+        if kind == pa.bool_():
+            return pa.py_buffer(buffers.pack_bits(self._joined(column, unit)[0]))
+        if column.field.scalar == "bfloat16":
+            return pa.py_buffer(buffers.widen_bfloat16(_copied(self._joined(column, unit)[0])))
+        if pa.types.is_time32(kind):
+            narrow, wrong = buffers.narrow_int64(_copied(self._joined(column, unit)[0]))
+            if wrong is not None:
+                self._refuse(column, "has a value that is no time of a day")
+            return pa.py_buffer(narrow)
+        return self._data(column, unit, size)
+
+    def _data(self, column: Column, unit: int, alignment: int) -> Any:
+        """The buffer of all values of a column, one after the other."""
+        data, first = self._joined(column, unit)
+        if first is None:
+            return pa.py_buffer(data)
+        if self._copy or (self._address + first) % alignment:
+            return pa.py_buffer(_copied(data))
+        return self._in_slot(first, len(data))
+
+    def _joined(self, column: Column, unit: int) -> tuple[Any, int | None]:
+        """The bytes of all values, and where they begin in the payload, if they are not a copy. A
+        value has `unit` bytes, or a multiple of it."""
+        offsets, lengths = column.offsets, column.lengths
+        if not len(offsets):
+            return buffers.from_bytes(b""), None
+        if buffers.adjacent(offsets, lengths):
+            first = int(offsets[0])
+            return self._raw[first : int(offsets[-1]) + int(lengths[-1])], first
+        if column._size is None:
+            return buffers.gather(self._raw, offsets, lengths), None
+        return buffers.gather_fixed(self._raw, offsets, unit), None
+
+    # --- strings
+
+    def _strings(
+        self, column: Column, kind: Any, offsets: Any, lengths: Any, nulls: int, valid: Any
+    ) -> Any:
+        if len(self._raw) > _MAX and max(lengths, default=0) > _MAX:
+            self._refuse(column, f"has a value of {max(lengths)} bytes")
+        raw, parts = self._raw, []
+        if buffers.some_long(lengths):  # otherwise all lie in their views
+            if self._copy:
+                raw, offsets = self._compact(offsets, lengths)
+                data = pa.py_buffer(raw)
+            else:
+                data = self._in_slot(0, len(raw))
+            parts = [data.slice(start) for start in range(0, len(raw), _SPAN)]
+        views = pa.py_buffer(buffers.views(raw, offsets, lengths, _SPAN))
+        return pa.Array.from_buffers(kind, len(offsets), [valid, views, *parts], nulls)
+
+    def _compact(self, offsets: Any, lengths: Any) -> tuple[Any, Any]:
+        """A copy of the strings, and the offsets of them in it."""
+        total = buffers.total(lengths)
+        first, last = buffers.extent(offsets, lengths)
+        if total > _MAX or last - first - total <= _SMALL_PART * (last - first):
+            return _copied(self._raw[first:last]), buffers.less(offsets, first)
+        return buffers.gather(self._raw, offsets, lengths), buffers.starts(lengths)
+
+    def _lists(self, column: Column, kind: Any, nulls: int, valid: Any) -> Any:
+        size = column.field.shape[0]
+        found = buffers.list_elements(self._raw, column.offsets, column.lengths, size)
+        if found is None:
+            list(column.values())  # raises, and says which list is wrong
+            raise AssertionError(f"the lists of field {column.field.name!r} are sound")
+        counts, offsets, lengths = found
+        self._check_texts(column, offsets, lengths)
+        strings = self._strings(column, kind, offsets, lengths, 0, None)
+        parts = [valid, pa.py_buffer(buffers.ends(counts))]
+        return pa.Array.from_buffers(
+            list_type(kind, 0), len(column.offsets), parts, nulls, children=[strings]
+        )
+
+    def _check_texts(self, column: Column, offsets: Any, lengths: Any) -> None:
+        """Refuses bytes that are not UTF-8: what reads Arrow relies on it."""
+        if column.field.scalar == "utf8" and not buffers.is_text(self._raw, offsets, lengths):
+            for row in range(len(column.offsets)):
+                try:
+                    column.value(row)
+                except UnicodeDecodeError as error:
+                    error.reason += f" (field {column.field.name!r}, row {row} of {self._name()})"
+                    raise
+
+    # --- errors
+
+    def _name(self) -> str:
+        return self._batch._name()
+
+    def _refuse(self, column: Column, why: str) -> NoReturn:
+        raise ValueError(
+            f"field {column.field.name!r} of {self._name()} {why}, which Arrow can't hold; take "
+            "the field without Arrow, or ask for smaller batches"
+        )
+
+
+def _extension(kind: Any, storage: Any) -> Any:
+    """The array of this type, of which `storage` may be the storage."""
+    return storage if kind == storage.type else pa.ExtensionArray.from_storage(kind, storage)
+
+
+def _copied(data: Any) -> Any:
+    return buffers.from_bytes(bytes(data))

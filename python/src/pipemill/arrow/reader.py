@@ -1,0 +1,41 @@
+"""A stream of batches as a ``pyarrow.RecordBatchReader``.
+
+The consumer pulls. It may keep all arrays, as ``pyarrow.table`` does, or drop each before the next,
+as DuckDB does. A batch whose arrays live holds a credit. If a table could take all of them, it
+would never be whole; if it took all but one, no loop over batches would run beside it. So a batch
+is copied, and given back, where it would leave fewer credits than a loop needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Callable
+
+import pyarrow as pa
+
+from .columns import record_batch
+from .types import types_of
+
+if TYPE_CHECKING:
+    from ..batch import Batch
+    from ..schema import Field
+
+
+#: A loop over batches needs the current one and the next.
+_CREDITS_OF_A_LOOP = 2
+
+
+def reader(
+    batches: Iterator[Batch], fields: tuple[Field, ...], free_credits: Callable[[], int]
+) -> Any:
+    """A reader of these batches. `free_credits` says how many credits are free while the current
+    batch is held."""
+
+    def arrays() -> Iterator[Any]:
+        for batch in batches:
+            arrow = record_batch(batch, copy=free_credits() < _CREDITS_OF_A_LOOP)
+            del batch
+            yield arrow
+            del arrow
+
+    return pa.RecordBatchReader.from_batches(types_of(fields).schema, arrays())

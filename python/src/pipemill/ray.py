@@ -1,0 +1,161 @@
+"""Sources as data sets of Ray Data: Ray schedules, and each of its read tasks decodes its share of
+the objects with a private host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+import ray.data
+from ray.data.block import BlockMetadata
+from ray.data.datasource import ReadTask
+from ray.data.extensions import ArrowTensorArray
+
+from .arrow.columns import record_batch
+from .arrow.types import is_uuid, plain_type
+from .batch import Batch
+from .objects import deal, list_objects
+from .opening import Source, open
+from .schema import STRINGS, Field
+
+#: Bytes that a read task has at most by default, where there are enough objects.
+_TASK_BYTES = 1 << 30
+
+
+def read(
+    source: Source,
+    decoder: str | os.PathLike[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    rows_per_block: int = 4096,
+    override_num_blocks: int | None = None,
+    concurrency: int | None = None,
+    num_cpus: float | None = None,
+) -> ray.data.Dataset:
+    """A ``ray.data.Dataset`` of the records. ::
+
+        data = pipemill.ray.read("s3://bucket/train/", "webdataset", fields="jpg,cls")
+
+    :param source: as for :func:`pipemill.open`; all nodes must reach it by the same name.
+    :param decoder: as for :func:`pipemill.open`; as are `options` and `fields`.
+    :param rows_per_block: rows of each block; the last one of a read task may have fewer. A task
+        that Ray runs again gives the same blocks.
+    :param override_num_blocks: how many read tasks there are, at most one for each object. By
+        default 2 for each CPU of the cluster, or more for sources of many GiB.
+    :param concurrency: how many of them run at once.
+    :param num_cpus: CPUs that Ray reserves for one: 1, if it is not given.
+
+    Raises what :class:`Datasource` raises.
+    """
+    objects = Datasource(
+        source, decoder, options=options, fields=fields, rows_per_block=rows_per_block
+    )
+    # With more blocks than tasks, Ray would split the blocks.
+    return ray.data.read_datasource(
+        objects,
+        override_num_blocks=objects.tasks(override_num_blocks),
+        concurrency=concurrency,
+        ray_remote_args=None if num_cpus is None else {"num_cpus": num_cpus},
+    )
+
+
+class Datasource(ray.data.Datasource):  # type: ignore[misc]
+    """What :func:`read` reads. The objects are listed here, and dealt to read tasks by their sizes.
+
+    Raises :class:`SourceError` where they can't be listed, and :class:`BinaryNotFound` where there
+    is no host; each node needs one, too.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        decoder: str | os.PathLike[str] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        fields: str | Sequence[str] | None = None,
+        rows_per_block: int = 4096,
+    ) -> None:
+        super().__init__()
+        self._objects = list_objects(source)
+        self._read = partial(
+            _blocks, decoder=decoder, options=options, fields=fields, rows=rows_per_block
+        )
+
+    def get_name(self) -> str:
+        """The name in Ray's plans and its dashboard."""
+        return "pipemill"
+
+    def estimate_inmemory_data_size(self) -> int:
+        """The bytes of all objects, as they are stored."""
+        return sum(one.size for one in self._objects)
+
+    def tasks(self, wanted: int | None = None) -> int:
+        """The number of read tasks: `wanted` ones, or by default as :func:`read` says."""
+        if wanted is None:
+            if not ray.is_initialized():
+                ray.init()
+            cpus = int(ray.cluster_resources().get("CPU", 1))
+            wanted = max(2 * cpus, self.estimate_inmemory_data_size() // _TASK_BYTES)
+        return min(wanted, len(self._objects))
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[Any]:
+        """At most `parallelism` tasks. For Ray, which calls it."""
+        tasks = []
+        for share in deal(self._objects, parallelism):
+            names = [one.name for one in share]
+            metadata = BlockMetadata(
+                num_rows=None,
+                size_bytes=sum(one.size for one in share),
+                exec_stats=None,
+                input_files=names,
+            )
+            read = partial(self._read, names)
+            tasks.append(ReadTask(read, metadata, per_task_row_limit=per_task_row_limit))
+        return tasks
+
+
+def _blocks(
+    names: list[str],
+    decoder: str | os.PathLike[str] | None,
+    options: Mapping[str, Any] | None,
+    fields: str | Sequence[str] | None,
+    rows: int,
+) -> Iterator[Any]:
+    """The records of these objects as tables. It runs in a worker of Ray."""
+    with open(names, decoder, options=options, fields=fields, batch=rows, tail="keep") as stream:
+        for batch in stream:
+            yield _table(batch)
+
+
+def _table(batch: Batch) -> Any:
+    """A table that has its own memory, of types that all of Ray Data knows. Numbers of one shape
+    are Ray's tensors: then its batches have them as one array."""
+    table = pa.Table.from_batches([record_batch(batch, copy=True)])
+    for number, field in enumerate(batch.fields):
+        if _is_tensor(field):
+            array = np.array(batch.dense(field.name), _FLOATS.get(field.scalar))
+            column = ArrowTensorArray.from_numpy(array)
+            table = table.set_column(number, field.name, column)
+        else:
+            kind = plain_type(table.schema.field(number).type)
+            column = table.column(number).cast(kind)
+            table = table.set_column(number, table.schema.field(number).with_type(kind), column)
+    return table
+
+
+#: Arrow has no bfloat16.
+_FLOATS = {"bfloat16": "f4"}
+
+
+def _is_tensor(field: Field) -> bool:
+    """Whether all records have numbers of one shape, of more than one."""
+    numbers = field.scalar not in STRINGS and not is_uuid(field)
+    return numbers and bool(field.shape) and 0 not in field.shape and not field.nullable

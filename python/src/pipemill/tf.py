@@ -1,0 +1,98 @@
+"""Batches as a ``tf.data.Dataset``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .batch import Batch
+from .opening import Source
+from .reading import Reading
+from .schema import STRINGS, Field
+
+
+def dataset(
+    source: Source | None = None,
+    decoder: str | os.PathLike[str] | None = None,
+    *,
+    channel: str | None = None,
+    **more: Any,
+) -> Any:
+    """A ``tf.data.Dataset`` whose elements are batches: dicts of tensors by the names of fields. ::
+
+        for batch in pipemill.tf.dataset("data/*.csv", batch=256, epochs=10):
+            train(batch["x"], batch["y"])
+
+    It reads a source, with the arguments of :func:`pipemill.open`, or a `channel`, with those of
+    :func:`pipemill.connect`. Each iteration over it opens the source again. The stream is opened
+    here, once, for the types of the fields:
+
+    =============================  ================================================================
+    numbers of one shape           a tensor ``(n, *shape)``
+    numbers of any length          a ragged tensor, ``(n, None)`` and the dimensions after it
+    numbers with categories        a tensor of the categories, which are text
+    ``utf8``, ``bytes``            a tensor of strings
+    lists of these                 a ragged tensor of strings, ``(n, None)``
+    =============================  ================================================================
+
+    The values are copies. Raises what :func:`pipemill.open` raises, and :class:`TypeError` for a
+    field that has no such tensor. An absent value raises :class:`AbsentError` where it comes: in
+    TensorFlow it is an ``InvalidArgumentError`` or ``UnknownError`` with that text.
+    """
+    reading = Reading(source, decoder, channel, more)
+    first = [reading.stream()]
+    fields = first[0].fields
+
+    def batches() -> Iterator[dict[str, Any]]:
+        with first.pop() if first else reading.stream() as stream:
+            yield from map(_tensors, stream)
+
+    signature = {field.name: _spec(field) for field in fields}
+    return tf.data.Dataset.from_generator(batches, output_signature=signature)
+
+
+def _spec(field: Field) -> Any:
+    if field.scalar in STRINGS or field.categories:
+        if field.shape:
+            return tf.RaggedTensorSpec([None, None], tf.string, ragged_rank=1)
+        return tf.TensorSpec([None], tf.string)
+    kind = tf.bool if field.scalar == "boolean" else tf.dtypes.as_dtype(field.scalar)
+    if 0 not in field.shape:
+        return tf.TensorSpec([None, *field.shape], kind)
+    if 0 in field.shape[1:]:
+        raise TypeError(
+            f"field {field.name!r} has the shape {field.shape}, where any length is not the first "
+            "dimension, and there is no tensor for it; leave it out with fields="
+        )
+    return tf.RaggedTensorSpec([None, None, *field.shape[1:]], kind, ragged_rank=1)
+
+
+def _tensors(batch: Batch) -> dict[str, Any]:
+    return {field.name: _tensor(batch, field) for field in batch.fields}
+
+
+def _tensor(batch: Batch, field: Field) -> Any:
+    column = batch._column(batch._field_index(field.name))
+    if len(column._absent):
+        column._raise_absent("TensorFlow has no tensors with absent values; leave it out with fields=")
+    if field.scalar in STRINGS and field.shape:
+        rows = list(column.values())
+        strings = [bytes(one) if field.scalar == "bytes" else one for row in rows for one in row]
+        values = tf.constant(strings, tf.string, [len(strings)])
+        return tf.RaggedTensor.from_row_lengths(values, [len(row) for row in rows])
+    if field.scalar in STRINGS or field.categories:
+        strings = list(column.values())
+        if field.scalar == "bytes":
+            strings = list(map(bytes, strings))
+        return np.array(strings, object)
+    if 0 not in field.shape:
+        return np.array(batch.dense(field.name))
+    arrays = list(column.values())
+    lengths = [len(one) for one in arrays]
+    shape = (sum(lengths), *field.shape[1:])
+    joined = np.concatenate(arrays).reshape(shape) if arrays else None
+    return tf.RaggedTensor.from_row_lengths(joined, lengths)

@@ -1,0 +1,160 @@
+"""A dataset for PyTorch's DataLoader and torchdata's StatefulDataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch.utils.data
+
+from ..protocol import Grant
+from .passes import Pass
+from .reading import Reading
+
+if TYPE_CHECKING:
+    from ..stream import Stream
+
+_VERSION = 1
+_KEYS = {"version", "finished", "step", "stream"}
+
+
+class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy does not know torch
+    """Batches of a channel or a source, as dicts of tensors: see :func:`pipemill.torch.tensors`. ::
+
+        data = Dataset("s3://bucket/train/", "webdataset", fields="jpg,cls", batch=256, tail="drop")
+        for batch in StatefulDataLoader(data, batch_size=None, num_workers=2):
+            train(batch["jpg"], batch["cls"])
+
+    Each pass is one epoch. A pass that is left early ends its epoch, for all ranks.
+
+    Pass ``batch_size=None`` to the DataLoader: the host makes the batches. Its workers decode
+    nothing, and each batch is copied from worker to program, so they only help where the program
+    transforms batches in Python. A Dataset can be pickled. With workers, each of them reads its
+    share of the batches, in an order that is the same in each run, and a state is that of all of
+    them.
+
+    :param source: a channel's name where `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
+        program that ``pipemill run`` has started; else a source, as for :func:`pipemill.open`.
+    :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `shuffle` and `host`,
+        which are for a source only, and `batch`, `tail` and `batch_across`.
+    :param epochs: how often a source is read; None: for as many passes as the program makes.
+    :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank r
+        of R with worker w of W is rank ``r * W + w`` of ``R * W``.
+    :param copy: whether the tensors are this program's own memory.
+    :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for :func:`pipemill.connect`, and for a
+        channel `wait`.
+
+    A source is opened at once: the errors are those of :func:`pipemill.open`. The host is this
+    process's, also where workers read from it.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        decoder: Any = None,
+        *,
+        socket: Any = None,
+        options: Mapping[str, Any] | None = None,
+        fields: Any = None,
+        batch: int | None = None,
+        tail: str | None = None,
+        batch_across: str | None = None,
+        shuffle: Any = None,
+        epochs: int | None = None,
+        shard: Any = "auto",
+        host: str | None = None,
+        copy: bool = False,
+        **how: Any,
+    ) -> None:
+        unknown = sorted(set(how) - {"credits", "timeout", "hold_timeout", "wait"})
+        if unknown:
+            raise TypeError(f"{type(self).__name__} takes no argument {unknown[0]!r}")
+        how.update(
+            options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
+            shuffle=shuffle, epochs=epochs, host=host,
+        )  # fmt: skip
+        self._reading = Reading(source, decoder, socket, shard, how)
+        self._copy = copy
+        self._stream: Stream | None = None
+        #: The pass that reads the stream.
+        self._current: Pass | None = None
+        #: A state that the next connection takes.
+        self._loaded: Mapping[str, Any] | None = None
+        self._loaded_step = 0
+        self._set_epoch: int | None = None
+
+    def __iter__(self) -> Pass:
+        return Pass(self, None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is over this epoch, from 0. Trainers call this. Passes do without it: each
+        goes on with the next epoch."""
+        self._set_epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where to go on: after the last batch that was yielded in this process. It is small, of
+        text, numbers and dicts."""
+        current = self._current
+        return self._state(False, 0) if current is None else current.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on there, with the next pass."""
+        if not isinstance(state, Mapping) or set(state) != _KEYS:
+            found = sorted(state) if isinstance(state, Mapping) else type(state).__name__
+            raise ValueError(
+                "this is no state of a pipemill Dataset or Loader: expected the keys "
+                f"{sorted(_KEYS)}, found {found}"
+            )
+        self._hang_up()
+        self._loaded = state["stream"]
+        self._loaded_step = 0 if state["finished"] else state["step"]
+
+    def close(self) -> None:
+        """Hangs up, and ends the host that was started for this dataset."""
+        self._hang_up()
+        self._reading.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stream": None, "_current": None}
+
+    # --- for `Pass`
+
+    def _connected(self) -> Stream:
+        """The stream, which lives from pass to pass."""
+        if self._stream is not None and self._stream._connection.is_others():
+            self._stream = self._current = None  # of the process that has forked this one
+        if self._stream is None:
+            worker = torch.utils.data.get_worker_info()
+            number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
+            self._stream = self._reading.connect(number, count, self._loaded)
+            self._loaded = None
+        return self._stream
+
+    def _hang_up(self) -> None:
+        if self._stream is not None and not self._stream._connection.is_others():
+            self._stream.close()
+        self._stream = self._current = None
+
+    def _take_step(self) -> int:
+        step, self._loaded_step = self._loaded_step, 0
+        return step
+
+    def _state(self, finished: bool, step: int) -> dict[str, Any]:
+        if self._loaded is None:
+            stream = self._connected()
+            state = stream.state_dict()
+            if self._current is None:
+                state = _first_state(stream)
+        else:
+            state, step = dict(self._loaded), self._loaded_step
+        return {"version": _VERSION, "finished": finished, "step": step, "stream": state}
+
+
+def _first_state(stream: Stream) -> dict[str, Any]:
+    """The state before the first batch. A stream that was connected while its host was running
+    begins in a later epoch than the first one."""
+    first = stream._receiver.peek()
+    state = stream.state_dict()
+    if isinstance(first, Grant) and stream._connection.welcome.resumed is None and not state["given"]:
+        state.update(epoch=first.epoch, batch=first.batch - first.batch % state["world"])
+    return state

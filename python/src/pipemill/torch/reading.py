@@ -1,0 +1,104 @@
+"""What a `Dataset` or a `Loader` reads, in whatever process: a channel of a host that runs, or a
+source, for which the process that made it starts a host.
+
+It can be pickled and forked. Each process connects for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from ..opening import NODE_TIMEOUT, node_socket, plan
+from ..private_host import Host
+from ..ranks import shard_of
+from ..stream import Stream, connect
+from ..toml_text import literal, toml
+
+#: A channel's name, where a source has a `/`, a `.` or a wildcard.
+_CHANNEL = re.compile(r"[\w-]+")
+#: The slots of a host whose number of consumers is not known yet: enough for 20 of them. Only as
+#: many take memory as consumers leave unread.
+_SLOTS = 64
+#: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held until
+#: a thread has sent it.
+_CREDITS = 4
+
+
+class Reading:
+    """Arguments of :func:`pipemill.connect`, or of :func:`pipemill.open`."""
+
+    def __init__(
+        self, source: Any, decoder: Any, socket: Any, shard: Any, how: dict[str, Any]
+    ) -> None:
+        """Starts the host where `source` is one. `how`: the other arguments, without those that
+        are None."""
+        given = {name: value for name, value in how.items() if value is not None}
+        self._wishes: dict[str, Any] = {"credits": given.pop("credits", _CREDITS)}
+        for name in ("timeout", "hold_timeout"):
+            if name in given:
+                self._wishes[name] = given.pop(name)
+        self._socket: str | None = None
+        self._host: Host | None = None
+        part = shard_of(shard)
+        is_channel = isinstance(source, str) and _CHANNEL.fullmatch(source) and decoder is None
+        if socket is not None or (is_channel and "PIPEMILL_SOCKET" in os.environ):
+            self._of_channel(source, decoder, socket, given)
+            self._rank, self._world = part or (0, 1)
+            #: Whether the host deals out batches to this program alone.
+            self._alone = part is None or (shard == "auto" and part[1] == 1)
+            return
+        if is_channel and not os.path.lexists(source):
+            raise ValueError(
+                f"{source!r} is neither a file here nor a channel that a host is known for: "
+                "$PIPEMILL_SOCKET is not set; run this program with `pipemill run -- COMMAND`, or "
+                "give socket=, or name a file, a folder, a pattern or an address in S3"
+            )
+        credits = self._wishes["credits"]
+        asked: dict[str, Any] = {"epochs": None, **given}
+        for name in ("options", "fields", "batch", "tail", "batch_across", "shuffle", "host"):
+            asked.setdefault(name, None)
+        name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
+        channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
+        self._channel, self._alone = name, node is None
+        self._rank, self._world = (node.local_rank, node.local_world) if node else (0, 1)
+        text = toml({"channel": [channel]})
+        if node is None:
+            self._host = Host.of_text(text)
+            self._socket = self._host.socket
+            return
+        self._socket = node_socket(node, text)
+        self._wishes["wait"] = NODE_TIMEOUT
+        if node.local_rank == 0:
+            self._host = Host.of_text(toml({"socket": literal(self._socket)}) + text)
+
+    def _of_channel(self, channel: Any, decoder: Any, socket: Any, given: dict[str, Any]) -> None:
+        taken = {"batch", "tail", "batch_across", "wait"}
+        others = sorted(set(given) - taken) + (["decoder"] if decoder is not None else [])
+        if others:
+            raise ValueError(
+                f"{others[0]}= is for a source, and {channel!r} is a channel, whose configuration "
+                f"says that; leave {others[0]}= out, or give the path or address of a source"
+            )
+        self._channel = channel
+        if socket is not None:
+            self._socket = os.fspath(socket)
+        self._wishes.update(given)
+
+    def connect(self, worker: int, workers: int, state: Any) -> Stream:
+        """The stream of one of `workers` processes that read for this program."""
+        part = None if self._alone and workers == 1 else (
+            self._rank * workers + worker, self._world * workers,
+        )  # fmt: skip
+        stream = connect(self._channel, self._socket, shard=part, state=state, **self._wishes)
+        stream._host = self._host
+        return stream
+
+    def close(self) -> None:
+        """Ends the host, where it is this program's."""
+        if self._host is not None:
+            self._host.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_host": None}

@@ -1,0 +1,169 @@
+"""Tensors over a batch, without a copy of its payload.
+
+The tensors can be written to. What a program writes stays with it: neither the host nor another
+consumer ever sees it, and the next batch in the same memory does not show it. See `memory`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..column import Column
+from ..numpy_arrays import dtype_of, payload_array
+from ..protocol import ABSENT
+from ..schema import SCALARS, STRINGS
+from .staging import Staging
+
+if TYPE_CHECKING:
+    from ..batch import Batch
+
+#: What follows a field's name in the name of the tensor that says which records have it.
+PRESENT = ".present"
+
+
+class Tensors(dict):  # type: ignore[type-arg]  # PyTorch wants a mapping that it can copy
+    """A batch as tensors: a ``dict`` of the fields by name.
+
+    :func:`tensors` makes it. It can be pickled, and PyTorch's ``pin_memory`` knows it.
+    """
+
+    #: Number of real records. Those after them are copies, see :attr:`pipemill.Batch.valid`.
+    valid: int
+    #: Number of the epoch, from 0.
+    epoch: int
+    #: Number of the batch in the channel, from 0.
+    number: int
+
+    def to(self, device: Any, non_blocking: bool = False) -> Tensors:
+        """The same with all tensors on `device`.
+
+        From memory to a GPU, the copy goes through pinned memory that is used again and again. So
+        the batch's own memory is free as soon as this returns, also where `non_blocking` is true.
+        """
+        return self._mapped(lambda tensor: _staging.to(tensor, torch.device(device), non_blocking))
+
+    def pin_memory(self, device: Any = None) -> Tensors:
+        """The same with all tensors in pinned memory, which a GPU copies from on its own. Without
+        a GPU, the same tensors."""
+        if not torch.cuda.is_available():
+            return self
+        return self._mapped(lambda tensor: tensor.pin_memory())
+
+    def _mapped(self, change: Any) -> Tensors:
+        other = Tensors({name: _each(value, change) for name, value in self.items()})
+        other.__dict__.update(self.__dict__)
+        return other
+
+
+_staging = Staging()
+
+
+def tensors(batch: Batch, copy: bool = False) -> Tensors:
+    """The fields of a batch as tensors:
+
+    ==========================================  ===============================================
+    numbers, all of one shape                   tensor ``(n,)`` or ``(n, *shape)``
+    numbers with a 0 in the shape               the same where all are equally long, otherwise a
+                                                list of n tensors
+    ``bytes``                                   tensor ``(n, length)`` of ``uint8`` where all are
+                                                equally long, otherwise a list of n tensors
+    numbers with categories                     tensor ``(n,)`` of the codes
+    ``utf8``                                    list of ``str``
+    lists of ``utf8`` or ``bytes``              list of lists of ``str`` or of tensors
+    ==========================================  ===============================================
+
+    The tensors have the field's type, bfloat16 and the unsigned ones too. A field that records may
+    lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. Where it is false, a float is
+    NaN, another number 0, bytes are empty, and text or a list is None.
+
+    The tensors are views of the shared memory, where its numbers are aligned, and copies where they
+    are not. They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are
+    allowed, and stay in this program: the kernel copies a page when it is first written to. That
+    costs more than a copy does, so pass ``copy=True`` if you write to most of a batch: then the
+    tensors are views of this program's own copy of the payload, and hold nothing of the host's.
+    """
+    payload = None if copy else batch._writable_payload()
+    if payload is None:
+        payload = memoryview(bytearray(batch.payload))
+    raw = payload_array(payload)
+    found = Tensors()
+    for index, field in enumerate(batch.fields):
+        column = batch._column(index)
+        if field.scalar == "utf8":
+            found[field.name] = column.all(None)
+        else:
+            found[field.name] = _of_column(column.over(payload, raw))
+        if field.nullable:
+            found[field.name + PRESENT] = _present(column)
+    found.valid, found.epoch, found.number = batch.valid, batch.epoch, batch.number
+    return found
+
+
+def _of_column(column: Column) -> Any:
+    field = column.field
+    if field.scalar in STRINGS and field.shape:
+        return [one and [_of_array(_bytes(part)) for part in one] for one in column.all(None)]
+    if 0 in field.shape or field.scalar == "bytes":
+        if column.is_even():
+            return _of_array(column.dense(), field.scalar)
+        return _uneven(column)
+    if len(column.absent):
+        value = float("nan") if "float" in field.scalar else 0
+        return _of_array(column.filled(value), field.scalar)
+    return _of_array(column.dense(), field.scalar)
+
+
+def _uneven(column: Column) -> list[torch.Tensor]:
+    """A tensor for each record. All are parts of one, so that it takes one descriptor and not
+    thousands to pass them to another process."""
+    field = column.field
+    itemsize = SCALARS[field.scalar][0]
+    starts, lengths = column.offsets, column.lengths
+    if len(column.absent):
+        starts = np.where(starts == ABSENT, 0, starts)
+    scalar, raw = field.scalar, column.raw
+    if itemsize > 1 and (starts % itemsize).any():
+        # Numbers at odd addresses, which tensors can't have: all of them once more, in a row.
+        raw = np.concatenate([raw[at : at + size] for at, size in zip(starts, lengths)])
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    whole = _of_array(raw[: len(raw) // itemsize * itemsize].view(dtype_of(scalar)), scalar)
+    firsts, ends = (starts // itemsize).tolist(), ((starts + lengths) // itemsize).tolist()
+    parts = [whole[first:end] for first, end in zip(firsts, ends)]
+    if len(field.shape) < 2 or field.shape.count(0) > 1:
+        return parts
+    return [part.view([size or -1 for size in field.shape]) for part in parts]
+
+
+def _bytes(value: Any) -> Any:
+    return np.frombuffer(value, "u1") if len(value) else np.empty(0, "u1")
+
+
+def _of_array(array: Any, scalar: str = "uint8") -> torch.Tensor:
+    flags = array.flags
+    if not flags.aligned:
+        array = array.copy()
+    elif not flags.writeable:
+        # An array that was made for this batch, because its rows are not evenly spaced.
+        flags.writeable = True
+    if scalar == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _present(column: Column) -> torch.Tensor:
+    present = torch.ones(len(column.offsets), dtype=torch.bool)
+    if len(column.absent):
+        present[torch.from_numpy(column.absent)] = False
+    return present
+
+
+def _each(value: Any, change: Any) -> Any:
+    """`value` with all tensors in it changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, list) and value and not isinstance(value[0], str):
+        return [_each(one, change) for one in value]
+    return value

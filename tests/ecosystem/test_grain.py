@@ -1,0 +1,55 @@
+"""Batches as a data set of grain."""
+
+import json
+
+import grain
+import numpy as np
+import pipemill.grain
+import pytest
+from arrow_data import msgpack_channel, serving
+from e2e import PATIENCE
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def source(tmp_path):
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", np.arange(100 * number, 100 * number + 100.0))
+    return f"{tmp_path}/*.npy"
+
+
+def values(batches):
+    return [batch["data"].tolist() for batch in batches]
+
+
+def test_a_state_goes_on_after_any_batch(source):
+    def dataset():
+        return pipemill.grain.dataset(source, batch=32, epochs=2).map(lambda batch: batch)
+
+    whole = values(dataset())
+    assert [one for batch in whole for one in batch] == [*map(float, range(300))] * 2
+    iterator = iter(dataset())
+    states = [iterator.get_state()]
+    for _ in whole:
+        next(iterator)
+        states.append(json.loads(json.dumps(iterator.get_state())))
+    shapes = [{key: type(value) for key, value in state.items()} for state in states]
+    assert all(shape == shapes[0] for shape in shapes)
+    for stop in (0, 1, 9, 10, 11, len(whole) - 1):
+        iterator.set_state(states[stop])
+        assert values(iterator) == whole[stop:]
+    iterator.close()
+
+
+def test_elements_are_copies_that_may_be_kept(source):
+    data = pipemill.grain.dataset(source, batch=10)
+    assert isinstance(data, grain.IterDataset)
+    kept = list(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
+    assert [one for batch in values(kept) for one in batch] == [*map(float, range(300))]
+
+
+def test_a_channel_with_text():
+    with serving(msgpack_channel("t:utf8,b:bytes,l:utf8[]"), data=b"\x83\xa1t\xa1x\xa1b\xa1y\xa1l\x91\xa1z") as host:
+        data = pipemill.grain.dataset(channel="train", socket=host.socket, wait=PATIENCE)
+        assert list(data) == [{"t": ["x"], "b": [b"y"], "l": [["z"]]}]

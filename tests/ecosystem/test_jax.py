@@ -1,0 +1,107 @@
+"""Batches as arrays of JAX."""
+
+import gc
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from arrow_data import FakeHost, Rows, socket_path
+from e2e import PATIENCE
+
+import pipemill
+import pipemill.jax
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def script(fields, rows):
+    def run(peer):
+        peer.welcome(fields)
+        peer.epoch(0, [Rows(one) for one in rows])
+        peer.stream_end()
+        peer.linger()
+
+    return run
+
+
+def dense(count):
+    rows = [[(np.full(16, row + number, "<f4").tobytes(),) for row in range(8)] for number in range(count)]
+    return script([("x", "float32", [16])], rows)
+
+
+def test_arrays_are_views_that_hold_their_batch():
+    with socket_path() as path, FakeHost(path, dense(6), slots=8) as host:
+        with pipemill.connect("train", path, credits=6, wait=PATIENCE) as stream:
+            held = []
+            for batch in stream:
+                x = pipemill.jax.arrays(batch)["x"]
+                assert x.unsafe_buffer_pointer() == batch["x"].__array_interface__["data"][0]
+                assert isinstance(x, jax.Array) and x.shape == (8, 16)
+                held.append(x)
+                del x, batch
+            assert host.peers[0].released == []
+            for number in (3, 0, 5, 1, 2, 4):
+                x, held[number] = held[number], None
+                assert (np.asarray(x) == np.arange(8)[:, None] + number).all()
+                assert number in stream._connection.open
+                del x
+                gc.collect()  # JAX lets go of it with its next call, or a garbage collection
+                assert number not in stream._connection.open
+    assert sorted(host.peers[0].released) == list(range(6))
+
+
+def test_what_is_computed_and_sharded():
+    mesh = jax.make_mesh((1,), ("data",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+    with socket_path() as path, FakeHost(path, dense(2)):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            for number, batch in enumerate(stream):
+                for where in (None, jax.devices()[0], sharding):
+                    x = pipemill.jax.arrays(batch, where)["x"]
+                    assert where is not sharding or x.sharding == sharding
+                    assert float(jax.jit(lambda x: x.sum())(x)) == 16 * sum(range(number, number + 8))
+                    del x
+            del batch
+            gc.collect()
+
+
+def test_fields_that_jax_has_no_arrays_for():
+    fields = [("t", "utf8", []), ("c", "uint8", [], {"categories": ["no", "yes"]}), ("b", "bfloat16", [])]
+    rows = [[(b"text", b"\1", b"\x80\x3f"), (b"", b"\0", b"\0\xc0")]]
+    with socket_path() as path, FakeHost(path, script(fields, rows)):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            arrays = pipemill.jax.arrays(next(stream))
+            assert {name: (str(one.dtype), one.tolist()) for name, one in arrays.items()} == {
+                "c": ("uint8", [1, 0]),
+                "b": ("bfloat16", [1, -2]),
+            }
+            del arrays
+            gc.collect()
+            assert list(stream) == []
+    with socket_path() as path, FakeHost(path, script(fields[:1], [[(b"x",)]])):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            with pytest.raises(TypeError, match=r"no field of batch 0 .* has numbers.*'t' \(utf8\)"):
+                pipemill.jax.arrays(next(stream))
+            assert list(stream) == []
+
+
+@pytest.mark.parametrize("more", ["", "; next(stream)", "; del stream"])
+def test_arrays_that_live_until_the_interpreter_ends(more):
+    program = (
+        "import sys, pipemill, pipemill.jax\n"
+        "stream = pipemill.connect('train', sys.argv[1], wait=300)\n"
+        f"kept = pipemill.jax.arrays(next(stream)){more}\n"
+    )
+
+    def run(peer):
+        peer.welcome([("x", "float32", [16])])
+        for _ in range(2):
+            peer.grant(Rows([(bytes(64),)]))
+        peer.linger()
+
+    with socket_path() as path, FakeHost(path, run):
+        command = [sys.executable, "-W", "error", "-c", program, path]
+        child = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        assert (child.returncode, child.stderr) == (0, "")

@@ -1,0 +1,70 @@
+"""The examples of docs/libraries.md, as they stand there."""
+
+import gc
+import pathlib
+import re
+
+import pytest
+from arrow_data import serving
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs/libraries.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+ROWS = "".join(f"{n},{'dog' if n % 3 else 'cat'},{n % 7}.5\n" for n in range(1000))
+DATA = f"id,animal,weight\n{ROWS}"
+
+
+def animals(epochs):
+    config = (
+        f'[[channel]]\nname = "animals"\nsource = {{ file = "FOLDER/data", epochs = {epochs} }}\n'
+        'decoder = "csv"\noptions = { header = "true", types = "id:int64,animal:utf8,weight:float32" }\n'
+        'batch = 128\ntail = "keep"\n'
+    )
+    return serving(config, data=DATA.encode())
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Runs the example that has these words in it, against a channel `animals` or in a folder with
+    `animals.csv`. What it prints."""
+
+    def run(words, epochs=1):
+        (example,) = (example for example in EXAMPLES if words in example)
+        names = {"__name__": "example"}
+        code = compile(example, str(PAGE), "exec")
+        if '"animals"' in example:
+            with animals(epochs) as host:
+                monkeypatch.setenv("PIPEMILL_SOCKET", host.socket)
+                exec(code, names)
+                # What the example leaves holds its batches until it dies.
+                names.clear()
+                gc.collect()
+        else:
+            (tmp_path / "animals.csv").write_text(DATA)
+            monkeypatch.chdir(tmp_path)
+            exec(code, names)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_tables(run):
+    assert run("duckdb", epochs=4) == "[('cat', 334), ('dog', 666)]\n"
+
+
+def test_jax(run):
+    assert float(run("pipemill.jax")) == sum(n % 7 + 0.5 for n in range(1000))
+
+
+def test_grain(run):
+    assert run("pipemill.grain") == "128 1\n"
+
+
+def test_tensorflow(run):
+    assert run('pipemill.tf.dataset(channel="animals")') == "b'cat' float32\n"
+    assert run('pipemill.tf.dataset("animals.csv"') == "True\n"
+
+
+def test_hugging_face(run):
+    assert run("pipemill.hf") == "{'id': 0, 'animal': 'cat', 'weight': 0.5} Value('float64')\n"
