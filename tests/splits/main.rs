@@ -9,6 +9,7 @@ mod inputs;
 mod mix;
 mod native;
 mod regressions;
+mod resumed;
 mod shuffle;
 mod sink;
 mod source;

@@ -194,5 +194,5 @@ fn begin(channel: &mut Channel, ring: &Ring) {
         "channel `{name}`: begins again with batch {first}, because a consumer asked for it"
     );
     channel.batch = beginning.batch;
-    channel.resume = Some(beginning.resumed.map_or_else(Resume::at_start, resume));
+    channel.resume = Some(beginning.decoded_from().map_or_else(Resume::at_start, resume));
 }

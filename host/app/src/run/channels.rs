@@ -221,7 +221,7 @@ pub(super) fn new_channel(
         linger: channel.ring.linger,
         batch: channel.batch,
         shuffle: channel.window_shuffle(),
-        resume: beginning(channel).resumed.map(resume),
+        resume: beginning(channel).decoded_from().map(resume),
         offsets: false,
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,
