@@ -10,6 +10,7 @@ mod mix;
 mod mixed;
 mod native;
 mod regressions;
+mod resumed;
 mod shuffle;
 mod sink;
 mod source;

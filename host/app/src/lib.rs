@@ -4,8 +4,8 @@
 //! them to a decoder of `pipemill_decode`, and `pipemill_ring` is the shared memory that a training
 //! process reads.
 //!
-//! The feature `unstable` makes [`ring_sink`] public for the benches, and `parsers` for the fuzz
-//! targets. It promises nothing to others.
+//! The feature `unstable` makes [`ring_sink`] public for the benches, `parsers` for the fuzz
+//! targets, and [`in_process`] for tests. It promises nothing to others.
 
 pub mod cli;
 mod config;
@@ -26,3 +26,6 @@ mod rounds;
 mod run;
 mod sagemaker;
 mod telemetry;
+
+#[cfg(feature = "unstable")]
+pub use run::in_process;

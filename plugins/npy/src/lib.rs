@@ -37,6 +37,8 @@ pub struct Npy {
     /// Bytes of the object between the first header and the bytes that are shown after it: see
     /// [`Decoder::restart`].
     left_out: u64,
+    /// Whether the first header is shown alone.
+    is_restart: bool,
 }
 
 /// An array whose rows are being read.
@@ -64,6 +66,7 @@ impl Decoder for Npy {
             at_start: true,
             first_header: None,
             left_out: info.restart().map_or(0, |at| at.place.saturating_sub(at.header)),
+            is_restart: info.restart().is_some_and(|at| at.header > 0),
         })
     }
 
@@ -184,7 +187,7 @@ impl Npy {
             self.at_start = false;
             return Ok(Step::GoOn(data));
         }
-        if rest.len() == header.size {
+        if rest.len() == header.size && !(self.at_start && self.is_restart) {
             return match end {
                 true => Err(cut_short(at, &header)),
                 false => Ok(wants(at, header.size + 1)),

@@ -46,8 +46,9 @@ pub trait Decoder: Sized + 'static {
     /// `Some(header)` says: a new stream that is shown the first `header` bytes of the object, and
     /// then the bytes from that place on, emits the same records from there on as this one. The
     /// first `header` bytes alone hold no record. The new stream has the same options and finds
-    /// [`StreamInfo::restart`]; only its line and record numbers in messages may differ. A format
-    /// whose records stand alone says `Some(0)`, one with a header the size of it.
+    /// [`StreamInfo::restart`], and consumes these bytes before it is shown what comes after them; only
+    /// its line and record numbers in messages may differ. A format whose records stand alone says
+    /// `Some(0)`, one with a header the size of it.
     ///
     /// `None`, the default, says that decoding can't begin at that place.
     fn restart(&self) -> Option<u64> {

@@ -193,6 +193,11 @@ pub fn assert_restart<D: Decoder>(
         setup.extensions.push(("schema".to_owned(), fields.iter().map(line).collect()));
     }
     setup.extensions.push(("restart".to_owned(), format!("{header} {place}")));
+    if header > 0 {
+        let alone = decode_once::<D>(&setup, &input[..header]);
+        let consumed = alone.map(|progress| progress.consumed);
+        assert_eq!(consumed.ok(), Some(header), "consumed of the header before {restart:?}");
+    }
     let shown = [&input[..header], &input[place..]].concat();
     let rest = decode_split::<D>(&setup, &shown, sizes);
     // Places in the input. Nothing comes of the header.

@@ -76,6 +76,8 @@ class Tracker:
         }
         if self._resumed is not None:
             state.update((key, self._resumed[key]) for key in STATE_KEYS)
+            # Another rank may have kept it: all are at the same step then.
+            state.update(rank=self._rank, world=self._world)
         else:
             state.update(zip(STATE_KEYS, self._place(fields)))
         return state

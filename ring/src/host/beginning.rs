@@ -49,11 +49,27 @@ impl Beginning {
 
     /// Number of the first batch that is decoded.
     pub fn first_batch(&self) -> u64 {
-        let Some(resumed) = &self.resumed else { return 0 };
+        let Some(resumed) = self.decoded_from() else { return 0 };
+        let is_whole = resumed.given == 0 && !self.decodes_last_again();
         let (first, world) = (resumed.first_batch(), self.part(0).world);
         // An epoch's first batch belongs to rank 0.
         let of_rank_0 = first.checked_next_multiple_of(world.into());
-        if resumed.given == 0 { of_rank_0.unwrap_or(first) } else { first }
+        if is_whole { of_rank_0.unwrap_or(first) } else { first }
+    }
+
+    /// The place at which decoding begins.
+    pub fn decoded_from(&self) -> Option<Resumed> {
+        let resumed = self.resumed.clone()?;
+        let given = if self.decodes_last_again() { 0 } else { resumed.given };
+        Some(Resumed { given, ..resumed })
+    }
+
+    /// Whether the state's last batch is decoded again: if it is the last one of its epoch, its copies
+    /// fill the round for the other ranks.
+    fn decodes_last_again(&self) -> bool {
+        let fills = self.batch.is_some_and(|batch| batch.tail == Tail::Pad);
+        let is_inside = self.resumed.as_ref().is_some_and(|resumed| resumed.given > 0);
+        self.mode == Mode::Shard && fills && is_inside
     }
 
     /// The first batch that is decoded.
@@ -71,8 +87,8 @@ impl Beginning {
 
     /// Where a rank begins, as a state that it may go on from.
     pub(super) fn state_of(&self, rank: u32) -> Resumed {
-        let start = Resumed { shard: self.part(rank), ..Resumed::default() };
-        self.states.get(&rank).or(self.resumed.as_ref()).cloned().unwrap_or(start)
+        let state = self.states.get(&rank).or(self.resumed.as_ref()).cloned().unwrap_or_default();
+        Resumed { shard: self.part(rank), ..state }
     }
 
     /// What the table of a ring with these settings has to know of it.
@@ -151,7 +167,7 @@ impl Ring {
                 return Err(Denied::WhileConnected(vec![taken], why));
             }
             if let Some(again) = self.place(state, &now, asked, hello, rank)? {
-                self.begin_again(state, again, rank);
+                self.begin_again(state, again, hello.state.as_ref().map(|_| rank));
             }
             Ok(Admitted { rank, credits, beginning: state.beginning.clone() })
         })
@@ -230,9 +246,9 @@ impl Ring {
             let Some(resumed) = &asked.resumed else { return Ok(None) };
             let first = resumed.first_batch_of(asked.part(rank));
             let is_to_come = asked.batch.is_some() && self.is_to_come(state, now, first, rank);
-            let is_near = others > 0 || first.number <= self.batches() || !can_begin_again;
+            let is_near = others > 0 || !can_begin_again || self.is_behind_writer(state, first);
             if is_to_come && is_near && now.mode == Mode::Shard {
-                state.table.set_wanted_from(rank, first);
+                state.table.expect(rank, first);
                 if let Some(ledger) = &mut state.ledger {
                     ledger.set_place(rank, resumed.clone());
                 }
@@ -254,7 +270,7 @@ impl Ring {
         let what = if is_other { "other batches" } else { "another place" };
         let reason = |why: String| format!("this consumer asks for {what}, but {why}");
         let refused = |why: String| Err(Denied::Because(reason(why)));
-        if state.writer_ended {
+        if state.writer_ended || state.table.end_sent() {
             return refused("the channel is at its end; start the host again".into());
         }
         if !can_begin_again {
@@ -283,20 +299,37 @@ impl Ring {
         Ok(Some(asked))
     }
 
-    /// Whether no batch from this number on was ACKed by the rank, and all of them will come.
+    /// Whether no batch from this number on was ACKed by the rank, and all of them will come, and the
+    /// end of their epoch.
     fn is_to_come(&self, state: &RingState, now: &Beginning, first: BatchPlace, rank: u32) -> bool {
-        first >= state.table.acked_below(rank).max(now.start())
+        let is_unread = first >= state.table.acked_below(rank).max(now.start());
+        is_unread && !state.table.is_past(first.epoch)
     }
 
-    fn begin_again(&self, state: &mut RingState, again: Beginning, rank: u32) {
+    /// Whether the writer gets to this batch, or has got to it, without going back or far ahead.
+    fn is_behind_writer(&self, state: &RingState, first: BatchPlace) -> bool {
+        let is_inside = first.number > 0;
+        let is_next = is_inside && first.number <= self.batches();
+        is_next || !is_inside && first.epoch <= state.table.writing()
+    }
+
+    /// `only`: the rank whose state it is; the others have not said where they go on.
+    fn begin_again(&self, state: &mut RingState, again: Beginning, only: Option<u32>) {
         let waiting: Vec<_> = state.table.consumers().iter().map(|one| one.rank).collect();
         let kept: Vec<_> = waiting.iter().map(|rank| state.table.wanted_from_of(*rank)).collect();
         state.table.begin_again(again.of_table(self.config()));
-        self.set_wanted(state, &again, Some(rank));
-        for (rank, first) in waiting.into_iter().zip(kept) {
-            state.table.set_wanted_from(rank, first);
+        self.set_wanted(state, &again, only);
+        state.table.await_consumers();
+        for (rank, first) in waiting.iter().zip(kept) {
+            state.table.set_wanted_from(*rank, first);
         }
-        state.ledger = state.ledger.is_some().then(|| Ledger::new(&again));
+        if let Some(before) = &mut state.ledger {
+            let mut ledger = Ledger::new(&again);
+            for rank in waiting {
+                ledger.set_place(rank, before.place_of(rank));
+            }
+            *before = ledger;
+        }
         state.beginning = again;
     }
 

@@ -84,6 +84,11 @@ impl Ledger {
         }
     }
 
+    /// How far this rank has come.
+    pub(super) fn place_of(&self, rank: u32) -> Resumed {
+        self.parts.get(rank as usize).map(|part| part.place.clone()).unwrap_or_default()
+    }
+
     pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
         self.parts.iter().map(Part::checkpoint).collect()
     }

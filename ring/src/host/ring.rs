@@ -396,7 +396,7 @@ impl Ring {
             slots: self.config.slots,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
-            resumed: beginning.resumed,
+            resumed: beginning.resumed.is_some().then(|| beginning.state_of(rank)),
             settings: beginning.settings,
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;

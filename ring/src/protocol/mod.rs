@@ -93,11 +93,10 @@ impl Shard {
     /// All batches.
     pub const ALL: Shard = Shard { rank: 0, world: 1 };
 
-    /// The number of the first batch that this consumer gets after a state was taken by `of`, whose
-    /// last batch was `last`. All ranks go on in step: those after `of` have got their batch of the
-    /// same round.
-    pub fn next_after(self, of: Shard, last: u64) -> u64 {
-        let round = last.saturating_sub(u64::from(of.rank));
+    /// The number of the first batch that this consumer gets after a state whose last batch was
+    /// `last`. All ranks go on in step: each has got its batch of the same round.
+    pub fn next_after(self, last: u64) -> u64 {
+        let round = last - last % u64::from(self.world);
         round.saturating_add(u64::from(self.world)).saturating_add(u64::from(self.rank))
     }
 }
@@ -176,7 +175,7 @@ impl Resumed {
     pub fn first_batch_of(&self, shard: Shard) -> BatchPlace {
         let number = match self.given {
             0 => 0,
-            _ => shard.next_after(self.shard, self.position.batch),
+            _ => shard.next_after(self.position.batch),
         };
         BatchPlace { epoch: self.position.epoch, number }
     }

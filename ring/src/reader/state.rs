@@ -29,8 +29,9 @@ impl Tracker {
     pub(super) fn new(welcome: &Welcome, hello: &Hello) -> Tracker {
         let given = hello.state.as_ref().and_then(|state| Resumed::deserialize(state).ok());
         let shard = hello.shard.unwrap_or_default();
-        let start = Resumed { shard, ..Resumed::default() };
-        let last = given.or_else(|| welcome.resumed.clone()).unwrap_or(start);
+        let last = given.or_else(|| welcome.resumed.clone()).unwrap_or_default();
+        // Another rank may have kept it: all are at the same step then.
+        let last = Resumed { shard, ..last };
         Tracker {
             channel: welcome.channel.clone(),
             settings: welcome.settings.clone(),

@@ -202,6 +202,6 @@ fn begin(work: &mut Work, ring: &Ring) {
         channel = name, batch = first;
         "channel `{name}`: begins again with batch {first}, because a consumer asked for it"
     );
-    let place = beginning.resumed.map_or_else(Resume::at_start, resume);
+    let place = beginning.decoded_from().map_or_else(Resume::at_start, resume);
     work.begin_at(place, beginning.batch);
 }

@@ -109,7 +109,7 @@ fn prepared(
 ) -> PreparedChannel {
     let can_reread = decoded.iter().all(|one| one.source.can_reread());
     let begins = beginning(channel);
-    let resumed = begins.resumed.clone().map(resume);
+    let resumed = begins.decoded_from().map(resume);
     let (awaited, work) = match (&channel.source, decoded.pop()) {
         (config::Source::Mix(mix), Some(last)) => {
             decoded.push(last);

@@ -4,6 +4,7 @@
 //! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
 //! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
 //! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
+//! `in_process` is a run for tests.
 
 mod channel_threads;
 mod channels;
@@ -11,6 +12,8 @@ mod check;
 mod checkpoints;
 mod command;
 mod fail_grace;
+#[cfg(feature = "unstable")]
+pub mod in_process;
 mod memory;
 mod open_files;
 mod owner;

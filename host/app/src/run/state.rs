@@ -146,7 +146,8 @@ fn word(tail: Tail) -> &'static str {
 
 /// Where a run of the channel begins.
 pub fn beginning(channel: &Channel) -> Beginning {
-    let resumed = channel.resume.iter().min_by_key(|state| state.first_batch()).cloned();
+    let place = |state: &&Resumed| (state.position.epoch, state.first_batch());
+    let resumed = channel.resume.iter().min_by_key(place).cloned();
     let of_ranks = channel.resume.iter().filter(|_| channel.resume.len() > 1);
     let states = of_ranks.map(|state| (state.shard.rank, state.clone())).collect();
     let done = channel.done.iter().copied().collect();
@@ -345,14 +346,15 @@ fn fitting(state: ChannelState, channel: &Channel) -> Result<Resumed, Vec<String
             state.position.header, state.position.offset
         )]);
     }
-    let BatchPosition { object, identity, batch, .. } = &state.position;
+    let BatchPosition { object, identity, .. } = &state.position;
     if object.len().max(identity.len()).max(state.schema.len()) > MAX_TEXT_BYTES {
         return Err(vec![format!("the state of `{name}` has a longer text than any state")]);
     }
-    let is_of_rank = || state.given == 0 || batch % u64::from(shard.world) == u64::from(shard.rank);
-    if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD || !is_of_rank() {
+    if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD {
+        let most = Shard::MAX_WORLD;
         return Err(vec![format!(
-            "the state of `{name}` says {shard}, which has no batch {batch}"
+            "the state of `{name}` says {shard}; expected a rank below the number of ranks, at most \
+             {most}"
         )]);
     }
     let now = settings(channel);

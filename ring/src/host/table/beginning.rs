@@ -42,6 +42,7 @@ impl Table {
         self.started = self.consumers.len() >= new.consumers as usize;
         (self.has_granted, self.begins_again) = (false, true);
         self.done_before.clear();
+        (self.last_end, self.missed_ends) = Default::default();
         (self.count, self.dedicated_limit) = (EpochCount::default(), new.dedicated);
     }
 
@@ -82,11 +83,32 @@ impl Table {
         self.done_before = batches;
     }
 
-    /// As if the channel began with this batch: as many consumers as are needed have to connect
-    /// before it is granted. To be called while none is connected.
+    /// A consumer of this rank is about to connect, and goes on with this batch. The end of its epoch
+    /// is sent to it again, if it was sent before.
+    pub(in crate::host) fn expect(&mut self, rank: u32, first: BatchPlace) {
+        self.set_wanted_from(rank, first);
+        self.await_consumers();
+        self.missed_ends.remove(&rank);
+        if let Some(end) = self.last_end.filter(|end| end.epoch == first.epoch) {
+            self.missed_ends.insert(rank, end);
+        }
+    }
+
+    /// The channel does not come to its end before all consumers that are needed have connected.
+    pub(in crate::host) fn await_consumers(&mut self) {
+        self.awaits_consumers = true;
+    }
+
+    /// As [`expect`](Self::expect), and as if the channel began with this batch: as many consumers as
+    /// are needed have to connect before it is granted. To be called while none is connected.
     pub(in crate::host) fn go_on_from(&mut self, first: BatchPlace) {
         (self.started, self.has_granted) = (false, false);
-        self.set_wanted_from(0, first);
+        self.expect(0, first);
+    }
+
+    /// Whether the end of this epoch was sent, and can't be sent again.
+    pub(in crate::host) fn is_past(&self, epoch: u32) -> bool {
+        epoch < self.epoch && self.last_end.is_none_or(|end| end.epoch != epoch)
     }
 
     /// The place after the last batch that a consumer of this rank has ACKed since the channel began.
@@ -112,6 +134,11 @@ impl Table {
     /// The first batch that is delivered to this rank.
     pub(in crate::host) fn wanted_from_of(&self, rank: u32) -> BatchPlace {
         self.wanted_from.get(rank as usize).copied().unwrap_or_default()
+    }
+
+    /// The epoch that the writer is in.
+    pub(in crate::host) fn writing(&self) -> u32 {
+        self.writing
     }
 
     /// The part of the batches that a batch belongs to.

@@ -14,6 +14,7 @@ impl Table {
             return;
         }
         self.started |= self.consumers.len() >= self.min_consumers as usize;
+        self.awaits_consumers &= !self.started || self.consumers.is_empty();
         if self.begins_again {
             return;
         }
@@ -44,18 +45,32 @@ impl Table {
 
     /// Sends an end once all batches before it are ACKed and nobody's socket is full. The second
     /// condition is needed because an end costs no credit: without it, ends would pile up for a
-    /// consumer that does not read. The end of an epoch also waits until a consumer is connected.
+    /// consumer that does not read. The end of an epoch also waits until enough consumers are
+    /// connected, and so does that of the stream, if one of them has said where it goes on: the others
+    /// may go on before. Who goes on in a later epoch has got the end of the epoch already.
     fn send_end(&mut self, end: End) -> bool {
-        let open = self.started || !matches!(end, End::Epoch(_));
+        let open = match end {
+            End::Epoch(_) => self.started,
+            End::Stream => self.started || !self.awaits_consumers,
+            End::Error => true,
+        };
         let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
         if !open || self.consumers.is_empty() || !self.consumers.iter().all(ready) {
             return false;
         }
         self.queue.pop_front();
-        let all = self.consumers.iter();
-        self.effects.extend(all.map(|consumer| Effect::End { to: consumer.id, end }));
+        let wanted_from = &self.wanted_from;
+        let wants = |consumer: &&Consumer| match end {
+            End::Epoch(end) => wanted_from[consumer.rank as usize].epoch <= end.epoch,
+            End::Stream | End::Error => true,
+        };
+        let wanting = self.consumers.iter().filter(wants);
+        self.effects.extend(wanting.map(|consumer| Effect::End { to: consumer.id, end }));
         match end {
-            End::Epoch(end) => self.epoch = end.epoch.saturating_add(1),
+            End::Epoch(end) => {
+                self.epoch = end.epoch.saturating_add(1);
+                self.last_end = Some(end);
+            }
             End::Stream | End::Error => {
                 self.finished = Some(end);
                 self.abandon_queue();

@@ -26,7 +26,7 @@ mod run;
 mod tests;
 mod types;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 #[cfg(feature = "unstable")]
@@ -77,6 +77,13 @@ pub(super) struct Table {
     acked_below: Vec<BatchPlace>,
     /// Batches that were done in an earlier run, out of turn.
     done_before: BTreeSet<u64>,
+    /// The last EPOCH_END that was sent since the channel began.
+    last_end: Option<EpochEnd>,
+    /// By rank: an EPOCH_END that was sent before the rank's consumer was started again, and that its
+    /// program had not got.
+    missed_ends: BTreeMap<u32, EpochEnd>,
+    /// A consumer has said where it goes on, and not all that are needed have connected since.
+    awaits_consumers: bool,
     /// A batch was granted since the channel began.
     has_granted: bool,
     /// The channel is to begin elsewhere. What the writer pushes until it does so is dropped.
@@ -96,6 +103,9 @@ impl Table {
             wanted_from: vec![BatchPlace::default(); ranks],
             acked_below: vec![BatchPlace::default(); ranks],
             done_before: BTreeSet::new(),
+            last_end: None,
+            missed_ends: BTreeMap::new(),
+            awaits_consumers: false,
             has_granted: false,
             begins_again: false,
             started: false,
@@ -187,6 +197,9 @@ impl Table {
     /// others.
     pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, rank: u32, now: Instant) {
         self.consumers.push(Consumer::new(id, credits, rank));
+        if let Some(missed) = self.missed_ends.remove(&rank) {
+            self.effects.push(Effect::End { to: id, end: End::Epoch(missed) });
+        }
         if let Some(end) = self.finished {
             self.effects.push(Effect::End { to: id, end });
         }
@@ -309,7 +322,8 @@ impl Table {
         let batch_waits = self.queue.iter().any(|entry| matches!(entry, Entry::Batch { .. }));
         let ends_sent = self.queue.is_empty() || self.consumers.is_empty();
         let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
-        !self.begins_again && ends_sent && self.consumers.iter().all(ready) && !batch_waits
+        let is_over = ends_sent && !batch_waits && self.consumers.iter().all(ready);
+        is_over && !self.begins_again && !self.awaits_consumers
     }
 
     /// Whether nothing can be granted for lack of consumers: none is connected, or as many as are

@@ -191,6 +191,27 @@ impl Model {
         consumer.grants.push((grant, number, false));
     }
 
+    /// Whether a consumer is to get the end of this epoch: its program may have it already.
+    fn wants_end(&self, consumer: &ModelConsumer, epoch: u32) -> bool {
+        self.wanted_from[consumer.rank as usize].epoch <= epoch
+    }
+
+    /// Drops the ends of epochs that are next and that no consumer is to get.
+    pub(super) fn drop_unwanted_ends(&mut self) {
+        while let Some(Item::EpochEnd(epoch)) = self.queue.front().copied() {
+            let mut consumers = self.consumers.values();
+            let is_due = self.started && !self.consumers.is_empty() && self.sending.is_none();
+            let done = |one: &ModelConsumer| {
+                one.all_acked() && !one.blocked && !self.wants_end(one, epoch)
+            };
+            if !is_due || self.begins_again || !consumers.all(done) {
+                return;
+            }
+            self.queue.pop_front();
+            self.epoch = epoch + 1;
+        }
+    }
+
     fn end_sent(&mut self, to: ConsumerId, end: End) {
         if self.sending.is_none() && self.finished.is_none() {
             let item = match end {
@@ -211,7 +232,12 @@ impl Model {
                 self.finished = Some(end);
                 self.queue.clear();
             }
-            self.sending = Some((end, self.consumers.keys().copied().collect()));
+            let wants = |one: &ModelConsumer| match end {
+                End::Epoch(end) => self.wants_end(one, end.epoch),
+                End::Stream | End::Error => true,
+            };
+            let all = self.consumers.iter().filter(|(_, one)| wants(one));
+            self.sending = Some((end, all.map(|(id, _)| *id).collect()));
         }
         match &mut self.sending {
             Some((sending, left)) => {

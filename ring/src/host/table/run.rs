@@ -111,8 +111,10 @@ impl Run {
         let mut effects = Vec::new();
         self.table.swap_effects(&mut effects);
         for effect in effects {
+            self.model.drop_unwanted_ends();
             self.model.effect(effect);
         }
+        self.model.drop_unwanted_ends();
     }
 
     /// Where a ring would allow it: nobody holds a batch.
