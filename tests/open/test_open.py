@@ -93,7 +93,7 @@ def test_batches_shuffle_and_epochs_without_an_end(folder):
             assert sum(map(len, epoch)) == 6
 
 
-@pytest.mark.parametrize("stop", range(8))
+@pytest.mark.parametrize("stop", range(4))
 def test_a_state_goes_on_in_a_new_process_after_each_batch(folder, stop):
     wishes = dict(batch=2, epochs=2, shuffle={"seed": 1, "window": 3})
     with pipemill.open(folder, "lines", **wishes) as stream:
@@ -279,6 +279,13 @@ def test_a_host_that_ends_at_once_is_an_error_that_says_so(folder, monkeypatch, 
     text = refusal(pipemill.HostError, folder, "lines")
     assert text.startswith("the host ended before it was ready, and gave no reason") and "/bin/ls run --owner" in text
     assert "--owner" in capfd.readouterr().err
+
+
+def test_a_folder_that_cant_be_written_is_an_error_with_its_remedy(folder, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/sys")
+    text = refusal(pipemill.HostError, folder, "lines")
+    assert text.startswith("/sys/pipemill: making the folder of the socket: ")
+    assert "or XDG_RUNTIME_DIR to such a folder" in text
 
 
 def test_a_program_that_is_missing(folder, monkeypatch, tmp_path):
