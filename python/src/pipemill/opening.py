@@ -10,7 +10,7 @@ from typing import Any, Union
 from .private_host import Host
 from .ranks import Node, node_of, shard_of
 from .state import check_state
-from .stream import Stream, batch_size, connect
+from .stream import Stream, batch_size, connect, whole_number
 from .toml_text import literal, toml
 
 Path = Union[str, "os.PathLike[str]"]
@@ -20,6 +20,8 @@ Source = Union[Path, Sequence[Path], Mapping[str, Any]]
 CHANNEL = "open"
 #: Epochs of an endless stream: as many as a configuration may have.
 _ENDLESS = 1_000_000
+#: The most slots of a ring are 4096, and two are the host's.
+_MAX_CREDITS = 4094
 #: Slots of a ring, if a program does not hold more of them.
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
@@ -92,12 +94,11 @@ def open(  # the name that `pipemill.open` has
         batch_size(batch, tail, batch_across)
     elif tail is not None or batch_across is not None:
         raise ValueError("tail= and batch_across= are about batch=, which is missing")
-    if credits < 1:
-        raise ValueError(f"credits={credits}: 1 or more are needed, and 2 for a loop over batches")
+    whole_number("credits", credits, _MAX_CREDITS, "; a loop over batches needs 2")
     if host not in (None, "per-node"):
         raise ValueError(f'host={host!r}: expected None or "per-node"')
-    if epochs is not None and not 1 <= epochs <= _ENDLESS:
-        raise ValueError(f"epochs={epochs}: expected 1 to {_ENDLESS}, or None")
+    if epochs is not None:
+        whole_number("epochs", epochs, _ENDLESS, ", or None")
     part = shard_of(shard)
     node = None
     if host == "per-node":
@@ -225,6 +226,10 @@ def _source(source: Source) -> tuple[str, dict[str, Any]]:
             raise ValueError(f"source= has {own[0]!r}; say it as epochs= or shard=")
         return CHANNEL, dict(source)
     if not isinstance(source, (str, os.PathLike)):
+        if not isinstance(source, Sequence) or isinstance(source, (bytes, bytearray)):
+            raise TypeError(
+                f"source={source!r}: expected a path, an address, a list of these, or a dict"
+            )
         return CHANNEL, _several([os.fspath(one) for one in source])
     path = os.fspath(source)
     if path.startswith("s3://"):
