@@ -195,3 +195,42 @@ def test_an_error_waits_for_the_program(tmp_path):
     with pipemill.host(config) as host:
         with host.connect("a") as stream, pytest.raises(pipemill.SourceError):
             next(stream)
+
+
+INTERRUPTED = """
+import signal, sys, pipemill
+stream = pipemill.open(sys.argv[1], "lines", epochs=None)
+try:
+    print("ready", flush=True)
+    signal.pause()
+except KeyboardInterrupt:
+    # What an interrupted program does last: it saves, or finishes its epoch.
+    for _, batch in zip(range(100), stream):
+        pass
+    print(stream.state_dict()["batch"])
+"""
+
+
+def test_an_interrupt_from_the_terminal_does_not_reach_the_host(tmp_path):
+    words = [sys.executable, "-c", INTERRUPTED, data(tmp_path / "data")]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert program.stdout.readline() == "ready\n"
+    # As Ctrl-C: to the whole group.
+    os.killpg(program.pid, signal.SIGINT)
+    out, log = program.communicate(timeout=PATIENCE)
+    assert (program.returncode, out, log) == (0, "99\n", "")
+
+
+def test_threads_open_streams_at_once(tmp_path):
+    source, found = data(tmp_path / "data"), []
+
+    def read():
+        with pipemill.open(source, "lines", batch=50) as stream:
+            found.append([line for batch in stream for line in batch.records()])
+
+    threads = [threading.Thread(target=read) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(found) == 6 and all(len(lines) == 300 and lines == found[0] for lines in found)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -93,7 +94,7 @@ def test_batches_shuffle_and_epochs_without_an_end(folder):
             assert sum(map(len, epoch)) == 6
 
 
-@pytest.mark.parametrize("stop", range(8))
+@pytest.mark.parametrize("stop", range(4))
 def test_a_state_goes_on_in_a_new_process_after_each_batch(folder, stop):
     wishes = dict(batch=2, epochs=2, shuffle={"seed": 1, "window": 3})
     with pipemill.open(folder, "lines", **wishes) as stream:
@@ -249,11 +250,13 @@ def test_a_configuration_is_refused_with_its_places(tmp_path):
 @pytest.mark.parametrize(
     "wishes, message",
     [
-        (dict(batch=0), "batch=0: expected 1 to 1048576 records"),
+        (dict(batch=0), "batch=0: expected a whole number from 1 to 1048576 records"),
+        (dict(batch="x"), "batch='x': expected a whole number"),
+        (dict(batch=2.5), "batch=2.5: expected a whole number"),
         (dict(tail="pad"), "about batch=, which is missing"),
         (dict(batch=1, tail="cut"), "tail='cut': expected one of 'keep', 'drop', 'pad'"),
-        (dict(epochs=0), "epochs=0: expected 1 to 1000000, or None"),
-        (dict(credits=0), "credits=0: 1 or more are needed"),
+        (dict(epochs=0), "epochs=0: expected a whole number from 1 to 1000000, or None"),
+        (dict(credits=0), "credits=0: expected a whole number from 1 to 4094; a loop over batches needs 2"),
         (dict(host="node"), "host='node': expected None or \"per-node\""),
         (dict(shard=(2, 2)), "shard=(2, 2): expected a rank from 0 to 1"),
         (dict(shard="all"), "shard='all': expected two numbers"),
@@ -273,12 +276,35 @@ def test_arguments_that_are_wrong(folder, wishes, message):
     assert message in str(caught.value)
 
 
+def test_what_is_no_source_and_what_cant_be_pickled(folder):
+    for source in (None, 7, b"a.txt"):
+        with pytest.raises(TypeError, match="expected a path, an address, a list of these, or a dict"):
+            pipemill.open(source)
+    with pipemill.open(folder, "lines") as stream:
+        for one in (stream, stream._host, stream.map(len)):
+            with pytest.raises(TypeError, match="can't be pickled"):
+                pickle.dumps(one)
+
+
+def test_a_stream_that_is_closed_early_is_no_warning(folder, capfd):
+    with pipemill.open(folder, "lines", epochs=None) as stream:
+        assert [field.name for field in stream.fields] == ["line"]
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_host_that_ends_at_once_is_an_error_that_says_so(folder, monkeypatch, tmp_path, capfd):
     # Another program, as an older version would be: what it says is not lost.
     monkeypatch.setenv("PIPEMILL", "/bin/ls")
     text = refusal(pipemill.HostError, folder, "lines")
     assert text.startswith("the host ended before it was ready, and gave no reason") and "/bin/ls run --owner" in text
     assert "--owner" in capfd.readouterr().err
+
+
+def test_a_folder_that_cant_be_written_is_an_error_with_its_remedy(folder, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/sys")
+    text = refusal(pipemill.HostError, folder, "lines")
+    assert text.startswith("/sys/pipemill: making the folder of the socket: ")
+    assert "or XDG_RUNTIME_DIR to such a folder" in text
 
 
 def test_a_program_that_is_missing(folder, monkeypatch, tmp_path):

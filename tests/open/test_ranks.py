@@ -58,7 +58,7 @@ def torchrun(rank, world, local_world):
 def slurm(rank, world, local_world):
     return {
         "SLURM_PROCID": rank, "SLURM_NTASKS": world, "SLURM_LOCALID": rank % local_world,
-        "SLURM_NTASKS_PER_NODE": local_world, "SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0,
+        "SLURM_STEP_TASKS_PER_NODE": f"{local_world}(x{world // local_world})", "SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0,
     }  # fmt: skip
 
 
@@ -160,6 +160,7 @@ def test_connect_takes_its_rank_from_the_launcher(start, folder, monkeypatch):
         ({"RANK": 0, "WORLD_SIZE": 2}, "which process of this machine is this?"),
         ({**torchrun(0, 4, 2), "LOCAL_RANK": 1}, "rank 0 of 4 is process 1 of 2 on this machine"),
         ({"RANK": "first", "WORLD_SIZE": 2}, "$RANK is 'first' and $WORLD_SIZE is '2'"),
+        ({**slurm(0, 3, 2), "SLURM_STEP_TASKS_PER_NODE": "2,1"}, "$SLURM_STEP_TASKS_PER_NODE is '2,1'"),
         ({"RANK": 2, "WORLD_SIZE": 2}, "$RANK is '2' and $WORLD_SIZE is '2'"),
     ],
 )

@@ -9,7 +9,7 @@ import grain
 import numpy as np
 
 from .batch import Batch
-from .opening import Source
+from .sources import Source
 from .reading import Reading
 from .schema import STRINGS
 from .stream import Stream

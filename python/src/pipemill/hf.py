@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from .arrow.types import plain_type, types_of
 from .objects import list_objects
-from .opening import Source, open
+from .opening import open
+from .sources import Source
 
 
 def iterable(source: Source, decoder: str | os.PathLike[str] | None = None, **more: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .binary import find_binary
 from .errors import SourceError
-from .opening import Source, source_table
+from .sources import Source, source_table
 from .toml_text import toml
 
 

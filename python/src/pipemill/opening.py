@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
 from .private_host import Host
 from .ranks import Node, node_of, shard_of
+from .sources import Source, source_table
 from .state import check_state
-from .stream import Stream, batch_size, connect
+from .stream import Stream, batch_size, connect, whole_number
 from .toml_text import literal, toml
 
-Path = Union[str, "os.PathLike[str]"]
-Source = Union[Path, Sequence[Path], Mapping[str, Any]]
-
-#: Name of the channel in messages and states, where the source is no FIFO.
-CHANNEL = "open"
 #: Epochs of an endless stream: as many as a configuration may have.
 _ENDLESS = 1_000_000
+#: The most slots of a ring are 4096, and two are the host's.
+_MAX_CREDITS = 4094
 #: Slots of a ring, if a program does not hold more of them.
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
@@ -99,26 +96,9 @@ def open(  # the name that `pipemill.open` has
         "hold_timeout": hold_timeout,
         "state": None if state is None else check_state(name, state),
     }
-    if node is None:
-        channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
-        started = Host.of_text(toml({"channel": [channel]}))
-    else:
-        slots = node.local_world * credits + 2 + (node.local_world if tail == "drop" else 0)
-        channel.update(mode="shard", consumers=node.local_world)
-        channel["ring"] = {"slots": max(_SLOTS, slots)}
-        wishes["shard"] = node.local_rank, node.local_world
-        text = toml({"channel": [channel]})
-        path = node_socket(node, text)
-        if node.local_rank > 0:
-            return connect(name, path, wait=NODE_TIMEOUT, **wishes)
-        started = Host.of_text(toml({"socket": literal(path)}) + text)
-    try:
-        stream = started.connect(name, **wishes)
-    except BaseException:
-        started.close()
-        raise
-    stream._owns_host, stream._shares_host = True, node is not None
-    return stream
+    if node is not None:
+        return _open_per_node(node, channel, wishes)
+    return _owning(Host.of_text(toml({"channel": [channel]})), name, wishes)
 
 
 def plan(
@@ -137,38 +117,25 @@ def plan(
     credits: int,
 ) -> tuple[str, dict[str, Any], Node | None]:
     """What a host for these arguments of :func:`open` is given: the name of its channel, the
-    channel's table without its ring, and for a host of the machine, whose it is. Raises
-    :class:`ValueError` where an argument is wrong."""
+    channel's table for one program, and for a host of the machine, whose it is.
+
+    Raises :class:`ValueError` where an argument is wrong.
+    """
     if batch is not None:
         batch_size(batch, tail, batch_across)
     elif tail is not None or batch_across is not None:
         raise ValueError("tail= and batch_across= are about batch=, which is missing")
-    if credits < 1:
-        raise ValueError(f"credits={credits}: 1 or more are needed, and 2 for a loop over batches")
-    if host not in (None, "per-node"):
-        raise ValueError(f'host={host!r}: expected None or "per-node"')
-    if epochs is not None and not 1 <= epochs <= _ENDLESS:
-        raise ValueError(f"epochs={epochs}: expected 1 to {_ENDLESS}, or None")
-    part = shard_of(shard)
-    node = None
-    if host == "per-node":
-        part = part or shard_of("auto") or (0, 1)
-        node = node_of(part)
-        if batch is None or tail not in ("drop", "pad"):
-            raise ValueError(
-                'host="per-node" needs batch=, and tail="drop" or "pad": all processes get equally '
-                "many batches of an epoch"
-            )
+    whole_number("credits", credits, _MAX_CREDITS, "; a loop over batches needs 2")
+    if epochs is not None:
+        whole_number("epochs", epochs, _ENDLESS, ", or None")
+    part, node = _part(shard, host)
     name, table = source_table(source)
-    share = (node.node, node.nodes) if node else part
-    if share is not None and share[1] > 1:
-        if "file" in table or "fifo" in table:
-            raise ValueError(
-                f"source={source!r} is one object, which can't be dealt to {share[1]} hosts; give "
-                "a folder, a pattern or several objects"
-                + ("" if node else ', or let the processes share a host: host="per-node"')
-            )
-        table["shard"] = {"index": share[0], "count": share[1]}
+    _deal(table, source, part, node)
+    if node is not None and tail not in ("drop", "pad"):
+        raise ValueError(
+            'host="per-node" needs batch=, and tail="drop" or "pad": all processes get equally '
+            "many batches of an epoch"
+        )
     # FIFOs come for as long as the platform makes them.
     if epochs is not None or "fifo" not in table:
         table["epochs"] = _ENDLESS if epochs is None else epochs
@@ -181,8 +148,63 @@ def plan(
         "tail": tail,
         "batch_across": batch_across,
         "shuffle": {"seed": shuffle} if isinstance(shuffle, int) else shuffle,
+        "ring": {"slots": max(_SLOTS, credits + 2)},
     }
     return name, channel, node
+
+
+def _part(
+    shard: tuple[int, int] | str | None, host: str | None
+) -> tuple[tuple[int, int], Node | None]:
+    """The part of the objects that the host reads, and its machine where it is shared there."""
+    if host is None:
+        return shard_of(shard) or (0, 1), None
+    if host != "per-node":
+        raise ValueError(f'host={host!r}: expected None or "per-node"')
+    node = node_of(shard_of(shard) or shard_of("auto") or (0, 1))
+    return (node.node, node.nodes), node
+
+
+def _deal(
+    table: dict[str, Any], source: Source, part: tuple[int, int], node: Node | None
+) -> None:
+    """Lets the host read its part of the objects."""
+    index, count = part
+    if count == 1:
+        return
+    if "file" in table or "fifo" in table:
+        remedy = "" if node else ', or let the processes share a host: host="per-node"'
+        raise ValueError(
+            f"source={source!r} is one object, which can't be dealt to {count} hosts; give a "
+            f"folder, a pattern or several objects{remedy}"
+        )
+    table["shard"] = {"index": index, "count": count}
+
+
+def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) -> Stream:
+    """A stream of the host that all processes of this machine share. The first one starts it."""
+    name, tail, world = channel["name"], channel["tail"], node.local_world
+    slots = world * wishes["credits"] + 2 + (world if tail == "drop" else 0)
+    channel.update(mode="shard", consumers=world, ring={"slots": max(_SLOTS, slots)})
+    wishes["shard"] = node.local_rank, world
+    text = toml({"channel": [channel]})
+    path = node_socket(node, text)
+    if node.local_rank > 0:
+        return connect(name, path, wait=NODE_TIMEOUT, **wishes)
+    stream = _owning(Host.of_text(toml({"socket": literal(path)}) + text), name, wishes)
+    stream._shares_host = True
+    return stream
+
+
+def _owning(host: Host, channel: str, wishes: dict[str, Any]) -> Stream:
+    """A stream with which the host ends."""
+    try:
+        stream = host.connect(channel, **wishes)
+    except BaseException:
+        host.close()
+        raise
+    stream._owns_host = True
+    return stream
 
 
 def cat(
@@ -241,56 +263,6 @@ def _options(
     return {
         name: literal(value) if isinstance(value, str) else value for name, value in given.items()
     }
-
-
-def source_table(source: Source) -> tuple[str, dict[str, Any]]:
-    """The name of the channel, and the table `source` of the configuration."""
-    if isinstance(source, Mapping):
-        own = [key for key in ("epochs", "shard", "distribution") if key in source]
-        if own:
-            raise ValueError(f"source= has {own[0]!r}; say it as epochs= or shard=")
-        return CHANNEL, dict(source)
-    if not isinstance(source, (str, os.PathLike)):
-        return CHANNEL, _several([os.fspath(one) for one in source])
-    path = os.fspath(source)
-    if path.startswith("s3://"):
-        kind = "s3_object" if "?versionId=" in path else "s3"
-        return CHANNEL, {kind: literal(path)}
-    if os.path.isdir(path):
-        return CHANNEL, {"folder": literal(path)}
-    if not os.path.lexists(path):
-        import glob
-
-        if any(map(_is_fifo, glob.glob(glob.escape(path) + "_[0-9]*"))):
-            return os.path.basename(path), {"fifo": literal(os.path.dirname(path) or ".")}
-        if any(wildcard in path for wildcard in "*?["):
-            return CHANNEL, {"glob": literal(path)}
-    return CHANNEL, {"file": literal(path)}
-
-
-def _several(paths: list[str]) -> dict[str, Any]:
-    if not paths:
-        raise ValueError("source=[]: expected at least one file or address")
-    in_s3 = [path.startswith("s3://") for path in paths]
-    if not any(in_s3):
-        folders = [path for path in paths if os.path.isdir(path)]
-        if folders:
-            raise ValueError(
-                f"source= is a list with the folder {folders[0]!r}; a list has files. Open one "
-                "folder or pattern instead"
-            )
-        return {"files": [literal(path) for path in paths]}
-    prefixes = [path.endswith("/") for path in paths]
-    if not all(in_s3) or any(prefixes) != all(prefixes):
-        raise ValueError(
-            "source= is a list of different kinds; expected files only, addresses of objects in S3 "
-            "only, or addresses in S3 that end with a / only"
-        )
-    return {"s3" if all(prefixes) else "s3_object": [literal(path) for path in paths]}
-
-
-def _is_fifo(path: str) -> bool:
-    return stat.S_ISFIFO(os.stat(path).st_mode)
 
 
 def node_socket(node: Node, text: str) -> str:

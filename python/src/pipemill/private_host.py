@@ -158,6 +158,12 @@ class Host:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a pipemill host belongs to the process that started it and can't be pickled; give "
+            "others its socket, for pipemill.connect()"
+        )
+
     def __repr__(self) -> str:
         state = f"process {self.pid}" if self._end.alive else "ended"
         return f"<pipemill host, {state}>"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from operator import index
 from typing import NamedTuple
 
 #: Variables of torchrun (and of what follows it) and of Slurm: rank and world, of all processes;
 #: the same on this machine; and what tells two jobs on a machine apart.
 _RANKS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
-_LOCAL_RANKS = (("LOCAL_RANK", "LOCAL_WORLD_SIZE"), ("SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"))
+_LOCAL_RANKS = (("LOCAL_RANK", "LOCAL_WORLD_SIZE"), ("SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"))
 _JOB = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
 _SLURM_JOB = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
 
@@ -52,7 +53,7 @@ def node_of(shard: tuple[int, int]) -> Node:
         raise ValueError(
             'host="per-node": which process of this machine is this? Expected $LOCAL_RANK and '
             "$LOCAL_WORLD_SIZE, as torchrun sets them, or $SLURM_LOCALID and "
-            "$SLURM_NTASKS_PER_NODE; set them, or leave out host="
+            "$SLURM_STEP_TASKS_PER_NODE; set them, or leave out host="
         )
     local_rank, local_world = local
     if world % local_world or rank % local_world != local_rank:
@@ -71,6 +72,8 @@ def _pair(names: tuple[tuple[str, str], ...]) -> tuple[int, int] | None:
         rank, world = os.environ.get(of_rank), os.environ.get(of_world)
         if not rank or not world:
             continue
+        # Slurm's "4(x2)": 4 on each of 2 machines.
+        world = re.sub(r"\(x\d+\)$", "", world)
         if not (rank.isdecimal() and world.isdecimal() and int(rank) < int(world)):
             raise ValueError(
                 f"${of_rank} is {rank!r} and ${of_world} is {world!r}; expected a number, and a "

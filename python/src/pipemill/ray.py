@@ -20,7 +20,8 @@ from .arrow.columns import record_batch
 from .arrow.types import is_uuid, plain_type
 from .batch import Batch
 from .objects import deal, list_objects
-from .opening import Source, open
+from .opening import open
+from .sources import Source
 from .schema import STRINGS, Field
 
 #: Bytes that a read task has at most by default, where there are enough objects.

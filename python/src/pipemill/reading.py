@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from .opening import Source, open
+from .opening import open
+from .sources import Source
 from .stream import Stream, connect
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Mapping
+from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
@@ -97,11 +98,17 @@ def connect(
     return Stream(channel, connection, receiver, tracker)
 
 
+def whole_number(name: str, value: Any, most: int, unit: str = "") -> int:
+    """The value of an argument, if it is a whole number from 1 to `most`."""
+    number = index(value) if hasattr(value, "__index__") else 0
+    if not 1 <= number <= most:
+        raise ValueError(f"{name}={value!r}: expected a whole number from 1 to {most}{unit}")
+    return number
+
+
 def batch_size(records: int, tail: str | None, across: str | None) -> dict[str, Any]:
     """The number of records in each batch, as HELLO says it."""
-    if not 1 <= records <= 1 << 20:
-        raise ValueError(f"batch={records}: expected 1 to {1 << 20} records")
-    size: dict[str, Any] = {"records": int(records)}
+    size: dict[str, Any] = {"records": whole_number("batch", records, 1 << 20, " records")}
     for name, word, key, words in (
         ("tail", tail, "tail", ("keep", "drop", "pad")),
         ("batch_across", across, "across", ("object", "epoch")),

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from .batch import Batch
-from .opening import Source
+from .sources import Source
 from .reading import Reading
 from .schema import STRINGS, Field
 

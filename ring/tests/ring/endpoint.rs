@@ -7,7 +7,7 @@ use std::sync::Barrier;
 
 use nix::unistd::geteuid;
 use pipemill_ring::endpoint::EndpointError;
-use pipemill_ring::host::{Ring, Server, ServerConfig, ServerError};
+use pipemill_ring::host::{Ring, Server, ServerConfig, ServerError, remove_dead_sockets};
 
 use pipemill_ring::status_client::StatusClient;
 
@@ -64,6 +64,27 @@ fn the_socket_of_a_killed_host_is_replaced() {
     process.child.wait().unwrap();
     assert!(socket.exists());
     let _server = start(&socket, false).unwrap();
+}
+
+#[test]
+fn only_the_sockets_of_dead_hosts_are_removed_from_a_folder() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let _server = start(&path("live.sock"), false).unwrap();
+    for name in ["dead.sock", "spared.sock", "dead"] {
+        drop(UnixListener::bind(path(name)).unwrap());
+        // Another test may have a copy of the listener for a moment, between fork and exec.
+        while UnixStream::connect(path(name)).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+    std::fs::write(path("file.sock"), "").unwrap();
+    remove_dead_sockets(folder.path(), |name| name == "spared.sock");
+    assert!(!path("dead.sock").exists());
+    for name in ["live.sock", "spared.sock", "dead", "file.sock"] {
+        assert!(path(name).exists(), "{name}");
+    }
+    assert!(start(&path("live.sock"), false).is_err(), "it is served as before");
 }
 
 #[test]

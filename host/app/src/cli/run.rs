@@ -153,7 +153,9 @@ fn report(owner: Option<&Owner>, refusal: Refusal) -> Refusal {
     };
     match owner {
         Some(owner) => owner.refuse(kind, &refusal.why),
-        None => drop(exit::because_all(refusal.code, &refusal.why)),
+        None => {
+            exit::because_all(refusal.code, &refusal.why);
+        }
     }
     refusal
 }

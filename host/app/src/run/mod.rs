@@ -117,7 +117,8 @@ fn remedy(error: &ServerError) -> &'static str {
         ServerError::Endpoint(EndpointError::System { error, .. })
             if [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) =>
         {
-            "; set `socket` to a path in a folder that can be written, such as one on a tmpfs"
+            "; set `socket` to a path in a folder that can be written, such as one on a tmpfs, or \
+             XDG_RUNTIME_DIR to such a folder"
         }
         _ => "",
     }

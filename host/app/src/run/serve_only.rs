@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use log::LevelFilter;
+
 use super::channel_threads::ChannelThreads;
 use super::fail_grace::Grace;
 use super::owner::Owner;
@@ -28,6 +30,10 @@ pub(super) fn serve(
         }
         if owner.is_some_and(Owner::has_ended) {
             log::info!("stopping: the process that owns this host has ended");
+            if log::max_level() == LevelFilter::Warn {
+                // That channels were not read to their ends is what the owner wanted.
+                log::set_max_level(LevelFilter::Error);
+            }
             return Some(0);
         }
         threads.receive_events();
