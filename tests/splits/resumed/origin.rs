@@ -56,7 +56,9 @@ pub fn store(case: &Case, place: &TestDir, server: Option<&Server>) {
                 (Kind::Files, _) => {
                     place.write(&format!("{}/{number}", input.name), bytes);
                 }
-                (Kind::S3, Some(server)) => server.server.put(BUCKET, &key(case, input, number), bytes),
+                (Kind::S3, Some(server)) => {
+                    server.server.put(BUCKET, &key(case, input, number), bytes)
+                }
                 (Kind::S3, None) => panic!("a case of S3 without a server"),
                 (Kind::Fifos, _) => {}
             }

@@ -37,9 +37,8 @@ impl Host {
         let socket = place.path("run/host.sock");
         let host = match hosts {
             Hosts::InProcess => {
-                let engine = ENGINE.get_or_init(|| {
-                    Engine::new(&pipemill_builtin::BUILTINS).expect("an engine")
-                });
+                let engine = ENGINE
+                    .get_or_init(|| Engine::new(&pipemill_builtin::BUILTINS).expect("an engine"));
                 let text = format!("socket = {socket:?}\n{config}");
                 let host = in_process::Host::start(&text, resume, engine);
                 Running::InProcess { _host: host.unwrap_or_else(|faults| panic!("{faults:#?}")) }

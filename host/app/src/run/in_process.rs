@@ -26,7 +26,8 @@ impl Host {
     /// # Errors
     /// All faults, each in one line.
     pub fn start(text: &str, resume: Option<&Path>, engine: &Engine) -> Result<Host, Vec<String>> {
-        let faults = |faults: Vec<config::Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let faults =
+            |faults: Vec<config::Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut config = config::parse(text, "pipemill.toml", &|_| None).map_err(faults)?;
         if let Some(file) = resume {
             resume_from(file, &mut config)?;
