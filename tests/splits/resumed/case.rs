@@ -18,8 +18,8 @@ impl Kind {
     /// That of the case with this seed.
     pub fn of(seed: u64) -> Self {
         match seed % 10 {
-            0..5 => Self::Files,
-            5..8 => Self::S3,
+            0..6 => Self::Files,
+            6 => Self::S3,
             _ => Self::Fifos,
         }
     }
