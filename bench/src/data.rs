@@ -30,13 +30,24 @@ impl Format {
 
 /// A file with records of `record` bytes. It is read once, so that it is in the page cache.
 pub fn file(paths: &BenchPaths, format: Format, record: usize) -> Result<PathBuf> {
-    let path = paths.dir.join(format!("{}-{record}.data", format.decoder()));
+    file_of_size(paths, format, record, SIZE)
+}
+
+/// The same, of about this size in bytes.
+pub fn file_of_size(
+    paths: &BenchPaths,
+    format: Format,
+    record: usize,
+    size: usize,
+) -> Result<PathBuf> {
+    let mebibytes = size >> 20;
+    let path = paths.dir.join(format!("{}-{record}-{mebibytes}MiB.data", format.decoder()));
     if !path.exists() {
         let part = path.with_extension("part");
         let mut out = BufWriter::with_capacity(1 << 20, fs::File::create(&part)?);
         let mut written = 0;
         let mut random = Random(42);
-        while written < SIZE {
+        while written < size {
             written += write_record(&mut out, format, record, &mut random)?;
         }
         out.flush()?;

@@ -137,8 +137,9 @@ def test_shuffled_records_of_a_header_and_types(tmp_path):
     check(tmp_path, config, range(1))
 
 
+@pytest.mark.parametrize("more", ["", "shuffle = { seed = 3, window = 15 }"])
 @pytest.mark.parametrize("decoder, write", [("tfrecord", tfrecord), ("recordio", recordio)])
-def test_a_fifo_is_read_over(tmp_path, decoder, write):
+def test_a_fifo_is_read_over(tmp_path, decoder, write, more):
     data = b"".join(write(word.encode()) for word in words(40))
     fifos = tmp_path / "fifos"
     fifos.mkdir()
@@ -151,7 +152,7 @@ def test_a_fifo_is_read_over(tmp_path, decoder, write):
             os.mkfifo(path)
             in_background(feed, path, data)
 
-    check(tmp_path, channel(f'fifo = "{fifos}", epochs = 2', decoder), range(1), before)
+    check(tmp_path, channel(f'fifo = "{fifos}", epochs = 2', decoder, more), range(1), before)
 
 
 def feed(path, data):

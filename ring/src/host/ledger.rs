@@ -128,3 +128,78 @@ impl Part {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{BatchSize, Mode, Shard, Tail};
+    use pipemill_types::BatchAcross;
+
+    fn place(epoch: u32, batch: u64, given: u64) -> Resumed {
+        let mut place = Resumed { given, ..Resumed::default() };
+        (place.position.epoch, place.position.batch) = (epoch, batch);
+        place
+    }
+
+    fn ledger(mode: Mode, consumers: u32, resumed: Option<Resumed>) -> Ledger {
+        let batch = BatchSize { records: 4, tail: Tail::Pad, across: BatchAcross::Epoch };
+        let (states, done, settings) = Default::default();
+        let batch = Some(batch);
+        Ledger::new(&Beginning { mode, consumers, batch, resumed, states, done, settings })
+    }
+
+    fn places(ledger: &Ledger) -> Vec<(u32, u64, u64, Vec<u64>)> {
+        let shown = |one: Checkpoint| {
+            (one.place.position.epoch, one.place.position.batch, one.place.given, one.done)
+        };
+        ledger.checkpoints().into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn batches_that_are_done_out_of_turn_wait_for_those_before_them() {
+        let mut ledger = ledger(Mode::Share, 1, None);
+        (0..4).for_each(|number| ledger.filled(place(0, number, 4)));
+        ledger.done(1);
+        ledger.done(3);
+        assert_eq!(places(&ledger), [(0, 0, 0, vec![1, 3])]);
+        ledger.done(0);
+        assert_eq!(places(&ledger), [(0, 1, 4, vec![3])]);
+        ledger.epoch_ended(BatchPlace { epoch: 1, number: 4 });
+        assert_eq!(places(&ledger), [(0, 1, 4, vec![3])]);
+        ledger.done(2);
+        assert_eq!(places(&ledger), [(1, 4, 0, vec![])]);
+    }
+
+    #[test]
+    fn each_rank_has_a_place_of_its_own_also_after_the_state_of_one() {
+        let state = Resumed { shard: Shard { rank: 0, world: 2 }, ..place(0, 2, 4) };
+        let mut ledger = ledger(Mode::Shard, 2, Some(state));
+        let shards = |ledger: &Ledger| {
+            let checkpoints = ledger.checkpoints().into_iter();
+            checkpoints.map(|one| one.place.shard.rank).collect::<Vec<_>>()
+        };
+        assert_eq!(shards(&ledger), [0, 1]);
+        (3..6).for_each(|number| ledger.filled(place(0, number, 4)));
+        ledger.done(3);
+        ledger.done(5);
+        assert_eq!(places(&ledger), [(0, 2, 4, vec![]), (0, 5, 4, vec![])]);
+        // A batch of copies is the last one of its rank: what it says is the next epoch.
+        ledger.done(4);
+        ledger.filled(place(0, 6, 1));
+        ledger.filled(place(0, 7, 0));
+        ledger.done(7);
+        assert_eq!(places(&ledger), [(0, 4, 4, vec![]), (0, 5, 4, vec![])]);
+        ledger.epoch_ended(BatchPlace { epoch: 1, number: 8 });
+        assert_eq!(places(&ledger), [(0, 4, 4, vec![]), (1, 8, 0, vec![])]);
+        assert_eq!(shards(&ledger), [0, 1]);
+    }
+
+    #[test]
+    fn a_place_never_goes_back() {
+        let mut ledger = ledger(Mode::Share, 1, None);
+        ledger.set_place(0, place(0, 5, 4));
+        ledger.filled(place(0, 3, 4));
+        ledger.done(3);
+        assert_eq!(places(&ledger), [(0, 5, 4, vec![])]);
+    }
+}

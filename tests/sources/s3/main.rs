@@ -12,6 +12,7 @@ mod many;
 mod other_servers;
 mod pauses;
 mod reading;
+mod resumed;
 mod selection;
 mod starts;
 mod stops;

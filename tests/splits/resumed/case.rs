@@ -18,8 +18,8 @@ impl Kind {
     /// That of the case with this seed.
     pub fn of(seed: u64) -> Self {
         match seed % 10 {
-            0..5 => Self::Files,
-            5..8 => Self::S3,
+            0..6 => Self::Files,
+            6 => Self::S3,
             _ => Self::Fifos,
         }
     }
@@ -43,6 +43,8 @@ pub struct Case {
     pub epochs: u32,
     /// Records of a batch.
     pub batch: usize,
+    /// Whether an object has enough records for a batch of each reader.
+    pub has_batches: bool,
     pub tail: &'static str,
     pub across: &'static str,
     /// Seed, and the window as it is written in a configuration.
@@ -87,14 +89,16 @@ impl Case {
             _ if random.bool() => random.usize(1..6),
             _ => random.usize(6..40),
         };
+        let has_batches = input.records >= batch * readers as usize;
         // A channel without a batch is at its end before anybody can ask.
-        let can_ask = kind != Kind::Fifos && input.records >= batch * readers as usize;
+        let can_ask = kind != Kind::Fifos && has_batches;
         Self {
             seed,
             kind,
             inputs: vec![input],
             epochs: random.u32(1..4),
             batch,
+            has_batches,
             tail: tails[random.usize(..if mode == Mode::Shard { 2 } else { 3 })],
             across,
             asks_for_batch: can_ask && window.is_none() && random.u8(..5) == 0,

@@ -195,6 +195,8 @@ impl Job<'_> {
         let end = expected[0].len();
         let mut ranks = vec![Rank::default(); expected.len()];
         let mut living: Option<Life> = None;
+        let is_batch = |given: &Given| matches!(given, Given::Batch { .. });
+        let batches = expected[0].iter().rposition(is_batch).map_or(0, |at| at + 1);
         for life in 1..=self.case.lives {
             if ranks.iter().any(|rank| rank.state.is_none()) {
                 // A job whose ranks have not all kept a state begins again.
@@ -203,12 +205,15 @@ impl Job<'_> {
             for rank in &mut ranks {
                 (rank.given, rank.is_at_end) = (rank.kept, false);
             }
-            let is_at_end = ranks.iter().all(|rank| rank.kept + 1 >= end);
+            // A host that goes on there has nothing to do, and ends before anybody connects.
+            let is_at_end = match self.hosts {
+                Hosts::InProcess => ranks.iter().all(|rank| rank.kept + 1 >= end),
+                Hosts::Processes => ranks.iter().all(|rank| rank.kept >= batches),
+            };
             if is_at_end && self.case.kind == Kind::Fifos {
-                // A host that goes on there has nothing to do, and ends before anybody connects.
                 return;
             }
-            let way = self.way(living.is_some(), &ranks, end);
+            let way = self.way(living.is_some(), &ranks, is_at_end);
             let (current, mut readers) = self.begin(way, living.take(), &ranks);
             let last = life == self.case.lives;
             let goals: Vec<_> = ranks
@@ -223,8 +228,6 @@ impl Job<'_> {
             self.tell(format!("life {life}: {way:?} from {from:?}, to {goals:?} of {end}"));
             self.read(&current, &mut readers, &mut ranks, &goals, expected);
             // Else the channel may be at its end, and can't begin again.
-            let is_batch = |given: &Given| matches!(given, Given::Batch { .. });
-            let batches = expected[0].iter().rposition(is_batch).map_or(0, |at| at + 1);
             let can_live = match self.case.mode {
                 // Ranks that have ACKed more than their states say have to come one by one.
                 Mode::Shard => ranks.iter().all(|rank| rank.kept == rank.given),
@@ -242,7 +245,7 @@ impl Job<'_> {
         assert!(given.iter().all(|given| *given == end), "{given:?} of {end}: {self:#?}");
     }
 
-    fn way(&mut self, lives: bool, ranks: &[Rank], end: usize) -> Way {
+    fn way(&mut self, lives: bool, ranks: &[Rank], is_at_end: bool) -> Way {
         let has_state = ranks.iter().any(|rank| rank.state.is_some());
         if self.case.kind == Kind::Fifos {
             // Its bytes can't be read again by the same host.
@@ -251,9 +254,7 @@ impl Job<'_> {
         if lives && has_state {
             return Way::SameHost;
         }
-        // A file does not say what consumers ask for. And a host that goes on at the end of all ends
-        // before anybody connects.
-        let is_at_end = ranks.iter().all(|rank| rank.kept + 1 >= end);
+        // A file does not say what consumers ask for.
         let connects = self.case.asks_for_batch || is_at_end || self.random.bool();
         if connects { Way::Connect } else { Way::File }
     }
