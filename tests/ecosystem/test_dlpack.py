@@ -55,8 +55,8 @@ def test_views_that_hold_their_batch(take):
 def test_what_is_written_stays_here_and_goes_with_the_batch():
     with socket_path() as path, FakeHost(path, serve(ROWS), slots=1):
         with pipemill.connect("train", path, credits=1, wait=PATIENCE) as stream:
-            for number, batch in enumerate(stream):
-                array = batch.dlpack("x")
+            for batch in stream:
+                number, array = batch.number, batch.dlpack("x")
                 x = torch.from_dlpack(array)
                 assert x.data_ptr() == array.__array_interface__["data"][0]
                 x.add_(1)

@@ -63,7 +63,7 @@ def test_jax(run):
 
 
 def test_grain(run):
-    assert run("pipemill.grain") == "128 1\n"
+    assert run("pipemill.grain") == "128 128\n"
 
 
 def test_tensorflow(run):
