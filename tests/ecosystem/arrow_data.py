@@ -66,7 +66,8 @@ def tables(draw):
 
 @contextmanager
 def serving(config, ends=0, **files):
-    """A host with this configuration, in a folder with these files. At the end it ends with this code."""
+    """A host with this configuration, in a folder with these files. At the end it ends with
+    this code; None: it is killed."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pipemill-"))
     for name, data in files.items():
         (folder / name).write_bytes(data)
@@ -75,7 +76,7 @@ def serving(config, ends=0, **files):
         patiently(lambda: os.path.exists(host.socket) or host.child.poll() is not None)
         assert host.child.poll() is None, (folder / "host.log").read_text()
         yield host
-        assert host.child.wait(PATIENCE) == ends
+        assert ends is None or host.child.wait(PATIENCE) == ends
     finally:
         if host.child.poll() is None:
             host.kill()

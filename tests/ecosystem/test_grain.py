@@ -51,5 +51,5 @@ def test_elements_are_copies_that_may_be_kept(source):
 
 def test_a_channel_with_text():
     with serving(msgpack_channel("t:utf8,b:bytes,l:utf8[]"), data=b"\x83\xa1t\xa1x\xa1b\xa1y\xa1l\x91\xa1z") as host:
-        data = pipemill.grain.dataset(channel="train", socket=host.socket, wait=PATIENCE)
+        data = pipemill.grain.dataset("train", socket=host.socket, wait=PATIENCE)
         assert list(data) == [{"t": ["x"], "b": [b"y"], "l": [["z"]]}]

@@ -21,7 +21,8 @@ def animals(epochs):
         'decoder = "csv"\noptions = { header = "true", types = "id:int64,animal:utf8,weight:float32" }\n'
         'batch = 128\ntail = "keep"\n'
     )
-    return serving(config, data=DATA.encode())
+    # An example may leave its loop early.
+    return serving(config, ends=None, data=DATA.encode())
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def run(monkeypatch, tmp_path, capsys):
     def run(words, epochs=1):
         (example,) = (example for example in EXAMPLES if words in example)
         names = {"__name__": "example"}
-        code = compile(example, str(PAGE), "exec")
+        code = compile(example, "<example>", "exec")
         if '"animals"' in example:
             with animals(epochs) as host:
                 monkeypatch.setenv("PIPEMILL_SOCKET", host.socket)
@@ -53,16 +54,20 @@ def test_tables(run):
     assert run("duckdb", epochs=4) == "[('cat', 334), ('dog', 666)]\n"
 
 
+def test_numpy(run):
+    assert run("dlpack") == "[0.5 1.5] ['cat' 'dog']\n"
+
+
 def test_jax(run):
     assert float(run("pipemill.jax")) == sum(n % 7 + 0.5 for n in range(1000))
 
 
 def test_grain(run):
-    assert run("pipemill.grain") == "128 1\n"
+    assert run("pipemill.grain") == "128 128\n"
 
 
 def test_tensorflow(run):
-    assert run('pipemill.tf.dataset(channel="animals")') == "b'cat' float32\n"
+    assert run('pipemill.tf.dataset("animals")') == "b'cat' float32\n"
     assert run('pipemill.tf.dataset("animals.csv"') == "True\n"
 
 

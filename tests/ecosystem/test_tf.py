@@ -57,14 +57,16 @@ def test_types_and_values_in_two_epochs(lines):
 
 def test_a_channel():
     with serving(msgpack_channel("x:float16"), data=b"\x81\xa1x\x01" * 10) as host:
-        data = pipemill.tf.dataset(channel="train", socket=host.socket, wait=PATIENCE)
+        data = pipemill.tf.dataset("train", socket=host.socket, wait=PATIENCE)
         assert sum(float(tf.reduce_sum(batch["x"])) for batch in data) == 10
 
 
 def test_what_tensorflow_has_no_tensors_for(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="give a source.*or channel=.*found neither"):
-        pipemill.tf.dataset()
+    with pytest.raises(ValueError, match="'train' is neither a file here nor a channel that a host is"):
+        pipemill.tf.dataset("train")
+    with pytest.raises(ValueError, match="is no channel, but socket= is the path of a host's socket"):
+        pipemill.tf.dataset("train.csv", socket="/run/socket")
     (tmp_path / "a.csv").write_text("id,age\n1,5\n2,\n")
     data = pipemill.tf.dataset(tmp_path / "a.csv")
     with pytest.raises(tf.errors.OpError, match="'age' is absent in 1 of 2 records.*TensorFlow has no"):

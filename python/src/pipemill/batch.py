@@ -176,6 +176,19 @@ class Batch:
         """
         return self._column(self._field_index(name)).dense()
 
+    def dlpack(self, name: str) -> Any:
+        """As :meth:`dense`, for what takes arrays by DLPack, of any version: a numpy array that may
+        be written to. ::
+
+            x = jax.numpy.from_dlpack(batch.dlpack("x"))
+
+        What is written stays in this program, and is gone with the batch. The batch is held as long
+        as the array, or anything made of it, lives. DLPack does not know bfloat16 of numpy.
+        """
+        from .dlpack import writable
+
+        return writable(self, self._column(self._field_index(name)))
+
     def offsets(self, name: str) -> Any:
         """Where each record's field `name` starts in :attr:`payload`, in bytes: n ``uint32``,
         without a copy. 0xFFFFFFFF where it is absent.

@@ -16,24 +16,25 @@ from .stream import Stream
 
 
 def dataset(
-    source: Source | None = None,
+    source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
-    channel: str | None = None,
+    socket: str | os.PathLike[str] | None = None,
     **more: Any,
 ) -> Any:
     """A ``grain.IterDataset`` whose elements are batches: dicts by the names of fields. ::
 
         data = pipemill.grain.dataset("data/*.npy", batch=256, epochs=None).map(augment)
 
-    It reads a source, with the arguments of :func:`pipemill.open`, or a `channel`, with those of
-    :func:`pipemill.connect`. Numbers are numpy arrays, categories their codes, text and bytes lists.
+    It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
+    set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
+    arguments of :func:`pipemill.open`. Numbers are numpy arrays, categories their codes, text and bytes lists.
     All are copies, so that ``prefetch`` can hold as many as it wants.
 
     The iterator's state is that of the stream: set it, and the next element is the one after it.
     ``mp_prefetch`` has no use here: the host decodes in threads of its own.
     """
-    return _Dataset(Reading(source, decoder, channel, more))
+    return _Dataset(Reading(source, decoder, socket, more))
 
 
 class _Dataset(grain.IterDataset):  # type: ignore[misc]

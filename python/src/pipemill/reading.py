@@ -1,9 +1,10 @@
-"""What a data set of another library reads: the arguments of `open` or of `connect`. It can be
-pickled, so the stream is made in the process that reads."""
+"""What a data set of another library reads: a channel or a source. It can be pickled, so the stream
+is made in the process that reads."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,28 +12,34 @@ from .opening import open
 from .sources import Source
 from .stream import Stream, connect
 
+#: A channel's name, where a source has a `/`, a `.` or a wildcard.
+_CHANNEL = re.compile(r"[\w-]+")
+
 
 class Reading:
-    """A source with the arguments of :func:`pipemill.open`, or a channel with those of
-    :func:`pipemill.connect`."""
+    """The arguments of :func:`pipemill.connect`, where `source` is a channel's name, and `socket` is
+    given or ``$PIPEMILL_SOCKET`` is set; else those of :func:`pipemill.open`."""
 
-    def __init__(
-        self, source: Source | None, decoder: str | os.PathLike[str] | None, channel: str | None, more: dict[str, Any]
-    ) -> None:
-        if (source is None) == (channel is None):
-            raise ValueError(
-                "give a source, and the arguments of pipemill.open(), or channel=, and those of "
-                "pipemill.connect(): "
-                + ("found neither" if source is None else f"found {source!r} and {channel!r}")
-            )
+    def __init__(self, source: Source, decoder: Any, socket: Any, more: dict[str, Any]) -> None:
+        is_name = isinstance(source, str) and _CHANNEL.fullmatch(source) and decoder is None
         self._source = source
-        self._channel = channel
-        self._more = {"decoder": decoder, **more} if channel is None else more
+        self._is_channel = socket is not None or (is_name and "PIPEMILL_SOCKET" in os.environ)
+        if self._is_channel and not is_name:
+            raise ValueError(
+                f"source={source!r} with decoder={decoder!r} is no channel, but socket= is the path "
+                "of a host's socket; leave it out, or give a channel's name alone"
+            )
+        if is_name and not self._is_channel and not os.path.lexists(str(source)):
+            raise ValueError(
+                f"{source!r} is neither a file here nor a channel that a host is known for: "
+                "$PIPEMILL_SOCKET is not set; run this program with `pipemill run -- COMMAND`, or "
+                "give socket=, or name a file, a folder, a pattern or an address in S3"
+            )
+        self._more = {"socket": socket, **more} if self._is_channel else {"decoder": decoder, **more}
 
     def stream(self, state: Mapping[str, Any] | None = None) -> Stream:
         """A new stream. It begins after `state`, if that is given."""
         more = self._more if state is None else {**self._more, "state": state}
-        if self._channel is not None:
-            return connect(self._channel, **more)
-        assert self._source is not None
-        return open(self._source, **more)
+        make: Any = connect if self._is_channel else open
+        stream: Stream = make(self._source, **more)
+        return stream

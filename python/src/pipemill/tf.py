@@ -16,10 +16,10 @@ from .schema import STRINGS, Field
 
 
 def dataset(
-    source: Source | None = None,
+    source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
-    channel: str | None = None,
+    socket: str | os.PathLike[str] | None = None,
     **more: Any,
 ) -> Any:
     """A ``tf.data.Dataset`` whose elements are batches: dicts of tensors by the names of fields. ::
@@ -27,8 +27,9 @@ def dataset(
         for batch in pipemill.tf.dataset("data/*.csv", batch=256, epochs=10):
             train(batch["x"], batch["y"])
 
-    It reads a source, with the arguments of :func:`pipemill.open`, or a `channel`, with those of
-    :func:`pipemill.connect`. Each iteration over it opens the source again. The stream is opened
+    It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
+    set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
+    arguments of :func:`pipemill.open`. Each iteration over it opens the source again. The stream is opened
     here, once, for the types of the fields:
 
     =============================  ================================================================
@@ -43,7 +44,7 @@ def dataset(
     field that has no such tensor. An absent value raises :class:`AbsentError` where it comes: in
     TensorFlow it is an ``InvalidArgumentError`` or ``UnknownError`` with that text.
     """
-    reading = Reading(source, decoder, channel, more)
+    reading = Reading(source, decoder, socket, more)
     first = [reading.stream()]
     fields = first[0].fields
 
@@ -77,7 +78,7 @@ def _tensors(batch: Batch) -> dict[str, Any]:
 
 def _tensor(batch: Batch, field: Field) -> Any:
     column = batch._column(batch._field_index(field.name))
-    if len(column._absent):
+    if len(column.absent):
         column._raise_absent("TensorFlow has no tensors with absent values; leave it out with fields=")
     if field.scalar in STRINGS and field.shape:
         rows = list(column.values())

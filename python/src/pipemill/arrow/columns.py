@@ -61,7 +61,7 @@ class _Columns:
         """The array of a field."""
         column, field = self._batch._column(number), self._batch.fields[number]
         kind, shape = self.types.elements[number], self.types.shapes[number]
-        nulls = len(column._absent)
+        nulls = len(column.absent)
         valid = pa.py_buffer(buffers.valid_bits(column.offsets)) if nulls else None
         if field.scalar in STRINGS:
             if shape:
