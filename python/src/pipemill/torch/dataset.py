@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch.utils.data
 
 from ..protocol import Grant
-from .passes import Pass
+from .passes import Pass, Progress
 from .reading import Reading
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._copy = copy
         self._stream: Stream | None = None
         #: The pass that reads the stream.
-        self._current: Pass | None = None
+        self._current: Progress | None = None
         #: A state that the next connection takes.
         self._loaded: Mapping[str, Any] | None = None
         self._loaded_step = 0
@@ -94,8 +94,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: after the last batch that was yielded in this process. It is small, of
         text, numbers and dicts."""
-        current = self._current
-        return self._state(False, 0) if current is None else current.state_dict()
+        return self._state(self._current or Progress())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there, with the next pass."""
@@ -139,14 +138,15 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         step, self._loaded_step = self._loaded_step, 0
         return step
 
-    def _state(self, finished: bool, step: int) -> dict[str, Any]:
-        if self._loaded is None:
-            stream = self._connected()
-            state = stream.state_dict()
-            if self._current is None:
-                state = _first_state(stream)
-        else:
+    def _state(self, progress: Progress) -> dict[str, Any]:
+        step = progress.step
+        if self._loaded is not None:
             state, step = dict(self._loaded), self._loaded_step
+        elif self._current is None:
+            state = _first_state(self._connected())
+        else:
+            state = self._connected().state_dict()
+        finished = progress.finished
         return {"version": _VERSION, "finished": finished, "step": step, "stream": state}
 
 
