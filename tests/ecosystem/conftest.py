@@ -25,7 +25,8 @@ def ring(tmp_path):
         host = pipemill.host({
             "channel": [{
                 "name": "train", "source": {"file": str(tmp_path / "a.npy"), "epochs": 1000},
-                "batch": batch, "mode": mode, "consumers": consumers, "ring": {"slots": slots, "slot_size": "64KiB"},
+                "batch": batch, "mode": mode,
+                **({"consumers": consumers} if mode != "share" else {}), "ring": {"slots": slots, "slot_size": "64KiB"},
             }]
         })  # fmt: skip
         started.append(host)

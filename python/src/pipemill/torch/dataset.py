@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..stream import Stream
 
 _VERSION = 1
+#: Seconds that a worker waits for the others at its end. They may be gone, as where they were killed.
+_SETTLE_TIMEOUT = 3.0
 _KEYS = {"version", "finished", "step", "stream"}
 
 
@@ -82,6 +84,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._loaded: Mapping[str, Any] | None = None
         self._loaded_step = 0
         self._set_epoch: int | None = None
+        #: Whether the stream was connected with a state.
+        self._resumed = False
+        #: The epoch of which the state that was loaded is the beginning.
+        self._first_epoch: int | None = None
 
     def __iter__(self) -> Pass:
         return Pass(self, None)
@@ -126,8 +132,27 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             worker = torch.utils.data.get_worker_info()
             number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
             self._stream = self._reading.connect(number, count, self._loaded)
-            self._loaded = None
+            if self._loaded is not None and not self._loaded["given"]:
+                self._first_epoch = self._loaded["epoch"]
+            self._resumed, self._loaded = self._loaded is not None, None
         return self._stream
+
+    def _rest(self) -> None:
+        """After a pass. A worker hangs up, because a DataLoader may start the next workers before it
+        ends this one. If it does not, this one goes on from its state."""
+        if torch.utils.data.get_worker_info() is not None:
+            state = self._connected().state_dict()
+            self._hang_up()
+            self._loaded, self._loaded_step = state, 0
+
+    def _settle(self) -> None:
+        """A worker that ends in the middle of an epoch waits until the host has ended that, because
+        the next workers are to get the next one. All workers do so at the same time."""
+        stream = self._stream
+        if stream is not None and torch.utils.data.get_worker_info() is not None:
+            stream._receiver.set_timeout(_SETTLE_TIMEOUT)
+            while stream._epoch is not None:
+                stream._skip_batch(stream._epoch)
 
     def _hang_up(self) -> None:
         if self._stream is not None and not self._stream._connection.is_others():
@@ -143,18 +168,20 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         if self._loaded is not None:
             state, step = dict(self._loaded), self._loaded_step
         elif self._current is None:
-            state = _first_state(self._connected())
+            state = _first_state(self._connected(), self._resumed)
         else:
             state = self._connected().state_dict()
         finished = progress.finished
         return {"version": _VERSION, "finished": finished, "step": step, "stream": state}
 
 
-def _first_state(stream: Stream) -> dict[str, Any]:
+def _first_state(stream: Stream, resumed: bool) -> dict[str, Any]:
     """The state before the first batch. A stream that was connected while its host was running
     begins in a later epoch than the first one."""
     first = stream._receiver.peek()
     state = stream.state_dict()
-    if isinstance(first, Grant) and stream._connection.welcome.resumed is None and not state["given"]:
+    if isinstance(first, Grant) and not resumed:
+        numbers = ("given", "object_number", "header", "offset", "records", "first_record")
+        state.update(dict.fromkeys(numbers, 0), object="", identity="")
         state.update(epoch=first.epoch, batch=first.batch - first.batch % state["world"])
     return state

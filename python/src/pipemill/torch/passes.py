@@ -57,6 +57,7 @@ class Pass:
             if self._steps is not None:
                 at.epoch = next(dataset._connected().epochs(), None)
         at.finished = True
+        dataset._rest()
         raise StopIteration
 
     def _begin(self) -> None:
@@ -72,6 +73,11 @@ class Pass:
             _leave(other)
         if dataset._set_epoch is not None:
             stream.set_epoch(dataset._set_epoch)
+        elif dataset._first_epoch is not None:
+            # A host that goes on after an epoch says first that this one is over.
+            with contextlib.suppress(ValueError):  # there is no further epoch
+                stream.set_epoch(dataset._first_epoch)
+        dataset._first_epoch = None
         at.epoch = next(stream.epochs(), None)
 
     def state_dict(self) -> dict[str, Any]:
@@ -86,12 +92,14 @@ class Pass:
             # A DataLoader may end this process now, and start others without a state: they go on
             # where this one has put the host.
             self._dataset._connected()
+            self._dataset._rest()
 
     def __del__(self) -> None:
         # Not at the end of the interpreter, or after a fork.
         with contextlib.suppress(Exception):
             if self._steps is None and self._dataset._current is self._progress:
                 _leave(self._progress)
+                self._dataset._settle()
 
 
 def _leave(progress: Progress) -> None:
