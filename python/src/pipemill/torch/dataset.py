@@ -84,6 +84,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._loaded: Mapping[str, Any] | None = None
         self._loaded_step = 0
         self._set_epoch: int | None = None
+        self._is_worker = False
         #: Whether the stream was connected with a state.
         self._resumed = False
         #: The epoch of which the state that was loaded is the beginning.
@@ -130,6 +131,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._stream = self._current = None  # of the process that has forked this one
         if self._stream is None:
             worker = torch.utils.data.get_worker_info()
+            # PyTorch does not say it any more when a worker ends.
+            self._is_worker = worker is not None
             number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
             self._stream = self._reading.connect(number, count, self._loaded)
             if self._loaded is not None and not self._loaded["given"]:
@@ -140,7 +143,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     def _rest(self) -> None:
         """After a pass. A worker hangs up, because a DataLoader may start the next workers before it
         ends this one. If it does not, this one goes on from its state."""
-        if torch.utils.data.get_worker_info() is not None:
+        if self._is_worker:
             state = self._connected().state_dict()
             self._hang_up()
             self._loaded, self._loaded_step = state, 0
@@ -149,7 +152,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         """A worker that ends in the middle of an epoch waits until the host has ended that, because
         the next workers are to get the next one. All workers do so at the same time."""
         stream = self._stream
-        if stream is not None and torch.utils.data.get_worker_info() is not None:
+        if stream is not None and self._is_worker:
             stream._receiver.set_timeout(_SETTLE_TIMEOUT)
             while stream._epoch is not None:
                 stream._skip_batch(stream._epoch)
