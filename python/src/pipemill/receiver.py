@@ -59,6 +59,10 @@ class Receiver:
         """Whether the host has sent the end of the stream."""
         return self._final is not None
 
+    def set_timeout(self, timeout: float) -> None:
+        """From now on waits that many seconds for a message, and not longer."""
+        self._timeout = timeout
+
     def discard(self) -> None:
         """Drops a grant that was peeked at. The host gives its batch to another consumer."""
         if isinstance(self._peeked, Grant) and self._peeked.fd is not None:

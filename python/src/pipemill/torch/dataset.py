@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch.utils.data
 
 from ..protocol import Grant
-from .passes import Pass
+from .passes import Pass, Progress
 from .reading import Reading
 
 if TYPE_CHECKING:
     from ..stream import Stream
 
 _VERSION = 1
+#: Seconds that a worker waits for the others at its end. They may be gone, as where they were killed.
+_SETTLE_TIMEOUT = 3.0
 _KEYS = {"version", "finished", "step", "stream"}
 
 
@@ -77,11 +79,16 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._copy = copy
         self._stream: Stream | None = None
         #: The pass that reads the stream.
-        self._current: Pass | None = None
+        self._current: Progress | None = None
         #: A state that the next connection takes.
         self._loaded: Mapping[str, Any] | None = None
         self._loaded_step = 0
         self._set_epoch: int | None = None
+        self._is_worker = False
+        #: Whether the stream was connected with a state.
+        self._resumed = False
+        #: The epoch of which the state that was loaded is the beginning.
+        self._first_epoch: int | None = None
 
     def __iter__(self) -> Pass:
         return Pass(self, None)
@@ -94,8 +101,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: after the last batch that was yielded in this process. It is small, of
         text, numbers and dicts."""
-        current = self._current
-        return self._state(False, 0) if current is None else current.state_dict()
+        return self._state(self._current or Progress())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there, with the next pass."""
@@ -125,10 +131,31 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._stream = self._current = None  # of the process that has forked this one
         if self._stream is None:
             worker = torch.utils.data.get_worker_info()
+            # PyTorch does not say it any more when a worker ends.
+            self._is_worker = worker is not None
             number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
             self._stream = self._reading.connect(number, count, self._loaded)
-            self._loaded = None
+            if self._loaded is not None and not self._loaded["given"]:
+                self._first_epoch = self._loaded["epoch"]
+            self._resumed, self._loaded = self._loaded is not None, None
         return self._stream
+
+    def _rest(self) -> None:
+        """After a pass. A worker hangs up, because a DataLoader may start the next workers before it
+        ends this one. If it does not, this one goes on from its state."""
+        if self._is_worker:
+            state = self._connected().state_dict()
+            self._hang_up()
+            self._loaded, self._loaded_step = state, 0
+
+    def _settle(self) -> None:
+        """A worker that ends in the middle of an epoch waits until the host has ended that, because
+        the next workers are to get the next one. All workers do so at the same time."""
+        stream = self._stream
+        if stream is not None and self._is_worker:
+            stream._receiver.set_timeout(_SETTLE_TIMEOUT)
+            while stream._epoch is not None:
+                stream._skip_batch(stream._epoch)
 
     def _hang_up(self) -> None:
         if self._stream is not None and not self._stream._connection.is_others():
@@ -139,22 +166,25 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         step, self._loaded_step = self._loaded_step, 0
         return step
 
-    def _state(self, finished: bool, step: int) -> dict[str, Any]:
-        if self._loaded is None:
-            stream = self._connected()
-            state = stream.state_dict()
-            if self._current is None:
-                state = _first_state(stream)
-        else:
+    def _state(self, progress: Progress) -> dict[str, Any]:
+        step = progress.step
+        if self._loaded is not None:
             state, step = dict(self._loaded), self._loaded_step
+        elif self._current is None:
+            state = _first_state(self._connected(), self._resumed)
+        else:
+            state = self._connected().state_dict()
+        finished = progress.finished
         return {"version": _VERSION, "finished": finished, "step": step, "stream": state}
 
 
-def _first_state(stream: Stream) -> dict[str, Any]:
+def _first_state(stream: Stream, resumed: bool) -> dict[str, Any]:
     """The state before the first batch. A stream that was connected while its host was running
     begins in a later epoch than the first one."""
     first = stream._receiver.peek()
     state = stream.state_dict()
-    if isinstance(first, Grant) and stream._connection.welcome.resumed is None and not state["given"]:
+    if isinstance(first, Grant) and not resumed:
+        numbers = ("given", "object_number", "header", "offset", "records", "first_record")
+        state.update(dict.fromkeys(numbers, 0), object="", identity="")
         state.update(epoch=first.epoch, batch=first.batch - first.batch % state["world"])
     return state

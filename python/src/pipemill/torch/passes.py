@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,20 @@ from ..errors import PipemillError
 from .tensors import Tensors, tensors
 
 if TYPE_CHECKING:
-    from ..stream import Epoch, Stream
+    from ..stream import Epoch
     from .dataset import Dataset
+
+
+class Progress:
+    """How far a pass has come. The dataset has that of its current pass, and not the pass itself: a
+    pass that a program drops has to end at once."""
+
+    def __init__(self) -> None:
+        #: The epoch that is read. None before the first batch and after the last one.
+        self.epoch: Epoch | None = None
+        #: Batches that were yielded.
+        self.step = 0
+        self.finished = False
 
 
 class Pass:
@@ -19,74 +32,78 @@ class Pass:
     def __init__(self, dataset: Dataset, steps: int | None) -> None:
         self._dataset = dataset
         self._steps = steps
-        self._step = 0
-        self._epoch: Epoch | None = None
-        self._finished = False
+        self._progress = Progress()
 
     def __iter__(self) -> Pass:
         return self
 
     def __next__(self) -> Tensors:
-        if self._finished:
+        at, dataset = self._progress, self._dataset
+        if at.finished:
             raise StopIteration
-        if self._step == self._steps:
-            self._finished = True
-            raise StopIteration
-        if self._epoch is None:
+        if at.epoch is None:
             self._begin()
-        elif self._dataset._current is not self:
+        elif dataset._current is not at:
             raise PipemillError(
                 "this pass over the data is over, because a newer one has begun; a Dataset has one "
                 "at a time: make another Dataset to read the data twice at once"
             )
-        while self._epoch is not None:
-            batch = next(self._epoch, None)
+        while at.epoch is not None and at.step != self._steps:
+            batch = next(at.epoch, None)
             if batch is not None:
-                self._step += 1
-                return tensors(batch, self._dataset._copy)
-            self._epoch = None
+                at.step += 1
+                return tensors(batch, dataset._copy)
+            at.epoch = None
             if self._steps is not None:
-                self._epoch = next(self._stream().epochs(), None)
-        self._finished = True
+                at.epoch = next(dataset._connected().epochs(), None)
+        at.finished = True
+        dataset._rest()
         raise StopIteration
 
-    def _stream(self) -> Stream:
-        return self._dataset._connected()
-
     def _begin(self) -> None:
-        dataset = self._dataset
-        other, dataset._current = dataset._current, self
-        self._step = dataset._take_step() if self._steps else 0
-        stream = self._stream()
+        dataset, at = self._dataset, self._progress
+        other, dataset._current = dataset._current, at
+        stream = dataset._connected()
+        if self._steps is not None:
+            at.step = dataset._take_step()
+            # It goes on in the middle of an epoch.
+            at.epoch = stream._epoch or next(stream.epochs(), None)
+            return
         if other is not None:
-            other._leave()
-        if self._steps is None and dataset._set_epoch is not None:
+            _leave(other)
+        if dataset._set_epoch is not None:
             stream.set_epoch(dataset._set_epoch)
-        self._epoch = next(stream.epochs(), None)
-
-    def _leave(self) -> None:
-        """A pass that is left before its end ends its epoch, so that the next one is whole. A
-        number of batches goes on where it was left."""
-        if self._epoch is not None and self._steps is None:
-            self._epoch.end()
-        self._epoch = None
+        elif dataset._first_epoch is not None:
+            # A host that goes on after an epoch says first that this one is over.
+            with contextlib.suppress(ValueError):  # there is no further epoch
+                stream.set_epoch(dataset._first_epoch)
+        dataset._first_epoch = None
+        at.epoch = next(stream.epochs(), None)
 
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: after the last batch that this has yielded."""
-        return self._dataset._state(self._finished, self._step)
+        return self._dataset._state(self._progress)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there. Call this before the first batch is asked for."""
         self._dataset.load_state_dict(state)
-        self._finished = bool(state["finished"])
-        if self._finished:
+        if state["finished"]:
+            self._progress.finished = True
             # A DataLoader may end this process now, and start others without a state: they go on
             # where this one has put the host.
-            self._stream()
+            self._dataset._connected()
+            self._dataset._rest()
 
     def __del__(self) -> None:
-        try:
-            if self._dataset._current is self:
-                self._leave()
-        except Exception:  # noqa: S110  # at the end of the interpreter, or after a fork
-            pass
+        # Not at the end of the interpreter, or after a fork.
+        with contextlib.suppress(Exception):
+            if self._steps is None and self._dataset._current is self._progress:
+                _leave(self._progress)
+                self._dataset._settle()
+
+
+def _leave(progress: Progress) -> None:
+    """A pass that is left before its end ends its epoch, so that the next one is whole."""
+    if progress.epoch is not None:
+        progress.epoch.end()
+        progress.epoch = None

@@ -124,7 +124,7 @@ def _uneven(column: Column) -> list[torch.Tensor]:
     starts, lengths = column.offsets, column.lengths
     if len(column.absent):
         starts = np.where(starts == ABSENT, 0, starts)
-    scalar, raw = field.scalar, column.raw
+    scalar, raw = "uint8" if field.scalar == "bytes" else field.scalar, column.raw
     if itemsize > 1 and (starts % itemsize).any():
         # Numbers at odd addresses, which tensors can't have: all of them once more, in a row.
         raw = np.concatenate([raw[at : at + size] for at, size in zip(starts, lengths)])

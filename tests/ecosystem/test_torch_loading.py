@@ -1,0 +1,194 @@
+"""`Dataset` under torchdata's StatefulDataLoader, and `Loader`: stopped anywhere, they go on exactly there."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from e2e import PATIENCE
+from pipemill.torch import Dataset, Loader
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+BATCH = 4
+COUNTS = (6, 3, 14)  # 23 records: 6 batches of an epoch, of which the last is padded
+
+
+@pytest.fixture
+def rows(tmp_path):
+    at = 0
+    for number, count in enumerate(COUNTS):
+        (tmp_path / f"{number}.csv").write_text("".join(f"{at + n}\n" for n in range(count)))
+        at += count
+    return str(tmp_path / "*.csv")
+
+
+@pytest.fixture
+def dataset(rows):
+    """Makes a Dataset with a host of its own: what a new job does. Closes the one before."""
+    made = []
+
+    def dataset(kind=Dataset, **more):
+        for one in made:
+            one.close()
+        made[:] = [kind(rows, "csv", options={"types": "int64"}, batch=BATCH, tail="pad", timeout=PATIENCE, **more)]
+        return made[0]
+
+    yield dataset
+    for one in made:
+        one.close()
+
+
+def values(batch):
+    """The real records of a batch, copied."""
+    return batch["f0"].tolist()[: batch.valid]
+
+
+def taken(passes):
+    return [[values(batch) for batch in one] for one in passes]
+
+
+def expected(workers):
+    """An epoch's batches: with 2 workers, one that fills the last round."""
+    numbers = list(range(sum(COUNTS)))
+    batches = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
+    return batches + [[]] * (-len(batches) % max(workers, 1))
+
+
+def stateful(data, workers, context, persistent):
+    return StatefulDataLoader(
+        data, batch_size=None, num_workers=workers, persistent_workers=persistent,
+        multiprocessing_context=context,
+    )  # fmt: skip
+
+
+def batches_of(workers, count):
+    """The first `count` batches of all epochs: epoch, number and rows."""
+    one = expected(workers)
+    return [(at // len(one), at, one[at % len(one)]) for at in range(count)]
+
+
+def run(loader, count):
+    """So many batches, across epochs, and the state after them."""
+    got = []
+    while len(got) < count:
+        for batch in loader:
+            got.append((batch.epoch, batch.number, values(batch)))
+            if len(got) == count:
+                break
+    return got, loader.state_dict()
+
+
+# A worker that is spawned imports torch, which takes seconds: so all stops with fork, and a few with the others.
+ALL = range(0, 13)
+CASES = [
+    *((0, None, False, stop) for stop in ALL),
+    *((2, "fork", False, stop) for stop in ALL),
+    *((2, "fork", True, stop) for stop in (0, 1, 5, 6, 7, 12)),
+    (2, "spawn", False, 1), (2, "spawn", True, 7),
+    (2, "forkserver", False, 4), (2, "forkserver", True, 6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("workers, context, persistent, stop", CASES)
+def test_a_stateful_dataloader_goes_on_where_it_was_stopped_twice(dataset, workers, context, persistent, stop):
+    got, state = run(stateful(dataset(), workers, context, persistent), stop)
+    for more in (2, 9):
+        loader = stateful(dataset(), workers, context, persistent)
+        loader.load_state_dict(json.loads(json.dumps(state)))
+        left, state = run(loader, more)
+        got += left
+    assert got == batches_of(workers, stop + 11)
+
+
+@pytest.mark.parametrize("workers, context, persistent", [(0, None, False), (2, "fork", False), (2, "fork", True)])
+def test_a_state_from_the_end_of_an_epoch_goes_on_with_the_next_one(dataset, workers, context, persistent):
+    loader = stateful(dataset(), workers, context, persistent)
+    first = taken([loader])
+    state = loader.state_dict()
+    loader = stateful(dataset(), workers, context, persistent)
+    loader.load_state_dict(state)
+    assert first + taken([loader, loader]) == [expected(workers)] * 3
+
+
+@pytest.mark.parametrize("workers, persistent", [(0, False), (2, False), (2, True)])
+def test_each_pass_of_a_dataloader_is_a_whole_epoch_also_after_one_that_was_left(dataset, workers, persistent):
+    loader = DataLoader(dataset(), batch_size=None, num_workers=workers, persistent_workers=persistent)
+    assert values(next(iter(loader))) == expected(workers)[0]
+    assert taken([loader, loader]) == [expected(workers)] * 2
+
+
+@pytest.mark.parametrize("stop", range(13))
+def test_a_loader_goes_on_where_it_was_stopped(dataset, stop):
+    got, state = run(dataset(Loader), stop)
+    loader = dataset(Loader)
+    loader.load_state_dict(json.loads(json.dumps(state)))
+    assert got + run(loader, 9)[0] == batches_of(0, stop + 9)
+
+
+@pytest.mark.parametrize("stop", range(1, 9))
+def test_a_loader_of_a_number_of_steps_goes_on_across_epochs(dataset, stop):
+    got, state = run(dataset(Loader, steps=4), stop)
+    loader = dataset(Loader, steps=4)
+    assert len(loader) == 4
+    loader.load_state_dict(state)
+    # The rest of the pass, and two whole ones.
+    passes = [[(batch.epoch, batch.number, values(batch)) for batch in loader] for _ in range(3)]
+    assert list(map(len, passes)) == [-stop % 4, 4, 4]
+    assert got + sum(passes, []) == batches_of(0, stop + -stop % 4 + 8)
+
+
+JOB = """
+import json, os, sys, torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+from pipemill.torch import Dataset
+
+if __name__ == "__main__":
+    pattern, folder, stop = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    data = Dataset(pattern, "csv", options={"types": "int64"}, batch=4, tail="pad", credits=2)
+    loader = StatefulDataLoader(data, batch_size=None, num_workers=2, prefetch_factor=4)
+    state = folder + "/state.json"
+    if os.path.exists(state):
+        loader.load_state_dict(json.load(open(state)))
+    for batch in loader:
+        # The program's record and its state are one step.
+        line = json.dumps([batch["f0"].tolist()[: batch.valid], loader.state_dict()])
+        with open(state + ".new", "w") as new:
+            json.dump(json.loads(line)[1], new)
+        os.replace(state + ".new", state)
+        with open(folder + "/got", "a") as got:
+            got.write(json.dumps(json.loads(line)[0]) + "\\n")
+        stop -= 1
+        if stop == 0:
+            os.kill(0, 9)  # the whole tree, with batches in the queues of its workers
+"""
+
+
+def test_a_killed_tree_goes_on_with_nothing_missing_or_repeated(rows, tmp_path):
+    (tmp_path / "job.py").write_text(JOB)
+    for stop in (1, 2, 99):
+        job = subprocess.run(
+            [sys.executable, tmp_path / "job.py", rows, tmp_path, str(stop)],
+            start_new_session=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        assert job.returncode == (0 if stop == 99 else -signal.SIGKILL)
+    got = [json.loads(line) for line in pathlib.Path(tmp_path, "got").read_text().splitlines()]
+    assert got == expected(2)
+
+
+def test_what_is_wrong_is_said_with_a_remedy(tmp_path, monkeypatch, rows):
+    monkeypatch.delenv("PIPEMILL_SOCKET", raising=False)
+    with pytest.raises(ValueError, match="neither a file here nor a channel"):
+        Loader("train")
+    with pytest.raises(ValueError, match="decoder= is for a source, and 'train' is a channel"):
+        Loader("train", "csv", socket="/nowhere")
+    with pytest.raises(TypeError, match="takes no argument 'bach'"):
+        Loader(rows, bach=4)
+    loader = Loader(rows, "csv")
+    with pytest.raises(ValueError, match="no state of a pipemill"):
+        loader.load_state_dict({"epoch": 1})
+    with pytest.raises(TypeError, match="give it steps="):
+        len(loader)
+    loader.close()
