@@ -15,7 +15,7 @@ from .toml_text import toml
 class Object(NamedTuple):
     """A file, or an object in S3."""
 
-    #: Its path or address, which :func:`pipemill.open` takes.
+    #: Its absolute path or its address, which :func:`pipemill.open` takes in any process.
     name: str
     #: Its size in bytes, as it is stored.
     size: int
@@ -36,12 +36,13 @@ def list_objects(source: Source) -> list[Object]:
     objects = []
     for line in listed.stdout.decode().splitlines():
         size, _, found = line.partition("\t")
-        if "\\" in found or not (found.startswith("s3://") or os.path.lexists(found)):
+        in_s3 = found.startswith("s3://")
+        if "\\" in found or not (in_s3 or os.path.lexists(found)):
             raise _error(
                 f"the object {found} has a name with characters that are not visible or no UTF-8; "
                 "rename it, or read the source with pipemill.open()"
             )
-        objects.append(Object(found, int(size)))
+        objects.append(Object(found if in_s3 else os.path.abspath(found), int(size)))
     return objects
 
 

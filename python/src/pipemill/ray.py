@@ -84,6 +84,8 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._objects = list_objects(source)
+        if decoder is not None and os.path.lexists(decoder) and os.fspath(decoder).endswith(".wasm"):
+            decoder = os.path.abspath(decoder)  # workers have a folder of their own
         self._read = partial(
             _blocks, decoder=decoder, options=options, fields=fields, rows=rows_per_block
         )
