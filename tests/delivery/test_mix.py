@@ -4,7 +4,7 @@ channel that is at fault."""
 import os
 
 import pytest
-from e2e import finish, in_background
+from e2e import finish, in_background, patiently
 from hosts import start, take, take_all  # noqa: F401
 from test_resume import check, refusal
 
@@ -116,6 +116,20 @@ def test_an_epoch_that_ends_early_leaves_the_next_one_whole(start, tmp_path):  #
             second = take_all(stream)
         assert [rows for _, _, rows in second] == [rows for e, _, rows in whole if e == 1], until
         host.end()
+
+
+def test_a_mix_that_is_at_its_end_begins_again(start, tmp_path):  # noqa: F811
+    config = mix('"all"', "[channel.ring]\nslots = 64", epochs=1) + files(tmp_path)
+    host = start(config)
+    with host.connect() as stream:
+        first = take(stream)
+        state = stream.state_dict()
+        patiently(lambda: "epoch 0: 130 records" in (tmp_path / "host.log").read_text())
+        rest = [take(stream), take(stream)]
+    with host.connect(state=state) as stream:
+        again = take_all(stream)
+    assert again[:2] == rest
+    assert len([first] + again) == -(-130 // 7)
 
 
 def test_fields_have_to_agree(start, tmp_path, host):  # noqa: F811

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -15,6 +15,7 @@ pub struct Stop {
 struct Inner {
     requested: AtomicBool,
     wake: EventFd,
+    parent: Weak<Inner>,
     children: Mutex<Vec<Stop>>,
 }
 
@@ -24,9 +25,13 @@ impl Stop {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn new() -> std::io::Result<Self> {
+        Self::of(Weak::new())
+    }
+
+    fn of(parent: Weak<Inner>) -> std::io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (requested, children) = Default::default();
-        Ok(Self { inner: Arc::new(Inner { requested, wake, children }) })
+        Ok(Self { inner: Arc::new(Inner { requested, wake, parent, children }) })
     }
 
     /// A new one, which is requested together with this one, or by itself alone.
@@ -34,7 +39,7 @@ impl Stop {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn child(&self) -> std::io::Result<Self> {
-        let child = Self::new()?;
+        let child = Self::of(Arc::downgrade(&self.inner))?;
         self.children().push(child.clone());
         if self.is_requested() {
             child.request();
@@ -56,6 +61,18 @@ impl Stop {
         self.children().iter().for_each(Stop::request);
     }
 
+    /// Takes back a request that was made for this one alone. No thread may wait for it meanwhile.
+    pub fn take_back(&self) {
+        self.inner.requested.store(false, Ordering::Release);
+        // Fails if there was no request: the descriptor does not block.
+        let _ = self.inner.wake.read();
+        // A request of the parent sets its flag first. So one that comes now is seen here, or it
+        // requests this one again.
+        if self.inner.parent.upgrade().is_some_and(|parent| Self { inner: parent }.is_requested()) {
+            self.request();
+        }
+    }
+
     /// Whether a stop was requested.
     pub fn is_requested(&self) -> bool {
         self.inner.requested.load(Ordering::Acquire)
@@ -69,5 +86,22 @@ impl Stop {
     /// A descriptor that becomes readable when a stop is requested, and stays readable.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.wake.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stop;
+
+    #[test]
+    fn a_request_of_the_parent_is_not_taken_back() {
+        let parent = Stop::new().expect("a descriptor is free");
+        let child = parent.child().expect("a descriptor is free");
+        child.request();
+        child.take_back();
+        assert!(!child.is_requested() && !parent.is_requested());
+        parent.request();
+        child.take_back();
+        assert!(child.is_requested());
     }
 }

@@ -33,13 +33,23 @@ pub enum Mode {
     Broadcast,
 }
 
+/// How inputs are mixed, as a configuration says it.
+#[derive(Debug)]
+pub struct Mix {
+    weights: Vec<u32>,
+    until: String,
+    seed: u64,
+}
+
 /// What is read, and by whom. All of it follows from the seed.
 #[derive(Debug)]
 pub struct Case {
     pub seed: u64,
     pub kind: Kind,
-    /// The inputs of the channel: one.
+    /// The inputs of the channel: one, or those that it mixes.
     pub inputs: Vec<Input>,
+    /// How several inputs are mixed.
+    pub mix: Option<Mix>,
     pub epochs: u32,
     /// Records of a batch.
     pub batch: usize,
@@ -92,10 +102,11 @@ impl Case {
         let has_batches = input.records >= batch * readers as usize;
         // A channel without a batch is at its end before anybody can ask.
         let can_ask = kind != Kind::Fifos && has_batches;
-        Self {
+        let mut case = Self {
             seed,
             kind,
             inputs: vec![input],
+            mix: None,
             epochs: random.u32(1..4),
             batch,
             has_batches,
@@ -107,20 +118,69 @@ impl Case {
             mode,
             readers,
             lives: random.usize(2..6),
+        };
+        if case.across == "epoch" && !case.asks_for_batch && random.u8(..4) == 0 {
+            case.mix_inputs(&mut random);
+        }
+        case
+    }
+
+    /// Adds inputs, which are mixed with the first one.
+    fn mix_inputs(&mut self, random: &mut Rng) {
+        for name in ["b", "c"].into_iter().take(random.usize(1..3)) {
+            let input = self.inputs[0].like(random, name);
+            self.inputs.push(input);
+        }
+        // An input that is read again and again needs records, and a FIFO for each time.
+        let can_count = self.kind != Kind::Fifos && self.inputs.iter().all(|one| one.records > 0);
+        let until = match random.u8(..3) {
+            0 => "\"first\"".to_owned(),
+            1 if can_count => random.u32(1..200).to_string(),
+            _ => "\"all\"".to_owned(),
+        };
+        let weights = self.inputs.iter().map(|_| random.u32(1..10)).collect();
+        self.mix = Some(Mix { weights, until, seed: random.u64(..1 << 63) });
+        // The first input may be drawn, or be at its end, before there is a batch.
+        self.has_batches = false;
+        self.asks_for_shard = false;
+    }
+
+    /// The names of the channels that read the inputs.
+    pub fn channels(&self) -> Vec<&'static str> {
+        match self.mix {
+            Some(_) => self.inputs.iter().map(|input| input.name).collect(),
+            None => vec!["train"],
         }
     }
 
-    /// The channel's configuration, for a source that is written as `source`. What does not change
-    /// the batches is chosen at random.
-    pub fn config(&self, source: &str, random: &mut Rng) -> String {
-        let [input] = self.inputs.as_slice() else { panic!("a channel of one input") };
+    /// The configuration, for sources of the inputs that are written like this. What does not
+    /// change the batches is chosen at random.
+    pub fn config(&self, sources: &[String], random: &mut Rng) -> String {
         let Self { batch, tail, across, readers, epochs, .. } = self;
-        let (decoder, options) = (input.decoder, input.options);
-        let mut text = format!(
-            "[[channel]]\nname = \"train\"\ndecoder = \"{decoder}\"\noptions = {{ {options} }}\n\
-             source = {{ {source}, epochs = {epochs}, compression = \"{}\" }}\n",
-            input.compression.word()
-        );
+        let reading = |input: &Input, source: &str, epochs: &str| {
+            let (decoder, options) = (input.decoder, input.options);
+            let compression = input.compression.word();
+            format!(
+                "decoder = \"{decoder}\"\noptions = {{ {options} }}\n\
+                 source = {{ {source}, compression = \"{compression}\"{epochs} }}\n"
+            )
+        };
+        let own = match &self.mix {
+            None => reading(&self.inputs[0], &sources[0], &format!(", epochs = {epochs}")),
+            Some(Mix { weights, until, seed }) => {
+                let names = self.inputs.iter().map(|input| input.name);
+                let pairs: Vec<_> = names
+                    .zip(weights)
+                    .map(|(name, weight)| format!("{name} = 0.{weight}"))
+                    .collect();
+                let pairs = pairs.join(", ");
+                format!(
+                    "source = {{ mix = {{ {pairs} }}, until = {until}, seed = {seed}, epochs = \
+                     {epochs} }}\n"
+                )
+            }
+        };
+        let mut text = format!("[[channel]]\nname = \"train\"\n{own}");
         let mut put = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").expect("a text");
         if !self.asks_for_batch {
             put(format_args!("batch = {batch}\ntail = \"{tail}\"\nbatch_across = \"{across}\""));
@@ -129,8 +189,10 @@ impl Case {
             Some((seed, Some(window))) => {
                 put(format_args!("shuffle = {{ seed = {seed}, window = {window} }}"));
             }
-            Some((seed, None)) => put(format_args!("shuffle = {{ seed = {seed} }}")),
-            None => {}
+            Some((seed, None)) if self.mix.is_none() => {
+                put(format_args!("shuffle = {{ seed = {seed} }}"));
+            }
+            Some(_) | None => {}
         }
         match self.mode {
             Mode::Shard if !self.asks_for_shard && !self.asks_for_batch => {
@@ -145,6 +207,18 @@ impl Case {
         put(format_args!(
             "[channel.ring]\nslots = {slots}\nslot_size = \"{slot_size}\"\nlinger = \"{linger}\""
         ));
+        if self.mix.is_some() {
+            for (input, source) in self.inputs.iter().zip(sources) {
+                let shuffle = match &self.shuffle {
+                    Some((seed, _)) if self.kind != Kind::Fifos => {
+                        format!("shuffle = {{ seed = {seed} }}\n")
+                    }
+                    _ => String::new(),
+                };
+                let (name, reading) = (input.name, reading(input, source, ""));
+                text += &format!("[[channel]]\nname = \"{name}\"\n{reading}{shuffle}");
+            }
+        }
         text
     }
 

@@ -71,7 +71,18 @@ const FORMATS: [Format; 11] = [
 
 impl Input {
     pub fn new(random: &mut Rng, name: &'static str) -> Self {
-        let (decoder, options, write) = FORMATS[random.usize(..FORMATS.len())];
+        let format = FORMATS[random.usize(..FORMATS.len())];
+        Self::of(random, name, format)
+    }
+
+    /// Another one whose records have the same fields.
+    pub fn like(&self, random: &mut Rng, name: &'static str) -> Self {
+        let is_own = |format: &&Format| (format.0, format.1) == (self.decoder, self.options);
+        let format = FORMATS.iter().find(is_own).expect("it is one of them");
+        Self::of(random, name, *format)
+    }
+
+    fn of(random: &mut Rng, name: &'static str, (decoder, options, write): Format) -> Self {
         let compression = match random.u8(..4) {
             0 => Compression::Gzip,
             1 => Compression::Zstd,

@@ -105,9 +105,14 @@ pub fn check(case: &Case, hosts: Hosts, server: Option<&Server>) {
 
 impl Job<'_> {
     fn start(&mut self, resume: Option<&Path>) -> Life {
-        let origin =
-            Origin::start(self.case, &self.place, self.server, &["train"], &mut self.random);
-        let config = self.case.config(&origin.sources[0], &mut self.random);
+        let origin = Origin::start(
+            self.case,
+            &self.place,
+            self.server,
+            &self.case.channels(),
+            &mut self.random,
+        );
+        let config = self.case.config(&origin.sources, &mut self.random);
         let host = Host::start(self.hosts, &self.place, &config, resume);
         Life { host, origin }
     }

@@ -75,7 +75,7 @@ proptest! {
         pieces in pieces(),
     ) {
         const MAX_RECORD: u64 = 5000;
-        prop_assume!(all_fit(&blocks, MAX_RECORD));
+        prop_assume!(all_fit("null", &blocks, MAX_RECORD));
         let number = number.index(blocks.len());
         let size = |records: &[Written]| block_bytes("null", records).len();
         let start = header(SCHEMA, "null").len()

@@ -1,0 +1,333 @@
+//! The loop of a mix: draws record after record, and fills batches with them.
+
+use std::sync::Arc;
+
+use pipemill_types::{BatchSize, ErrorKind, Fault, Field};
+
+use super::draw::Draws;
+use super::input::{InputReader, Next, PartPlace};
+use super::{Place, Until, failure, position};
+use crate::batch::BatchStart;
+use crate::batch_builder::{BatchBuilder, field_names};
+use crate::channel::{Outcome, ends_before_state, report_dropped};
+use crate::cut::CutPoint;
+use crate::monitor::Monitor;
+use crate::picked::PickedRecords;
+use crate::{ChannelStats, Sink, Stage, StopReason};
+
+/// Bytes and records that go into a shuffle's window at once.
+const PORTION_BYTES: usize = 1 << 20;
+const PORTION_RECORDS: usize = 4_096;
+
+/// A record that was drawn.
+#[derive(Clone, Copy)]
+pub(super) struct Pick {
+    input: usize,
+    place: PartPlace,
+}
+
+/// The records of a batch.
+struct Picked<'a> {
+    readers: &'a [InputReader],
+    picks: &'a [Pick],
+}
+
+impl PickedRecords for Picked<'_> {
+    fn len(&self) -> usize {
+        self.picks.len()
+    }
+
+    fn value(&self, at: usize, field: usize) -> Option<&[u8]> {
+        let Pick { input, place } = self.picks[at];
+        self.readers[input].value(place, field)
+    }
+
+    fn length(&self, at: usize, field: usize) -> u32 {
+        let Pick { input, place } = self.picks[at];
+        self.readers[input].length(place, field)
+    }
+
+    fn start_of(&self, _: usize) -> Option<u64> {
+        None
+    }
+}
+
+/// What there is in the place of a record.
+enum Drawn {
+    Record(usize),
+    EpochEnd,
+}
+
+/// A mix that runs.
+pub(super) struct Mixer<'a, 's, S: Sink> {
+    pub(super) name: &'a str,
+    pub(super) names: &'a [String],
+    pub(super) decoders: &'a [String],
+    pub(super) weights: &'a [u64],
+    pub(super) stats: &'a [Arc<ChannelStats>],
+    pub(super) readers: Vec<InputReader>,
+    pub(super) until: Until,
+    pub(super) seed: u64,
+    /// The number of records of each batch. `None`: portions for a window.
+    pub(super) batch: Option<BatchSize>,
+    /// What the batches have that consumers get.
+    pub(super) size: BatchSize,
+    pub(super) builder: &'a mut BatchBuilder<'s, S>,
+    pub(super) monitor: Monitor<'a>,
+    /// The records of the next batch, and the bytes of their values.
+    pub(super) picks: Vec<Pick>,
+    pub(super) bytes: usize,
+    /// Where the next batch comes from.
+    pub(super) start: BatchStart,
+    /// Number of records of the epoch that were drawn.
+    pub(super) drawn: u64,
+    /// The records of this epoch are left out.
+    pub(super) is_silent: bool,
+    /// Records that are left out, because they were given already.
+    pub(super) passed_over: u64,
+}
+
+impl<S: Sink> Mixer<'_, '_, S> {
+    /// Mixes all epochs from the place on.
+    pub(super) fn mix_epochs(&mut self, place: &Place, epochs: u32) -> Result<(), StopReason> {
+        self.receive_fields(place.epoch)?;
+        if let (Until::Records(_), None) = (self.until, &place.inputs) {
+            for epoch in 0..place.epoch {
+                self.mix_epoch(epoch, 0, true)?;
+            }
+        }
+        self.builder.pass_over(place.passed_over);
+        for epoch in place.epoch..epochs {
+            let first = if epoch == place.epoch { place.record } else { 0 };
+            self.monitor.object_begins(epoch, &self.names.join(", "));
+            self.passed_over = self.builder.take_passed_over();
+            let early = match self.mix_epoch(epoch, first, false) {
+                Err(StopReason::EpochEnded) => true,
+                other => other.map(|()| false)?,
+            };
+            self.end_epoch(epoch, early)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until each input has said which fields its records have, or has no record: so a mix
+    /// that does not fit fails before its first batch.
+    fn receive_fields(&mut self, epoch: u32) -> Result<(), StopReason> {
+        self.monitor.enter(Stage::Source);
+        for input in 0..self.readers.len() {
+            match self.readers[input].next(|| Ok(()), |_, _| ())? {
+                Next::Fields(fields) => self.check_fields(input, epoch, &fields)?,
+                other => self.readers[input].put_back(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// All inputs are to have the same fields.
+    fn check_fields(
+        &mut self,
+        input: usize,
+        epoch: u32,
+        fields: &Arc<[Field]>,
+    ) -> Result<(), StopReason> {
+        let Err(fault) = self.builder.set_schema(fields) else { return Ok(()) };
+        let Some(known) = self.builder.schema() else { return Ok(()) };
+        let message = format!(
+            "its records have the fields {}; the mix `{}` has {} from a channel before it",
+            field_names(fields),
+            self.name,
+            field_names(known)
+        );
+        let remedy = "channels that are mixed need the same fields: set the `options` of their \
+                      decoders so, or take one of them out of the mix";
+        let fault = Fault::new(fault.kind, message, remedy);
+        Err(failure(&self.names[input], &self.decoders[input], epoch, fault).into())
+    }
+
+    /// Mixes the records of an epoch, from this one on. `is_silent`: they are left out.
+    fn mix_epoch(&mut self, epoch: u32, first: u64, is_silent: bool) -> Result<(), StopReason> {
+        let draws = Draws::new(self.seed, epoch);
+        (self.drawn, self.is_silent) = (first, is_silent);
+        while let Drawn::Record(input) = self.draw(&draws, epoch)? {
+            self.drawn += 1;
+            if self.passed_over > 0 || is_silent {
+                self.readers[input].take();
+                self.readers[input].release_taken();
+                self.passed_over = self.passed_over.saturating_sub(1);
+            } else {
+                self.pick(input, epoch)?;
+            }
+        }
+        if !is_silent && !self.picks.is_empty() {
+            self.fill(epoch)?;
+        }
+        Ok(())
+    }
+
+    /// The input of the next record: it has one.
+    fn draw(&mut self, draws: &Draws, epoch: u32) -> Result<Drawn, StopReason> {
+        let record = self.drawn;
+        if let Until::Records(count) = self.until
+            && record >= count
+        {
+            return Ok(Drawn::EpochEnd);
+        }
+        if self.picks.is_empty() {
+            self.note_start(record);
+        }
+        let mut epochs_without_record = 0;
+        loop {
+            let weight = |(reader, weight): (&InputReader, &u64)| {
+                if reader.has_ended { 0 } else { *weight }
+            };
+            let weights = self.readers.iter().zip(self.weights).map(weight);
+            let Some(input) = draws.input(record, weights) else { return Ok(Drawn::EpochEnd) };
+            match (self.next(input, epoch)?, self.until) {
+                (Next::Fields(fields), _) => self.check_fields(input, epoch, &fields)?,
+                (Next::Record, _) => return Ok(Drawn::Record(input)),
+                (Next::EpochEnd(_), Until::First) => return Ok(Drawn::EpochEnd),
+                (Next::EpochEnd(_), Until::All) => self.readers[input].has_ended = true,
+                // The second end without a record between them.
+                (Next::EpochEnd(ended), Until::Records(_)) if epochs_without_record > 0 => {
+                    let message = format!("its epoch {ended} has no record to mix");
+                    let remedy = "take it out of the mix, or use until = \"all\"";
+                    let fault = Fault::new(ErrorKind::Source, message, remedy);
+                    return Err(self.input_failure(input, epoch, fault));
+                }
+                (Next::EpochEnd(_), Until::Records(_)) => epochs_without_record += 1,
+                (Next::Ended(outcome), _) => return Err(self.ended(input, epoch, outcome)),
+            }
+        }
+    }
+
+    /// Notes where the batch comes from that begins with this record.
+    fn note_start(&mut self, record: u64) {
+        let position = |(reader, name): (&InputReader, &String)| reader.position(name);
+        let positions: Vec<_> = self.readers.iter().zip(self.names).map(position).collect();
+        self.start.object = self.names.join(", ");
+        self.start.identity = position::to_text(&positions);
+        self.start.first_record = record;
+    }
+
+    /// What an input has next in this epoch.
+    fn next(&mut self, input: usize, epoch: u32) -> Result<Next, StopReason> {
+        let (builder, monitor, is_silent) = (&*self.builder, self.monitor, self.is_silent);
+        let reader = &mut self.readers[input];
+        if let Until::First | Until::All = self.until
+            && reader.epoch() > epoch
+        {
+            return Ok(Next::EpochEnd(epoch));
+        }
+        if reader.has_record() {
+            return Ok(Next::Record);
+        }
+        monitor.enter(Stage::Source);
+        let poll = || match !is_silent && builder.wants_epoch_end(epoch) {
+            true => Err(StopReason::EpochEnded),
+            false => Ok(()),
+        };
+        let next = reader.next(poll, |records, bytes| {
+            monitor.bytes_read(bytes);
+            monitor.records_mixed(records);
+        });
+        monitor.enter(Stage::Consumer);
+        monitor.errors_of(self.stats);
+        next
+    }
+
+    /// Adds the next record of an input to the batch.
+    fn pick(&mut self, input: usize, epoch: u32) -> Result<(), StopReason> {
+        let reader = &mut self.readers[input];
+        let place = reader.take();
+        self.bytes += reader.bytes(place);
+        self.picks.push(Pick { input, place });
+        let is_full = match self.batch {
+            Some(size) => self.picks.len() >= size.records,
+            None => self.picks.len() >= PORTION_RECORDS || self.bytes >= PORTION_BYTES,
+        };
+        if is_full { self.fill(epoch) } else { Ok(()) }
+    }
+
+    /// Copies the records to a batch, which leaves if it is full.
+    fn fill(&mut self, epoch: u32) -> Result<(), StopReason> {
+        if self.builder.wants_epoch_end(epoch) {
+            return Err(StopReason::EpochEnded);
+        }
+        let picked = Picked { readers: &self.readers, picks: &self.picks };
+        self.builder.fill(epoch, &self.start, 0, &picked)?;
+        self.drop_picks();
+        let point = if self.batch.is_some() { CutPoint::Decoded } else { CutPoint::NoRoom };
+        self.builder.cut_at(point)?;
+        self.monitor.batches_granted(self.builder.granted());
+        Ok(())
+    }
+
+    fn drop_picks(&mut self) {
+        self.picks.clear();
+        self.bytes = 0;
+        self.readers.iter_mut().for_each(InputReader::release_taken);
+    }
+
+    /// Ends an epoch, and lets the inputs go on to the next one.
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        self.monitor.enter(Stage::Consumer);
+        self.drop_picks();
+        if self.passed_over > 0 {
+            // Else a window passes over what is left.
+            self.builder.pass_over(self.passed_over);
+        }
+        let left = self.builder.left_to_pass_over();
+        if !early && left > 0 {
+            let fault = ends_before_state(epoch, left);
+            return Err(failure(self.name, &self.decoders[0], epoch, fault).into());
+        }
+        self.builder.end_epoch(epoch, early)?;
+        self.builder.pass_over(0);
+        self.passed_over = 0;
+        let dropped = self.builder.take_dropped();
+        report_dropped(self.name, Some(self.size), epoch, dropped);
+        self.monitor.object_ends();
+        self.monitor.epoch_ends(epoch, early);
+        match self.until {
+            Until::First | Until::All => self.skip_rest(epoch),
+            // The records of the next epoch do not depend on when this one was ended.
+            Until::Records(_) if early => self.mix_rest(epoch),
+            Until::Records(_) => Ok(()),
+        }
+    }
+
+    /// The inputs go on to the next epoch.
+    fn skip_rest(&mut self, epoch: u32) -> Result<(), StopReason> {
+        self.monitor.enter(Stage::Source);
+        for input in 0..self.readers.len() {
+            self.readers[input].has_ended = false;
+            if let Some(outcome) = self.readers[input].skip_epoch(epoch)? {
+                return Err(self.ended(input, epoch, outcome));
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out the records of an epoch that was ended early.
+    fn mix_rest(&mut self, epoch: u32) -> Result<(), StopReason> {
+        let first = self.drawn;
+        self.mix_epoch(epoch, first, true)
+    }
+
+    /// Why an input has no more records of any epoch.
+    fn ended(&self, input: usize, epoch: u32, outcome: Outcome) -> StopReason {
+        match outcome {
+            Outcome::Failed(failure) => failure.into(),
+            Outcome::Stopped | Outcome::BeginsAgain => StopReason::Stopped,
+            Outcome::Ended => {
+                let message = format!("it ended before epoch {epoch} of the mix `{}`", self.name);
+                let remedy = "give the mix fewer `epochs`, or the channel more input";
+                self.input_failure(input, epoch, Fault::new(ErrorKind::Source, message, remedy))
+            }
+        }
+    }
+
+    fn input_failure(&self, input: usize, epoch: u32, fault: Fault) -> StopReason {
+        failure(&self.names[input], &self.decoders[input], epoch, fault).into()
+    }
+}
