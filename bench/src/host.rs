@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use pipemill_app::ring_sink::RingSink;
 use pipemill_channel::{
     Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Shuffle, StatsSnapshot,
+    Workers,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, Server, ServerConfig};
@@ -81,6 +82,7 @@ impl BenchDecoder {
             shuffle,
             resume: None,
             offsets: false,
+            workers: Workers::new(1),
             observers: Vec::new(),
         };
         let mut sink = RingSink::new(ring.clone(), "bench", batch);

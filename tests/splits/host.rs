@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume, Shuffle,
+    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume, Shuffle, Workers,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::{BatchSize, Field};
@@ -55,6 +55,8 @@ pub struct Setup {
     pub slot: usize,
     pub index_inside: bool,
     pub has_demand: bool,
+    /// How many objects are decoded at the same time.
+    pub workers: usize,
     /// Where in each object reading fails.
     pub fails_at: Option<usize>,
     /// Batches after which the consumer wants no more of the epoch.
@@ -75,6 +77,7 @@ impl Setup {
             slot: 8 << 20,
             index_inside: false,
             has_demand: false,
+            workers: 1,
             fails_at: None,
             leaves_after: None,
             batch: None,
@@ -147,6 +150,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         shuffle: way.shuffle,
         resume: way.resume.clone(),
         offsets: true,
+        workers: Workers::new(way.workers),
         observers: Vec::new(),
     };
     let stats = ChannelStats::default();

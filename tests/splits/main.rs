@@ -48,12 +48,14 @@ fn plain_way() -> impl Strategy<Value = Setup> {
         4 => 9_000usize..70_000,
         1 => 70_000usize..700_000,
     ];
-    (pieces, slot, any::<bool>(), any::<bool>()).prop_map(
-        |(pieces, slot, index_inside, has_demand)| Setup {
+    let workers = prop_oneof![2 => Just(1usize), 3 => 2usize..5];
+    (pieces, slot, any::<bool>(), any::<bool>(), workers).prop_map(
+        |(pieces, slot, index_inside, has_demand, workers)| Setup {
             pieces,
             slot,
             index_inside,
             has_demand,
+            workers,
             ..Setup::in_one_piece()
         },
     )
@@ -80,7 +82,7 @@ fn job(
     let on_error = prop_oneof![Just(Bad::Fail), Just(Bad::Skip), Just(Bad::Quarantine)];
     let max_record = prop_oneof![3 => Just(64u64 << 20), 1 => 1u64..3_000];
     let max_errors = prop_oneof![6 => Just(1_000_000u64), 1 => 0u64..4];
-    let objects = prop::collection::vec(file, 1..3);
+    let objects = prop::collection::vec(file, 1..5);
     (options, objects, on_error, max_record, max_errors).prop_map(
         move |(options, objects, on_error, max_record, max_errors)| Job {
             decoder,

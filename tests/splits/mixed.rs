@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pipemill_channel::{
     Batch, BatchStart, Channel, ChannelStats, ErrorPolicy, Failure, Mix, MixInput, OnError,
-    OnPluginError, Outcome, Resume, Shuffle, Sink, StopReason, Until, Window,
+    OnPluginError, Outcome, Resume, Shuffle, Sink, StopReason, Until, Window, Workers,
 };
 use pipemill_decode::Limits;
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start, Stop};
@@ -255,6 +255,7 @@ fn run(job: &Job, resume: Option<Resume>) -> Ran {
             shuffle: None,
             resume: None,
             offsets: false,
+            workers: Workers::new(1),
             observers: Vec::new(),
         },
         weight: lines.weight,

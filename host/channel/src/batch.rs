@@ -66,6 +66,37 @@ impl Batch {
         self.absent = false;
     }
 
+    /// Keeps the first `records` records.
+    pub(super) fn truncate(&mut self, records: usize) {
+        for column in &mut self.columns {
+            column.offsets.truncate(records);
+            column.lengths.truncate(records);
+        }
+        self.starts.truncate(records);
+        self.records = self.records.min(records);
+        self.look_for_absent();
+    }
+
+    /// Removes the first `records` records.
+    pub(super) fn remove_first(&mut self, records: usize) {
+        for column in &mut self.columns {
+            column.offsets.drain(..records);
+            column.lengths.drain(..records);
+        }
+        self.starts.drain(..records.min(self.starts.len()));
+        self.records -= records;
+        self.start.first_record += records as u64;
+        self.start.restart_records += records as u64;
+        if records > 0 {
+            self.look_for_absent();
+        }
+    }
+
+    /// Fields may be absent in fewer records than before.
+    fn look_for_absent(&mut self) {
+        self.absent = self.absent && self.columns.iter().any(|of| of.offsets.contains(&ABSENT));
+    }
+
     /// Adds these records of a call without copying. `chunk` and `payload` are the offsets of the
     /// chunk and of the call's payload in the batch's memory; `from` is the offset of the chunk in
     /// the object.

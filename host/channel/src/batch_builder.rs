@@ -131,6 +131,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.at = if self.in_place { self.batch.payload.next_multiple_of(ALIGN) } else { 0 };
     }
 
+    /// Objects before had these fields.
+    pub(super) fn expect_schema(&mut self, fields: &Arc<[Field]>) {
+        self.schema = Some(fields.clone());
+        self.row_sizes = row_sizes(fields);
+    }
+
     /// The fields of the objects so far, once one was declared.
     pub(super) fn schema(&self) -> Option<&[Field]> {
         self.schema.as_deref()
@@ -362,6 +368,34 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         batch.payload = payload;
         self.batch = batch;
         Ok(())
+    }
+
+    /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only without a size.
+    pub(super) fn give_copy(&mut self, memory: &[u8], batch: Batch) -> Result<(), StopReason> {
+        let (start, payload) = (&batch.start, batch.payload);
+        let texts = start.metadata.len() + start.identity.len();
+        self.ensure_memory()?;
+        let room = self
+            .memory
+            .as_ref()
+            .and_then(|memory| self.sink.room(memory, batch.records, batch.columns.len(), texts));
+        if room.is_none_or(|room| payload > room) {
+            self.replace_by_dedicated(payload)?;
+        }
+        self.memory_mut()[..payload].copy_from_slice(&memory[..payload]);
+        self.batch = batch;
+        self.grant()
+    }
+
+    /// Bytes of the memory that a batch gets first.
+    pub(super) fn memory_bytes(&mut self) -> Result<usize, StopReason> {
+        self.ensure_memory()?;
+        Ok(self.memory.as_ref().map_or(0, |memory| (**memory).as_ref().len()))
+    }
+
+    /// The sink.
+    pub(super) fn sink(&mut self) -> &mut S {
+        self.sink
     }
 
     /// Adds a part of a call's records to the batch.

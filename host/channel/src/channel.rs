@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use pipemill_decode::{Limits, Plugin, Stream};
-use pipemill_source::{Object, Source, SourceError, SourceEvent};
-use pipemill_types::{BatchSize, ErrorKind, Fault, Position, StreamInfo, schema_extension};
+use pipemill_decode::{Limits, Plugin};
+use pipemill_source::{Source, SourceEvent};
+use pipemill_types::{BatchSize, ErrorKind, Fault, schema_extension};
 
 use super::batch_builder::BatchBuilder;
 use super::cut::CutPoint;
-use super::decode_loop::{Context, DecodeLoop, Progress};
 use super::monitor::Monitor;
+use super::object::{Begin, Decoding};
 use super::observer::Observer;
 use super::shuffle::WindowSink;
+use super::workers::{InOrderSink, Workers};
 use super::{ChannelStats, ErrorPolicy, Failure, Resume, Shuffle, Sink, Stage, StopReason};
 
 /// A channel, ready to run.
@@ -35,6 +36,9 @@ pub struct Channel {
     /// The number of records of each batch. `None`: a batch leaves as early as its consumer gains
     /// from it.
     pub batch: Option<BatchSize>,
+    /// The threads that decode objects side by side. More than one need a source whose objects can
+    /// be read side by side: see [`Source::can_reread`].
+    pub workers: Workers,
     /// Changes the order of the records. Only with `batch`: else it has no effect.
     pub shuffle: Option<Shuffle>,
     /// Where to go on, if not at the beginning.
@@ -63,27 +67,39 @@ impl Channel {
     /// channel alone. The channel's thread is still at a stage afterwards: [`stop`](Self::stop)
     /// ends it.
     pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
+        let has_workers = self.workers.count() > 1;
         match (self.shuffle, self.batch) {
-            (Some(shuffle), Some(size)) => {
-                self.run_into(&mut WindowSink::new(sink, shuffle, size), None, stats)
+            (Some(shuffle), Some(size)) if has_workers => {
+                let mut window = WindowSink::new(sink, shuffle, size);
+                let builder = BatchBuilder::of_picked(&mut window, None);
+                self.run_into(builder, stats, Self::decode_side_by_side)
             }
-            (_, size) => self.run_into(sink, size, stats),
+            (_, size) if has_workers => {
+                let mut in_order = InOrderSink::new(sink, size);
+                let builder = BatchBuilder::of_picked(&mut in_order, None);
+                self.run_into(builder, stats, Self::decode_side_by_side)
+            }
+            (Some(shuffle), Some(size)) => {
+                let mut window = WindowSink::new(sink, shuffle, size);
+                let builder = BatchBuilder::new(&mut window, None);
+                self.run_into(builder, stats, Self::decode_objects)
+            }
+            (_, size) => self.run_into(BatchBuilder::new(sink, size), stats, Self::decode_objects),
         }
     }
 
-    /// Runs with a sink that gets batches of this size.
-    fn run_into<S: Sink>(
+    /// Runs with a builder of batches, and the function that fills them.
+    fn run_into<'s, S: Sink>(
         &mut self,
-        sink: &mut S,
-        size: Option<BatchSize>,
+        mut builder: BatchBuilder<'s, S>,
         stats: &ChannelStats,
+        decode: fn(&mut Self, &mut BatchBuilder<'s, S>, Monitor<'_>) -> Result<bool, StopReason>,
     ) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
-        let mut builder = BatchBuilder::new(sink, size);
         // A channel that begins again goes on counting.
         builder.counts().granted = stats.snapshot().batches;
-        let decoded = self.decode_objects(&mut builder, monitor);
+        let decoded = decode(self, &mut builder, monitor);
         let failure =
             decoded.map(|left_early| self.nothing_delivered(stats).filter(|_| !left_early));
         let outcome = outcome(failure, &mut builder, monitor);
@@ -97,49 +113,57 @@ impl Channel {
         Monitor::new(stats, &self.observers).stopped();
     }
 
-    /// Decodes all objects. Returns whether the consumers ended an epoch early.
+    /// Decodes all objects, one after the other. Returns whether the consumers ended an epoch early.
     fn decode_objects<S: Sink>(
         &mut self,
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
+        let (parts, mut resume) = self.parts();
+        let decoding = parts.decoding;
         let (mut epoch, mut early, mut left_early) = (0, false, false);
-        let mut resume = self.resume.take();
         let state_schema = resume.as_ref().and_then(Resume::schema_extension);
         if let Some(resume) = &resume {
             epoch = resume.position.epoch;
-            let begun = self.source.start_at(resume.start());
-            begun.map_err(|error| self.source_failure(epoch, error))?;
+            let begun = parts.source.start_at(resume.start());
+            begun.map_err(|error| decoding.source_failure(epoch, error))?;
             builder.pass_over(resume.passed_over());
         }
         loop {
             monitor.enter(Stage::Source);
-            let event = self.source.next();
-            match event.map_err(|error| self.source_failure(epoch, error))? {
+            let event = parts.source.next();
+            match event.map_err(|error| decoding.source_failure(epoch, error))? {
                 SourceEvent::End => return Ok(left_early),
                 SourceEvent::EpochEnd(ended) => {
-                    monitor.enter(Stage::Consumer);
-                    monitor.batches_granted(builder.granted());
-                    if !early {
-                        self.check_passed_over(ended, builder.left_to_pass_over())?;
-                    }
-                    builder.end_epoch(ended, early)?;
-                    builder.pass_over(0);
-                    report_dropped(&self.name, self.batch, ended, builder.take_dropped());
-                    monitor.epoch_ends(ended, std::mem::take(&mut early));
+                    let early = std::mem::take(&mut early);
+                    end_epoch(&decoding, parts.batch, builder, monitor, ended, early)?;
                     epoch = ended + 1;
                 }
                 SourceEvent::Object(mut object) => {
                     epoch = object.epoch;
                     let resume = resume.take();
                     if let Some(resume) = &resume {
-                        resume.check(&object).map_err(|fault| self.failure(&object, fault))?;
+                        resume.check(&object).map_err(|fault| decoding.failure(&object, fault))?;
                     }
-                    let state_schema = state_schema.clone();
-                    match self.decode_object(&mut object, resume, state_schema, builder, monitor) {
+                    let schema = builder.schema().and_then(schema_extension);
+                    let begin = Begin::new(resume, schema.or(state_schema.clone()));
+                    builder.begin_object(&object);
+                    monitor.object_begins(object.epoch, &object.name);
+                    monitor.enter(Stage::Decoder);
+                    let (source, policy) = (&mut *parts.source, &mut *parts.policy);
+                    let decoded = decoding.decode(
+                        &mut object,
+                        &begin,
+                        Some(source),
+                        builder,
+                        policy,
+                        monitor,
+                    );
+                    monitor.object_ends();
+                    match decoded {
                         Err(StopReason::EpochEnded) => {
                             (early, left_early) = (true, true);
-                            self.source.end_epoch();
+                            parts.source.end_epoch();
                         }
                         other => other?,
                     }
@@ -148,80 +172,20 @@ impl Channel {
         }
     }
 
-    fn decode_object<S: Sink>(
-        &mut self,
-        object: &mut Object,
-        resume: Option<Resume>,
-        state_schema: Option<(String, String)>,
-        builder: &mut BatchBuilder<'_, S>,
-        monitor: Monitor<'_>,
-    ) -> Result<(), StopReason> {
-        let resume = resume.filter(|resume| resume.offset() > 0);
-        let info = StreamInfo {
-            channel: self.name.clone(),
-            epoch: object.epoch,
-            object: object.name.clone(),
+    /// What the channel decodes with, and where it begins.
+    pub(super) fn parts(&mut self) -> (Parts<'_>, Option<Resume>) {
+        let decoding = Decoding {
+            channel: &self.name,
+            plugin: &self.plugin,
+            options: &self.options,
+            limits: &self.limits,
             max_record: self.max_record,
             offsets: self.offsets,
-            facts: object.facts.clone(),
-            extensions: match &resume {
-                Some(resume) => resume.extensions(),
-                None => {
-                    let schema = builder.schema().and_then(schema_extension);
-                    schema.or(state_schema).into_iter().collect()
-                }
-            },
-        };
-        builder.begin_object(object);
-        monitor.object_begins(object.epoch, &object.name);
-        monitor.enter(Stage::Decoder);
-        let stream = Stream::open(&self.plugin, &self.options, &info, &self.limits)
-            .map_err(|fault| self.failure(object, fault))?;
-        let context = Context {
-            channel: &self.name,
-            decoder: self.plugin.name(),
-            max_record: self.max_record,
             linger: self.linger,
-            monitor,
         };
-        let mut after_header = None;
-        let mut decode_loop = DecodeLoop {
-            context,
-            builder,
-            policy: &mut self.policy,
-            epoch: object.epoch,
-            object: &object.name,
-            input: &mut *object.input,
-            stream,
-            progress: Progress::default(),
-        };
-        let done = match &resume {
-            Some(resume) => {
-                begin_inside(resume, &mut *self.source, &mut after_header, &mut decode_loop)
-                    .and_then(|()| decode_loop.run())
-            }
-            None => decode_loop.run(),
-        };
-        monitor.object_ends();
-        done
+        let (source, policy) = (&mut *self.source, &mut self.policy);
+        (Parts { decoding, source, policy, batch: self.batch }, self.resume.take())
     }
-
-    /// Checks that an epoch has as many records as were given of it.
-    fn check_passed_over(&self, epoch: u32, left: u64) -> Result<(), StopReason> {
-        if left == 0 {
-            return Ok(());
-        }
-        let failure = Failure {
-            fault: ends_before_state(epoch, left),
-            channel: self.name.clone(),
-            position: Position::epoch(epoch),
-            decoder: self.plugin.name().to_owned(),
-            bytes: Vec::new(),
-            missing: false,
-        };
-        Err(failure.into())
-    }
-
     /// The failure of a channel that delivered no record and skipped errors: most likely the decoder
     /// or its options don't fit the input.
     fn nothing_delivered(&self, stats: &ChannelStats) -> Option<Failure> {
@@ -233,31 +197,37 @@ impl Channel {
         let remedy = "check that this decoder, with these `options`, fits the input";
         Some(Failure { fault: Fault::new(first.fault.kind, message, remedy), ..first.clone() })
     }
+}
 
-    fn failure(&self, object: &Object, fault: Fault) -> Failure {
-        Failure {
-            fault,
-            channel: self.name.clone(),
-            position: Position::object(object.epoch, &object.name),
-            decoder: self.plugin.name().to_owned(),
-            bytes: Vec::new(),
-            missing: false,
-        }
-    }
+/// The parts of a channel while it runs.
+pub(super) struct Parts<'a> {
+    pub(super) decoding: Decoding<'a>,
+    pub(super) source: &'a mut dyn Source,
+    pub(super) policy: &'a mut ErrorPolicy,
+    /// The number of records of each batch.
+    pub(super) batch: Option<BatchSize>,
+}
 
-    fn source_failure(&self, epoch: u32, error: SourceError) -> Failure {
-        Failure {
-            fault: Fault::new(ErrorKind::Source, error.message, error.remedy),
-            channel: self.name.clone(),
-            position: Position {
-                object: error.object,
-                ..Position::epoch(error.epoch.unwrap_or(epoch))
-            },
-            decoder: self.plugin.name().to_owned(),
-            bytes: Vec::new(),
-            missing: error.missing,
-        }
+/// Ends an epoch, at its own end or early.
+pub(super) fn end_epoch<S: Sink>(
+    decoding: &Decoding<'_>,
+    batch: Option<BatchSize>,
+    builder: &mut BatchBuilder<'_, S>,
+    monitor: Monitor<'_>,
+    epoch: u32,
+    early: bool,
+) -> Result<(), StopReason> {
+    monitor.enter(Stage::Consumer);
+    monitor.batches_granted(builder.granted());
+    let left = builder.left_to_pass_over();
+    if !early && left > 0 {
+        return Err(decoding.epoch_failure(epoch, ends_before_state(epoch, left)).into());
     }
+    builder.end_epoch(epoch, early)?;
+    builder.pass_over(0);
+    report_dropped(decoding.channel, batch, epoch, builder.take_dropped());
+    monitor.epoch_ends(epoch, early);
+    Ok(())
 }
 
 /// How a channel ended. `ended` has the failure of one that came to its end all the same.
@@ -304,29 +274,4 @@ pub(super) fn report_dropped(name: &str, size: Option<BatchSize>, epoch: u32, dr
             size.records
         );
     }
-}
-
-/// Begins to decode inside of an object: shows the decoder the header, and goes on at the offset.
-fn begin_inside<'a, S: Sink>(
-    resume: &Resume,
-    source: &mut dyn Source,
-    after_header: &'a mut Option<Object>,
-    decode_loop: &mut DecodeLoop<'a, '_, S>,
-) -> Result<(), StopReason> {
-    if resume.header() > 0 {
-        decode_loop.show_header(resume.header())?;
-        if source.can_reread() {
-            let begun = source.start_at(resume.after_header()).and_then(|()| source.next());
-            match begun.map_err(|error| decode_loop.source_failure(error))? {
-                SourceEvent::Object(object) => {
-                    decode_loop.input = &mut *after_header.insert(object).input;
-                }
-                SourceEvent::EpochEnd(_) | SourceEvent::End => return Err(StopReason::Stopped),
-            }
-        } else {
-            decode_loop.throw_away_to(resume.offset())?;
-        }
-    }
-    decode_loop.begin_at(resume.offset(), resume.record(), resume.header());
-    Ok(())
 }

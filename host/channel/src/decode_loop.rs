@@ -299,8 +299,11 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         if first_record == 0 {
             self.builder.set_metadata(self.stream.metadata());
         }
+        // Errors are told before the records of the call may leave: with workers, whoever gives the
+        // records in order has to know of them.
+        let skipped = self.skip_inline_errors(first_record);
         self.builder.append(self.stream.decoded())?;
-        self.skip_inline_errors(first_record)?;
+        skipped?;
         let granted = self.builder.granted();
         self.context.monitor.records_decoded(self.stream.decoded().records, granted);
         Ok(outcome)

@@ -57,6 +57,18 @@ pub struct ErrorPolicy {
     epoch: u32,
     /// The first error that was skipped.
     first: Option<Failure>,
+    /// Takes all errors, in place of the fields above.
+    forward: Option<Box<dyn FnMut(SkippedError) + Send>>,
+}
+
+/// A decode error that was skipped.
+#[derive(Debug)]
+pub(super) struct SkippedError {
+    pub(super) failure: Failure,
+    /// Number of bytes that were skipped.
+    pub(super) length: u64,
+    /// Those of them that were kept.
+    pub(super) kept: Vec<u8>,
 }
 
 /// A set of places in the input, as hashes. It counts also the places beyond those that it
@@ -94,7 +106,19 @@ impl ErrorPolicy {
             kept: Places::default(),
             epoch: 0,
             first: None,
+            forward: None,
         }
+    }
+
+    /// A policy with the same settings that has seen no error.
+    pub(super) fn unused(&self) -> Self {
+        Self::new(self.on_error.clone(), self.on_plugin_error, self.max_errors)
+    }
+
+    /// The policy of a worker: it skips what this one skips, and hands the errors over to who
+    /// applies this one.
+    pub(super) fn of_worker(&self, forward: impl FnMut(SkippedError) + Send + 'static) -> Self {
+        Self { forward: Some(Box::new(forward)), ..self.unused() }
     }
 
     /// Whether an error of this kind is skipped.
@@ -137,6 +161,12 @@ impl ErrorPolicy {
         length: u64,
         bytes: &[u8],
     ) -> Result<(), Box<Failure>> {
+        if let Some(forward) = &mut self.forward {
+            forward(SkippedError { failure: failure.clone(), length, kept: bytes.to_vec() });
+            self.counted.count += 1;
+            self.epoch = failure.position.epoch;
+            return Ok(());
+        }
         self.first.get_or_insert_with(|| failure.clone());
         if failure.position.epoch != self.epoch {
             self.epoch = failure.position.epoch;

@@ -1,11 +1,13 @@
 //! A channel joins a source, a decoder and a sink.
 //!
-//! `channel` takes the source's objects one by one; `decode_loop` reads and decodes one object.
+//! `channel` takes the source's objects one by one; `object` begins one, and `decode_loop` reads and
+//! decodes it.
 //! `batch_builder` owns the memory into which bytes are read, and decides by the rule in `cut` when
 //! a batch leaves for the `sink` (the ring, or standard output). `error_policy` says what happens
 //! to bytes that can't be decoded. With a `shuffle`, a window between builder and sink changes the
-//! order of the records. A `mix` draws its records from several channels. `monitor` counts what the channel does in its `stats` and tells
-//! the channel's observers.
+//! order of the records. `workers` decode several objects at the same time. A `mix` draws its records
+//! from several channels. `monitor` counts what the channel does in its `stats` and tells the
+//! channel's observers.
 
 #![forbid(unsafe_code)]
 
@@ -20,13 +22,16 @@ mod failure;
 mod log_fields;
 mod mix;
 mod monitor;
+mod object;
 mod observer;
+mod parts;
 mod picked;
 mod resume;
 mod shuffle;
 mod sink;
 mod stage_timer;
 mod stats;
+mod workers;
 
 pub use batch::{Batch, BatchStart};
 pub use channel::{Channel, Outcome};
@@ -39,3 +44,4 @@ pub use shuffle::{Shuffle, Window};
 pub use sink::{DeliveryCounts, Sink, StopReason};
 pub use stage_timer::Stage;
 pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};
+pub use workers::Workers;

@@ -69,6 +69,11 @@ impl<'a> Monitor<'a> {
         self.stats.set_errors_of(inputs);
     }
 
+    /// The calls of the decoder are those of the workers. Returns the bytes that they read so far.
+    pub(super) fn calls_of(&self, workers: &[Arc<ChannelStats>]) -> u64 {
+        self.stats.set_calls_of(workers)
+    }
+
     /// `batches` were granted so far in all.
     pub(super) fn batches_granted(&self, batches: u64) {
         self.stats.set_batches(batches);

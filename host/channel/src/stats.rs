@@ -197,7 +197,8 @@ impl ChannelStats {
         Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
     }
 
-    /// Size of the linear memory of the decoder's last instance, in bytes.
+    /// Size of the linear memory of the decoder's last instance, in bytes; with workers, of all their
+    /// last instances.
     pub fn decoder_memory(&self) -> u64 {
         self.decoder_memory.load(Ordering::Relaxed)
     }
@@ -232,6 +233,19 @@ impl ChannelStats {
                 |input: &Arc<ChannelStats>| input.decode_errors[kind].load(Ordering::Relaxed);
             count.store(inputs.iter().map(of_input).sum(), Ordering::Relaxed);
         }
+    }
+
+    /// The calls of the decoder are those of these workers. Returns the bytes that they read.
+    pub(super) fn set_calls_of(&self, workers: &[Arc<ChannelStats>]) -> u64 {
+        let sum = |get: &dyn Fn(&ChannelStats) -> &AtomicU64| {
+            workers.iter().map(|worker| get(worker).load(Ordering::Relaxed)).sum::<u64>()
+        };
+        for bucket in 0..self.calls.len() {
+            self.calls[bucket].store(sum(&|worker| &worker.calls[bucket]), Ordering::Relaxed);
+        }
+        self.call_nanos.store(sum(&|worker| &worker.call_nanos), Ordering::Relaxed);
+        self.decoder_memory.store(sum(&|worker| &worker.decoder_memory), Ordering::Relaxed);
+        sum(&|worker| &worker.bytes)
     }
 
     pub(super) fn begin_object(&self, epoch: u32, name: &str) {

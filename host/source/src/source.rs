@@ -94,7 +94,8 @@ pub trait Source: Send {
     }
 
     /// Whether objects can be read again, so that [`start_at`](Self::start_at) may be called at any
-    /// time. A pipe can't be.
+    /// time, and side by side: an object may be read while [`next`](Self::next) gives others. A pipe
+    /// can't be.
     fn can_reread(&self) -> bool {
         false
     }

@@ -30,6 +30,8 @@ pub struct Tokens {
     /// Bytes of the object between its header and the bytes that are shown after it: see
     /// [`Decoder::restart`].
     left_out: u64,
+    /// Whether a header is shown alone first.
+    is_restart: bool,
 }
 
 /// What the options say of a record.
@@ -107,7 +109,8 @@ impl Decoder for Tokens {
         let records = Fixed::of_numbers(field, header, info)?;
         let drop_tail = options.text("tail") == "drop";
         let left_out = info.restart().map_or(0, |at| at.place.saturating_sub(at.header));
-        Ok(Self { records, rules: Rules { scalar, length, drop_tail }, rest, left_out })
+        let is_restart = info.restart().is_some_and(|at| at.header > 0);
+        Ok(Self { records, rules: Rules { scalar, length, drop_tail }, rest, left_out, is_restart })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -138,15 +141,20 @@ impl Decoder for Tokens {
                 let tail = self.rules.tail(consumed, chunk.len() - consumed, out)?;
                 Ok(Progress::consumed(consumed + tail))
             }
-            Rest::LlmC => match llm_c::token_count(&self.rules, chunk, end)? {
+            Rest::LlmC => match llm_c::token_count(&self.rules, chunk, end, self.is_restart)? {
                 Some(count) => {
-                    let tokens = count * self.rules.token_bytes() as u64;
-                    let left = llm_c::HEADER_BYTES as u64 + tokens.saturating_sub(self.left_out);
+                    let left =
+                        (count * self.rules.token_bytes() as u64).saturating_sub(self.left_out);
+                    if chunk.len() == llm_c::HEADER_BYTES && !end {
+                        self.rest = Rest::LlmCTokens { left, count };
+                        return self.records.decode(chunk, false, out);
+                    }
+                    let left = llm_c::HEADER_BYTES as u64 + left;
                     self.rest = Rest::LlmCTokens { left, count };
                     self.decode_llm_c(chunk, end, left, count, out)
                 }
                 // One byte more than the header, so that a file without a token has its error there.
-                None => Ok(Progress::wants(llm_c::HEADER_BYTES + 1)),
+                None => Ok(Progress::wants(llm_c::HEADER_BYTES + usize::from(!self.is_restart))),
             },
             Rest::LlmCTokens { left, count } => self.decode_llm_c(chunk, end, left, count, out),
         }

@@ -17,7 +17,8 @@ const FORMATS: [(i32, i32, Scalar, &str); 2] =
     [(20_240_520, 1, Scalar::Uint16, "GPT-2"), (20_240_801, 7, Scalar::Uint32, "Llama 3")];
 
 /// The number of tokens after the header at the start of `chunk`. `None` if more bytes must come, or
-/// if the object is empty.
+/// if the object is empty. `is_alone`: the header is shown without the bytes after it, which come
+/// later.
 ///
 /// # Errors
 /// It is no such header, it does not fit the options, or the input ends inside it.
@@ -25,8 +26,10 @@ pub(crate) fn token_count(
     rules: &Rules,
     chunk: &[u8],
     end: bool,
+    is_alone: bool,
 ) -> Result<Option<u64>, DecodeError> {
-    if chunk.len() <= HEADER_BYTES && !end || chunk.is_empty() {
+    let needed = if is_alone { HEADER_BYTES } else { HEADER_BYTES + 1 };
+    if chunk.len() < needed && !end || chunk.is_empty() {
         return Ok(None);
     }
     let Some(header) = chunk.get(..HEADER_BYTES) else {
@@ -63,7 +66,7 @@ pub(crate) fn token_count(
         ));
     }
     let count = u64::try_from(count).map_err(|_| errors::negative_count(count))?;
-    if count > 0 && chunk.len() == HEADER_BYTES {
+    if count > 0 && chunk.len() == HEADER_BYTES && end {
         return Err(errors::cut_short(count, 0));
     }
     Ok(Some(count))

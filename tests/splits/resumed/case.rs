@@ -157,12 +157,17 @@ impl Case {
     /// change the batches is chosen at random.
     pub fn config(&self, sources: &[String], random: &mut Rng) -> String {
         let Self { batch, tail, across, readers, epochs, .. } = self;
+        let workers = match self.kind {
+            Kind::Fifos => 1,
+            Kind::Files | Kind::S3 => random.u32(1..5),
+        };
         let reading = |input: &Input, source: &str, epochs: &str| {
             let (decoder, options) = (input.decoder, input.options);
             let compression = input.compression.word();
             format!(
                 "decoder = \"{decoder}\"\noptions = {{ {options} }}\n\
-                 source = {{ {source}, compression = \"{compression}\"{epochs} }}\n"
+                 source = {{ {source}, compression = \"{compression}\"{epochs} }}\n\
+                 workers = {workers}\n"
             )
         };
         let own = match &self.mix {

@@ -11,7 +11,9 @@ mod wasm;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pipemill_channel::{Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome};
+use pipemill_channel::{
+    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Workers,
+};
 use pipemill_decode::{DecodeOutcome, DecodedRecords, IN_PAYLOAD, Plugin};
 use pipemill_types::ABSENT;
 
@@ -95,6 +97,7 @@ fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<
         shuffle: None,
         resume: None,
         offsets: true,
+        workers: Workers::new(1),
         observers: Vec::new(),
     };
     let outcome = channel.run(&mut sink, &ChannelStats::default());

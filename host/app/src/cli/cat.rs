@@ -10,6 +10,7 @@ use clap::ValueEnum;
 
 use pipemill_channel::{
     Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
+    Workers,
 };
 use pipemill_decode::{Builtins, Limits};
 use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
@@ -199,6 +200,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         shuffle: None,
         resume: None,
         offsets: format == Output::Jsonl,
+        workers: Workers::new(1),
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };
     run(channel, format, choice)

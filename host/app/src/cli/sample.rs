@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipemill_channel::{
-    Batch, Channel, ChannelStats, ErrorPolicy, Failure, OnError, OnPluginError, Outcome, StopReason,
+    Batch, Channel, ChannelStats, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
+    StopReason, Workers,
 };
 use pipemill_decode::{Engine, Limits};
 use pipemill_source::{Paths, ReadSettings, Stop};
@@ -127,6 +128,7 @@ pub(super) fn sample(
         shuffle: None,
         resume: None,
         offsets: false,
+        workers: Workers::new(1),
         observers: Vec::new(),
     };
     let total = channel.source.total_size();

@@ -211,6 +211,12 @@ pub(super) static BATCH_ACROSS: Choice<BatchAcross> = Choice {
     default: BatchAcross::Epoch,
 };
 
+/// A number of workers, [`WORKER_COUNT`], or the word [`AUTO`].
+pub(super) static WORKERS: FreeForm =
+    free_form("workers", "a whole number from 1 to 256, or \"auto\"", "1");
+pub(super) static WORKER_COUNT: Number<&str> = Number::new("workers", Unit::Count, (1, 256), "1");
+pub(super) static AUTO: &str = "auto";
+
 pub(super) static SHUFFLE: FreeForm =
     free_form("shuffle", "a table, { seed = N, window = … }", "not shuffled");
 pub(super) static SEED: Number<&str> =
@@ -295,6 +301,7 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &ON_PLUGIN_ERROR,
         &MAX_ERRORS,
         &MAX_RECORD,
+        &WORKERS,
         &MODE,
         &CONSUMERS,
         &BATCH,

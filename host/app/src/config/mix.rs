@@ -12,7 +12,7 @@ use super::model::{Channel, Mix, MixInput, Source};
 use super::read::Reader;
 
 /// Keys of a channel that reads: a mix has none of them.
-static READING_KEYS: [&dyn Key; 9] = [
+static READING_KEYS: [&dyn Key; 10] = [
     &DECODER,
     &SHA256,
     &OPTIONS,
@@ -21,6 +21,7 @@ static READING_KEYS: [&dyn Key; 9] = [
     &ON_PLUGIN_ERROR,
     &MAX_ERRORS,
     &MAX_RECORD,
+    &WORKERS,
     &LIMITS,
 ];
 /// Keys of a channel that is served: one that is mixed has none of them.

@@ -72,6 +72,8 @@ pub struct Channel {
     pub max_errors: u64,
     /// The largest record in bytes, 1 KiB to 1 GiB. Default: 64 MiB.
     pub max_record: u64,
+    /// How many objects are decoded at the same time. Default: 1.
+    pub workers: WorkerCount,
     /// Which consumers get a batch. Default: `Share`.
     pub mode: Mode,
     /// Number of consumers to wait for before the first batch, 1 to 256. Always 1 with
@@ -137,6 +139,7 @@ impl Channel {
             on_plugin_error: OnPluginError::Fail,
             max_errors: 0,
             max_record: keys::MAX_RECORD.default,
+            workers: WorkerCount::Exactly(1),
             mode: keys::MODE.default,
             consumers: keys::CONSUMERS.default as u32,
             batch: None,
@@ -148,6 +151,16 @@ impl Channel {
             limits: Limits::default(),
         }
     }
+}
+
+/// The number of threads that decode a channel's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerCount {
+    /// 1 to 256. More than 1 only for a source of several objects.
+    Exactly(u32),
+    /// The channel's part of the cores that the host may use; 1 for a source that has one object at
+    /// a time.
+    Auto,
 }
 
 /// The random order of a channel's objects and records. The same seed gives the same order.
@@ -244,15 +257,24 @@ impl Source {
         }
     }
 
+    /// Whether it may have several objects that can be read side by side.
+    pub fn has_objects(&self) -> bool {
+        match self {
+            Self::Files { pattern, .. } => !matches!(pattern, Pattern::File(_)),
+            Self::S3(_) => true,
+            Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => false,
+        }
+    }
+
     /// Shuffles the source's objects. False if it has one object at a time.
     pub(super) fn shuffle_objects(&mut self, seed: u64) -> bool {
+        if !self.has_objects() {
+            return false;
+        }
         let reading = match self {
-            Self::Files { pattern: Pattern::File(_), .. }
-            | Self::Fifo { .. }
-            | Self::Stdin { .. }
-            | Self::Mix(_) => return false,
             Self::Files { reading, .. } => reading,
             Self::S3(settings) => &mut settings.reading,
+            Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => return false,
         };
         reading.order.shuffle = Some(seed);
         true

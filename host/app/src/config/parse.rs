@@ -17,7 +17,9 @@ use super::fault::{Fault, TextPosition};
 use super::key::Key;
 use super::keys::*;
 use super::mix::{self, ReadChannel};
-use super::model::{Channel, Checkpoint, Config, DecoderRef, Listen, Ring, Shuffle, Source};
+use super::model::{
+    Channel, Checkpoint, Config, DecoderRef, Listen, Ring, Shuffle, Source, WorkerCount,
+};
 use super::presets::Presets;
 use super::read::{Reader, describe};
 use super::values::{Invalid, show_size};
@@ -243,6 +245,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let on_plugin_error = reader.choice(&ON_PLUGIN_ERROR);
     let max_errors = max_errors(reader, policy, on_plugin_error);
     let max_record = reader.number(&MAX_RECORD);
+    let workers = workers(reader, &source);
     let mode = reader.choice(&MODE);
     let consumers = consumers(reader, mode);
     let batch = batch(reader);
@@ -267,6 +270,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         on_plugin_error: on_plugin_error?,
         max_errors: max_errors?,
         max_record: max_record?,
+        workers: workers?,
         mode: mode?,
         consumers: consumers?,
         batch: batch?,
@@ -432,6 +436,32 @@ fn checkpoint(
     }
     taken.checkpoints.push((path.clone(), reader.place(CHECKPOINT.name)));
     Ok(Some(Checkpoint { path, every }))
+}
+
+/// Reads the number of workers.
+fn workers(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<WorkerCount> {
+    if !reader.is_count(&WORKERS) {
+        return match reader.non_empty_text(&WORKERS)? {
+            None => Ok(WorkerCount::Exactly(1)),
+            Some(word) if word == AUTO => Ok(WorkerCount::Auto),
+            Some(word) => {
+                let found = format!("\"{word}\"");
+                Err(reader.wrong(WORKERS.name, WORKERS.expected, &found, String::new()))
+            }
+        };
+    }
+    let count = reader.optional_number(&WORKER_COUNT)?.unwrap_or(1) as u32;
+    match source {
+        Ok(source) if count > 1 && !source.has_objects() => {
+            let message = "the source has one object at a time, which one worker decodes";
+            let remedy = match source {
+                Source::Mix(_) => "set it in the channels that are mixed",
+                _ => "leave it out, or divide the input into several objects",
+            };
+            Err(reader.fault(WORKERS.name, message.to_owned(), remedy.to_owned()))
+        }
+        _ => Ok(WorkerCount::Exactly(count)),
+    }
 }
 
 /// Reads the order of objects and records, and shuffles the source's objects.

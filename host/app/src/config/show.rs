@@ -11,7 +11,7 @@ use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
 use super::model::{
-    Channel, Checkpoint, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source,
+    Channel, Checkpoint, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source, WorkerCount,
 };
 use super::values::{show_duration, show_size};
 
@@ -93,6 +93,10 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
         writer.line(MAX_ERRORS.name, channel.max_errors);
     }
     writer.line(MAX_RECORD.name, size(channel.max_record));
+    match channel.workers {
+        WorkerCount::Exactly(count) => writer.line(WORKERS.name, count),
+        WorkerCount::Auto => writer.line(WORKERS.name, word(AUTO)),
+    }
 }
 
 /// What the channel's consumers get.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, OnPluginError,
-    Outcome, StopReason,
+    Outcome, StopReason, Workers,
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
@@ -191,6 +191,7 @@ impl PluginUnderTest {
             shuffle: None,
             resume: None,
             offsets: true,
+            workers: Workers::new(1),
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
         let mut sink = MemorySink::new(RecordCollector::default(), BATCH_BYTES);

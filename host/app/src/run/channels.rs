@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_channel::{Channel, DecodeErrorLog, ErrorPolicy, Mix, MixInput, OnError, Resume};
+use pipemill_channel::{
+    Channel, DecodeErrorLog, ErrorPolicy, Mix, MixInput, OnError, Resume, Workers,
+};
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
 use pipemill_source::{Awaited, Compression, Source, Stop};
 
 use super::state::{Origins, beginning, resume};
 use super::work::Work;
+use super::workers::worker_count;
 use crate::config::{self, Config, DecoderRef, Fault};
 use crate::detect::{self, DetectError};
 use crate::factory::Sources;
@@ -74,7 +77,9 @@ pub fn prepare(
                 None => sources.open_until(&one.name, one.source.clone(), stop.clone()),
             };
             match (plugin, source) {
-                (Ok(plugin), Ok(source)) => decoded.push(new_channel(one, source, plugin)),
+                (Ok(plugin), Ok(source)) => {
+                    decoded.push(new_channel(one, source, plugin, worker_count(config, one)))
+                }
                 (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
                 (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
             }
@@ -281,6 +286,7 @@ pub(super) fn new_channel(
     channel: &config::Channel,
     source: Box<dyn Source>,
     plugin: Plugin,
+    workers: usize,
 ) -> Channel {
     Channel {
         name: channel.name.clone(),
@@ -299,6 +305,7 @@ pub(super) fn new_channel(
         shuffle: channel.window_shuffle(),
         resume: None,
         offsets: false,
+        workers: Workers::new(workers),
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,
             more_errors(&channel.on_error),

@@ -117,7 +117,7 @@ pub fn try_channel(
             (source, plugin.map_err(|found| TryError::Decoder(faults(found)))?)
         }
     };
-    let mut channel = new_channel(&channel, source, plugin);
+    let mut channel = new_channel(&channel, source, plugin, 1);
     let mut sink = MemorySink::new(FirstRecord::default(), BATCH_MEMORY);
     match channel.run(&mut sink, &ChannelStats::default()) {
         Outcome::Failed(failure) => Err(TryError::Failed(Box::new(failure))),

@@ -4,8 +4,9 @@
 use nix::unistd::{Pid, getpid};
 use pipemill_source::container::{killed_for_memory, memory_limit};
 
-use pipemill_channel::Window;
+use pipemill_channel::{Window, Workers};
 
+use super::workers::worker_count;
 use crate::config::{Channel, Config, Ring, Source, show_size};
 
 /// Bytes that the host needs at least, without the rings and the windows of shuffles: for its code,
@@ -24,23 +25,32 @@ pub fn exceeds_limit(config: &Config) -> Option<String> {
 fn check_limit(config: &Config, limit: u64) -> Option<String> {
     let rings: u64 = config.channels.iter().map(|channel| ring_bytes(&channel.ring)).sum();
     let windows: u64 = config.channels.iter().map(window_bytes).sum();
+    let workers = worker_bytes(config);
     let itself = host_bytes(config);
-    (rings + windows + itself > limit).then(|| {
+    (rings + windows + workers + itself > limit).then(|| {
         let each = config
             .channels
             .iter()
             .map(|channel| format!("`{}` {}", channel.name, show_size(ring_bytes(&channel.ring))));
-        let smaller = if windows > 0 {
-            "`slots` or `slot_size` in [channel.ring], or `window` in `shuffle` smaller"
-        } else {
-            "`slots` or `slot_size` in [channel.ring] smaller"
+        let smaller = match (windows, workers) {
+            (0, 0) => "`slots` or `slot_size` in [channel.ring] smaller",
+            (_, 0) => "`slots` or `slot_size` in [channel.ring], or `window` in `shuffle` smaller",
+            (0, _) => "`slots` or `slot_size` in [channel.ring], or `workers`, smaller",
+            (_, _) => {
+                "`slots` or `slot_size` in [channel.ring], `window` in `shuffle`, or `workers`, \
+                 smaller"
+            }
+        };
+        let workers = match workers {
+            0 => String::new(),
+            bytes => format!(" what workers decode ahead {},", show_size(bytes)),
         };
         let windows = match windows {
             0 => String::new(),
             bytes => format!(" the windows of `shuffle` {},", show_size(bytes)),
         };
         format!(
-            "the rings of the channels take {} ({}),{windows} and pipemill itself at least {}, but \
+            "the rings of the channels take {} ({}),{windows}{workers} and pipemill itself at least {}, but \
              this container may have {}: give it more memory, also for the command, or make {smaller}",
             show_size(rings),
             each.collect::<Vec<_>>().join(", "),
@@ -62,6 +72,12 @@ fn window_bytes(channel: &Channel) -> u64 {
     }
 }
 
+/// Bytes of records that the workers of all channels have ready.
+fn worker_bytes(config: &Config) -> u64 {
+    let of_channel = |channel| Workers::bytes(worker_count(config, channel));
+    config.channels.iter().flat_map(Channel::decoded).map(of_channel).sum()
+}
+
 /// Bytes that the host needs at least, without the rings and the windows of shuffles.
 fn host_bytes(config: &Config) -> u64 {
     let of_mix = |channel: &Channel| match &channel.source {
@@ -71,10 +87,10 @@ fn host_bytes(config: &Config) -> u64 {
     HOST_MEMORY + config.channels.iter().map(of_mix).sum::<u64>()
 }
 
-/// Bytes that the channels take: of their rings and their windows.
+/// Bytes that the channels take: of their rings, their windows and their workers.
 fn all_channel_bytes(config: &Config) -> u64 {
     let of_channel = |channel: &Channel| ring_bytes(&channel.ring) + window_bytes(channel);
-    config.channels.iter().map(of_channel).sum()
+    config.channels.iter().map(of_channel).sum::<u64>() + worker_bytes(config)
 }
 
 /// Makes the kernel kill the command before the host, if the container's memory limit is reached.
@@ -126,7 +142,7 @@ impl OomKills {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Shuffle, parse};
+    use crate::config::{Shuffle, WorkerCount, parse};
 
     fn two_channels() -> Config {
         let channel = |name| {
@@ -157,5 +173,16 @@ mod tests {
                     but this container may have 367MiB: ";
         assert!(why.contains(part), "{why}");
         assert!(why.ends_with("or `window` in `shuffle` smaller"), "{why}");
+    }
+
+    #[test]
+    fn workers_count() {
+        let mut config = two_channels();
+        config.channels[0].workers = WorkerCount::Exactly(3);
+        assert_eq!(check_limit(&config, 304 << 20), None);
+        let why = check_limit(&config, 303 << 20).expect("it is too tight");
+        let part = "64MiB), what workers decode ahead 192MiB, and pipemill itself at least 16MiB";
+        assert!(why.contains(part), "{why}");
+        assert!(why.ends_with("or `workers`, smaller"), "{why}");
     }
 }

@@ -27,6 +27,7 @@ mod supervise;
 mod terminal;
 mod wait;
 mod work;
+mod workers;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind::NotFound};

@@ -58,9 +58,13 @@ pub(super) fn remedy(stage: Stage, source: &Source, missed: bool) -> String {
     match stage {
         Stage::Source => source_remedy(source),
         Stage::Decoder => {
-            "have it decode less (fewer fields, `verify = false` where it has that), \
-                           or divide the input over several channels"
-                .to_owned()
+            let more = match source.has_objects() {
+                true => "raise `workers` if the machine has idle cores",
+                false => "divide the input over several channels",
+            };
+            format!(
+                "have it decode less (fewer fields, `verify = false` where it has that), or {more}"
+            )
         }
         Stage::Consumer if missed => "for most of that none was connected, or too few: the input \
                                       was there before them"

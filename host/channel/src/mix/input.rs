@@ -4,16 +4,16 @@
 //! An input is a few batches ahead, and then waits. What it hands over is a function of its bytes,
 //! except for where it cuts: so the mix may look at records, and never at cuts.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use pipemill_types::{ABSENT, BatchPosition, Field};
+use pipemill_types::{BatchPosition, Field};
 
 use super::position::InputPosition;
 use crate::batch::{Batch, BatchStart};
+use crate::parts::Parts;
 use crate::shuffle::BlockMemory;
 use crate::{Outcome, Sink, StopReason};
 
@@ -61,9 +61,7 @@ pub(super) fn connect() -> (InputSink, InputReader) {
         give_back,
         orders: orders.clone(),
         put_back: None,
-        parts: VecDeque::new(),
-        first_part: 0,
-        next: 0,
+        parts: Parts::default(),
         epoch: 0,
         start: BatchStart::default(),
         is_resumed: None,
@@ -141,19 +139,6 @@ impl Sink for InputSink {
     }
 }
 
-/// Records that lie in one piece of memory.
-struct Part {
-    memory: BlockMemory,
-    batch: Batch,
-}
-
-/// The place of a record: the number of its part, and its number in the part.
-#[derive(Clone, Copy)]
-pub(super) struct PartPlace {
-    part: u64,
-    record: usize,
-}
-
 /// What an input has next.
 pub(super) enum Next {
     /// The fields of its records.
@@ -173,12 +158,8 @@ pub(super) struct InputReader {
     orders: Arc<Orders>,
     /// What comes next, if it was put back.
     put_back: Option<Next>,
-    /// The last part has the next record, if there is one. The others have records that were picked.
-    parts: VecDeque<Part>,
-    /// Number of the first of `parts`.
-    first_part: u64,
-    /// Number of the next record in the last part.
-    next: usize,
+    /// What it handed over last, and what was picked of it.
+    pub(super) parts: Parts,
     /// The epoch of the next record.
     epoch: u32,
     /// Where the last part comes from.
@@ -202,11 +183,6 @@ impl InputReader {
         self.epoch
     }
 
-    /// Whether the next record is there.
-    pub(super) fn has_record(&self) -> bool {
-        self.parts.back().is_some_and(|part| self.next < part.batch.records)
-    }
-
     /// This is what [`next`](Self::next) gives next.
     pub(super) fn put_back(&mut self, next: Next) {
         self.put_back = Some(next);
@@ -223,7 +199,7 @@ impl InputReader {
             if let Some(next) = self.put_back.take() {
                 return Ok(next);
             }
-            if self.has_record() {
+            if self.parts.has_record() {
                 return Ok(Next::Record);
             }
             let delivery = match self.deliveries.recv_timeout(POLL_INTERVAL) {
@@ -241,8 +217,8 @@ impl InputReader {
                     received(batch.records, batch.payload);
                     self.epoch = batch.epoch;
                     self.start.clone_from(&batch.start);
-                    (self.next, self.is_resumed) = (0, None);
-                    self.parts.push_back(Part { memory, batch });
+                    self.is_resumed = None;
+                    self.parts.push(memory, batch);
                 }
                 Delivery::EpochEnd(number) => {
                     self.epoch = number + 1;
@@ -255,19 +231,12 @@ impl InputReader {
         }
     }
 
-    /// Takes the next record, which is there.
-    pub(super) fn take(&mut self) -> PartPlace {
-        let part = self.first_part + self.parts.len() as u64 - 1;
-        self.next += 1;
-        PartPlace { part, record: self.next - 1 }
-    }
-
     /// The epoch is not wanted any more: drops what is there of it, up to its end.
     pub(super) fn skip_epoch(&mut self, epoch: u32) -> Result<Option<Outcome>, StopReason> {
         self.orders.first_epoch.fetch_max(epoch + 1, Ordering::AcqRel);
         while self.epoch <= epoch {
             // Nothing is picked any more.
-            self.release(0);
+            self.parts.clear(|memory| give_back(&self.give_back, memory));
             match self.next(|| Ok(()), |_, _| ())? {
                 Next::Fields(_) | Next::Record | Next::EpochEnd(_) => {}
                 Next::Ended(outcome) => return Ok(Some(outcome)),
@@ -278,26 +247,13 @@ impl InputReader {
 
     /// The records that were taken are not needed any more.
     pub(super) fn release_taken(&mut self) {
-        let is_used_up = self.parts.back().is_some_and(|part| self.next == part.batch.records);
-        self.release(usize::from(!is_used_up));
-    }
-
-    /// Gives back the memory of all parts but the last `kept`.
-    fn release(&mut self, kept: usize) {
-        while self.parts.len() > kept {
-            let Some(part) = self.parts.pop_front() else { return };
-            self.first_part += 1;
-            if !part.memory.is_dedicated() {
-                // The input may have ended.
-                let _ = self.give_back.send(part.memory);
-            }
-        }
+        self.parts.release_taken(|memory| give_back(&self.give_back, memory));
     }
 
     /// The place of the next record.
     pub(super) fn position(&self, input: &str) -> InputPosition {
         let place = || {
-            let (start, taken) = (&self.start, self.next as u64);
+            let (start, taken) = (&self.start, self.parts.taken());
             BatchPosition {
                 epoch: self.epoch,
                 batch: 0,
@@ -313,29 +269,11 @@ impl InputReader {
         let position = self.is_resumed.clone().unwrap_or_else(place);
         InputPosition { input: input.to_owned(), ended: self.has_ended, position }
     }
+}
 
-    /// The value of a field of a record that was taken; `None` if the record does not have it.
-    pub(super) fn value(&self, place: PartPlace, field: usize) -> Option<&[u8]> {
-        let Part { memory, batch } = self.part(place);
-        let column = &batch.columns[field];
-        let (from, length) = (column.offsets[place.record], column.lengths[place.record]);
-        (from != ABSENT).then(|| &memory.as_ref()[from as usize..][..length as usize])
-    }
-
-    /// The length of this value: 0 if the record does not have it.
-    pub(super) fn length(&self, place: PartPlace, field: usize) -> u32 {
-        self.part(place).batch.columns[field].lengths[place.record]
-    }
-
-    /// Bytes of the record's values.
-    pub(super) fn bytes(&self, place: PartPlace) -> usize {
-        let columns = &self.part(place).batch.columns;
-        columns.iter().map(|column| column.lengths[place.record] as usize).sum()
-    }
-
-    fn part(&self, place: PartPlace) -> &Part {
-        &self.parts[(place.part - self.first_part) as usize]
-    }
+/// Gives memory back to the input, which may have ended.
+fn give_back(to: &Sender<BlockMemory>, memory: BlockMemory) {
+    let _ = to.send(memory);
 }
 
 impl Drop for InputReader {

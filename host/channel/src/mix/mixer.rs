@@ -5,13 +5,14 @@ use std::sync::Arc;
 use pipemill_types::{BatchSize, ErrorKind, Fault, Field};
 
 use super::draw::Draws;
-use super::input::{InputReader, Next, PartPlace};
+use super::input::{InputReader, Next};
 use super::{Place, Until, failure, position};
 use crate::batch::BatchStart;
 use crate::batch_builder::{BatchBuilder, field_names};
 use crate::channel::{Outcome, ends_before_state, report_dropped};
 use crate::cut::CutPoint;
 use crate::monitor::Monitor;
+use crate::parts::PartPlace;
 use crate::picked::PickedRecords;
 use crate::{ChannelStats, Sink, Stage, StopReason};
 
@@ -39,12 +40,12 @@ impl PickedRecords for Picked<'_> {
 
     fn value(&self, at: usize, field: usize) -> Option<&[u8]> {
         let Pick { input, place } = self.picks[at];
-        self.readers[input].value(place, field)
+        self.readers[input].parts.value(place, field)
     }
 
     fn length(&self, at: usize, field: usize) -> u32 {
         let Pick { input, place } = self.picks[at];
-        self.readers[input].length(place, field)
+        self.readers[input].parts.length(place, field)
     }
 
     fn start_of(&self, _: usize) -> Option<u64> {
@@ -151,7 +152,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         while let Drawn::Record(input) = self.draw(&draws, epoch)? {
             self.drawn += 1;
             if self.passed_over > 0 || is_silent {
-                self.readers[input].take();
+                self.readers[input].parts.take();
                 self.readers[input].release_taken();
                 self.passed_over = self.passed_over.saturating_sub(1);
             } else {
@@ -218,7 +219,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         {
             return Ok(Next::EpochEnd(epoch));
         }
-        if reader.has_record() {
+        if reader.parts.has_record() {
             return Ok(Next::Record);
         }
         monitor.enter(Stage::Source);
@@ -238,8 +239,8 @@ impl<S: Sink> Mixer<'_, '_, S> {
     /// Adds the next record of an input to the batch.
     fn pick(&mut self, input: usize, epoch: u32) -> Result<(), StopReason> {
         let reader = &mut self.readers[input];
-        let place = reader.take();
-        self.bytes += reader.bytes(place);
+        let place = reader.parts.take();
+        self.bytes += reader.parts.bytes(place);
         self.picks.push(Pick { input, place });
         let is_full = match self.batch {
             Some(size) => self.picks.len() >= size.records,

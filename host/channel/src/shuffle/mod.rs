@@ -118,6 +118,11 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         }
     }
 
+    /// Bytes of a block of the window.
+    pub(super) fn block_bytes(&self) -> usize {
+        self.shuffle.window.block_bytes()
+    }
+
     /// Puts the records of a segment into the queue. The records that become due leave.
     fn queue_segment(
         &mut self,

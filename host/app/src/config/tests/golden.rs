@@ -44,6 +44,16 @@ const SINGLE: &[(&str, &str)] = &[
          leave this out",
     ),
     (
+        "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\nworkers = 2\n",
+        "pipemill.toml:5:11: channel `a`: workers: the source has one object at a time, which one \
+         worker decodes; leave it out, or divide the input into several objects",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\nworkers = 'all'\n",
+        "pipemill.toml:5:11: channel `a`: workers: expected a whole number from 1 to 256, or \
+         \"auto\", found \"all\"",
+    ),
+    (
         "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\n\
          shuffle = { seed = 1, window = '1MiB' }\n",
         "pipemill.toml:5:32: channel `a`: shuffle.window: needs `batch`; set the channel's `batch`, \

@@ -229,7 +229,11 @@ fn channel() -> impl Strategy<Value = Channel> {
         batch.map(|(records, tail, across)| BatchSize { records: records as usize, tail, across })
     });
     let shuffle = option::of((any_in_range(&keys::SEED), option::of(window)));
-    let order = (batch, shuffle);
+    let workers = prop_oneof![
+        Just(WorkerCount::Auto),
+        any_in_range(&keys::WORKER_COUNT).prop_map(|count| WorkerCount::Exactly(count as u32)),
+    ];
+    let order = (batch, shuffle, workers);
     let decoder = (text(), option::of(any::<[u8; 8]>().prop_map(|bytes| Digest::of(&bytes))));
     let record =
         any_in_range(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
@@ -244,7 +248,7 @@ fn channel() -> impl Strategy<Value = Channel> {
             (mode, consumers),
             ring,
             record,
-            (batch, shuffle),
+            (batch, shuffle, workers),
         )| {
             let (max_record, limits) = record;
             let mixes = batch.is_some_and(|size| size.across == BatchAcross::Epoch);
@@ -252,8 +256,10 @@ fn channel() -> impl Strategy<Value = Channel> {
                 shuffle.map(|(seed, window)| Shuffle { seed, window: window.filter(|_| mixes) });
             let shuffle = shuffle
                 .filter(|shuffle| source.shuffle_objects(shuffle.seed) || shuffle.window.is_some());
+            let has_objects = source.has_objects();
             let new = Channel::new(&name, source, DecoderRef::of(&decoder));
             Channel {
+                workers: if has_objects { workers } else { WorkerCount::Exactly(1) },
                 sha256,
                 options,
                 on_error,
@@ -303,6 +309,7 @@ fn config() -> impl Strategy<Value = Config> {
             channels.dedup_by(|a, b| a.name == b.name);
             if let Some(compression) = stdin {
                 channels[0].source = Source::Stdin { compression };
+                channels[0].workers = WorkerCount::Auto;
                 let shuffle = channels[0].shuffle;
                 channels[0].shuffle = shuffle.filter(|shuffle| shuffle.window.is_some());
             }

@@ -1,0 +1,161 @@
+//! Decodes one object, from its beginning or from where a state goes on, with a stream of its own.
+
+use std::time::Duration;
+
+use pipemill_decode::{Limits, Plugin, Stream};
+use pipemill_source::{Object, Source, SourceError, SourceEvent};
+use pipemill_types::{ErrorKind, Fault, Position, StreamInfo};
+
+use super::batch_builder::BatchBuilder;
+use super::decode_loop::{Context, DecodeLoop, Progress};
+use super::monitor::Monitor;
+use super::{ErrorPolicy, Failure, Resume, Sink, StopReason};
+
+/// What all objects of a channel are decoded with.
+#[derive(Clone, Copy)]
+pub(super) struct Decoding<'a> {
+    pub(super) channel: &'a str,
+    pub(super) plugin: &'a Plugin,
+    pub(super) options: &'a [(String, String)],
+    pub(super) limits: &'a Limits,
+    pub(super) max_record: u64,
+    pub(super) offsets: bool,
+    pub(super) linger: Duration,
+}
+
+/// Where decoding of an object begins, and what its stream is told.
+#[derive(Default)]
+pub(super) struct Begin {
+    /// A place in the object; `None` for its start.
+    pub(super) resume: Option<Resume>,
+    /// The fields that objects before it had, as decoders get them.
+    pub(super) schema: Option<(String, String)>,
+}
+
+impl Begin {
+    /// At the place of a state in the object, if it has one.
+    pub(super) fn new(resume: Option<Resume>, schema: Option<(String, String)>) -> Self {
+        Self { resume: resume.filter(|resume| resume.offset() > 0), schema }
+    }
+
+    fn extensions(&self) -> Vec<(String, String)> {
+        match &self.resume {
+            Some(resume) => resume.extensions(),
+            None => self.schema.clone().into_iter().collect(),
+        }
+    }
+}
+
+impl Decoding<'_> {
+    /// Decodes an object to its end. `source` is where its bytes come from; without one, the input
+    /// goes on at the place of the state after the header.
+    pub(super) fn decode<S: Sink>(
+        &self,
+        object: &mut Object,
+        begin: &Begin,
+        source: Option<&mut dyn Source>,
+        builder: &mut BatchBuilder<'_, S>,
+        policy: &mut ErrorPolicy,
+        monitor: Monitor<'_>,
+    ) -> Result<(), StopReason> {
+        let info = StreamInfo {
+            channel: self.channel.to_owned(),
+            epoch: object.epoch,
+            object: object.name.clone(),
+            max_record: self.max_record,
+            offsets: self.offsets,
+            facts: object.facts.clone(),
+            extensions: begin.extensions(),
+        };
+        let stream = Stream::open(self.plugin, self.options, &info, self.limits)
+            .map_err(|fault| self.failure(object, fault))?;
+        let context = Context {
+            channel: self.channel,
+            decoder: self.plugin.name(),
+            max_record: self.max_record,
+            linger: self.linger,
+            monitor,
+        };
+        let mut after_header = None;
+        let mut decode_loop = DecodeLoop {
+            context,
+            builder,
+            policy,
+            epoch: object.epoch,
+            object: &object.name,
+            input: &mut *object.input,
+            stream,
+            progress: Progress::default(),
+        };
+        if let Some(resume) = &begin.resume {
+            begin_inside(resume, source, &mut after_header, &mut decode_loop)?;
+        }
+        decode_loop.run()
+    }
+
+    /// The failure of an object before its first byte.
+    pub(super) fn failure(&self, object: &Object, fault: Fault) -> Failure {
+        Failure {
+            fault,
+            channel: self.channel.to_owned(),
+            position: Position::object(object.epoch, &object.name),
+            decoder: self.plugin.name().to_owned(),
+            bytes: Vec::new(),
+            missing: false,
+        }
+    }
+
+    /// The failure of an epoch.
+    pub(super) fn epoch_failure(&self, epoch: u32, fault: Fault) -> Failure {
+        Failure {
+            fault,
+            channel: self.channel.to_owned(),
+            position: Position::epoch(epoch),
+            decoder: self.plugin.name().to_owned(),
+            bytes: Vec::new(),
+            missing: false,
+        }
+    }
+
+    /// The failure of a source that has no next object. `epoch` is the one of the last object.
+    pub(super) fn source_failure(&self, epoch: u32, error: SourceError) -> Failure {
+        Failure {
+            fault: Fault::new(ErrorKind::Source, error.message, error.remedy),
+            channel: self.channel.to_owned(),
+            position: Position {
+                object: error.object,
+                ..Position::epoch(error.epoch.unwrap_or(epoch))
+            },
+            decoder: self.plugin.name().to_owned(),
+            bytes: Vec::new(),
+            missing: error.missing,
+        }
+    }
+}
+
+/// Begins to decode inside of an object: shows the decoder the header, and goes on at the offset.
+fn begin_inside<'a, S: Sink>(
+    resume: &Resume,
+    source: Option<&mut dyn Source>,
+    after_header: &'a mut Option<Object>,
+    decode_loop: &mut DecodeLoop<'a, '_, S>,
+) -> Result<(), StopReason> {
+    if resume.header() > 0 {
+        decode_loop.show_header(resume.header())?;
+        match source {
+            Some(source) if source.can_reread() => {
+                let begun = source.start_at(resume.after_header()).and_then(|()| source.next());
+                match begun.map_err(|error| decode_loop.source_failure(error))? {
+                    SourceEvent::Object(object) => {
+                        decode_loop.input = &mut *after_header.insert(object).input;
+                    }
+                    SourceEvent::EpochEnd(_) | SourceEvent::End => return Err(StopReason::Stopped),
+                }
+            }
+            Some(_) => decode_loop.throw_away_to(resume.offset())?,
+            None => {}
+        }
+    }
+    decode_loop.begin_at(resume.offset(), resume.record(), resume.header());
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Makes batches of the portions that workers decoded, in their order. Without a fixed number of
+//! records, each portion is copied as it is and becomes a batch; else value by value.
+
+use std::sync::Arc;
+
+use pipemill_types::{BatchAcross, BatchSize, Field};
+
+use crate::batch::Batch;
+use crate::batch_builder::BatchBuilder;
+use crate::cut::CutPoint;
+use crate::parts::{PartPlace, Parts};
+use crate::picked::PickedRecords;
+use crate::shuffle::{BlockMemory, WindowSink};
+use crate::sink::DeliveryCounts;
+use crate::{Sink, StopReason};
+
+/// Bytes of a portion, where batches have a fixed number of records.
+const PORTION_BYTES: usize = 1 << 20;
+
+/// A sink of portions.
+pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
+    /// Bytes of the memory that portions should have.
+    ///
+    /// # Errors
+    /// As those of [`Sink::memory`].
+    fn portion_bytes(&mut self) -> Result<usize, StopReason>;
+
+    /// Takes a portion.
+    ///
+    /// # Errors
+    /// As those of [`Sink::grant`].
+    fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason>;
+
+    /// All portions of an object were given.
+    ///
+    /// # Errors
+    /// As those of [`Sink::grant`].
+    fn object_ended(&mut self) -> Result<(), StopReason>;
+}
+
+impl<S: Sink> PortionSink for WindowSink<'_, S> {
+    fn portion_bytes(&mut self) -> Result<usize, StopReason> {
+        Ok(self.block_bytes())
+    }
+
+    fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason> {
+        self.grant(memory, &portion)
+    }
+
+    fn object_ended(&mut self) -> Result<(), StopReason> {
+        Ok(())
+    }
+}
+
+/// The sink of portions that leave in the order in which they come.
+pub(crate) struct InOrderSink<'s, S: Sink> {
+    out: BatchBuilder<'s, S>,
+    size: Option<BatchSize>,
+    /// The portions of the records that have not left.
+    parts: Parts,
+    /// The records of the next batch.
+    picks: Vec<PartPlace>,
+    epoch: u32,
+    spare: Vec<BlockMemory>,
+    bytes: usize,
+}
+
+/// The records of a batch.
+struct Picked<'a> {
+    parts: &'a Parts,
+    picks: &'a [PartPlace],
+}
+
+impl PickedRecords for Picked<'_> {
+    fn len(&self) -> usize {
+        self.picks.len()
+    }
+
+    fn value(&self, at: usize, field: usize) -> Option<&[u8]> {
+        self.parts.value(self.picks[at], field)
+    }
+
+    fn length(&self, at: usize, field: usize) -> u32 {
+        self.parts.length(self.picks[at], field)
+    }
+
+    fn start_of(&self, at: usize) -> Option<u64> {
+        self.parts.start_of(self.picks[at])
+    }
+}
+
+impl<'s, S: Sink> InOrderSink<'s, S> {
+    /// Gives batches of this size to `sink`.
+    pub(crate) fn new(sink: &'s mut S, size: Option<BatchSize>) -> Self {
+        Self {
+            out: BatchBuilder::of_picked(sink, size),
+            size,
+            parts: Parts::default(),
+            picks: Vec::new(),
+            epoch: 0,
+            spare: Vec::new(),
+            bytes: PORTION_BYTES,
+        }
+    }
+
+    /// Number of the first `records` records that are left out, because they were given already.
+    fn pass_over(&mut self, records: usize) -> usize {
+        let left = &mut self.out.counts().passed_over;
+        let passed = (*left).min(records as u64);
+        *left -= passed;
+        passed as usize
+    }
+
+    fn give_copy(
+        &mut self,
+        memory: BlockMemory,
+        mut portion: Batch,
+        passed: usize,
+    ) -> Result<(), StopReason> {
+        portion.remove_first(passed);
+        if portion.records > 0 {
+            self.out.give_copy(memory.as_ref(), portion)?;
+        }
+        if !memory.is_dedicated() {
+            self.spare.push(memory);
+        }
+        Ok(())
+    }
+
+    fn pick(
+        &mut self,
+        memory: BlockMemory,
+        portion: Batch,
+        passed: usize,
+        size: BatchSize,
+    ) -> Result<(), StopReason> {
+        self.parts.push(memory, portion);
+        for _ in 0..passed {
+            self.parts.take();
+        }
+        while self.parts.has_record() {
+            self.picks.push(self.parts.take());
+            if self.picks.len() >= size.records {
+                self.fill(CutPoint::Decoded)?;
+            }
+        }
+        if self.picks.is_empty() {
+            self.parts.release_taken(|memory| self.spare.push(memory));
+        }
+        Ok(())
+    }
+
+    /// Copies the records to a batch, which leaves if the rule says so at this point.
+    fn fill(&mut self, point: CutPoint) -> Result<(), StopReason> {
+        let Some(first) = self.picks.first() else { return Ok(()) };
+        let (start, after) = self.parts.origin(*first);
+        let picked = Picked { parts: &self.parts, picks: &self.picks };
+        self.out.fill(self.epoch, start, after, &picked)?;
+        self.picks.clear();
+        self.parts.release_taken(|memory| self.spare.push(memory));
+        self.out.cut_at(point)
+    }
+}
+
+impl<S: Sink> PortionSink for InOrderSink<'_, S> {
+    fn portion_bytes(&mut self) -> Result<usize, StopReason> {
+        if self.size.is_none() {
+            // Then each portion fits into a batch.
+            self.bytes = self.out.memory_bytes()?;
+        }
+        Ok(self.bytes)
+    }
+
+    fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason> {
+        self.epoch = portion.epoch;
+        let passed = self.pass_over(portion.records);
+        match self.size {
+            None => self.give_copy(memory, portion, passed),
+            Some(size) => self.pick(memory, portion, passed, size),
+        }
+    }
+
+    fn object_ended(&mut self) -> Result<(), StopReason> {
+        match self.size {
+            Some(size) if size.across == BatchAcross::Object => self.fill(CutPoint::ObjectEnd),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<S: Sink> Sink for InOrderSink<'_, S> {
+    type Memory = BlockMemory;
+
+    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+        Ok(self.spare.pop().unwrap_or_else(|| BlockMemory::new(self.bytes)))
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+        Ok(BlockMemory::dedicated(payload))
+    }
+
+    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
+        memory.grow(payload);
+        Ok(())
+    }
+
+    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
+        memory.room(records, fields)
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        // Only other fields than the first ones are refused.
+        let _ = self.out.set_schema(fields);
+    }
+
+    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+        self.give(memory, batch.clone())
+    }
+
+    fn has_demand(&self) -> bool {
+        self.out.has_demand()
+    }
+
+    fn wants_epoch_end(&self, epoch: u32) -> bool {
+        self.out.wants_epoch_end(epoch)
+    }
+
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        if early {
+            self.picks.clear();
+            self.parts.clear(|memory| self.spare.push(memory));
+        } else {
+            self.fill(CutPoint::Decoded)?;
+        }
+        self.out.end_epoch(epoch, early)
+    }
+
+    fn counts(&mut self) -> Option<&mut DeliveryCounts> {
+        Some(self.out.counts())
+    }
+}

@@ -1,0 +1,131 @@
+//! Workers: threads that decode the objects of a channel side by side. What leaves is what one
+//! thread would give, in the same order.
+//!
+//! **Way**: the planner (`plan`) takes the source's objects in order and gives each one to the next
+//! worker that is free. A worker (`worker`) decodes its object with a stream of its own, into
+//! memory of its own. The channel's thread takes what the workers have, object by object in the
+//! order of the source (`sequence`), and copies it to batches of the sink (`in_order`) or hands it
+//! to a shuffle's window.
+//!
+//! **Turns**: it is the turn of the first object that was not taken to its end. Workers of later
+//! objects wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`). The worker
+//! whose turn it is waits only while something of its object is there to be taken. So each worker
+//! that waits, waits for the consumers or for an object before its own, and these chains end at the
+//! consumers.
+//!
+//! **Fields**: decoders are told which fields the objects before had. So until an object has said
+//! its fields, one object is decoded at a time.
+//!
+//! **Errors** that are skipped come to the channel's thread with the number of the record before
+//! which they are, and the channel's policy decides there, in order.
+
+mod in_order;
+mod plan;
+mod sequence;
+mod turns;
+mod worker;
+
+use std::io;
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use pipemill_types::{ErrorKind, Fault};
+
+pub(super) use self::in_order::{InOrderSink, PortionSink};
+use self::plan::Planner;
+use self::sequence::Sequencer;
+use self::turns::Turns;
+use self::worker::{MemoryPool, Worker};
+use crate::batch_builder::BatchBuilder;
+use crate::channel::{Channel, Parts};
+use crate::monitor::Monitor;
+use crate::{ChannelStats, Resume, StopReason};
+
+/// Bytes of records that wait for the turn of their objects, for each worker.
+pub(super) const AHEAD_BYTES: usize = 64 << 20;
+/// Objects that wait for their turn, at most. Each one of them has a portion of memory or none.
+const MAX_PLANNED: usize = 1_024;
+
+/// The workers of a channel.
+pub struct Workers {
+    /// What each of them did.
+    stats: Vec<Arc<ChannelStats>>,
+}
+
+impl Workers {
+    /// This many, 1 or more. One worker is the channel's thread itself.
+    pub fn new(count: usize) -> Self {
+        Self { stats: (0..count.max(1)).map(|_| Arc::default()).collect() }
+    }
+
+    /// Bytes that this many workers hold at most, without their decoders, where records are not
+    /// larger than usual.
+    pub fn bytes(count: usize) -> u64 {
+        if count > 1 { (count * AHEAD_BYTES) as u64 } else { 0 }
+    }
+
+    /// Number of them.
+    pub fn count(&self) -> usize {
+        self.stats.len()
+    }
+}
+
+impl Channel {
+    /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early.
+    pub(super) fn decode_side_by_side<S: PortionSink>(
+        &mut self,
+        builder: &mut BatchBuilder<'_, S>,
+        monitor: Monitor<'_>,
+    ) -> Result<bool, StopReason> {
+        let stats = self.workers.stats.clone();
+        let (Parts { decoding, source, policy, batch }, resume) = self.parts();
+        builder.pass_over(resume.as_ref().map_or(0, Resume::passed_over));
+        let ahead = stats.len() * AHEAD_BYTES;
+        let turns = Turns::new(ahead);
+        let portion_bytes = builder.sink().portion_bytes()?;
+        let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
+        let (jobs, to_do) = sync_channel(0);
+        let to_do = Arc::new(Mutex::new(to_do));
+        let (planned, plan) = sync_channel(MAX_PLANNED);
+        let (next_epoch, may_go_on) = channel();
+        thread::scope(|scope| {
+            // Ends the others also if this thread panics.
+            let _end = turns.end_at_drop();
+            let no_thread = |error: io::Error| {
+                let remedy = "allow more threads, or set fewer `workers`";
+                let fault = Fault::new(ErrorKind::Host, error.to_string(), remedy);
+                StopReason::from(decoding.epoch_failure(0, fault))
+            };
+            for (number, stats) in stats.iter().enumerate() {
+                let (turns, memory) = (&turns, &memory);
+                let policy = policy.unused();
+                let worker = Worker { decoding, turns, memory, policy, stats: stats.clone() };
+                let to_do = to_do.clone();
+                let name = format!("worker-{number}-{}", decoding.channel);
+                let thread = thread::Builder::new().name(name);
+                thread.spawn_scoped(scope, move || worker.work(&to_do)).map_err(no_thread)?;
+            }
+            // The planner ends when no worker is left.
+            drop(to_do);
+            let planner = Planner { decoding, source, turns: &turns, jobs, planned, may_go_on };
+            let thread = thread::Builder::new().name(format!("planner-{}", decoding.channel));
+            thread.spawn_scoped(scope, move || planner.plan(resume)).map_err(no_thread)?;
+            let bytes = monitor.calls_of(&stats);
+            let sequencer = Sequencer {
+                decoding,
+                batch,
+                builder,
+                policy,
+                monitor,
+                plan,
+                next_epoch,
+                turns: &turns,
+                memory: &memory,
+                stats: &stats,
+                bytes,
+            };
+            sequencer.take_all()
+        })
+    }
+}

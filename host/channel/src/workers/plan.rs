@@ -1,0 +1,191 @@
+//! The planner: takes the source's objects in order, and hands them to workers.
+
+use std::sync::mpsc::{Receiver, SyncSender, channel};
+use std::sync::{Arc, OnceLock};
+
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_types::{ErrorKind, Fault, schema_extension};
+
+use super::turns::Turns;
+use super::worker::{Delivery, Job};
+use crate::object::{Begin, Decoding};
+use crate::{ChannelStats, Failure, Resume, StopReason};
+
+/// What comes next, in the order of the source.
+pub(super) enum Planned {
+    /// An object.
+    Object(PlannedObject),
+    /// The end of the epoch of this number.
+    EpochEnd(u32),
+    /// The end of the source.
+    End,
+    /// The source, or the place to begin at, is at fault.
+    Failed(Box<Failure>),
+}
+
+/// An object that a worker decodes.
+pub(super) struct PlannedObject {
+    /// Its number in the plan.
+    pub(super) number: u64,
+    pub(super) epoch: u32,
+    pub(super) name: String,
+    pub(super) deliveries: Receiver<Delivery>,
+    /// The statistics of its worker, once it has one.
+    pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
+}
+
+/// What the planner's thread has.
+pub(super) struct Planner<'a> {
+    pub(super) decoding: Decoding<'a>,
+    pub(super) source: &'a mut dyn Source,
+    pub(super) turns: &'a Turns,
+    pub(super) jobs: SyncSender<Job>,
+    pub(super) planned: SyncSender<Planned>,
+    /// Has something after each end of an epoch, when the next one may begin.
+    pub(super) may_go_on: Receiver<()>,
+}
+
+impl Planner<'_> {
+    /// Plans all objects from this place on.
+    pub(super) fn plan(mut self, resume: Option<Resume>) {
+        match self.plan_objects(resume) {
+            Ok(()) => self.send(Planned::End),
+            Err(StopReason::Failed(failure)) => self.send(Planned::Failed(failure)),
+            // Nobody waits for anything.
+            Err(_) => {}
+        }
+    }
+
+    fn send(&self, planned: Planned) {
+        // Fails if nothing is wanted any more: the next wait says so.
+        let _ = self.planned.send(planned);
+    }
+
+    fn plan_objects(&mut self, mut resume: Option<Resume>) -> Result<(), StopReason> {
+        let decoding = self.decoding;
+        let state_schema = resume.as_ref().and_then(Resume::schema_extension);
+        let (mut epoch, mut number, mut is_left) = (0, 0, false);
+        if let Some(resume) = &resume {
+            epoch = resume.position.epoch;
+            let begun = self.source.start_at(resume.start());
+            begun.map_err(|error| decoding.source_failure(epoch, error))?;
+        }
+        loop {
+            let event = self.source.next();
+            match event.map_err(|error| decoding.source_failure(epoch, error))? {
+                SourceEvent::End => return Ok(()),
+                SourceEvent::EpochEnd(ended) => {
+                    self.send(Planned::EpochEnd(ended));
+                    self.may_go_on.recv().map_err(|_| StopReason::Stopped)?;
+                    (epoch, is_left) = (ended + 1, false);
+                }
+                SourceEvent::Object(_) if is_left => {}
+                SourceEvent::Object(object) if self.turns.is_over(object.epoch) => {
+                    self.source.end_epoch();
+                    is_left = true;
+                }
+                SourceEvent::Object(mut object) => {
+                    epoch = object.epoch;
+                    let resume = resume.take();
+                    if let Some(resume) = &resume {
+                        resume.check(&object).map_err(|fault| decoding.failure(&object, fault))?;
+                    }
+                    if let Some(resume) = resume.as_ref().filter(|resume| resume.header() > 0) {
+                        object = self.join_header(object, resume)?;
+                    }
+                    let fields = self.turns.begin_decoding()?;
+                    let schema = fields.as_deref().and_then(schema_extension);
+                    let begin = Begin::new(resume, schema.or(state_schema.clone()));
+                    self.start(number, object, begin, fields)?;
+                    number += 1;
+                }
+            }
+        }
+    }
+
+    /// Hands an object to the next worker that is free.
+    fn start(
+        &self,
+        number: u64,
+        object: Object,
+        begin: Begin,
+        fields: Option<Arc<[pipemill_types::Field]>>,
+    ) -> Result<(), StopReason> {
+        let (deliveries, received) = channel();
+        let worker = Arc::<OnceLock<_>>::default();
+        self.send(Planned::Object(PlannedObject {
+            number,
+            epoch: object.epoch,
+            name: object.name.clone(),
+            deliveries: received,
+            worker: worker.clone(),
+        }));
+        let job = Job { number, object, begin, fields, deliveries, worker };
+        // Fails if all workers have ended.
+        self.jobs.send(job).map_err(|_| StopReason::Stopped)
+    }
+
+    /// An object whose bytes are its header, and then those from the place of a state on.
+    fn join_header(&mut self, mut object: Object, resume: &Resume) -> Result<Object, StopReason> {
+        let header = self.read_header(&mut object, resume.header())?;
+        let epoch = object.epoch;
+        let begun = self.source.start_at(resume.after_header()).and_then(|()| self.source.next());
+        match begun.map_err(|error| self.decoding.source_failure(epoch, error))? {
+            SourceEvent::Object(rest) => {
+                let input = HeaderAndRest { header, read: 0, rest: rest.input };
+                Ok(Object { input: Box::new(input), ..object })
+            }
+            SourceEvent::EpochEnd(_) | SourceEvent::End => Err(StopReason::Stopped),
+        }
+    }
+
+    fn read_header(&self, object: &mut Object, bytes: u64) -> Result<Vec<u8>, StopReason> {
+        let (mut header, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+        while (header.len() as u64) < bytes {
+            let left = usize::try_from(bytes - header.len() as u64).unwrap_or(usize::MAX);
+            let size = left.min(piece.len());
+            let read = object.input.read(&mut piece[..size], None);
+            match read.map_err(|error| self.decoding.source_failure(object.epoch, error))? {
+                ReadOutcome::Bytes(count) => header.extend_from_slice(&piece[..count]),
+                ReadOutcome::Nothing => {}
+                ReadOutcome::Stopped => return Err(StopReason::Stopped),
+                ReadOutcome::End => {
+                    let message = format!(
+                        "the state says that decoding goes on after the first {bytes} bytes: the \
+                         object ends before"
+                    );
+                    let remedy = "the object has changed since the state was taken: bring it back, \
+                                  or begin without the state";
+                    let fault = Fault::new(ErrorKind::Refused, message, remedy);
+                    return Err(self.decoding.failure(object, fault).into());
+                }
+            }
+        }
+        Ok(header)
+    }
+}
+
+/// The bytes of a header, and then others.
+struct HeaderAndRest {
+    header: Vec<u8>,
+    /// Bytes of the header that were read.
+    read: usize,
+    rest: Box<dyn Input>,
+}
+
+impl Input for HeaderAndRest {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<std::time::Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        let left = &self.header[self.read..];
+        if left.is_empty() {
+            return self.rest.read(buf, timeout);
+        }
+        let count = left.len().min(buf.len());
+        buf[..count].copy_from_slice(&left[..count]);
+        self.read += count;
+        Ok(ReadOutcome::Bytes(count))
+    }
+}

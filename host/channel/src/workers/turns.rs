@@ -1,0 +1,158 @@
+//! Whose turn it is, and how far the others may be ahead.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use pipemill_types::Field;
+
+use crate::StopReason;
+
+/// What the threads of a channel with workers wait for.
+pub(super) struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Bytes that may wait for their turn.
+    limit: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// Bytes that wait for their turn.
+    held: usize,
+    /// Bytes of them that are of each object, by its number.
+    of_object: HashMap<u64, usize>,
+    /// Number of the object whose turn it is.
+    turn: u64,
+    /// Objects of epochs before this one are not wanted any more.
+    first_epoch: u32,
+    stopped: bool,
+    /// The fields of the records, once an object has said them.
+    fields: Option<Arc<[Field]>>,
+    /// Objects that are decoded now, or that the planner is about to hand to a worker.
+    running: usize,
+}
+
+/// Ends all waits when it is dropped.
+pub(super) struct EndAtDrop<'a>(&'a Turns);
+
+impl Drop for EndAtDrop<'_> {
+    fn drop(&mut self) {
+        self.0.state().stopped = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Turns {
+    /// At the first object, number 0. Later ones may hold `limit` bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), limit }
+    }
+
+    /// Ends all waits when the result is dropped.
+    pub(super) fn end_at_drop(&self) -> EndAtDrop<'_> {
+        EndAtDrop(self)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic can't leave it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until this condition gives something.
+    fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+        let mut state = self.state();
+        loop {
+            if let Some(found) = look(&mut state) {
+                return found;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until this object may have `bytes` more bytes that wait for its turn.
+    ///
+    /// # Errors
+    /// Nobody wants them any more.
+    pub(super) fn hold(&self, object: u64, epoch: u32, bytes: usize) -> Result<(), StopReason> {
+        self.wait(|state| {
+            if state.stopped || epoch < state.first_epoch {
+                return Some(Err(StopReason::Stopped));
+            }
+            let own = state.of_object.get(&object).copied().unwrap_or(0);
+            let is_due = state.turn == object && own == 0;
+            if !is_due && state.held + bytes > self.limit {
+                return None;
+            }
+            state.held += bytes;
+            state.of_object.insert(object, own + bytes);
+            Some(Ok(()))
+        })
+    }
+
+    /// Bytes of this object were taken.
+    pub(super) fn taken(&self, object: u64, bytes: usize) {
+        let mut state = self.state();
+        state.held -= bytes;
+        if let Some(own) = state.of_object.get_mut(&object) {
+            *own -= bytes;
+        }
+        self.changed.notify_all();
+    }
+
+    /// It is the turn of this object.
+    pub(super) fn begin(&self, object: u64) {
+        self.state().turn = object;
+        self.changed.notify_all();
+    }
+
+    /// Nothing more of this object is taken.
+    pub(super) fn end(&self, object: u64) {
+        let mut state = self.state();
+        let left = state.of_object.remove(&object).unwrap_or(0);
+        state.held -= left;
+        self.changed.notify_all();
+    }
+
+    /// Nothing more of this epoch is wanted.
+    pub(super) fn end_epoch(&self, epoch: u32) {
+        let mut state = self.state();
+        state.first_epoch = state.first_epoch.max(epoch + 1);
+        self.changed.notify_all();
+    }
+
+    /// Whether nothing of this epoch is wanted any more.
+    pub(super) fn is_over(&self, epoch: u32) -> bool {
+        let state = self.state();
+        state.stopped || epoch < state.first_epoch
+    }
+
+    /// Waits until one more object may be decoded. Returns the fields of the records, once they are
+    /// known: until then, one object is decoded at a time.
+    ///
+    /// # Errors
+    /// No object is wanted any more.
+    pub(super) fn begin_decoding(&self) -> Result<Option<Arc<[Field]>>, StopReason> {
+        self.wait(|state| {
+            if state.stopped {
+                return Some(Err(StopReason::Stopped));
+            }
+            if state.fields.is_none() && state.running > 0 {
+                return None;
+            }
+            state.running += 1;
+            Some(Ok(state.fields.clone()))
+        })
+    }
+
+    /// An object was decoded to its end.
+    pub(super) fn end_decoding(&self) {
+        self.state().running -= 1;
+        self.changed.notify_all();
+    }
+
+    /// An object said the fields of its records.
+    pub(super) fn know_fields(&self, fields: &Arc<[Field]>) {
+        self.state().fields.get_or_insert_with(|| fields.clone());
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,211 @@
+//! A worker: decodes one object after the other, each with a stream of its own, and hands over
+//! portions of its records.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use pipemill_source::Object;
+use pipemill_types::Field;
+
+use super::turns::Turns;
+use crate::batch::Batch;
+use crate::batch_builder::BatchBuilder;
+use crate::cut::CutPoint;
+use crate::error_policy::SkippedError;
+use crate::monitor::Monitor;
+use crate::object::{Begin, Decoding};
+use crate::shuffle::BlockMemory;
+use crate::{ChannelStats, ErrorPolicy, Sink, Stage, StopReason};
+
+/// Bytes of a portion that its name and its index need at least, beside those of its records.
+const INDEX_BYTES: usize = 4 << 10;
+
+/// What a worker hands over.
+pub(super) enum Delivery {
+    /// The fields of the records. Comes before the first records, if nobody knew the fields.
+    Fields(Arc<[Field]>),
+    /// A decode error that was skipped. Comes before records that are after it.
+    Skipped(SkippedError),
+    /// Records.
+    Records(BlockMemory, Batch),
+    /// How the object ended.
+    Ended(Result<(), StopReason>),
+}
+
+/// An object to decode.
+pub(super) struct Job {
+    /// Its number in the plan.
+    pub(super) number: u64,
+    pub(super) object: Object,
+    pub(super) begin: Begin,
+    /// The fields of the records, if objects before have said them.
+    pub(super) fields: Option<Arc<[Field]>>,
+    /// Gets what is decoded.
+    pub(super) deliveries: Sender<Delivery>,
+    /// Gets the statistics of the worker that has the object.
+    pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
+}
+
+/// Memory that is used again and again.
+pub(super) struct MemoryPool {
+    spare: Mutex<Vec<BlockMemory>>,
+    /// Bytes of each piece.
+    bytes: usize,
+    /// Pieces that are kept.
+    most: usize,
+}
+
+impl MemoryPool {
+    pub(super) fn new(bytes: usize, most: usize) -> Self {
+        Self { spare: Mutex::default(), bytes, most }
+    }
+
+    fn take(&self) -> BlockMemory {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| BlockMemory::new(self.bytes))
+    }
+
+    pub(super) fn give_back(&self, memory: BlockMemory) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < self.most {
+            spare.push(memory);
+        }
+    }
+}
+
+/// What a worker's thread has.
+pub(super) struct Worker<'a> {
+    pub(super) decoding: Decoding<'a>,
+    pub(super) turns: &'a Turns,
+    pub(super) memory: &'a MemoryPool,
+    /// What is done at errors.
+    pub(super) policy: ErrorPolicy,
+    pub(super) stats: Arc<ChannelStats>,
+}
+
+impl Worker<'_> {
+    /// Decodes the objects of these jobs, until no more come.
+    pub(super) fn work(&self, jobs: &Mutex<Receiver<Job>>) {
+        loop {
+            let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(mut job) = job else { break };
+            // It is set by this thread alone.
+            let _ = job.worker.set(self.stats.clone());
+            let done = self.decode(&mut job);
+            // Who took the records may be gone.
+            let _ = job.deliveries.send(Delivery::Ended(done));
+            self.turns.end_decoding();
+        }
+        self.stats.timer.stop();
+    }
+
+    fn decode(&self, job: &mut Job) -> Result<(), StopReason> {
+        let errors = job.deliveries.clone();
+        let mut policy = self.policy.of_worker(move |error| {
+            let _ = errors.send(Delivery::Skipped(error));
+        });
+        let mut sink = PortionOutput {
+            object: job.number,
+            epoch: job.object.epoch,
+            deliveries: &job.deliveries,
+            turns: self.turns,
+            memory: self.memory,
+        };
+        let mut builder = BatchBuilder::new(&mut sink, None);
+        if let Some(fields) = &job.fields {
+            builder.expect_schema(fields);
+        }
+        builder.begin_object(&job.object);
+        let monitor = Monitor::new(&self.stats, &[]);
+        monitor.enter(Stage::Decoder);
+        let decoded = self.decoding.decode(
+            &mut job.object,
+            &job.begin,
+            None,
+            &mut builder,
+            &mut policy,
+            monitor,
+        );
+        if let Err(StopReason::Failed(failure)) = decoded {
+            // What was decoded before is good.
+            builder.cut_at(CutPoint::Failed)?;
+            return Err(failure.into());
+        }
+        decoded
+    }
+}
+
+/// Where a worker's batch builder puts records: each of its batches is a portion.
+struct PortionOutput<'a> {
+    object: u64,
+    epoch: u32,
+    deliveries: &'a Sender<Delivery>,
+    turns: &'a Turns,
+    memory: &'a MemoryPool,
+}
+
+impl PortionOutput<'_> {
+    fn check_wanted(&self) -> Result<(), StopReason> {
+        if self.turns.is_over(self.epoch) { Err(StopReason::Stopped) } else { Ok(()) }
+    }
+}
+
+impl Sink for PortionOutput<'_> {
+    type Memory = BlockMemory;
+
+    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+        self.check_wanted()?;
+        Ok(self.memory.take())
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+        self.check_wanted()?;
+        Ok(BlockMemory::dedicated(payload))
+    }
+
+    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
+        memory.grow(payload);
+        Ok(())
+    }
+
+    fn room(
+        &self,
+        memory: &BlockMemory,
+        records: usize,
+        fields: usize,
+        texts: usize,
+    ) -> Option<usize> {
+        let size = memory.as_ref().len();
+        if memory.is_dedicated() {
+            return Some(size);
+        }
+        // A portion that has its index beside it fits into a batch of the same size.
+        let index = records.saturating_mul(8 * fields) + 128 * fields + texts + INDEX_BYTES;
+        size.checked_sub(index)
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.turns.know_fields(fields);
+        let _ = self.deliveries.send(Delivery::Fields(fields.clone()));
+    }
+
+    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+        self.turns.hold(self.object, self.epoch, memory.as_ref().len())?;
+        // Fails if nobody takes the records of this object any more.
+        let delivery = Delivery::Records(memory, batch.clone());
+        self.deliveries.send(delivery).map_err(|_| StopReason::Stopped)
+    }
+
+    fn has_demand(&self) -> bool {
+        true
+    }
+
+    fn wants_epoch_end(&self, epoch: u32) -> bool {
+        self.turns.is_over(epoch)
+    }
+
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+        // An object has no end of an epoch.
+        Ok(())
+    }
+}
