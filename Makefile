@@ -64,7 +64,7 @@ test-examples: wasm compilers venv $(DIGITS)
 # Left out, and said so, where there is no podman and it can't be installed.
 test-containers: podman wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
 	@$(call static,debug,,$(TARGET)/containers)
-	PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) PIPEMILL_WHEEL_PYTHON=$(WHEEL_VENV)/bin/python \
+	PIPEMILL=$(TARGET)/containers/pipemill PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) PIPEMILL_WHEEL_PYTHON=$(WHEEL_VENV)/bin/python \
 	    $(pytest) tests/container tests/wheel
 
 test-ecosystem: wasm $(ECOSYSTEM_VENV)/ready ## the Python package with PyTorch and other libraries; installs 6 GB the first time

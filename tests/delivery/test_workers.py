@@ -10,7 +10,7 @@ def test_the_records_of_one_worker_in_its_order(start, tmp_path, more):  # noqa:
     write_files(tmp_path, [40, 0, 1, 60, 3, 3, 90, 2])
     given = []
     for workers in ("1", "2", "5", '"auto"'):
-        ring = '[channel.ring]\nslots = 2\nslot_size = "4KiB"\n'
+        ring = '[channel.ring]\nslots = 4\nslot_size = "64KiB"\n'
         host = start(channel(tmp_path, f"{more}workers = {workers}\n{ring}"))
         with host.connect() as stream:
             batches = take_all(stream)
@@ -30,7 +30,7 @@ def test_a_killed_job_goes_on(tmp_path):
 
 def test_an_epoch_that_ends_early_leaves_the_next_one_whole(start, tmp_path):  # noqa: F811
     write_files(tmp_path, [40] * 9)
-    host = start(channel(tmp_path, "batch = 4\nworkers = 4\n[channel.ring]\nslots = 2\n"))
+    host = start(channel(tmp_path, "batch = 4\nworkers = 4\n[channel.ring]\nslots = 4\n"))
     with host.connect() as stream:
         epochs = stream.epochs()
         epoch = next(epochs)

@@ -60,6 +60,8 @@ def environment(tmp_path, endpoint):
     pages.program(bin / "python", f'#!/bin/sh\nexec "{pages.PYTHON}" "$@"\n')
     pages.program(bin / "pipemill", f'#!/bin/sh\nexec "{PIPEMILL}" "$@"\n')
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    # Else a line of output is written in two pieces, and the host's log comes between them.
+    kept.pop("PYTHONUNBUFFERED", None)
     return kept | {
         "PATH": f"{bin}:{os.environ['PATH']}",
         "BUCKETS": str(tmp_path / "buckets"),
