@@ -1,5 +1,5 @@
 # What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; what an operator needs: `make static`,
-# `make wheel`, `make image`. Each sets up what it needs by itself, once, in the target folder.
+# `make wheel`, `make c-library`, `make image`. Each sets up what it needs by itself, once, in the target folder.
 # Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
 
 SHELL       := /bin/bash
@@ -49,9 +49,10 @@ test-rust: wasm compilers $(VENV)/s3-ready
 
 test-python: wasm venv chromium $(DOCS_VENV)/ready
 	@$(call build,debug,$(DEBUG))
+	@cargo build -q $(DEBUG) --lib && $(call install-c,debug,$(TARGET)/c-debug)
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) PIPEMILL_TEST_PICTURES=$(PICTURES) \
-	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python \
+	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python PIPEMILL_C=$(TARGET)/c-debug \
 	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container --ignore tests/wheel \
 	    --ignore tests/ecosystem
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,7 @@ static void *next_in_a_thread(void *reader) {
     pipemill_event event;
     // Not while the other thread asks for the state.
     do {
+        sched_yield();
         event = pipemill_next(reader, &mine);
         pipemill_error_free(mine);
     } while (event.kind == PIPEMILL_EVENT_KIND_FAILED);
@@ -226,7 +228,7 @@ static int threads(void) {
     pipemill_reader *reader = connected(NULL);
     pthread_t thread;
     if (pthread_create(&thread, NULL, next_in_a_thread, reader) != 0) abort();
-    while (pipemill_state(reader, &error) != NULL) {}
+    while (pipemill_state(reader, &error) != NULL) sched_yield();
     say("busy");
     fflush(stdout);
     pthread_join(thread, NULL);
