@@ -1,5 +1,5 @@
 # What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; what an operator needs: `make static`,
-# `make wheel`, `make image`. Each sets up what it needs by itself, once, in the target folder.
+# `make wheel`, `make c-library`, `make image`. Each sets up what it needs by itself, once, in the target folder.
 # Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
 
 SHELL       := /bin/bash
@@ -21,6 +21,7 @@ BENCH_VENV := $(TARGET)/venv-bench
 WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
+CBINDGEN   := $(TARGET)/tools/bin/cbindgen
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
@@ -48,9 +49,10 @@ test-rust: wasm compilers $(VENV)/s3-ready
 
 test-python: wasm venv chromium $(DOCS_VENV)/ready
 	@$(call build,debug,$(DEBUG))
+	@cargo build -q $(DEBUG) --lib && $(call install-c,debug,$(TARGET)/c-debug)
 	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) PIPEMILL_TEST_PICTURES=$(PICTURES) \
-	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python \
+	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python PIPEMILL_C=$(TARGET)/c-debug \
 	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container --ignore tests/wheel \
 	    --ignore tests/ecosystem
 
@@ -86,6 +88,14 @@ wheel: $(WHEEL_VENV)/ready $(if $(BINARY),,static) ## target/wheels: the Python 
 	$(WHEEL_VENV)/bin/auditwheel show $(TARGET)/wheels/*linux*
 	@ls -l $(TARGET)/wheels
 
+c-library: ## target/c: pipemill.h, libpipemill.so and libpipemill.a, to read channels from C
+	cargo build --release -p pipemill-c
+	@$(call install-c,release,$(TARGET)/c)
+	@ls -l $(TARGET)/c/lib
+
+c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
+	$(c-header)
+
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
@@ -106,13 +116,14 @@ soak: wasm ## kill and stop everything at random for HOURS (1), and look at the 
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_SOAK_HOURS=$(or $(HOURS),1) \
 	    cargo test --workspace --test chaos -- --nocapture
 
-lint: wasm venv ## formats, warnings, types, documentation
+lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	@extra=$$(comm -23 <($(call features,-p pipemill-static)) <($(call features,--workspace -e dev))); \
 	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
 	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
+	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
 	for example in decoder-rust decoder-rust-wrap; do \
 	    (cd examples/$$example && cargo fmt --check && cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
@@ -163,6 +174,13 @@ link-static = cargo rustc -p pipemill-static $(1) -- -C target-feature=+crt-stat
 static  = $(call link-static,$(2)) && $(TARGET)/$(1)/pipemill-static plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
     $(call link-static,-q $(2)) && \
     mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
+
+# $(call install-c,PROFILE,FOLDER): the C library with its header, as a program is compiled with it.
+install-c = rm -rf $(2) && mkdir -p $(2)/include $(2)/lib && cp ring/include/pipemill.h $(2)/include && \
+    cp $(TARGET)/$(1)/libpipemill.a $(2)/lib && cp $(TARGET)/$(1)/libpipemill.so $(2)/lib/libpipemill.so.0.1 && \
+    ln -s libpipemill.so.0.1 $(2)/lib/libpipemill.so
+
+c-header = $(CBINDGEN) ring/c --quiet --config ring/c/cbindgen.toml --output ring/include/pipemill.h
 
 # $(call features,OPTIONS): each library with its features, as cargo builds it for these packages.
 features = cargo tree -e normal,build -f '{p} {f}' --prefix none --no-dedupe $(1) | sed 's/ (\*)$$//' | sort -u
@@ -228,6 +246,11 @@ $(VENV)/ready: python/pyproject.toml python/requirements-test.txt
 	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt -e ./python
 	@printf %s "$(CURDIR)" >$@
 
+# Not a dependency of a crate, because its libraries would be built with other features for all of the workspace.
+$(CBINDGEN):
+	cargo install -q --locked --debug --version 0.29.4 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cbindgen
+	@rm -rf $(TARGET)/tools/build
+
 # S3 servers other than the one that the tests build.
 $(VENV)/s3-ready: tests/support/s3/requirements.txt | venv
 	$(PY) -m pip install -q --disable-pip-version-check -r tests/support/s3/requirements.txt
@@ -268,5 +291,5 @@ $(DIGITS): | venv
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: fuzz soak lint
-.PHONY: miri sanitizers deny docs clean
+.PHONY: c-library c-header miri sanitizers deny docs clean
 .PHONY: wasm compilers podman chromium venv

@@ -181,9 +181,10 @@ def view(window: Any) -> memoryview:
 
 
 def _map(address: int | None, size: int, protection: int, flags: int, fd: int = -1) -> int:
-    found = _libc.mmap(address, size, protection, flags, fd, 0)
-    _checked(-1 if found is None or found == _FAILED else 0, "map", size)
-    return int(found)
+    # ctypes has None for the address 0.
+    found = int(_libc.mmap(address, size, protection, flags, fd, 0) or 0)
+    _checked(-1 if found in (0, _FAILED) else 0, "map", size)
+    return found
 
 
 def _checked(result: int, verb: str, size: int) -> None:

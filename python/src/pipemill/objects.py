@@ -54,7 +54,8 @@ def deal(objects: list[Object], parts: int) -> list[list[Object]]:
     """The objects in at most `parts` parts of about the same size, none of which is empty. The same
     objects are always dealt in the same way, and keep their order in each part."""
     count = min(parts, len(objects))
-    sizes, shares = [0] * count, [[] for _ in range(count)]  # type: list[int], list[list[int]]
+    sizes = [0] * count
+    shares: list[list[int]] = [[] for _ in range(count)]
     for number in sorted(range(len(objects)), key=lambda number: -objects[number].size):
         least = sizes.index(min(sizes))
         sizes[least] += max(1, objects[number].size)

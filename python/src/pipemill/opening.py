@@ -217,7 +217,7 @@ def cat(
 ) -> Iterator[dict[str, Any]]:
     """The records of a source, one by one, to look at them. ::
 
-        for record in pipemill.cat("train.csv", limit=5):
+        for record in pipemill.cat("train.csv", options={"header": "auto", "types": "auto"}, limit=5):
             print(record["name"])
 
     A record is a dict of copies: numbers, ``str``, ``bytes``, numpy arrays, and None for a field

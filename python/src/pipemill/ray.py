@@ -118,7 +118,7 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
                 num_rows=None,
                 size_bytes=sum(one.size for one in share),
                 exec_stats=None,
-                input_files=names,
+                input_files=tuple(names),
             )
             read = partial(self._read, names)
             tasks.append(ReadTask(read, metadata, per_task_row_limit=per_task_row_limit))

@@ -77,6 +77,8 @@ def _tensors(batch: Batch) -> dict[str, Any]:
 
 
 def _tensor(batch: Batch, field: Field) -> Any:
+    # TensorFlow's own description of its types does not have it.
+    ragged = tf.RaggedTensor.from_row_lengths  # pyright: ignore[reportAttributeAccessIssue]
     column = batch._column(batch._field_index(field.name))
     if len(column.absent):
         column._raise_absent("TensorFlow has no tensors with absent values; leave it out with fields=")
@@ -84,7 +86,7 @@ def _tensor(batch: Batch, field: Field) -> Any:
         rows = list(column.values())
         strings = [bytes(one) if field.scalar == "bytes" else one for row in rows for one in row]
         values = tf.constant(strings, tf.string, [len(strings)])
-        return tf.RaggedTensor.from_row_lengths(values, [len(row) for row in rows])
+        return ragged(values, [len(row) for row in rows])
     if field.scalar in STRINGS or field.categories:
         strings = list(column.values())
         if field.scalar == "bytes":
@@ -96,4 +98,4 @@ def _tensor(batch: Batch, field: Field) -> Any:
     lengths = [len(one) for one in arrays]
     shape = (sum(lengths), *field.shape[1:])
     joined = np.concatenate(arrays).reshape(shape) if arrays else None
-    return tf.RaggedTensor.from_row_lengths(joined, lengths)
+    return ragged(joined, lengths)

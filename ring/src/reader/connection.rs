@@ -3,8 +3,10 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{Shutdown, shutdown};
 
 use super::error::ReaderError;
@@ -58,6 +60,23 @@ impl Connection {
             Received::HungUp => Err(ReaderError::HostDied { channel: self.channel.clone() }),
             Received::Invalid(what) => Err(self.broke(what.into())),
             Received::WouldBlock => Err(self.broke("a socket that waits did not wait".into())),
+        }
+    }
+
+    /// Waits until there is something to receive, also a hang-up, at most until `end`. Whether there
+    /// is.
+    pub(super) fn wait(&self, end: Instant) -> Result<bool, ReaderError> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // Rounded up, so that the last wait is not none.
+            let left = PollTimeout::try_from(left.as_millis().saturating_add(1));
+            let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut polled, left.unwrap_or(PollTimeout::MAX)) {
+                Ok(0) if Instant::now() < end => continue,
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::EINTR) => continue,
+                Err(errno) => return Err(std::io::Error::from(errno).into()),
+            }
         }
     }
 

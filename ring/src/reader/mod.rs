@@ -28,6 +28,7 @@ mod state;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub use batch::Batch;
 use batch::Lease;
@@ -161,11 +162,7 @@ impl Reader {
     /// returns the same.
     #[expect(clippy::should_implement_trait, reason = "an error is the end, an end is not None")]
     pub fn next(&mut self) -> Result<Event, ReaderError> {
-        self.connection.check_process()?;
-        if let Some(lease) = self.last.take() {
-            lease.ack();
-        }
-        self.connection.release_abandoned();
+        self.ack_last()?;
         loop {
             if let Some(end) = &self.end {
                 return match end.clone() {
@@ -193,6 +190,25 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// ACKs the batch that the last call of [`next`](Reader::next) returned, and waits until the host
+    /// has sent something or hung up, at most for `limit`. Whether it has.
+    ///
+    /// # Errors
+    /// [`ReaderError::Forked`], and [`ReaderError::Socket`] where the kernel can't wait.
+    pub fn wait(&mut self, limit: Duration) -> Result<bool, ReaderError> {
+        self.ack_last()?;
+        self.connection.wait(Instant::now() + limit)
+    }
+
+    fn ack_last(&mut self) -> Result<(), ReaderError> {
+        self.connection.check_process()?;
+        if let Some(lease) = self.last.take() {
+            lease.ack();
+        }
+        self.connection.release_abandoned();
+        Ok(())
     }
 
     /// Requests to skip the rest of an epoch. Batches that were granted before still come, and then

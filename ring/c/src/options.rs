@@ -1,0 +1,129 @@
+//! What a consumer asks for when it connects.
+
+use std::ffi::c_char;
+use std::time::Duration;
+
+use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Shard, Tail};
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::text;
+
+/// How the library calls itself in the host's log.
+const CLIENT: &str = concat!("c, pipemill ", env!("CARGO_PKG_VERSION"));
+/// Grants that a loop over batches needs: the current batch, and the next one.
+const CREDITS: u32 = 2;
+/// Milliseconds.
+const WAIT: i32 = 10_000;
+
+/// What a consumer asks for. 0 or null is the default of each: begin with
+/// `pipemill_options options = {0};`.
+#[repr(C)]
+pub struct Options {
+    /// How many batches the program may hold at once. 0: two, the current one and the next one.
+    pub credits: u32,
+    /// Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
+    /// first consumer of a channel decides. 0: as the channel says.
+    pub batch_records: u32,
+    /// What happens to the last records if they do not fill a batch: "keep", "drop" or "pad". Null:
+    /// "keep". With `batch_records` only.
+    pub tail: *const c_char,
+    /// Where such an end is: of each "epoch" or of each "object". Null: "epoch". With
+    /// `batch_records` only.
+    pub batch_across: *const c_char,
+    /// With `world`: this program gets the batches whose number modulo `world` is `rank`.
+    pub rank: u32,
+    /// How many programs divide the batches, at most 256. 0: no division of this kind.
+    pub world: u32,
+    /// What `pipemill_state` returned, in this or another process: the first batch is the next one
+    /// after it. Null: where the channel is.
+    pub state: *const c_char,
+    /// Milliseconds to wait for a host that is not there yet. 0: ten seconds. -1: not at all.
+    pub wait_ms: i32,
+    /// Milliseconds to wait for the release of a batch, where the program holds as many as its
+    /// credits allow and asks for another. 0: ten seconds. -1: for ever.
+    pub hold_ms: i32,
+}
+
+/// What was asked for, checked.
+pub(crate) struct Wishes {
+    pub(crate) hello: Hello,
+    /// None: not at all.
+    pub(crate) wait: Option<Duration>,
+    /// None: for ever.
+    pub(crate) hold: Option<Duration>,
+}
+
+impl Wishes {
+    pub(crate) fn new(channel: &str, options: Option<&Options>) -> Result<Wishes, Error> {
+        let hello = Hello { credits: Some(CREDITS), ..Hello::new(channel, CLIENT) };
+        let mut wishes = Wishes { hello, wait: duration("", 0)?, hold: duration("", 0)? };
+        let Some(options) = options else { return Ok(wishes) };
+        if options.credits > 0 {
+            wishes.hello.credits = Some(options.credits);
+        }
+        wishes.hello.batch = batch_size(options)?;
+        if options.world > 0 {
+            wishes.hello.shard = Some(Shard { rank: options.rank, world: options.world });
+        } else if options.rank > 0 {
+            let rank = options.rank;
+            return Err(Error::argument(format!(
+                "options: rank is {rank} and world is 0; world is the number of programs that \
+                 divide the batches"
+            )));
+        }
+        if let Some(state) = text::optional("options: state", options.state)? {
+            let parsed: Value = serde_json::from_str(state).map_err(|error| {
+                Error::argument(format!(
+                    "options: state: expected the JSON that pipemill_state returned: {error}"
+                ))
+            })?;
+            wishes.hello.state = Some(parsed);
+        }
+        wishes.wait = duration("wait_ms", options.wait_ms)?;
+        wishes.hold = duration("hold_ms", options.hold_ms)?;
+        Ok(wishes)
+    }
+}
+
+fn duration(name: &str, milliseconds: i32) -> Result<Option<Duration>, Error> {
+    let milliseconds = if milliseconds == 0 { WAIT } else { milliseconds };
+    match (u64::try_from(milliseconds), milliseconds) {
+        (Ok(milliseconds), _) => Ok(Some(Duration::from_millis(milliseconds))),
+        (_, -1) => Ok(None),
+        _ => Err(Error::argument(format!(
+            "options: {name} is {milliseconds}; expected a number of milliseconds, 0 or -1"
+        ))),
+    }
+}
+
+fn batch_size(options: &Options) -> Result<Option<BatchSize>, Error> {
+    let tail = text::optional("options: tail", options.tail)?;
+    let across = text::optional("options: batch_across", options.batch_across)?;
+    if options.batch_records == 0 {
+        return match tail.or(across) {
+            None => Ok(None),
+            Some(_) => Err(Error::argument(
+                "options: tail and batch_across are about batch_records, which is 0",
+            )),
+        };
+    }
+    let tail = match tail {
+        None | Some("keep") => Tail::Keep,
+        Some("drop") => Tail::Drop,
+        Some("pad") => Tail::Pad,
+        Some(other) => {
+            let message = format!("options: tail is {other:?}; expected keep, drop or pad");
+            return Err(Error::argument(message));
+        }
+    };
+    let across = match across {
+        None | Some("epoch") => BatchAcross::Epoch,
+        Some("object") => BatchAcross::Object,
+        Some(other) => {
+            let message = format!("options: batch_across is {other:?}; expected epoch or object");
+            return Err(Error::argument(message));
+        }
+    };
+    Ok(Some(BatchSize { records: options.batch_records as usize, tail, across }))
+}
