@@ -23,7 +23,7 @@ def torchrun(*words):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        out, _ = job.communicate(timeout=PATIENCE)
+        out, _ = job.communicate(timeout=3 * PATIENCE)
     finally:
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
