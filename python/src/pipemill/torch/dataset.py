@@ -113,7 +113,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
                 "this is no state of a pipemill Dataset or Loader: expected the keys "
                 f"{sorted(_KEYS)}, found {found}"
             )
-        self._hang_up()
+        if self._stream is not None and not self._stream._connection.is_others():
+            self._hang_up()
+            self._reading.start_again()
+        self._current = None
         self._loaded = state["stream"]
         self._loaded_step = 0 if state["finished"] else state["step"]
 
