@@ -71,7 +71,8 @@ test-containers: podman wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
 
 test-ecosystem: wasm $(ECOSYSTEM_VENV)/ready ## the Python package with PyTorch and other libraries; installs 6 GB the first time
 	@$(call build,debug,$(DEBUG))
-	PIPEMILL=$(TARGET)/debug/pipemill PYTHONPATH=$(CURDIR)/python/src:$(CURDIR)/tests/support \
+	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server \
+	    PYTHONPATH=$(CURDIR)/python/src:$(CURDIR)/tests/support \
 	    $(ECOSYSTEM_VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -p skips tests/ecosystem
 
 static: wasm ## target/static/pipemill, which runs on any Linux

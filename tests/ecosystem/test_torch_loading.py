@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 BATCH = 4
-COUNTS = (6, 3, 14)  # 23 records: 6 batches of an epoch, of which the last is padded
+COUNTS = (6, 3, 9)  # 18 records: 5 batches of an epoch, of which the last is padded; with 2 workers, 6
 
 
 @pytest.fixture
@@ -138,6 +138,22 @@ def test_a_loader_of_a_number_of_steps_goes_on_across_epochs(dataset, stop):
     passes = [[(batch.epoch, batch.number, values(batch)) for batch in loader] for _ in range(3)]
     assert list(map(len, passes)) == [-stop % 4, 4, 4]
     assert got + sum(passes, []) == batches_of(0, stop + -stop % 4 + 8)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_loader_goes_back_to_any_state_also_while_a_batch_is_held(dataset, left):
+    loader = dataset(Loader)
+    expected_batches, states, held = batches_of(0, 12), [loader.state_dict()], []
+    one = iter(loader)
+    for _ in range(4):
+        held.append(next(one))
+        states.append(loader.state_dict())
+    if left:
+        del one  # ends the epoch
+    for at in (2, 0, 4, 1):
+        loader.load_state_dict(states[at])
+        assert run(loader, 6)[0] == expected_batches[at : at + 6]
+    assert [values(batch) for batch in held] == expected(0)[:4]
 
 
 JOB = """

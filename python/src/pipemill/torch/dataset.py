@@ -43,8 +43,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank r
         of R with worker w of W is rank ``r * W + w`` of ``R * W``.
     :param copy: whether the tensors are this program's own memory.
-    :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for :func:`pipemill.connect`, and for a
-        channel `wait`.
+    :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for
+        :func:`pipemill.connect`, and for a channel `wait`.
 
     A source is opened at once: the errors are those of :func:`pipemill.open`. The host is this
     process's, also where workers read from it.
@@ -89,6 +89,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._resumed = False
         #: The epoch of which the state that was loaded is the beginning.
         self._first_epoch: int | None = None
+        #: Whether it was taken before the program knew that the pass before is over.
+        self._pass_is_over = False
 
     def __iter__(self) -> Pass:
         return Pass(self, None)
@@ -111,7 +113,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
                 "this is no state of a pipemill Dataset or Loader: expected the keys "
                 f"{sorted(_KEYS)}, found {found}"
             )
-        self._hang_up()
+        if self._stream is not None and not self._stream._connection.is_others():
+            self._hang_up()
+            self._reading.start_again()
+        self._current = None
         self._loaded = state["stream"]
         self._loaded_step = 0 if state["finished"] else state["step"]
 
@@ -137,6 +142,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._stream = self._reading.connect(number, count, self._loaded)
             if self._loaded is not None and not self._loaded["given"]:
                 self._first_epoch = self._loaded["epoch"]
+                # After a batch without records, which is the last one of its epoch.
+                self._pass_is_over = self._loaded_step > 0
             self._resumed, self._loaded = self._loaded is not None, None
         return self._stream
 

@@ -21,7 +21,7 @@ class Progress:
     def __init__(self) -> None:
         #: The epoch that is read. None before the first batch and after the last one.
         self.epoch: Epoch | None = None
-        #: Batches that were yielded.
+        #: Batches that were yielded, also before a stop.
         self.step = 0
         self.finished = False
 
@@ -64,20 +64,26 @@ class Pass:
         dataset, at = self._dataset, self._progress
         other, dataset._current = dataset._current, at
         stream = dataset._connected()
+        at.step = dataset._take_step()
         if self._steps is not None:
-            at.step = dataset._take_step()
             # It goes on in the middle of an epoch.
             at.epoch = stream._epoch or next(stream.epochs(), None)
             return
         if other is not None:
             _leave(other)
-        if dataset._set_epoch is not None:
-            stream.set_epoch(dataset._set_epoch)
-        elif dataset._first_epoch is not None:
+        wanted, dataset._set_epoch = dataset._set_epoch, None
+        first, dataset._first_epoch = dataset._first_epoch, None
+        over, dataset._pass_is_over = dataset._pass_is_over, False
+        if over and first is not None and (wanted is None or wanted < first):
+            # All ranks are there then, so that those in the epoch before have got its end.
+            stream._receiver.peek()
+            return
+        if wanted is not None:
+            stream.set_epoch(wanted)
+        elif first is not None:
             # A host that goes on after an epoch says first that this one is over.
             with contextlib.suppress(ValueError):  # there is no further epoch
-                stream.set_epoch(dataset._first_epoch)
-        dataset._first_epoch = None
+                stream.set_epoch(first)
         at.epoch = next(stream.epochs(), None)
 
     def state_dict(self) -> dict[str, Any]:

@@ -65,13 +65,24 @@ class Reading:
         self._rank, self._world = (node.local_rank, node.local_world) if node else (0, 1)
         text = toml({"channel": [channel]})
         if node is None:
-            self._host = Host.of_text(text)
-            self._socket = self._host.socket
+            self._text = text
+            self._start()
             return
         self._socket = node_socket(node, text)
         self._wishes["wait"] = NODE_TIMEOUT
         if node.local_rank == 0:
             self._host = Host.of_text(toml({"socket": literal(self._socket)}) + text)
+
+    def _start(self) -> None:
+        self._host = Host.of_text(self._text)
+        self._socket = self._host.socket
+
+    def start_again(self) -> None:
+        """Starts the host anew, where it is this process's alone. One that has delivered batches does
+        not go back while views of them live."""
+        if self._host is not None and self._alone and self._host._owner == os.getpid():
+            self._host.close()
+            self._start()
 
     def _of_channel(self, channel: Any, decoder: Any, socket: Any, given: dict[str, Any]) -> None:
         taken = {"batch", "tail", "batch_across", "wait"}

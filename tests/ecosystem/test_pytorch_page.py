@@ -1,0 +1,80 @@
+"""The examples of docs/pytorch.md, as they stand there."""
+
+import io
+import pathlib
+import re
+import tarfile
+
+import pytest
+import torch
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs/pytorch.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+RECORDS = 600
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    """A folder with data/a.tar, data/b.tar, data/a.csv and data/b.csv of 600 records each way."""
+    (tmp_path / "data").mkdir()
+    for name, first, end in (("a", 0, 400), ("b", 400, RECORDS)):
+        rows = "".join(f"{n},{n}.5\n" for n in range(first, end))
+        (tmp_path / f"data/{name}.csv").write_text(rows)
+        with tarfile.open(tmp_path / f"data/{name}.tar", "w") as archive:
+            for n in range(first, end):
+                for member, text in (("jpg", f"image {n:03}"), ("cls", f"{n % 10}")):
+                    entry = tarfile.TarInfo(f"{n:06}.{member}")
+                    entry.size = len(text)
+                    archive.addfile(entry, io.BytesIO(text.encode()))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(words, **names):
+    """Runs the only example that has these words in it. Its names, and what it has called `train` with."""
+    (example,) = (example for example in EXAMPLES if words in example)
+    trained = []
+    names.update(train=lambda *given: trained.append(given))
+    exec(compile(example, "<example>", "exec"), names)
+    return names, trained
+
+
+def all_of(trained):
+    return sorted(n for batch, *_ in trained for n in batch.tolist())
+
+
+def test_none_is_left_out():
+    assert len(EXAMPLES) == 5
+
+
+def test_a_loader_and_its_state():
+    names, trained = run("epoch in range(10)")
+    # 2 batches of 256 in an epoch, and the tail is dropped.
+    assert len(trained) == 20
+    image, kind = trained[0]
+    assert image.shape == (256, 9) and len(kind) == 256
+    firsts = {bytes(image[0].tolist()) for image, _ in trained[::2]}
+    assert firsts == {b"image 000", b"image 400"}, "each epoch has its own order of the objects"
+    names, _ = run("torch.save(", model=torch.nn.Linear(1, 1), loader=names["loader"])
+    assert len(list(names["loader"])) == 2
+    names["loader"].close()
+
+
+def test_a_dataset():
+    names, trained = run("StatefulDataLoader")
+    # 3 batches, of which the last is filled, and one that fills the last round of 2 workers.
+    assert [len(batch) for batch, *_ in trained] == [256] * 4
+    assert set(all_of(trained)) == set(range(RECORDS))
+    names["data"].close()
+
+
+def test_nodes():
+    names, trained = run("nodes.Prefetcher")
+    assert all_of(trained) == [2 * n for n in range(RECORDS)]
+    assert names["state"]
+    names["data"].close()
+
+
+def test_one_host_of_a_machine():
+    names, trained = run("per-node")
+    assert set(all_of(trained)) == set(range(RECORDS))
+    names["loader"].close()
