@@ -94,6 +94,17 @@ def test_batches_shuffle_and_epochs_without_an_end(folder):
             assert sum(map(len, epoch)) == 6
 
 
+def test_workers(folder):
+    one = lines(folder, "lines", epochs=3, shuffle=7)
+    assert [lines(folder, "lines", epochs=3, shuffle=7, workers=count) for count in (1, 4, "auto")] == [one] * 3
+    assert lines(folder / "a.txt", "lines", workers="auto") == ["a1", "a2"]
+    for wrong in (0, 257, "all"):
+        with pytest.raises(ValueError, match=f"workers={wrong!r}: expected a whole number from 1 to 256, or \"auto\""):
+            pipemill.open(folder, "lines", workers=wrong)
+    text = refusal(pipemill.RefusedError, folder / "a.txt", "lines", workers=2)
+    assert "the source has one object at a time, which one worker decodes; leave it out" in text
+
+
 @pytest.mark.parametrize("stop", range(4))
 def test_a_state_goes_on_in_a_new_process_after_each_batch(folder, stop):
     wishes = dict(batch=2, epochs=2, shuffle={"seed": 1, "window": 3})

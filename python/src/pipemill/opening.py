@@ -17,6 +17,8 @@ from .toml_text import literal, toml
 _ENDLESS = 1_000_000
 #: The most slots of a ring are 4096, and two are the host's.
 _MAX_CREDITS = 4094
+#: As many as a configuration may have.
+_MAX_WORKERS = 256
 #: Slots of a ring, if a program does not hold more of them.
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
@@ -35,6 +37,7 @@ def open(  # the name that `pipemill.open` has
     tail: str | None = None,
     batch_across: str | None = None,
     shuffle: int | Mapping[str, Any] | None = None,
+    workers: int | str | None = None,
     epochs: int | None = 1,
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
@@ -69,6 +72,8 @@ def open(  # the name that `pipemill.open` has
     :param shuffle: a random order, another one in each epoch. A seed shuffles objects.
         ``{"seed": 7, "window": "256MiB"}`` shuffles records, too, within a window of bytes or of
         a number of records; it needs `batch`.
+    :param workers: how many objects are decoded at the same time, 1 to 256, or "auto": as many as
+        there are cores for this process. The batches are those of one worker, in its order.
     :param epochs: how often the source is read; ``None``: without an end.
     :param shard: ``(rank, world)``, or "auto": as torchrun or Slurm says in the environment. The
         objects are dealt to the hosts: see `host`.
@@ -87,8 +92,8 @@ def open(  # the name that `pipemill.open` has
     """
     name, channel, node = plan(
         source, decoder, options=options, fields=fields, batch=batch, tail=tail,
-        batch_across=batch_across, shuffle=shuffle, epochs=epochs, shard=shard, host=host,
-        credits=credits,
+        batch_across=batch_across, shuffle=shuffle, workers=workers, epochs=epochs, shard=shard,
+        host=host, credits=credits,
     )  # fmt: skip
     wishes: dict[str, Any] = {
         "credits": credits,
@@ -111,6 +116,7 @@ def plan(
     tail: str | None,
     batch_across: str | None,
     shuffle: int | Mapping[str, Any] | None,
+    workers: int | str | None,
     epochs: int | None,
     shard: tuple[int, int] | str | None,
     host: str | None,
@@ -128,6 +134,8 @@ def plan(
     whole_number("credits", credits, _MAX_CREDITS, "; a loop over batches needs 2")
     if epochs is not None:
         whole_number("epochs", epochs, _ENDLESS, ", or None")
+    if workers is not None and workers != "auto":
+        whole_number("workers", workers, _MAX_WORKERS, ', or "auto"')
     part, node = _part(shard, host)
     name, table = source_table(source)
     _deal(table, source, part, node)
@@ -148,6 +156,7 @@ def plan(
         "tail": tail,
         "batch_across": batch_across,
         "shuffle": {"seed": shuffle} if isinstance(shuffle, int) else shuffle,
+        "workers": workers,
         "ring": {"slots": max(_SLOTS, credits + 2)},
     }
     return name, channel, node

@@ -37,8 +37,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     :param source: a channel's name where `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
         program that ``pipemill run`` has started; else a source, as for :func:`pipemill.open`.
-    :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `shuffle` and `host`,
-        which are for a source only, and `batch`, `tail` and `batch_across`.
+    :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `shuffle`,
+        `workers` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
     :param epochs: how often a source is read; None: for as many passes as the program makes.
     :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank r
         of R with worker w of W is rank ``r * W + w`` of ``R * W``.
@@ -62,6 +62,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         tail: str | None = None,
         batch_across: str | None = None,
         shuffle: Any = None,
+        workers: int | str | None = None,
         epochs: int | None = None,
         shard: Any = "auto",
         host: str | None = None,
@@ -73,7 +74,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             raise TypeError(f"{type(self).__name__} takes no argument {unknown[0]!r}")
         how.update(
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
-            shuffle=shuffle, epochs=epochs, host=host,
+            shuffle=shuffle, workers=workers, epochs=epochs, host=host,
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, shard, how)
         self._copy = copy

@@ -57,7 +57,8 @@ class Reading:
             )
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
-        for name in ("options", "fields", "batch", "tail", "batch_across", "shuffle", "host"):
+        for name in ("options", "fields", "batch", "tail", "batch_across", "shuffle", "workers",
+                     "host"):  # fmt: skip
             asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
