@@ -22,7 +22,8 @@ OPTIONS = {"header": True, "types": "auto", "null": "-"}
 def _documented(node, name):
     """Each docstring below a node, with the name of what has it."""
     if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-        yield name, ast.get_docstring(node) or ""
+        # A module's is not indented, and may have nothing but an example below its first line.
+        yield name, ast.get_docstring(node, clean=not isinstance(node, ast.Module)) or ""
         for child in node.body:
             yield from _documented(child, f"{name}.{getattr(child, 'name', '')}")
 
