@@ -32,7 +32,6 @@ BEFORE = {
     "hf": "import pipemill.hf",
 }
 AFTER = {
-    "ray.read": "assert data.count() == 2",
     "grain.dataset": "assert len(next(iter(data)))",
     "hf.iterable": "assert len(list(data)) == 2",
     "dlpack": "assert x.shape == (3,)",

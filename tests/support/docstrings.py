@@ -14,13 +14,16 @@ PACKAGE = pathlib.Path(__file__).parents[2] / "python" / "src" / "pipemill"
 EXAMPLE = re.compile(r"::\n\n((?:    .*\n|\n)+)")
 #: Those of these names need a library that only tests/ecosystem has.
 ECOSYSTEM = re.compile(r"\b(torch|jax|grain|ray|tf|hf)\b")
+#: An example that opens its own source.
+OPENS = re.compile(r"with pipemill\.|Dataset\(|Loader\(|pipemill\.tf\.")
 OPTIONS = {"header": True, "types": "auto", "null": "-"}
 
 
 def _documented(node, name):
     """Each docstring below a node, with the name of what has it."""
     if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-        yield name, ast.get_docstring(node) or ""
+        # A module's is not indented, and may have nothing but an example below its first line.
+        yield name, ast.get_docstring(node, clean=not isinstance(node, ast.Module)) or ""
         for child in node.body:
             yield from _documented(child, f"{name}.{getattr(child, 'name', '')}")
 
@@ -49,10 +52,12 @@ def write_inputs(folder):
     )
     (folder / "data" / "a.tar").symlink_to("../train/a.tar")
     with tarfile.open(folder / "train" / "a.tar", "w") as tar:
-        for name, data in (("1.jpg", b"\xff\xd8\xff"), ("1.cls", b"7"), ("2.jpg", b"\xff\xd8"), ("2.cls", b"8")):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
+        # Some batches of 256.
+        for number in range(600):
+            for name, data in ((f"{number}.jpg", b"\xff\xd8\xff"), (f"{number}.cls", b"7")):
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
 
 
 def run(code, folder, monkeypatch, **names):
@@ -63,13 +68,15 @@ def run(code, folder, monkeypatch, **names):
     source = "bad.csv" if "DecodeError" in code else "pairs.csv" if "label" in code else "train.csv"
     types = {"header": True, "types": "int64"} if source == "bad.csv" else OPTIONS
     channel = {"name": "train", "source": {"file": str(folder / source), "epochs": 10}, "decoder": "csv", "options": types}
+    names |= {"pipemill": pipemill, "train": lambda *these: list(map(list, these)), "first": 0}
     with pipemill.host({"channel": [{**channel, "batch": 3}]}) as host:
-        monkeypatch.setenv("PIPEMILL_SOCKET", host.socket)
-        names |= {"pipemill": pipemill, "train": lambda *these: list(map(list, these)), "first": 0}
-        if re.search(r"\b(stream|batch|record)\b", code) and "with pipemill." not in code:
-            names["stream"] = stream = host.connect("train", timeout=PATIENCE)
+        if "pipemill.connect" in code:
+            # Only then: to some functions it says that they are given a channel's name.
+            monkeypatch.setenv("PIPEMILL_SOCKET", host.socket)
+        if re.search(r"\b(stream|batch|record)\b", code) and not OPENS.search(code):
+            names["stream"] = host.connect("train", timeout=PATIENCE)
             if not re.search(r"\bstream\b", code):
-                names["batch"] = batch = next(stream)
+                names["batch"] = batch = next(names["stream"])
                 names["record"] = batch.records()[0]
         try:
             exec(compile(code, "<docstring>", "exec"), names)
