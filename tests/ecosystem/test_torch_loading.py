@@ -198,7 +198,7 @@ def test_what_is_wrong_is_said_with_a_remedy(tmp_path, monkeypatch, rows):
     monkeypatch.delenv("PIPEMILL_SOCKET", raising=False)
     with pytest.raises(ValueError, match="neither a file here nor a channel"):
         Loader("train")
-    with pytest.raises(ValueError, match="decoder= is for a source, and 'train' is a channel"):
+    with pytest.raises(ValueError, match="with decoder='csv' is no channel"):
         Loader("train", "csv", socket="/nowhere")
     with pytest.raises(TypeError, match="takes no argument 'bach'"):
         Loader(rows, bach=4)
