@@ -142,7 +142,7 @@ def test_a_loader_of_a_number_of_steps_goes_on_across_epochs(dataset, stop):
 
 @pytest.mark.parametrize("left", [False, True])
 def test_a_loader_goes_back_to_any_state_also_while_a_batch_is_held(dataset, left):
-    loader = dataset(Loader)
+    loader = dataset(Loader, credits=8)
     expected_batches, states, held = batches_of(0, 12), [loader.state_dict()], []
     one = iter(loader)
     for _ in range(4):
