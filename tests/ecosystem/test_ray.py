@@ -138,3 +138,47 @@ def test_objects_are_dealt_by_their_sizes():
 def test_a_source_that_can_not_be_listed():
     with pytest.raises(pipemill.SourceError, match="/nowhere"):
         pipemill.ray.read("/nowhere/*.csv")
+
+
+def of_a_worker(config):
+    """What each worker of Ray Train does: two epochs of a `Loader`, with a step of all workers for each batch."""
+    import json
+
+    import ray.train
+    import ray.train.torch
+    import torch
+    from pipemill.torch import Loader
+
+    context = ray.train.get_context()
+    seen = []
+    model = ray.train.torch.prepare_model(torch.nn.Linear(1, 1))
+    loader = Loader(config["source"], "npy", batch=4, tail="pad")
+    for _ in range(2):
+        for batch in loader:
+            seen.append(batch["data"].tolist())
+            model(batch["data"].float()[:, None]).mean().backward()
+    loader.close()
+    path = pathlib.Path(config["folder"], f"{context.get_world_rank()}.json")
+    path.write_text(json.dumps([context.get_world_size(), seen]))
+
+
+def test_a_loader_under_ray_train(cluster, tmp_path):
+    import json
+
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    (tmp_path / "rows").mkdir()
+    for number, first in enumerate((0, 6, 11, 17)):
+        np.save(tmp_path / f"rows/{number}.npy", np.arange(first, (6, 11, 17, 23)[number]))
+    trainer = TorchTrainer(
+        of_a_worker,
+        train_loop_config={"source": str(tmp_path / "rows"), "folder": str(tmp_path)},
+        scaling_config=ScalingConfig(num_workers=2, use_gpu=False),
+        torch_config=TorchConfig(backend="gloo"),
+        run_config=RunConfig(storage_path=str(tmp_path / "results"), name="loader"),
+    )
+    trainer.fit()
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert first == [2, [[0, 1, 2, 3], [4, 5, 11, 12], [13, 14, 15, 16]] * 2]
+    assert second == [2, [[6, 7, 8, 9], [10, 17, 18, 19], [20, 21, 22, 22]] * 2]

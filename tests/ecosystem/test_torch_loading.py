@@ -142,7 +142,7 @@ def test_a_loader_of_a_number_of_steps_goes_on_across_epochs(dataset, stop):
 
 @pytest.mark.parametrize("left", [False, True])
 def test_a_loader_goes_back_to_any_state_also_while_a_batch_is_held(dataset, left):
-    loader = dataset(Loader)
+    loader = dataset(Loader, credits=8)
     expected_batches, states, held = batches_of(0, 12), [loader.state_dict()], []
     one = iter(loader)
     for _ in range(4):
@@ -198,7 +198,7 @@ def test_what_is_wrong_is_said_with_a_remedy(tmp_path, monkeypatch, rows):
     monkeypatch.delenv("PIPEMILL_SOCKET", raising=False)
     with pytest.raises(ValueError, match="neither a file here nor a channel"):
         Loader("train")
-    with pytest.raises(ValueError, match="decoder= is for a source, and 'train' is a channel"):
+    with pytest.raises(ValueError, match="with decoder='csv' is no channel"):
         Loader("train", "csv", socket="/nowhere")
     with pytest.raises(TypeError, match="takes no argument 'bach'"):
         Loader(rows, bach=4)

@@ -28,8 +28,8 @@ def dataset(
 
     It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
     set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
-    arguments of :func:`pipemill.open`. Numbers are numpy arrays, categories their codes, text and bytes lists.
-    All are copies, so that ``prefetch`` can hold as many as it wants.
+    arguments of :func:`pipemill.open`. Numbers are numpy arrays, categories their codes, text and
+    bytes lists. All are copies, so that ``prefetch`` can hold as many as it wants.
 
     The iterator's state is that of the stream: set it, and the next element is the one after it.
     ``mp_prefetch`` has no use here: the host decodes in threads of its own.

@@ -26,8 +26,8 @@ def arrays(batch: Batch, sharding: Any = None) -> dict[str, Any]:
 
     On the CPU an array is a view of the shared memory if its rows follow each other and begin at a
     multiple of 64 bytes. Such an array holds the batch, and so a credit, until it has died and JAX
-    is called again or garbage is collected. Else it is a copy. As everywhere in JAX, 64-bit numbers become 32-bit ones
-    unless ``jax_enable_x64`` is set.
+    is called again or garbage is collected. Else it is a copy. As everywhere in JAX, 64-bit numbers
+    become 32-bit ones unless ``jax_enable_x64`` is set.
 
     Raises :class:`ValueError` where a field is absent in a record or its values are not equally
     long, and :class:`TypeError` where no field has numbers.

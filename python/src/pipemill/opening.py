@@ -82,8 +82,8 @@ def open(  # the name that `pipemill.open` has
     :param host: ``None``: a host for this process, which reads every `world`-th object.
         "per-node": one host for all processes of this machine, which gets every n-th object of n
         machines, and deals its batches to the processes: all of these get equally many of an epoch.
-        That needs `batch`, and `tail` "drop" or "pad". Local rank 0 starts the host. If it closes its stream
-        before the end of the stream, the others get :class:`HostDied`.
+        That needs `batch`, and `tail` "drop" or "pad". Local rank 0 starts the host. If it closes
+        its stream before the end of the stream, the others get :class:`HostDied`.
     :param credits: as for :func:`connect`; as are `timeout` and `hold_timeout`.
 
     Raises :class:`RefusedError` where the host refuses decoder or options, :class:`SourceError`

@@ -16,25 +16,36 @@ from .stream import Stream, connect
 _CHANNEL = re.compile(r"[\w-]+")
 
 
+def is_channel(source: Any, decoder: Any, socket: Any) -> bool:
+    """Whether these arguments name a channel of a host that runs. Else they name a source: channels
+    are where `socket` is given or ``$PIPEMILL_SOCKET`` is set.
+
+    Raises :class:`ValueError` where they name neither.
+    """
+    is_name = isinstance(source, str) and bool(_CHANNEL.fullmatch(source)) and decoder is None
+    if socket is not None and not is_name:
+        raise ValueError(
+            f"source={source!r} with decoder={decoder!r} is no channel, but socket= is the path "
+            "of a host's socket; leave it out, or give a channel's name alone"
+        )
+    if not is_name or socket is not None or "PIPEMILL_SOCKET" in os.environ:
+        return is_name
+    if not os.path.lexists(source):
+        raise ValueError(
+            f"{source!r} is neither a file here nor a channel that a host is known for: "
+            "$PIPEMILL_SOCKET is not set; run this program with `pipemill run -- COMMAND`, or "
+            "give socket=, or name a file, a folder, a pattern or an address in S3"
+        )
+    return False
+
+
 class Reading:
-    """The arguments of :func:`pipemill.connect`, where `source` is a channel's name, and `socket` is
-    given or ``$PIPEMILL_SOCKET`` is set; else those of :func:`pipemill.open`."""
+    """The arguments of :func:`pipemill.connect`, where they name a channel: see :func:`is_channel`;
+    else those of :func:`pipemill.open`."""
 
     def __init__(self, source: Source, decoder: Any, socket: Any, more: dict[str, Any]) -> None:
-        is_name = isinstance(source, str) and _CHANNEL.fullmatch(source) and decoder is None
         self._source = source
-        self._is_channel = socket is not None or (is_name and "PIPEMILL_SOCKET" in os.environ)
-        if self._is_channel and not is_name:
-            raise ValueError(
-                f"source={source!r} with decoder={decoder!r} is no channel, but socket= is the path "
-                "of a host's socket; leave it out, or give a channel's name alone"
-            )
-        if is_name and not self._is_channel and not os.path.lexists(str(source)):
-            raise ValueError(
-                f"{source!r} is neither a file here nor a channel that a host is known for: "
-                "$PIPEMILL_SOCKET is not set; run this program with `pipemill run -- COMMAND`, or "
-                "give socket=, or name a file, a folder, a pattern or an address in S3"
-            )
+        self._is_channel = is_channel(source, decoder, socket)
         self._more = {"socket": socket, **more} if self._is_channel else {"decoder": decoder, **more}
 
     def stream(self, state: Mapping[str, Any] | None = None) -> Stream:

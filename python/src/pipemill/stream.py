@@ -123,9 +123,10 @@ def batch_size(records: int, tail: str | None, across: str | None) -> dict[str, 
 class Stream:
     """A connected channel. Iterate over it for all batches of all epochs, or over :meth:`epochs`.
 
-    :func:`connect` and :func:`pipemill.open` make it. Use it in one thread; batches and views may be dropped in any thread.
-    A batch is ACKed when you ask for the next one, or call :meth:`Batch.ack`. If this program dies
-    before that, the host gives the batch to another consumer.
+    :func:`connect` and :func:`pipemill.open` make it. Use it in one thread; batches and views may
+    be dropped in any thread. A batch is ACKed when you ask for the next one, or call
+    :meth:`Batch.ack`. If this program dies before that, the host gives the batch to another
+    consumer.
     """
 
     def __init__(

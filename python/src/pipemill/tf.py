@@ -29,8 +29,8 @@ def dataset(
 
     It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
     set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
-    arguments of :func:`pipemill.open`. Each iteration over it opens the source again. The stream is opened
-    here, once, for the types of the fields:
+    arguments of :func:`pipemill.open`. Each iteration over it opens the source again. The stream
+    is opened here, once, for the types of the fields:
 
     =============================  ================================================================
     numbers of one shape           a tensor ``(n, *shape)``

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..stream import Stream
 
 _VERSION = 1
-#: Seconds that a worker waits for the others at its end. They may be gone, as where they were killed.
+#: Seconds that a worker waits for the others at its end. They may be gone, as if they were killed.
 _SETTLE_TIMEOUT = 3.0
 _KEYS = {"version", "finished", "step", "stream"}
 
@@ -40,8 +40,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `shuffle`,
         `workers` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
     :param epochs: how often a source is read; None: for as many passes as the program makes.
-    :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank r
-        of R with worker w of W is rank ``r * W + w`` of ``R * W``.
+    :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank
+        r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
     :param copy: whether the tensors are this program's own memory.
     :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for
         :func:`pipemill.connect`, and for a channel `wait`.

@@ -7,17 +7,15 @@ It can be pickled and forked. Each process connects for itself.
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from ..opening import NODE_TIMEOUT, node_socket, plan
 from ..private_host import Host
 from ..ranks import shard_of
+from ..reading import is_channel
 from ..stream import Stream, connect
 from ..toml_text import literal, toml
 
-#: A channel's name, where a source has a `/`, a `.` or a wildcard.
-_CHANNEL = re.compile(r"[\w-]+")
 #: The slots of a host whose number of consumers is not known yet: enough for 20 of them. Only as
 #: many take memory as consumers leave unread.
 _SLOTS = 64
@@ -42,19 +40,12 @@ class Reading:
         self._socket: str | None = None
         self._host: Host | None = None
         part = shard_of(shard)
-        is_channel = isinstance(source, str) and _CHANNEL.fullmatch(source) and decoder is None
-        if socket is not None or (is_channel and "PIPEMILL_SOCKET" in os.environ):
-            self._of_channel(source, decoder, socket, given)
+        if is_channel(source, decoder, socket):
+            self._of_channel(source, socket, given)
             self._rank, self._world = part or (0, 1)
             #: Whether the host deals out batches to this program alone.
             self._alone = part is None or (shard == "auto" and part[1] == 1)
             return
-        if is_channel and not os.path.lexists(source):
-            raise ValueError(
-                f"{source!r} is neither a file here nor a channel that a host is known for: "
-                "$PIPEMILL_SOCKET is not set; run this program with `pipemill run -- COMMAND`, or "
-                "give socket=, or name a file, a folder, a pattern or an address in S3"
-            )
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
         for name in ("options", "fields", "batch", "tail", "batch_across", "shuffle", "workers",
@@ -85,9 +76,9 @@ class Reading:
             self._host.close()
             self._start()
 
-    def _of_channel(self, channel: Any, decoder: Any, socket: Any, given: dict[str, Any]) -> None:
+    def _of_channel(self, channel: str, socket: Any, given: dict[str, Any]) -> None:
         taken = {"batch", "tail", "batch_across", "wait"}
-        others = sorted(set(given) - taken) + (["decoder"] if decoder is not None else [])
+        others = sorted(set(given) - taken)
         if others:
             raise ValueError(
                 f"{others[0]}= is for a source, and {channel!r} is a channel, whose configuration "
