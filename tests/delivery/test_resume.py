@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 from e2e import PIPEMILL, finish, in_background, recordio, tfrecord
+from hosts import channel as files
+from hosts import start, take, take_all, write_files  # noqa: F401
 
 PYTHON = os.environ.get("PIPEMILL_PYTHON", "python3")
 
@@ -234,3 +236,19 @@ with pipemill.connect("train", credits=1) as one, pipemill.connect("train", cred
 """
     code, out, log = finish(host(channel(f'file = "{tmp_path}/a.txt"'), script))
     assert code == 0 and "was given batch 1 where 0 was next" in out, log
+
+
+def test_a_consumer_goes_back_into_an_epoch_that_it_ended_early(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, [40, 3, 40])
+    host = start(files(tmp_path, "batch = 4\n", epochs=2))
+    with host.connect() as stream:
+        epoch = next(stream.epochs())
+        take(stream)
+        state = stream.state_dict()
+        epoch.end()
+    with host.connect(state=state) as stream:
+        given = take_all(stream)
+    host.end()
+    rows = [row for _, _, rows in given for row in rows]
+    assert len(rows) == 79 + 83
+    assert [number for _, number, _ in given] == list(range(1, 42))

@@ -254,7 +254,9 @@ impl Ring {
                 }
                 return Ok(None);
             }
-            if is_to_come && is_near && others == 0 {
+            // Of an epoch that was ended early, what is left was dropped.
+            let is_whole = !state.table.is_skipped(first.epoch);
+            if is_to_come && is_near && is_whole && others == 0 {
                 // What this consumer has is not for the others either that may come.
                 state.table.go_on_from(first);
                 if let Some(ledger) = &mut state.ledger {

@@ -302,6 +302,11 @@ impl Table {
 
     // ---- questions
 
+    /// Whether the consumers ended this epoch early.
+    pub(super) fn is_skipped(&self, epoch: u32) -> bool {
+        self.skipped == Some(epoch)
+    }
+
     /// The epoch that the writer is in, where its rest is to be skipped.
     pub(super) fn epoch_end_requested(&self) -> Option<u32> {
         self.skipped.filter(|epoch| *epoch >= self.writing)
