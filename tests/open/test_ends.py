@@ -198,7 +198,9 @@ def test_an_error_waits_for_the_program(tmp_path):
 
 
 INTERRUPTED = """
-import sys, time, pipemill
+import signal, sys, time, pipemill
+# A shell starts what it runs in the background with this signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 stream = pipemill.open(sys.argv[1], "lines", epochs=None)
 try:
     print("ready", flush=True)
