@@ -33,6 +33,18 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
+    /// A failure that has no bytes to show.
+    pub(super) fn new(channel: &str, decoder: &str, position: Position, fault: Fault) -> Self {
+        Self {
+            fault,
+            channel: channel.to_owned(),
+            position,
+            decoder: decoder.to_owned(),
+            bytes: Vec::new(),
+            missing: false,
+        }
+    }
+
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "channel `{}`, {}", self.channel, self.position)?;
         write!(f, ", decoder {}: {}", self.decoder, self.fault.message)?;

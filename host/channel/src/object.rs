@@ -95,41 +95,24 @@ impl Decoding<'_> {
 
     /// The failure of an object before its first byte.
     pub(super) fn failure(&self, object: &Object, fault: Fault) -> Failure {
-        Failure {
-            fault,
-            channel: self.channel.to_owned(),
-            position: Position::object(object.epoch, &object.name),
-            decoder: self.plugin.name().to_owned(),
-            bytes: Vec::new(),
-            missing: false,
-        }
+        self.failure_at(Position::object(object.epoch, &object.name), fault)
     }
 
     /// The failure of an epoch.
     pub(super) fn epoch_failure(&self, epoch: u32, fault: Fault) -> Failure {
-        Failure {
-            fault,
-            channel: self.channel.to_owned(),
-            position: Position::epoch(epoch),
-            decoder: self.plugin.name().to_owned(),
-            bytes: Vec::new(),
-            missing: false,
-        }
+        self.failure_at(Position::epoch(epoch), fault)
     }
 
     /// The failure of a source that has no next object. `epoch` is the one of the last object.
     pub(super) fn source_failure(&self, epoch: u32, error: SourceError) -> Failure {
-        Failure {
-            fault: Fault::new(ErrorKind::Source, error.message, error.remedy),
-            channel: self.channel.to_owned(),
-            position: Position {
-                object: error.object,
-                ..Position::epoch(error.epoch.unwrap_or(epoch))
-            },
-            decoder: self.plugin.name().to_owned(),
-            bytes: Vec::new(),
-            missing: error.missing,
-        }
+        let fault = Fault::new(ErrorKind::Source, error.message, error.remedy);
+        let epoch = error.epoch.unwrap_or(epoch);
+        let position = Position { object: error.object, ..Position::epoch(epoch) };
+        Failure { missing: error.missing, ..self.failure_at(position, fault) }
+    }
+
+    fn failure_at(&self, position: Position, fault: Fault) -> Failure {
+        Failure::new(self.channel, self.plugin.name(), position, fault)
     }
 }
 

@@ -235,12 +235,5 @@ fn run_input(input: &mut MixInput, mut sink: InputSink) {
 }
 
 fn failure(channel: &str, decoder: &str, epoch: u32, fault: Fault) -> Failure {
-    Failure {
-        fault,
-        channel: channel.to_owned(),
-        position: Position::epoch(epoch),
-        decoder: decoder.to_owned(),
-        bytes: Vec::new(),
-        missing: false,
-    }
+    Failure::new(channel, decoder, Position::epoch(epoch), fault)
 }
