@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, channel};
 use std::sync::{Arc, OnceLock};
 
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ErrorKind, Fault, schema_extension};
+use pipemill_types::{Field, schema_extension};
 
 use super::turns::Turns;
 use super::worker::{Delivery, Job};
@@ -109,7 +109,7 @@ impl Planner<'_> {
         number: u64,
         object: Object,
         begin: Begin,
-        fields: Option<Arc<[pipemill_types::Field]>>,
+        fields: Option<Arc<[Field]>>,
     ) -> Result<(), StopReason> {
         let (deliveries, received) = channel();
         let worker = Arc::<OnceLock<_>>::default();
@@ -128,6 +128,11 @@ impl Planner<'_> {
     /// An object whose bytes are its header, and then those from the place of a state on.
     fn join_header(&mut self, mut object: Object, resume: &Resume) -> Result<Object, StopReason> {
         let header = self.read_header(&mut object, resume.header())?;
+        if (header.len() as u64) < resume.header() {
+            // Its worker sees that it ends there, and says so.
+            let input = HeaderAndRest { header, read: 0, rest: object.input };
+            return Ok(Object { input: Box::new(input), ..object });
+        }
         let epoch = object.epoch;
         let begun = self.source.start_at(resume.after_header()).and_then(|()| self.source.next());
         match begun.map_err(|error| self.decoding.source_failure(epoch, error))? {
@@ -139,6 +144,7 @@ impl Planner<'_> {
         }
     }
 
+    /// The first `bytes` bytes of an object, or all of a shorter one.
     fn read_header(&self, object: &mut Object, bytes: u64) -> Result<Vec<u8>, StopReason> {
         let (mut header, mut piece) = (Vec::new(), vec![0; 64 << 10]);
         while (header.len() as u64) < bytes {
@@ -149,16 +155,7 @@ impl Planner<'_> {
                 ReadOutcome::Bytes(count) => header.extend_from_slice(&piece[..count]),
                 ReadOutcome::Nothing => {}
                 ReadOutcome::Stopped => return Err(StopReason::Stopped),
-                ReadOutcome::End => {
-                    let message = format!(
-                        "the state says that decoding goes on after the first {bytes} bytes: the \
-                         object ends before"
-                    );
-                    let remedy = "the object has changed since the state was taken: bring it back, \
-                                  or begin without the state";
-                    let fault = Fault::new(ErrorKind::Refused, message, remedy);
-                    return Err(self.decoding.failure(object, fault).into());
-                }
+                ReadOutcome::End => break,
             }
         }
         Ok(header)
