@@ -302,6 +302,24 @@ def test_a_forked_child_does_not_keep_its_parents_connection(path: str) -> None:
             assert hung_up.wait(HANG_TIMEOUT)
 
 
+def test_a_copy_of_the_socket_in_another_process_does_not_keep_the_connection(path: str) -> None:
+    """A process that another thread starts has all descriptors until it runs its own program."""
+    hung_up = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.grant(Rows([(text(0),)]))
+        peer.linger()
+        hung_up.set()
+
+    with FakeHost(path, script):
+        with pipemill.connect("train", path) as stream:
+            next(stream)
+            copy = os.dup(stream._connection._sock.fileno())
+        assert hung_up.wait(HANG_TIMEOUT)
+        os.close(copy)
+
+
 def test_a_stream_can_not_be_pickled(path: str) -> None:
     import pickle
 

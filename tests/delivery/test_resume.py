@@ -5,6 +5,7 @@ import json
 import os
 import random
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from e2e import PIPEMILL, finish, in_background, recordio, tfrecord
@@ -252,3 +253,37 @@ def test_a_consumer_goes_back_into_an_epoch_that_it_ended_early(start, tmp_path)
     rows = [row for _, _, rows in given for row in rows]
     assert len(rows) == 79 + 83
     assert [number for _, number, _ in given] == list(range(1, 42))
+
+
+def with_ends(epoch, epochs):
+    """The numbers of the batches that are left, and `end of N` after those of epoch N."""
+    events = []
+    while epoch is not None:
+        for batch in epoch:
+            batch.ack()
+            events.append(batch.number)
+        events.append(f"end of {epoch.number}")
+        epoch = next(epochs, None)
+    return events
+
+
+def side_by_side(function, *arguments):
+    with ThreadPoolExecutor() as threads:
+        return list(threads.map(function, *arguments))
+
+
+def test_consumers_that_go_back_before_the_end_of_an_epoch_all_get_that_end(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, [8])
+    host = start(files(tmp_path, 'batch = 4\nmode = "broadcast"\nconsumers = 2\n', epochs=2))
+    with host.connect() as one, host.connect() as other:
+        epochs = [one.epochs(), other.epochs()]
+        now = [next(each) for each in epochs]
+        assert [[next(epoch).number for epoch in now] for _ in range(2)] == [[0, 0], [1, 1]]
+        state = one.state_dict()
+        # Both are sent the end of the epoch. Their programs are killed before they keep another state.
+        assert side_by_side(lambda epoch: next(epoch, None), now) == [None, None]
+    with host.connect(state=state) as one, host.connect(state=state) as other:
+        epochs = [one.epochs(), other.epochs()]
+        given = side_by_side(lambda each: with_ends(next(each), each), epochs)
+    host.end()
+    assert given == [["end of 0", 2, 3, "end of 1"]] * 2

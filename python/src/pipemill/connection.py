@@ -9,6 +9,7 @@ host must give that batch to another consumer.
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import select
 import socket
@@ -244,6 +245,11 @@ class Connection:
             self._flush()
             self._closed = True
             self._ring.close_descriptor()
+            if not self.is_others():
+                # The host notices it at once. A process that another thread is just starting has a
+                # copy of the socket until it runs its own program.
+                with contextlib.suppress(OSError):
+                    self._sock.shutdown(socket.SHUT_RDWR)
             self._sock.close()
 
     # --- a fork, see `fork`

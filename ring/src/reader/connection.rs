@@ -107,6 +107,17 @@ impl Connection {
     }
 }
 
+/// The host notices the hang-up at once. A process that another thread is just starting has a copy of
+/// the descriptor until it runs its own program, and `close` alone would wait for that.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.check_process().is_ok() {
+            // It can't be more shut than it is.
+            let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
+        }
+    }
+}
+
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

@@ -2,6 +2,7 @@
 //! the other side gets an error.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -280,6 +281,17 @@ fn a_forked_child_can_not_use_its_parents_connection() {
     check(&batch);
     host.wait_until("ACKed", |status| status.consumers[0].unacked == 0);
     assert_eq!(host.ring.status().consumers[0].held, 1);
+}
+
+/// A process that another thread starts has all descriptors until it runs its own program.
+#[test]
+fn a_reader_hangs_up_while_another_process_has_a_copy_of_its_descriptor() {
+    let host = host(config());
+    let reader = host.reader(1);
+    let copy = reader.as_fd().try_clone_to_owned().unwrap();
+    drop(reader);
+    host.wait_until("hung up", |status| status.consumers.is_empty());
+    drop(copy);
 }
 
 /// When the parent RELEASEs a batch, the host writes another one to the same memory. So a child

@@ -159,7 +159,7 @@ impl Case {
         let Self { batch, tail, across, readers, epochs, .. } = self;
         let workers = match self.kind {
             Kind::Fifos => 1,
-            Kind::Files | Kind::S3 => Rng::with_seed(self.seed).u32(1..5),
+            Kind::Files | Kind::S3 => random.u32(1..5),
         };
         let reading = |input: &Input, source: &str, epochs: &str| {
             let (decoder, options) = (input.decoder, input.options);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::{ConsumerId, Entry, EpochCount, SlotState, Table, ranks};
-use crate::protocol::{BatchPlace, Mode};
+use crate::protocol::{BatchPlace, EpochEnd, Mode};
 
 /// How a channel begins again.
 #[derive(Clone, Copy, Debug)]
@@ -83,14 +83,30 @@ impl Table {
         self.done_before = batches;
     }
 
-    /// A consumer of this rank is about to connect, and goes on with this batch. The end of its epoch
-    /// is sent to it again, if it was sent before.
+    /// Consumers of this rank are about to connect, and go on with this batch. The end of its epoch
+    /// is sent to them again, if it was sent before.
     pub(in crate::host) fn expect(&mut self, rank: u32, first: BatchPlace) {
         self.set_wanted_from(rank, first);
         self.await_consumers();
         self.missed_ends.remove(&rank);
         if let Some(end) = self.last_end.filter(|end| end.epoch == first.epoch) {
             self.missed_ends.insert(rank, end);
+        }
+    }
+
+    /// The end that a consumer of this rank gets first. A rank has one consumer. Otherwise, each
+    /// consumer gets it that connects before anything else is sent.
+    pub(super) fn missed_end(&mut self, rank: u32) -> Option<EpochEnd> {
+        match self.mode {
+            Mode::Shard => self.missed_ends.remove(&rank),
+            Mode::Share | Mode::Broadcast => self.missed_ends.get(&rank).copied(),
+        }
+    }
+
+    /// Something new is sent to consumers. Who connects from now on begins after the missed end.
+    pub(super) fn forget_missed_end(&mut self) {
+        if self.mode != Mode::Shard {
+            self.missed_ends.clear();
         }
     }
 

@@ -70,6 +70,7 @@ impl Table {
             End::Epoch(end) => {
                 self.epoch = end.epoch.saturating_add(1);
                 self.last_end = Some(end);
+                self.forget_missed_end();
             }
             End::Stream | End::Error => {
                 self.finished = Some(end);
@@ -160,6 +161,9 @@ impl Table {
         let SlotState::Full { batch, .. } = self.slots[slot as usize] else { return };
         let grant = self.next_grant;
         self.next_grant += 1;
+        if !self.has_granted {
+            self.forget_missed_end();
+        }
         self.has_granted = true;
         let consumer = &mut self.consumers[at];
         consumer.last_grant = self.next_grant;

@@ -79,8 +79,8 @@ pub(super) struct Table {
     done_before: BTreeSet<u64>,
     /// The last EPOCH_END that was sent since the channel began.
     last_end: Option<EpochEnd>,
-    /// By rank: an EPOCH_END that was sent before the rank's consumer was started again, and that its
-    /// program had not got.
+    /// By rank: an EPOCH_END that was sent before the rank's consumers were started again, and that
+    /// their programs had not got.
     missed_ends: BTreeMap<u32, EpochEnd>,
     /// A consumer has said where it goes on, and not all that are needed have connected since.
     awaits_consumers: bool,
@@ -197,7 +197,7 @@ impl Table {
     /// others.
     pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, rank: u32, now: Instant) {
         self.consumers.push(Consumer::new(id, credits, rank));
-        if let Some(missed) = self.missed_ends.remove(&rank) {
+        if let Some(missed) = self.missed_end(rank) {
             self.effects.push(Effect::End { to: id, end: End::Epoch(missed) });
         }
         if let Some(end) = self.finished {
