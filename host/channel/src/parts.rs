@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use pipemill_types::ABSENT;
 
 use crate::batch::{Batch, BatchStart};
-use crate::shuffle::BlockMemory;
+use crate::block_memory::BlockMemory;
 
 /// Records that lie in one piece of memory.
 struct Part {

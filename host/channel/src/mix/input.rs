@@ -13,8 +13,8 @@ use pipemill_types::{BatchPosition, Field};
 
 use super::position::InputPosition;
 use crate::batch::{Batch, BatchStart};
+use crate::block_memory::BlockMemory;
 use crate::parts::Parts;
-use crate::shuffle::BlockMemory;
 use crate::{Outcome, Sink, StopReason};
 
 /// Bytes of memory of one batch.

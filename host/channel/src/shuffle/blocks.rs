@@ -8,63 +8,12 @@ use pipemill_types::{ABSENT, Column};
 
 use super::queue::RecordPlace;
 use crate::batch::{Batch, BatchStart};
+use crate::block_memory::{BlockMemory, Bytes, has_room_for_index};
 
 /// A block is compact if its values take at least 7/8 of its memory.
 const COMPACT: (usize, usize) = (7, 8);
 /// A value or record above this part of a block has a compact block of its own.
 const LARGE_PART: usize = 8;
-/// The index of a block takes at most this many times its memory: else records without bytes would
-/// never fill one.
-const MAX_INDEX: usize = 4;
-
-/// Memory for the decoder's records.
-pub(crate) struct BlockMemory {
-    bytes: Vec<u8>,
-    /// For a record that does not fit into other memory.
-    is_dedicated: bool,
-}
-
-impl AsRef<[u8]> for BlockMemory {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl AsMut<[u8]> for BlockMemory {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
-impl BlockMemory {
-    /// Memory of this size.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], is_dedicated: false }
-    }
-
-    /// Memory of this size, for records that fit into no other.
-    pub(crate) fn dedicated(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], is_dedicated: true }
-    }
-
-    /// Whether it is for a record that does not fit into other memory.
-    pub(crate) fn is_dedicated(&self) -> bool {
-        self.is_dedicated
-    }
-
-    /// Bytes that values may take in it, beside the index of these records.
-    pub(crate) fn room(&self, records: usize, fields: usize) -> Option<usize> {
-        let size = self.bytes.len();
-        (self.is_dedicated || index_bytes(records, fields) <= MAX_INDEX * size).then_some(size)
-    }
-
-    /// Makes it at least this large. What was written stays.
-    pub(crate) fn grow(&mut self, bytes: usize) {
-        self.bytes.resize(bytes, 0);
-        self.is_dedicated = true;
-    }
-}
-
 /// Where the values of a block's records lie in its memory.
 #[derive(Default)]
 struct Index {
@@ -124,7 +73,7 @@ fn trim<T>(list: &mut Vec<T>) {
 
 /// Records that came one after the other.
 pub(super) struct Block {
-    memory: Vec<u8>,
+    memory: Bytes,
     index: Index,
     /// Bytes of the values, in a block that is being filled.
     used: usize,
@@ -139,7 +88,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    fn new(memory: Vec<u8>, index: Index, start: &BatchStart, skipped: u64, before: u64) -> Self {
+    fn new(memory: Bytes, index: Index, start: &BatchStart, skipped: u64, before: u64) -> Self {
         let mut start = start.clone();
         start.first_record += skipped;
         start.restart_records += skipped;
@@ -206,7 +155,7 @@ pub(super) struct Blocks {
     /// Number of records that came in the epoch.
     arrived: u64,
     /// Memory and indexes that are used again.
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Bytes>,
     spare_index: Vec<Index>,
     /// Bytes of other memory that was taken, less than a block: whole blocks of `spare` were given
     /// back for the rest.
@@ -239,7 +188,7 @@ impl Blocks {
         {
             self.lent += bytes.len();
         }
-        BlockMemory { bytes, is_dedicated: false }
+        bytes.into()
     }
 
     /// Memory of at least this size, for records that fit into no other.
@@ -248,8 +197,8 @@ impl Blocks {
         BlockMemory::dedicated(bytes)
     }
 
-    fn new_memory(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_else(|| vec![0; self.block_bytes])
+    fn new_memory(&mut self) -> Bytes {
+        self.spare.pop().unwrap_or_else(|| Bytes::new(self.block_bytes))
     }
 
     /// Memory of this size will be taken: gives back as much that is spare.
@@ -283,15 +232,16 @@ impl Blocks {
         segments: &mut Vec<Segment>,
     ) {
         #[cfg(test)]
-        if !memory.is_dedicated {
-            self.lent -= memory.bytes.len();
+        if !memory.is_dedicated() {
+            self.lent -= memory.as_ref().len();
         }
+        let memory = memory.into_bytes();
         let values = lengths.iter().sum::<u64>() as usize;
-        if is_compact(values, memory.bytes.len()) {
+        if is_compact(values, memory.len()) {
             self.close();
             let mut index = self.spare_index.pop().unwrap_or_default();
             index.extend(batch);
-            let mut block = Block::new(memory.bytes, index, &batch.start, 0, self.arrived);
+            let mut block = Block::new(memory, index, &batch.start, 0, self.arrived);
             (block.records, block.remaining) = (batch.records as u32, batch.records as u32);
             segments.push(Segment { first: self.next_place(), records: block.records });
             self.arrived += u64::from(block.records);
@@ -312,10 +262,10 @@ impl Blocks {
                     segments.push(Segment { first, records: 1 });
                 }
             }
-            block.push(&memory.bytes, batch, record);
+            block.push(&memory, batch, record);
             self.arrived += 1;
         }
-        self.recycle(memory.bytes);
+        self.recycle(memory);
     }
 
     /// The place of the first record of the next block.
@@ -331,7 +281,7 @@ impl Blocks {
     fn has_room(&self, length: usize, fields: usize) -> bool {
         let Some(block) = self.blocks.back().filter(|_| self.is_open) else { return false };
         block.used + length <= block.memory.len()
-            && index_bytes(block.records as usize + 1, fields) <= MAX_INDEX * self.block_bytes
+            && has_room_for_index(block.records as usize + 1, fields, self.block_bytes)
     }
 
     /// Begins a compact block with the record of this number in the batch.
@@ -340,7 +290,7 @@ impl Blocks {
         let is_large = length > self.block_bytes / LARGE_PART;
         let (memory, mut index) = if is_large {
             self.give_back(length);
-            (vec![0; length], Index::default())
+            (Bytes::Heap(vec![0; length]), Index::default())
         } else {
             (self.new_memory(), self.spare_index.pop().unwrap_or_default())
         };
@@ -357,7 +307,7 @@ impl Blocks {
         if !is_compact(block.used, block.memory.len()) {
             let exact = block.memory[..block.used].to_vec();
             let bytes = exact.len();
-            let memory = std::mem::replace(&mut block.memory, exact);
+            let memory = std::mem::replace(&mut block.memory, Bytes::Heap(exact));
             self.recycle(memory);
             self.give_back(bytes);
         }
@@ -387,7 +337,7 @@ impl Blocks {
         }
     }
 
-    fn recycle(&mut self, memory: Vec<u8>) {
+    fn recycle(&mut self, memory: Bytes) {
         if memory.len() == self.block_bytes {
             self.spare.push(memory);
         }
@@ -406,7 +356,7 @@ impl Blocks {
     pub(super) fn held_bytes(&self) -> usize {
         let of_block = |block: &Block| block.memory.len() + block.index.held_bytes();
         self.blocks.iter().map(of_block).sum::<usize>()
-            + self.spare.iter().map(Vec::len).sum::<usize>()
+            + self.spare.iter().map(|memory| memory.len()).sum::<usize>()
             + self.spare_index.iter().map(Index::held_bytes).sum::<usize>()
             + self.lent
     }
@@ -415,9 +365,4 @@ impl Blocks {
 /// Whether values of this many bytes fill memory of this size well.
 fn is_compact(values: usize, memory: usize) -> bool {
     values >= memory / COMPACT.1 * COMPACT.0
-}
-
-/// Bytes that the index of records takes.
-fn index_bytes(records: usize, fields: usize) -> usize {
-    records.saturating_mul(8 * fields + 16)
 }

@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 use pipemill_types::{BatchSize, Field, Tail};
 
-pub(super) use self::blocks::BlockMemory;
 use self::blocks::{Blocks, Segment};
 use self::delay::Delays;
 use self::queue::{DelayQueue, RecordPlace};
 use self::selected::Selected;
 use super::batch_builder::BatchBuilder;
+use super::block_memory::{BlockMemory, HUGE_PAGE};
 use super::cut::CutPoint;
 use super::sink::DeliveryCounts;
 use super::{Batch, Sink, StopReason};
@@ -41,10 +41,8 @@ use super::{Batch, Sink, StopReason};
 /// queue, and for each of its fields.
 const RECORD_COST: u64 = 32;
 const FIELD_COST: u64 = 8;
-/// Smallest and largest block, in bytes. A window of bytes is divided into 32 blocks.
+/// Smallest and largest block, in bytes. A window of bytes is divided into 32 blocks or more.
 const BLOCK_BYTES: (u64, u64) = (64 << 10, 4 << 20);
-/// Bytes of a block of a window of records.
-const BLOCK_BYTES_OF_RECORDS: usize = 1 << 20;
 
 /// A random order of a channel's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +72,11 @@ impl Window {
 
     fn block_bytes(self) -> usize {
         match self {
-            Self::Bytes(bytes) => (bytes / 32).clamp(BLOCK_BYTES.0, BLOCK_BYTES.1) as usize,
-            Self::Records(_) => BLOCK_BYTES_OF_RECORDS,
+            Self::Bytes(bytes) => {
+                let bytes = (bytes / 32).clamp(BLOCK_BYTES.0, BLOCK_BYTES.1) as usize;
+                if bytes < HUGE_PAGE { bytes } else { bytes / HUGE_PAGE * HUGE_PAGE }
+            }
+            Self::Records(_) => HUGE_PAGE,
         }
     }
 }

@@ -7,10 +7,11 @@ use pipemill_types::{BatchAcross, BatchSize, Field};
 
 use crate::batch::Batch;
 use crate::batch_builder::BatchBuilder;
+use crate::block_memory::BlockMemory;
 use crate::cut::CutPoint;
 use crate::parts::{PartPlace, Parts};
 use crate::picked::PickedRecords;
-use crate::shuffle::{BlockMemory, WindowSink};
+use crate::shuffle::WindowSink;
 use crate::sink::DeliveryCounts;
 use crate::{Sink, StopReason};
 

@@ -14,11 +14,11 @@ use super::turns::Turns;
 use super::worker::{Delivery, MemoryPool};
 use crate::batch::Batch;
 use crate::batch_builder::BatchBuilder;
+use crate::block_memory::BlockMemory;
 use crate::channel::end_epoch;
 use crate::error_policy::SkippedError;
 use crate::monitor::Monitor;
 use crate::object::Decoding;
-use crate::shuffle::BlockMemory;
 use crate::{ChannelStats, ErrorPolicy, Failure, Stage, StopReason};
 
 /// How often a wait for a worker is interrupted, to see what it does and what the consumers want.

@@ -10,11 +10,11 @@ use pipemill_types::Field;
 use super::turns::Turns;
 use crate::batch::Batch;
 use crate::batch_builder::BatchBuilder;
+use crate::block_memory::BlockMemory;
 use crate::cut::CutPoint;
 use crate::error_policy::SkippedError;
 use crate::monitor::Monitor;
 use crate::object::{Begin, Decoding};
-use crate::shuffle::BlockMemory;
 use crate::{ChannelStats, ErrorPolicy, Sink, Stage, StopReason};
 
 /// Bytes of a portion that its name and its index need at least, beside those of its records.

@@ -1,0 +1,132 @@
+//! Memory for records that are on their way: in a window, in the inputs of a mix, between workers.
+
+use std::ops::{Deref, DerefMut};
+
+use memmap2::{Advice, MmapMut};
+
+/// Memory of this size and more lies in huge pages, where the kernel has them. A window is larger
+/// than the processor's caches, and in small pages its records would cost a miss of the page table
+/// each. The first use of small pages takes as long as decoding does, too.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
+/// The index of a block takes at most this many times its memory: else records without bytes would
+/// never fill one.
+const MAX_INDEX: usize = 4;
+
+/// Memory for the decoder's records.
+pub(crate) struct BlockMemory {
+    bytes: Bytes,
+    /// For a record that does not fit into other memory.
+    is_dedicated: bool,
+}
+
+impl AsRef<[u8]> for BlockMemory {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsMut<[u8]> for BlockMemory {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl BlockMemory {
+    /// Memory of this size.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { bytes: Bytes::new(bytes), is_dedicated: false }
+    }
+
+    /// Memory of this size, for records that fit into no other.
+    pub(crate) fn dedicated(bytes: usize) -> Self {
+        Self { bytes: Bytes::Heap(vec![0; bytes]), is_dedicated: true }
+    }
+
+    /// Whether it is for a record that does not fit into other memory.
+    pub(crate) fn is_dedicated(&self) -> bool {
+        self.is_dedicated
+    }
+
+    /// Bytes that values may take in it, beside the index of these records.
+    pub(crate) fn room(&self, records: usize, fields: usize) -> Option<usize> {
+        let size = self.bytes.len();
+        (self.is_dedicated || has_room_for_index(records, fields, size)).then_some(size)
+    }
+
+    /// Makes it at least this large. What was written stays.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.is_dedicated = true;
+        match &mut self.bytes {
+            Bytes::Heap(list) => list.resize(bytes, 0),
+            Bytes::Mapped(map) => {
+                let mut list = vec![0; bytes.max(map.len())];
+                list[..map.len()].copy_from_slice(map);
+                self.bytes = Bytes::Heap(list);
+            }
+        }
+    }
+
+    /// The bytes alone.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+}
+
+impl From<Bytes> for BlockMemory {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, is_dedicated: false }
+    }
+}
+
+/// Zeroed bytes.
+pub(crate) enum Bytes {
+    Heap(Vec<u8>),
+    Mapped(MmapMut),
+}
+
+impl Bytes {
+    /// This many zeroed bytes.
+    pub(crate) fn new(len: usize) -> Self {
+        if len >= HUGE_PAGE
+            // Fails where a process may have no more mappings.
+            && let Ok(map) = MmapMut::map_anon(len)
+        {
+            // A kernel without huge pages refuses, and small ones work, too.
+            let _ = map.advise(Advice::HugePage);
+            return Self::Mapped(map);
+        }
+        Self::Heap(vec![0; len])
+    }
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Self::Heap(Vec::new())
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Heap(list) => list,
+            Self::Mapped(map) => map,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(list) => list,
+            Self::Mapped(map) => map,
+        }
+    }
+}
+
+/// Whether the index of these records is not too large for a block of this size.
+pub(crate) fn has_room_for_index(records: usize, fields: usize, block: usize) -> bool {
+    records.saturating_mul(8 * fields + 16) <= MAX_INDEX * block
+}
