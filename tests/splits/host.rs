@@ -57,6 +57,10 @@ pub struct Setup {
     pub has_demand: bool,
     /// How many objects are decoded at the same time.
     pub workers: usize,
+    /// With several workers: bytes of the sections that each object is divided into. 0: it has one.
+    pub section: usize,
+    /// Whether objects can be read side by side.
+    pub rereads: bool,
     /// Where in each object reading fails.
     pub fails_at: Option<usize>,
     /// Batches after which the consumer wants no more of the epoch.
@@ -78,6 +82,8 @@ impl Setup {
             index_inside: false,
             has_demand: false,
             workers: 1,
+            section: 0,
+            rereads: true,
             fails_at: None,
             leaves_after: None,
             batch: None,
@@ -150,7 +156,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         shuffle: way.shuffle,
         resume: way.resume.clone(),
         offsets: true,
-        workers: Workers::new(way.workers),
+        workers: Workers::new(way.workers).with_section_bytes(way.section.max(1)),
         observers: Vec::new(),
     };
     let stats = ChannelStats::default();
@@ -161,7 +167,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
     }
     assert_eq!(totals.batches, sink.batches as u64, "the count of batches");
-    Observed {
+    let observed = Observed {
         schema: sink.schema.as_ref().map(|fields| fields.to_vec()),
         records: sink.records,
         cuts: sink.cuts,
@@ -169,7 +175,26 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         decode_errors: totals.decode_errors,
         quarantined: lines(&quarantine),
         end: end(outcome),
+    };
+    if job.tells_lines(way) { observed } else { observed.without_lines() }
+}
+
+/// A message of the `csv` decoder without what only a decoder knows that saw the first lines: the
+/// number of the line, what the row is compared with, and whether it is the first.
+fn without_lines(message: &str) -> String {
+    let message = message.replace("; if this row is the header, set header = true", "");
+    let message = match (message.find(", as "), message.find(", found")) {
+        (Some(from), Some(to)) if from < to => message[..from].to_owned() + &message[to..],
+        _ => message,
+    };
+    let mut words: Vec<&str> = message.split(' ').collect();
+    while let Some(at) = words.iter().position(|word| *word == "line") {
+        let at = if at > 0 && words[at - 1] == "in" { at - 1 } else { at };
+        let end = words.len().min(at + if words[at] == "in" { 3 } else { 2 });
+        words.drain(at..end);
     }
+    words.retain(|word| !word.is_empty());
+    words.join(" ")
 }
 
 fn end(outcome: Outcome) -> End {
@@ -193,7 +218,28 @@ fn lines(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
 }
 
+impl Job {
+    /// Whether messages have the numbers of lines. A worker that decodes a section has not counted the
+    /// lines before it.
+    pub fn tells_lines(&self, way: &Setup) -> bool {
+        self.decoder != "csv" || way.section == 0 || way.workers == 1
+    }
+}
+
 impl Observed {
+    /// With the messages that a decoder gives that has not seen the first lines.
+    pub fn without_lines(mut self) -> Self {
+        if let End::Failed { message, .. } = &mut self.end {
+            *message = without_lines(message);
+        }
+        for entry in &mut self.quarantined {
+            if let Some(Value::String(reason)) = entry.get_mut("reason") {
+                *reason = without_lines(reason);
+            }
+        }
+        self
+    }
+
     /// What differs first, if anything does.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let pair = |what: &str, a: &dyn fmt::Debug, b: &dyn fmt::Debug| {

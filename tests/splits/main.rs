@@ -49,13 +49,19 @@ fn plain_way() -> impl Strategy<Value = Setup> {
         1 => 70_000usize..700_000,
     ];
     let workers = prop_oneof![2 => Just(1usize), 3 => 2usize..5];
-    (pieces, slot, any::<bool>(), any::<bool>(), workers).prop_map(
-        |(pieces, slot, index_inside, has_demand, workers)| Setup {
+    let section = prop_oneof![1 => Just(0usize), 2 => 1usize..100, 2 => 100usize..3_000];
+    // Only workers, of which each reads an object, need to read side by side.
+    let sections = (workers, section, any::<bool>())
+        .prop_map(|(workers, section, rereads)| (workers, section, rereads || section == 0));
+    (pieces, slot, any::<bool>(), any::<bool>(), sections).prop_map(
+        |(pieces, slot, index_inside, has_demand, (workers, section, rereads))| Setup {
             pieces,
             slot,
             index_inside,
             has_demand,
             workers,
+            section,
+            rereads,
             ..Setup::in_one_piece()
         },
     )
@@ -98,7 +104,9 @@ fn job(
 /// The property of the host alone: pieces, memories and sizes of batches change nothing else.
 /// Returns what the whole input in one piece gives.
 fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseError> {
-    let whole = host::run(job, &Setup::in_one_piece());
+    let with_lines = host::run(job, &Setup::in_one_piece());
+    let whole = with_lines.clone();
+    let whole = if job.tells_lines(way) { whole } else { whole.without_lines() };
     let split = host::run(job, &Setup { batch: None, shuffle: None, ..way.clone() });
     if let Some(difference) = whole.difference(&split) {
         return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
@@ -108,7 +116,7 @@ fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseErro
         (Some(size), None) => batches::check(job, way, size, &whole)?,
         (None, _) => {}
     }
-    Ok(whole)
+    Ok(with_lines)
 }
 
 /// The property itself.

@@ -36,6 +36,7 @@ impl Source for Objects {
         };
         let pieces = self.way.pieces.clone().into_iter();
         let at = std::mem::take(&mut self.offset);
+        let size = bytes.len() as u64;
         let input = Pieces { bytes, at, pieces, fails_at: self.way.fails_at };
         self.given += 1;
         let name = format!("object {}", self.given - 1);
@@ -44,7 +45,10 @@ impl Source for Objects {
             ordinal: self.given as u64 - 1,
             name,
             identity: String::new(),
-            facts: ObjectFacts::default(),
+            facts: ObjectFacts {
+                size: self.way.section.gt(&0).then_some(size),
+                ..ObjectFacts::default()
+            },
             input: Box::new(input),
         }))
     }
@@ -57,7 +61,7 @@ impl Source for Objects {
     }
 
     fn can_reread(&self) -> bool {
-        true
+        self.way.rereads
     }
 
     fn end_epoch(&mut self) {
@@ -73,6 +77,10 @@ struct Pieces {
 }
 
 impl Input for Pieces {
+    fn is_stored(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         assert!(!buf.is_empty(), "asked to read nothing");
         let end = self.fails_at.unwrap_or(self.bytes.len()).min(self.bytes.len());

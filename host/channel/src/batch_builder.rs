@@ -176,6 +176,14 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         (self.object.restart_offset, self.object.first_record) = (self.position, self.records);
     }
 
+    /// Whether the decoder can decode again from the start of the chunk: the bytes of the header that
+    /// it needs for that.
+    pub(super) fn restart_here(&self) -> Option<u64> {
+        let is_here =
+            self.object.restart_offset == self.position && self.object.first_record == self.records;
+        (is_here && self.position > 0).then_some(self.object.restart_header.into())
+    }
+
     /// The chunk begins at `offset` in the object from now on, with the record of number `record`.
     /// Must not be called while there are bytes in the chunk.
     pub(super) fn jump_to(&mut self, offset: u64, record: u64) {

@@ -9,7 +9,7 @@ use pipemill_types::{BatchSize, ErrorKind, Fault, schema_extension};
 use super::batch_builder::BatchBuilder;
 use super::cut::CutPoint;
 use super::monitor::Monitor;
-use super::object::{Begin, Decoding};
+use super::object::{Begin, Decoding, Reading};
 use super::observer::Observer;
 use super::shuffle::WindowSink;
 use super::workers::{InOrderSink, Workers};
@@ -154,7 +154,7 @@ impl Channel {
                     let decoded = decoding.decode(
                         &mut object,
                         &begin,
-                        Some(source),
+                        Reading::Source(source),
                         builder,
                         policy,
                         monitor,

@@ -12,6 +12,7 @@ use super::cut::CutPoint;
 use super::error_policy::{ErrorPolicy, MAX_KEPT_BYTES};
 use super::failure::SHOWN_BYTES;
 use super::monitor::Monitor;
+use super::section_end::SectionEnd;
 use super::{Failure, Sink, Stage, StopReason};
 
 /// Bytes read and decoded at a time: with what the decoder copies of it, this fits into the
@@ -49,6 +50,8 @@ pub(super) struct DecodeLoop<'a, 's, S: Sink> {
     pub(super) object: &'a str,
     pub(super) input: &'a mut dyn Input,
     pub(super) stream: Stream,
+    /// Where it ends, if it is not all of the object that is decoded.
+    pub(super) section: Option<&'a mut (dyn SectionEnd + 'static)>,
     pub(super) progress: Progress,
 }
 
@@ -67,6 +70,8 @@ pub(super) struct Progress {
     rest_skipped: bool,
     /// The batch builder has the fields of this object's records.
     schema_known: bool,
+    /// The header was shown: what is read now is the section.
+    in_section: bool,
     /// When a batch last left because the source was idle.
     last_idle_grant: Option<Instant>,
 }
@@ -75,7 +80,14 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
     /// Decodes to the end of the object.
     pub(super) fn run(&mut self) -> Result<(), StopReason> {
         self.learn_schema()?;
+        self.progress.in_section = true;
         while !self.progress.input_ended && !self.progress.rest_skipped {
+            if self.room() == 0 {
+                if self.is_section_over()? {
+                    return self.builder.cut_at(CutPoint::ObjectEnd);
+                }
+                continue;
+            }
             match self.try_read()? {
                 Ok(ReadOutcome::Bytes(_)) if self.is_due() => {
                     self.decode_available()?;
@@ -99,6 +111,32 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             self.decode_available()?;
         }
         self.builder.cut_at(CutPoint::ObjectEnd)
+    }
+
+    /// Bytes that may be read before the end of the section.
+    fn room(&self) -> usize {
+        let Some(section) = self.section.as_ref().filter(|_| self.progress.in_section) else {
+            return usize::MAX;
+        };
+        let end = self.builder.position() + self.builder.len() as u64;
+        usize::try_from(section.limit().saturating_sub(end)).unwrap_or(usize::MAX)
+    }
+
+    /// All bytes up to the end of the section were read: decodes what can be decoded of them.
+    fn is_section_over(&mut self) -> Result<bool, StopReason> {
+        if self.has_unseen_bytes() {
+            self.decode_available()?;
+        }
+        // An error that was skipped may have led beyond the end.
+        if self.room() > 0 || self.progress.rest_skipped {
+            return Ok(false);
+        }
+        let is_used_up = self.builder.len() == 0;
+        let restart = self.builder.restart_here().filter(|_| is_used_up);
+        match &mut self.section {
+            Some(section) => section.reach(restart),
+            None => Ok(false),
+        }
     }
 
     /// Shows the decoder the first `header` bytes of the object, which have no record.
@@ -161,8 +199,13 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.failure(0, changed_object(message))
     }
 
-    /// Reads once. A failure of the source ends the channel.
+    /// Reads once, also beyond the end of the section. A failure of the source ends the channel.
     fn read(&mut self) -> Result<ReadOutcome, StopReason> {
+        while self.room() == 0
+            && let Some(section) = &mut self.section
+        {
+            section.go_beyond();
+        }
         self.try_read()?.map_err(|error| self.source_failure(error).into())
     }
 
@@ -181,6 +224,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         want: usize,
     ) -> Result<Result<ReadOutcome, SourceError>, StopReason> {
         let wait = self.longest_wait();
+        let want = want.min(self.room());
         self.context.monitor.enter(Stage::Consumer);
         let buf = self.builder.read_buffer(want)?;
         self.context.monitor.enter(Stage::Source);
@@ -260,6 +304,9 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                     self.builder.consume(consumed);
                     if let Some(header) = self.stream.restart() {
                         self.builder.mark_restart(header);
+                        if let Some(section) = &mut self.section {
+                            section.can_restart(header);
+                        }
                     }
                     let left = self.builder.len();
                     self.progress.stalled = consumed == 0;
@@ -398,6 +445,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             input_ended: self.progress.input_ended,
             rest_skipped: self.progress.rest_skipped,
             schema_known: self.progress.schema_known,
+            in_section: self.progress.in_section,
             last_idle_grant: self.progress.last_idle_grant,
             ..Progress::default()
         };

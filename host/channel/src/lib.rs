@@ -28,6 +28,7 @@ mod observer;
 mod parts;
 mod picked;
 mod resume;
+mod section_end;
 mod shuffle;
 mod sink;
 mod stage_timer;

@@ -9,6 +9,7 @@ use pipemill_types::{ErrorKind, Fault, Position, StreamInfo};
 use super::batch_builder::BatchBuilder;
 use super::decode_loop::{Context, DecodeLoop, Progress};
 use super::monitor::Monitor;
+use super::section_end::SectionEnd;
 use super::{ErrorPolicy, Failure, Resume, Sink, StopReason};
 
 /// What all objects of a channel are decoded with.
@@ -32,6 +33,16 @@ pub(super) struct Begin {
     pub(super) schema: Option<(String, String)>,
 }
 
+/// Where the bytes of an object come from, if decoding begins inside of it, and where they end.
+pub(super) enum Reading<'a> {
+    /// The source reads the object again, from the place on.
+    Source(&'a mut dyn Source),
+    /// The object's input goes on at the place, after the header.
+    Input,
+    /// The same, and it is a section that is decoded.
+    Section(&'a mut (dyn SectionEnd + 'static)),
+}
+
 impl Begin {
     /// At the place of a state in the object, if it has one.
     pub(super) fn new(resume: Option<Resume>, schema: Option<(String, String)>) -> Self {
@@ -47,17 +58,11 @@ impl Begin {
 }
 
 impl Decoding<'_> {
-    /// Decodes an object to its end. `source` is where its bytes come from; without one, the input
-    /// goes on at the place of the state after the header.
-    pub(super) fn decode<S: Sink>(
-        &self,
-        object: &mut Object,
-        begin: &Begin,
-        source: Option<&mut dyn Source>,
-        builder: &mut BatchBuilder<'_, S>,
-        policy: &mut ErrorPolicy,
-        monitor: Monitor<'_>,
-    ) -> Result<(), StopReason> {
+    /// A stream for an object that is decoded from there on.
+    ///
+    /// # Errors
+    /// As [`Stream::open`].
+    pub(super) fn stream(&self, object: &Object, begin: &Begin) -> Result<Stream, Fault> {
         let info = StreamInfo {
             channel: self.channel.to_owned(),
             epoch: object.epoch,
@@ -67,8 +72,25 @@ impl Decoding<'_> {
             facts: object.facts.clone(),
             extensions: begin.extensions(),
         };
-        let stream = Stream::open(self.plugin, self.options, &info, self.limits)
-            .map_err(|fault| self.failure(object, fault))?;
+        Stream::open(self.plugin, self.options, &info, self.limits)
+    }
+
+    /// Decodes an object to its end, or a section of it.
+    pub(super) fn decode<S: Sink>(
+        &self,
+        object: &mut Object,
+        begin: &Begin,
+        from: Reading<'_>,
+        builder: &mut BatchBuilder<'_, S>,
+        policy: &mut ErrorPolicy,
+        monitor: Monitor<'_>,
+    ) -> Result<(), StopReason> {
+        let stream = self.stream(object, begin).map_err(|fault| self.failure(object, fault))?;
+        let (source, section) = match from {
+            Reading::Source(source) => (Some(source), None),
+            Reading::Input => (None, None),
+            Reading::Section(section) => (None, Some(section)),
+        };
         let context = Context {
             channel: self.channel,
             decoder: self.plugin.name(),
@@ -85,6 +107,7 @@ impl Decoding<'_> {
             object: &object.name,
             input: &mut *object.input,
             stream,
+            section,
             progress: Progress::default(),
         };
         if let Some(resume) = &begin.resume {

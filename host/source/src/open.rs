@@ -118,6 +118,10 @@ impl RegularFile {
 }
 
 impl Input for RegularFile {
+    fn is_stored(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         self.check_offset()?;
         loop {

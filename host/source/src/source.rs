@@ -19,6 +19,11 @@ pub trait Input: Send {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<ReadOutcome, SourceError>;
+
+    /// Whether the bytes are as they are stored: reading them takes no work but a copy.
+    fn is_stored(&self) -> bool {
+        false
+    }
 }
 
 /// Result of one read.

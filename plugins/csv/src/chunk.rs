@@ -18,7 +18,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) dialect: Dialect,
     /// Largest row in bytes, without its line end.
     pub(crate) max_record: u64,
-    /// Number of the line that the chunk starts in, from 1.
+    /// Number of the line that the chunk starts in, from 1. 0 where decoding began inside of the
+    /// object: nobody has counted the lines before.
     pub(crate) line: u64,
     /// Whether the byte before the chunk is a CR.
     pub(crate) after_cr: bool,
@@ -77,18 +78,24 @@ impl Chunk<'_> {
                 RowEnd::Cut => return self.check_cut(at).map(|()| NextRow::Cut(at)),
                 RowEnd::Unclosed { quote } => {
                     self.check_length(at..self.bytes.len())?;
-                    let opened = self.line(quote);
+                    let place = self.shown_line(quote);
                     return Err(self.fatal(at, format_args!(
-                        "expected a closing quote for the one opened in line {opened}, found the end \
-                         of the input"
+                        "expected a closing quote for the one opened{place}, found the end of the \
+                         input"
                     )));
                 }
                 RowEnd::Dangling { escape } => {
                     self.check_length(at..self.bytes.len())?;
-                    let line = self.line(escape);
-                    return Err(self.fatal(at, format_args!(
-                        "expected a byte after the escape in line {line}, found the end of the input"
-                    )));
+                    let place = match self.line(escape) {
+                        Some(line) => format!("in line {line}"),
+                        None => format!("{} bytes after the start of the row", escape - at),
+                    };
+                    return Err(self.fatal(
+                        at,
+                        format_args!(
+                            "expected a byte after the escape {place}, found the end of the input"
+                        ),
+                    ));
                 }
             }
         }
@@ -101,34 +108,49 @@ impl Chunk<'_> {
         row + text.strip_suffix(b"\r").unwrap_or(text).len()
     }
 
-    /// Number of the line that has the offset `at`, from 1.
-    pub(crate) fn line(&self, at: usize) -> u64 {
+    /// Number of the line that has the offset `at`, from 1, if lines were counted.
+    pub(crate) fn line(&self, at: usize) -> Option<u64> {
         let mut after_cr = self.after_cr;
-        self.line + self.dialect.count_lines(&self.bytes[..at], &mut after_cr)
+        let lines = || self.dialect.count_lines(&self.bytes[..at], &mut after_cr);
+        (self.line > 0).then(lines).map(|lines| self.line + lines)
+    }
+
+    /// The line that has the offset `at`, for a message; nothing if lines were not counted.
+    fn shown_line(&self, at: usize) -> String {
+        self.line(at).map_or(String::new(), |line| format!(" in line {line}"))
+    }
+
+    /// A message about the row at `row`, after the number of its line.
+    fn at_line(&self, row: usize, separator: &str, message: impl std::fmt::Display) -> String {
+        match self.line(row) {
+            Some(line) => format!("line {line}{separator}{message}"),
+            None => message.to_string(),
+        }
     }
 
     /// An error of the row at `row`. The next row starts at `next`. `message` follows the line
-    /// number.
+    /// number and the separator.
     #[cold]
     pub(crate) fn error(
         &self,
         row: usize,
+        separator: &str,
         message: impl std::fmt::Display,
         next: usize,
     ) -> DecodeError {
-        DecodeError::skippable(row, format!("line {}{message}", self.line(row)), next as u64)
+        DecodeError::skippable(row, self.at_line(row, separator, message), next as u64)
     }
 
     /// An error of the row at `row`, after which no row can be found.
     #[cold]
     pub(crate) fn fatal(&self, row: usize, message: impl std::fmt::Display) -> DecodeError {
-        DecodeError::fatal(row, format!("line {}: {message}", self.line(row)))
+        DecodeError::fatal(row, self.at_line(row, ": ", message))
     }
 
     /// The refusal of an input, at the row at `row`, that does not fit the options.
     #[cold]
     pub(crate) fn refused(&self, row: usize, message: impl std::fmt::Display) -> DecodeError {
-        DecodeError::refused(row, format!("line {}: {message}", self.line(row)))
+        DecodeError::refused(row, self.at_line(row, ": ", message))
     }
 
     /// Refuses a row that is larger than `max_record`.
@@ -154,10 +176,10 @@ impl Chunk<'_> {
             None => Resume::Scan(from as u64),
         };
         let message = format!(
-            "line {}: the row is larger than max_record ({} bytes); a quote may have been left open",
-            self.line(row),
+            "the row is larger than max_record ({} bytes); a quote may have been left open",
             self.max_record
         );
+        let message = self.at_line(row, ": ", message);
         DecodeError { offset: row, message, resume }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct RowContext<'a> {
 pub(crate) enum FirstRow {
     IsHeader,
     /// It is a record, in this line.
-    IsData(u64),
+    IsData(Option<u64>),
 }
 
 impl RowContext<'_> {
@@ -68,8 +68,9 @@ impl RowContext<'_> {
         let hint = self.delimiter_hint(layout, row.clone());
         self.chunk.error(
             row.start,
+            ": ",
             format_args!(
-                ": expected {expected} {fields}, as {source}, found {found}; set flexible = true to \
+                "expected {expected} {fields}, as {source}, found {found}; set flexible = true to \
                  take such rows{hint}"
             ),
             next,
@@ -122,8 +123,8 @@ impl ValueError {
             (Some(_), _) if layout.types_are_learnt => {
                 format!("; the first rows have this type: types = \"auto,{name}:utf8\" takes text")
             }
-            (_, FirstRow::IsData(line))
-                if line == context.chunk.line(row) && expected != Scalar::Utf8.word() =>
+            (_, FirstRow::IsData(Some(line)))
+                if Some(line) == context.chunk.line(row) && expected != Scalar::Utf8.word() =>
             {
                 "; if this row is the header, set header = true".to_owned()
             }
@@ -135,9 +136,9 @@ impl ValueError {
             Some(_) => context.delimiter_hint(layout, row..context.chunk.row_end(row, next)),
         };
         let message = format_args!(
-            ", column {column} (`{name}`): expected {expected}, found {found}{hint}{other}"
+            "column {column} (`{name}`): expected {expected}, found {found}{hint}{other}"
         );
-        context.chunk.error(row, message, next)
+        context.chunk.error(row, ", ", message, next)
     }
 }
 

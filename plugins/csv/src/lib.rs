@@ -72,11 +72,14 @@ pub struct Csv {
     at_start: bool,
     /// Whether a stream that begins inside of the object has the same columns, without a header.
     knows_columns: bool,
+    /// What the names of the columns come from, if not from the rows, for messages.
+    names_source: &'static str,
     /// Bytes of the object before the next chunk.
     offset: u64,
     /// Bytes of the object up to the end of the header.
     header_end: u64,
-    /// Number of the line in which the next chunk starts, from 1.
+    /// Number of the line in which the next chunk starts, from 1; 0 if it is not known, because
+    /// decoding began inside of the object.
     line: u64,
     /// Whether the byte before the next chunk is a CR.
     after_cr: bool,
@@ -108,6 +111,10 @@ impl Decoder for Csv {
         let mut settings = Settings::new(options)?;
         let restart = info.restart().filter(|at| at.place > 0);
         let knows_columns = settings.knows_columns();
+        let names_source = match settings.names {
+            Some(_) => "option `names` has",
+            None => "the rows before have",
+        };
         if let Some(restart) = restart {
             settings.header = if restart.header == 0 { Header::No } else { Header::Yes };
             if restart.header == 0 && settings.names.is_none() && settings.emit == Emit::Fields {
@@ -118,7 +125,7 @@ impl Decoder for Csv {
         }
         let layout = match (&settings.names, settings.emit) {
             (Some(names), _) if settings.types.default.is_some() => {
-                Some(Layout::new(&settings, names.clone(), "option `names` has".to_owned(), &[])?)
+                Some(Layout::new(&settings, names.clone(), names_source.to_owned(), &[])?)
             }
             (None, Emit::Row) => Some(Layout::new(&settings, Vec::new(), String::new(), &[])?),
             _ => None,
@@ -127,11 +134,12 @@ impl Decoder for Csv {
         Ok(Self {
             settings,
             max_record: info.max_record,
+            names_source,
             at_start: restart.is_none_or(|at| at.header > 0),
             knows_columns,
             offset: 0,
             header_end: 0,
-            line: 1,
+            line: if restart.is_some() { 0 } else { 1 },
             after_cr: false,
             first_row: None,
             header: Vec::new(),
@@ -178,7 +186,8 @@ impl Decoder for Csv {
         if self.settings.dialect.lone_cr {
             self.count_lines(&bytes[..done]);
         } else {
-            self.line += counted.up_to(bytes, done);
+            let lines = counted.up_to(bytes, done);
+            self.line += if self.line > 0 { lines } else { 0 };
         }
         result.map(Progress::consumed)
     }
@@ -195,7 +204,8 @@ impl Decoder for Csv {
 impl Csv {
     /// Counts the lines in bytes that are not shown again.
     fn count_lines(&mut self, bytes: &[u8]) {
-        self.line += self.settings.dialect.count_lines(bytes, &mut self.after_cr);
+        let lines = self.settings.dialect.count_lines(bytes, &mut self.after_cr);
+        self.line += if self.line > 0 { lines } else { 0 };
     }
 
     /// Emits the rows of a chunk. Returns how many bytes are done with.
@@ -310,13 +320,18 @@ impl Csv {
         if self.layout.is_none() {
             let types = self.learnt.as_ref().map_or(&[][..], |learnt| &learnt.types);
             let (names, source) = if let Some(names) = &settings.names {
-                (names.clone(), "option `names` has".to_owned())
+                (names.clone(), self.names_source.to_owned())
             } else if has_header {
                 let names = header_names(chunk, &self.cells);
                 (names.map_err(|message| chunk.fatal(start, message))?, "the header has".to_owned())
             } else {
                 let names = (0..self.cells.len()).map(default_name).collect();
-                (names, format!("the first row (line {line}) has"))
+                (
+                    names,
+                    line.map_or("the first row has".into(), |line| {
+                        format!("the first row (line {line}) has")
+                    }),
+                )
             };
             let layout = Layout::new(settings, names, source, types)
                 .map_err(|message| chunk.refused(start, message))?;

@@ -21,13 +21,15 @@
 
 mod in_order;
 mod plan;
+mod search;
+mod sections;
 mod sequence;
 mod turns;
 mod worker;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{channel, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use pipemill_types::{ErrorKind, Fault};
@@ -44,6 +46,9 @@ use crate::{ChannelStats, Resume, StopReason};
 
 /// Bytes of records that wait for the turn of their objects, for each worker.
 pub(super) const AHEAD_BYTES: usize = 64 << 20;
+/// Bytes of a section: of a part of an object that a worker of its own decodes. A multiple of the
+/// blocks that formats have.
+const SECTION_BYTES: usize = 4 << 20;
 /// Objects that wait for their turn, at most. Each one of them has a portion of memory or none.
 const MAX_PLANNED: usize = 1_024;
 
@@ -51,12 +56,21 @@ const MAX_PLANNED: usize = 1_024;
 pub struct Workers {
     /// What each of them did.
     stats: Vec<Arc<ChannelStats>>,
+    /// Bytes of a section of an object.
+    section_bytes: usize,
 }
 
 impl Workers {
     /// This many, 1 or more. One worker is the channel's thread itself.
     pub fn new(count: usize) -> Self {
-        Self { stats: (0..count.max(1)).map(|_| Arc::default()).collect() }
+        let stats = (0..count.max(1)).map(|_| Arc::default()).collect();
+        Self { stats, section_bytes: SECTION_BYTES }
+    }
+
+    /// Sections of this many bytes, 1 or more.
+    #[doc(hidden)]
+    pub fn with_section_bytes(self, section_bytes: usize) -> Self {
+        Self { section_bytes, ..self }
     }
 
     /// Bytes that this many workers hold at most, without their decoders, where records are not
@@ -78,15 +92,13 @@ impl Channel {
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
-        let stats = self.workers.stats.clone();
+        let (stats, section_bytes) = (self.workers.stats.clone(), self.workers.section_bytes);
         let (Parts { decoding, source, policy, batch }, resume) = self.parts();
         builder.pass_over(resume.as_ref().map_or(0, Resume::passed_over));
         let ahead = stats.len() * AHEAD_BYTES;
-        let turns = Turns::new(ahead);
+        let turns = Arc::new(Turns::new(ahead));
         let portion_bytes = builder.sink().portion_bytes()?;
         let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
-        let (jobs, to_do) = sync_channel(0);
-        let to_do = Arc::new(Mutex::new(to_do));
         let (planned, plan) = sync_channel(MAX_PLANNED);
         let (next_epoch, may_go_on) = channel();
         thread::scope(|scope| {
@@ -100,15 +112,21 @@ impl Channel {
             for (number, stats) in stats.iter().enumerate() {
                 let (turns, memory) = (&turns, &memory);
                 let policy = policy.unused();
-                let worker = Worker { decoding, turns, memory, policy, stats: stats.clone() };
-                let to_do = to_do.clone();
+                let stats = stats.clone();
+                let worker = Worker { decoding, turns, memory, policy, stats, section_bytes };
                 let name = format!("worker-{number}-{}", decoding.channel);
                 let thread = thread::Builder::new().name(name);
-                thread.spawn_scoped(scope, move || worker.work(&to_do)).map_err(no_thread)?;
+                thread.spawn_scoped(scope, move || worker.work()).map_err(no_thread)?;
             }
-            // The planner ends when no worker is left.
-            drop(to_do);
-            let planner = Planner { decoding, source, turns: &turns, jobs, planned, may_go_on };
+            let planner = Planner {
+                decoding,
+                source,
+                turns: &turns,
+                workers: stats.len(),
+                section_bytes,
+                planned,
+                may_go_on,
+            };
             let thread = thread::Builder::new().name(format!("planner-{}", decoding.channel));
             thread.spawn_scoped(scope, move || planner.plan(resume)).map_err(no_thread)?;
             let bytes = monitor.calls_of(&stats);
@@ -124,6 +142,8 @@ impl Channel {
                 memory: &memory,
                 stats: &stats,
                 bytes,
+                next_section: None,
+                first_record: 0,
             };
             sequencer.take_all()
         })

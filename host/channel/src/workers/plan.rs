@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{Field, schema_extension};
 
+use super::sections::{Room, SectionPart, Sections};
 use super::turns::Turns;
 use super::worker::{Delivery, Job};
 use crate::object::{Begin, Decoding};
@@ -23,10 +24,12 @@ pub(super) enum Planned {
     Failed(Box<Failure>),
 }
 
-/// An object that a worker decodes.
+/// An object that a worker decodes, or a section of one.
 pub(super) struct PlannedObject {
     /// Its number in the plan.
     pub(super) number: u64,
+    /// It is a section of the same object as the one before.
+    pub(super) goes_on: bool,
     pub(super) epoch: u32,
     pub(super) name: String,
     pub(super) deliveries: Receiver<Delivery>,
@@ -38,8 +41,10 @@ pub(super) struct PlannedObject {
 pub(super) struct Planner<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) source: &'a mut dyn Source,
-    pub(super) turns: &'a Turns,
-    pub(super) jobs: SyncSender<Job>,
+    pub(super) turns: &'a Arc<Turns>,
+    pub(super) workers: usize,
+    /// Bytes of a section. Objects that are not longer have one.
+    pub(super) section_bytes: usize,
     pub(super) planned: SyncSender<Planned>,
     /// Has something after each end of an epoch, when the next one may begin.
     pub(super) may_go_on: Receiver<()>,
@@ -48,7 +53,12 @@ pub(super) struct Planner<'a> {
 impl Planner<'_> {
     /// Plans all objects from this place on.
     pub(super) fn plan(mut self, resume: Option<Resume>) {
-        match self.plan_objects(resume) {
+        // If this panics, nobody waits for bytes that will not come.
+        let end = self.turns.end_at_drop();
+        let planned = self.plan_objects(resume);
+        std::mem::forget(end);
+        self.turns.all_planned();
+        match planned {
             Ok(()) => self.send(Planned::End),
             Err(StopReason::Failed(failure)) => self.send(Planned::Failed(failure)),
             // Nobody waits for anything.
@@ -96,33 +106,111 @@ impl Planner<'_> {
                     let fields = self.turns.begin_decoding()?;
                     let schema = fields.as_deref().and_then(schema_extension);
                     let begin = Begin::new(resume, schema.or(state_schema.clone()));
-                    self.start(number, object, begin, fields)?;
+                    if begin.resume.is_none() && self.is_divided(&object) {
+                        number = self.divide(number, object, begin, fields)?;
+                        continue;
+                    }
+                    let (planned, job) = Self::job(number, object, begin, fields, None);
+                    self.send(Planned::Object(planned));
+                    self.turns.hand_over(job, true)?;
                     number += 1;
                 }
             }
         }
     }
 
-    /// Hands an object to the next worker that is free.
-    fn start(
-        &self,
+    /// A job for a worker, and what is taken of it.
+    fn job(
         number: u64,
         object: Object,
         begin: Begin,
         fields: Option<Arc<[Field]>>,
-    ) -> Result<(), StopReason> {
+        section: Option<SectionPart>,
+    ) -> (PlannedObject, Job) {
         let (deliveries, received) = channel();
         let worker = Arc::<OnceLock<_>>::default();
-        self.send(Planned::Object(PlannedObject {
+        let planned = PlannedObject {
             number,
+            goes_on: section.as_ref().is_some_and(|part| !part.is_first()),
             epoch: object.epoch,
             name: object.name.clone(),
             deliveries: received,
             worker: worker.clone(),
-        }));
-        let job = Job { number, object, begin, fields, deliveries, worker };
-        // Fails if all workers have ended.
-        self.jobs.send(job).map_err(|_| StopReason::Stopped)
+        };
+        (planned, Job { number, object, begin, fields, deliveries, section, worker })
+    }
+
+    /// Whether several workers decode the object: it is long, and no other object can be read beside
+    /// it or its bytes need no more work than to be read.
+    fn is_divided(&self, object: &Object) -> bool {
+        if !self.source.can_reread() {
+            return true;
+        }
+        let is_long = object.facts.size.is_some_and(|size| size > 2 * self.section_bytes as u64);
+        is_long && object.input.is_stored()
+    }
+
+    /// Reads an object, and hands it to workers section by section. Returns the next number of the
+    /// plan.
+    fn divide(
+        &mut self,
+        first: u64,
+        object: Object,
+        begin: Begin,
+        fields: Option<Arc<[Field]>>,
+    ) -> Result<u64, StopReason> {
+        let most = (self.workers + 1) * self.section_bytes;
+        let sections = Sections::new(self.turns.clone(), object.epoch, first, most);
+        let copy = |object: &Object| Object {
+            name: object.name.clone(),
+            identity: object.identity.clone(),
+            facts: object.facts.clone(),
+            input: Box::new(NoInput),
+            ..*object
+        };
+        let (planned, job) = Self::job(first, copy(&object), begin, fields, Some(sections.first()));
+        self.send(Planned::Object(planned));
+        self.turns.hand_over(job, true)?;
+        let mut number = first + 1;
+        let step = self.section_bytes as u64;
+        let (mut read, mut next) = (0, step);
+        let mut input = object.input;
+        let copied = copy(&Object { input: Box::new(NoInput), name: object.name, ..object });
+        while !self.turns.is_over(copied.epoch) {
+            let most = match sections.room(next - read, self.source.can_reread()) {
+                Room::None => continue,
+                Room::Read(most) => most,
+                Room::HandOver => {
+                    sections.hand_over(input);
+                    break;
+                }
+            };
+            let is_end;
+            (read, is_end) = sections.read_from(&mut *input, most)?;
+            if is_end {
+                break;
+            }
+            if read < next {
+                continue;
+            }
+            next += step;
+            let Some(fields) = self.turns.fields() else { continue };
+            if let Some(part) = sections.begin(number, self.workers) {
+                let schema = schema_extension(&fields);
+                let begin = Begin::new(None, schema);
+                let (planned, job) =
+                    Self::job(number, copy(&copied), begin, Some(fields), Some(part));
+                // Whoever has to take what was planned may wait for bytes of this object.
+                if self.planned.try_send(Planned::Object(planned)).is_err() {
+                    sections.drop_last();
+                    continue;
+                }
+                self.turns.begin_section();
+                self.turns.hand_over(job, false)?;
+                number += 1;
+            }
+        }
+        Ok(number)
     }
 
     /// An object whose bytes are its header, and then those from the place of a state on.
@@ -130,14 +218,14 @@ impl Planner<'_> {
         let header = self.read_header(&mut object, resume.header())?;
         if (header.len() as u64) < resume.header() {
             // Its worker sees that it ends there, and says so.
-            let input = HeaderAndRest { header, read: 0, rest: object.input };
+            let input = HeaderAndRest::new(Arc::new(header), object.input);
             return Ok(Object { input: Box::new(input), ..object });
         }
         let epoch = object.epoch;
         let begun = self.source.start_at(resume.after_header()).and_then(|()| self.source.next());
         match begun.map_err(|error| self.decoding.source_failure(epoch, error))? {
             SourceEvent::Object(rest) => {
-                let input = HeaderAndRest { header, read: 0, rest: rest.input };
+                let input = HeaderAndRest::new(Arc::new(header), rest.input);
                 Ok(Object { input: Box::new(input), ..object })
             }
             SourceEvent::EpochEnd(_) | SourceEvent::End => Err(StopReason::Stopped),
@@ -162,12 +250,31 @@ impl Planner<'_> {
     }
 }
 
+/// In the place of an input that somebody else reads.
+struct NoInput;
+
+impl Input for NoInput {
+    fn read(
+        &mut self,
+        _: &mut [u8],
+        _: Option<std::time::Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        Ok(ReadOutcome::End)
+    }
+}
+
 /// The bytes of a header, and then others.
-struct HeaderAndRest {
-    header: Vec<u8>,
+pub(super) struct HeaderAndRest {
+    header: Arc<Vec<u8>>,
     /// Bytes of the header that were read.
     read: usize,
     rest: Box<dyn Input>,
+}
+
+impl HeaderAndRest {
+    pub(super) fn new(header: Arc<Vec<u8>>, rest: Box<dyn Input>) -> Self {
+        Self { header, read: 0, rest }
+    }
 }
 
 impl Input for HeaderAndRest {

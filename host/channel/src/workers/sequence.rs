@@ -11,7 +11,7 @@ use pipemill_types::BatchSize;
 use super::PortionSink;
 use super::plan::{Planned, PlannedObject};
 use super::turns::Turns;
-use super::worker::{Delivery, MemoryPool};
+use super::worker::{Delivery, Ended, MemoryPool};
 use crate::batch::Batch;
 use crate::batch_builder::BatchBuilder;
 use crate::block_memory::BlockMemory;
@@ -39,6 +39,10 @@ pub(super) struct Sequencer<'a, 'b, 's, S: PortionSink> {
     pub(super) stats: &'b [Arc<ChannelStats>],
     /// Bytes that the workers read, as far as they were counted.
     pub(super) bytes: u64,
+    /// The section that goes on where the one before has ended.
+    pub(super) next_section: Option<u64>,
+    /// Number of the section's first record in the object; 0 in an object's first section.
+    pub(super) first_record: u64,
 }
 
 impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
@@ -60,14 +64,26 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                     let _ = self.next_epoch.send(());
                 }
                 Planned::Object(object) if early => self.turns.end(object.number),
+                // The section before went beyond its start.
+                Planned::Object(object)
+                    if object.goes_on && self.next_section != Some(object.number) =>
+                {
+                    self.turns.drop_job(object.number);
+                }
                 Planned::Object(object) => {
                     let (number, epoch) = (object.number, object.epoch);
                     self.turns.begin(number);
-                    self.monitor.object_begins(epoch, &object.name);
+                    if !object.goes_on {
+                        self.first_record = 0;
+                        self.monitor.object_begins(epoch, &object.name);
+                    }
                     let taken = self.take(object);
                     self.turns.end(number);
-                    self.monitor.object_ends();
-                    match taken {
+                    self.next_section = *taken.as_ref().unwrap_or(&None);
+                    if self.next_section.is_none() {
+                        self.monitor.object_ends();
+                    }
+                    match taken.map(|_| ()) {
                         Err(StopReason::EpochEnded) => {
                             (early, left_early) = (true, true);
                             self.turns.end_epoch(epoch);
@@ -79,8 +95,9 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         }
     }
 
-    /// Takes an object to its end.
-    fn take(&mut self, object: PlannedObject) -> Result<(), StopReason> {
+    /// Takes an object, or a section of it, to its end. Returns the number of the section that goes
+    /// on there.
+    fn take(&mut self, object: PlannedObject) -> Result<Option<u64>, StopReason> {
         let mut errors = VecDeque::new();
         loop {
             match self.receive(&object)? {
@@ -88,22 +105,40 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                     // Nobody has said fields before, so they agree.
                     let _ = self.builder.set_schema(&fields);
                 }
-                Delivery::Skipped(error) => errors.push_back(error),
-                Delivery::Records(memory, batch) => {
+                Delivery::Skipped(mut error) => {
+                    self.count_from_start(&mut error.failure);
+                    errors.push_back(error);
+                }
+                Delivery::Records(memory, mut batch) => {
                     self.turns.taken(object.number, memory.as_ref().len());
+                    batch.start.first_record += self.first_record;
                     self.give(memory, batch, &mut errors)?;
                 }
-                Delivery::Ended(ended) => {
+                Delivery::Ended(Ended { mut result, records, next }) => {
                     for error in errors {
                         self.apply(&error)?;
                     }
-                    ended?;
-                    return self.builder.sink().object_ended();
+                    if let Err(StopReason::Failed(failure)) = &mut result {
+                        self.count_from_start(failure);
+                    }
+                    result?;
+                    self.first_record += records;
+                    if next.is_none() {
+                        self.builder.sink().object_ended()?;
+                    }
+                    return Ok(next);
                 }
             }
             if self.builder.wants_epoch_end(object.epoch) {
                 return Err(StopReason::EpochEnded);
             }
+        }
+    }
+
+    /// A worker counts the records of a section from 0.
+    fn count_from_start(&self, failure: &mut Failure) {
+        if let Some(record) = &mut failure.position.record {
+            *record += self.first_record;
         }
     }
 

@@ -1,10 +1,11 @@
 //! Whose turn it is, and how far the others may be ahead.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use pipemill_types::Field;
 
+use super::worker::Job;
 use crate::StopReason;
 
 /// What the threads of a channel with workers wait for.
@@ -30,6 +31,20 @@ struct State {
     fields: Option<Arc<[Field]>>,
     /// Objects that are decoded now, or that the planner is about to hand to a worker.
     running: usize,
+    /// What waits for a worker.
+    jobs: VecDeque<Job>,
+    /// Workers that wait for a job.
+    idle: usize,
+    /// No more jobs come.
+    all_planned: bool,
+    /// Numbers of sections that belong to the section before them: nobody wants their records.
+    dropped: BTreeSet<u64>,
+}
+
+impl State {
+    fn is_unwanted(&self, object: u64, epoch: u32) -> bool {
+        self.stopped || epoch < self.first_epoch || self.dropped.contains(&object)
+    }
 }
 
 /// Ends all waits when it is dropped.
@@ -75,7 +90,7 @@ impl Turns {
     /// Nobody wants them any more.
     pub(super) fn hold(&self, object: u64, epoch: u32, bytes: usize) -> Result<(), StopReason> {
         self.wait(|state| {
-            if state.stopped || epoch < state.first_epoch {
+            if state.is_unwanted(object, epoch) {
                 return Some(Err(StopReason::Stopped));
             }
             let own = state.of_object.get(&object).copied().unwrap_or(0);
@@ -124,6 +139,70 @@ impl Turns {
     pub(super) fn is_over(&self, epoch: u32) -> bool {
         let state = self.state();
         state.stopped || epoch < state.first_epoch
+    }
+
+    /// Whether nobody wants the records of this object any more.
+    pub(super) fn is_unwanted(&self, object: u64, epoch: u32) -> bool {
+        self.state().is_unwanted(object, epoch)
+    }
+
+    /// Nobody wants the records of this section any more.
+    pub(super) fn drop_job(&self, number: u64) {
+        let mut state = self.state();
+        state.dropped.insert(number);
+        let left = state.of_object.remove(&number).unwrap_or(0);
+        state.held -= left;
+        self.changed.notify_all();
+    }
+
+    /// Hands a job to a worker. With `waits`, as soon as one is free.
+    ///
+    /// # Errors
+    /// No object is wanted any more.
+    pub(super) fn hand_over(&self, job: Job, waits: bool) -> Result<(), StopReason> {
+        let mut job = Some(job);
+        self.wait(|state| {
+            if state.stopped {
+                return Some(Err(StopReason::Stopped));
+            }
+            if waits && state.idle <= state.jobs.len() {
+                return None;
+            }
+            state.jobs.extend(job.take());
+            Some(Ok(()))
+        })?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The next job for a worker. `None` if no more come.
+    pub(super) fn next_job(&self) -> Option<Job> {
+        self.state().idle += 1;
+        self.changed.notify_all();
+        self.wait(|state| {
+            let job = state.jobs.pop_front().filter(|_| !state.stopped);
+            let is_over = state.stopped || state.all_planned;
+            (job.is_some() || is_over).then(|| {
+                state.idle -= 1;
+                job
+            })
+        })
+    }
+
+    /// No more jobs come.
+    pub(super) fn all_planned(&self) {
+        self.state().all_planned = true;
+        self.changed.notify_all();
+    }
+
+    /// The fields of the records, if objects have said them.
+    pub(super) fn fields(&self) -> Option<Arc<[Field]>> {
+        self.state().fields.clone()
+    }
+
+    /// A section of an object is decoded beside the others.
+    pub(super) fn begin_section(&self) {
+        self.state().running += 1;
     }
 
     /// Waits until one more object may be decoded. Returns the fields of the records, once they are

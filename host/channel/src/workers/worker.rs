@@ -1,12 +1,15 @@
 //! A worker: decodes one object after the other, each with a stream of its own, and hands over
 //! portions of its records.
 
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pipemill_source::Object;
 use pipemill_types::Field;
 
+use super::plan::HeaderAndRest;
+use super::search::{find_start, inside};
+use super::sections::SectionPart;
 use super::turns::Turns;
 use crate::batch::Batch;
 use crate::batch_builder::BatchBuilder;
@@ -14,7 +17,8 @@ use crate::block_memory::BlockMemory;
 use crate::cut::CutPoint;
 use crate::error_policy::SkippedError;
 use crate::monitor::Monitor;
-use crate::object::{Begin, Decoding};
+use crate::object::{Begin, Decoding, Reading};
+use crate::section_end::SectionEnd;
 use crate::{ChannelStats, ErrorPolicy, Sink, Stage, StopReason};
 
 /// Bytes of a portion that its name and its index need at least, beside those of its records.
@@ -28,8 +32,17 @@ pub(super) enum Delivery {
     Skipped(SkippedError),
     /// Records.
     Records(BlockMemory, Batch),
-    /// How the object ended.
-    Ended(Result<(), StopReason>),
+    /// How the object, or the section of it, ended.
+    Ended(Ended),
+}
+
+/// How an object, or a section of it, ended.
+pub(super) struct Ended {
+    pub(super) result: Result<(), StopReason>,
+    /// Number of the record after the last one, as the worker counts.
+    pub(super) records: u64,
+    /// Number of the section that goes on there. `None`: the object is at its end.
+    pub(super) next: Option<u64>,
 }
 
 /// An object to decode.
@@ -42,6 +55,8 @@ pub(super) struct Job {
     pub(super) fields: Option<Arc<[Field]>>,
     /// Gets what is decoded.
     pub(super) deliveries: Sender<Delivery>,
+    /// The section of the object that is decoded, if it is not all of it.
+    pub(super) section: Option<SectionPart>,
     /// Gets the statistics of the worker that has the object.
     pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
 }
@@ -81,25 +96,63 @@ pub(super) struct Worker<'a> {
     /// What is done at errors.
     pub(super) policy: ErrorPolicy,
     pub(super) stats: Arc<ChannelStats>,
+    /// Bytes of a section, in which its worker looks for the start of a record.
+    pub(super) section_bytes: usize,
 }
 
 impl Worker<'_> {
-    /// Decodes the objects of these jobs, until no more come.
-    pub(super) fn work(&self, jobs: &Mutex<Receiver<Job>>) {
-        loop {
-            let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(mut job) = job else { break };
+    /// Does the jobs that come, until no more do.
+    pub(super) fn work(&self) {
+        // If this panics, nobody waits for what it would have found.
+        let end = self.turns.end_at_drop();
+        while let Some(mut job) = self.turns.next_job() {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
-            let done = self.decode(&mut job);
+            let ended = match job.section.take() {
+                None => self.decode(&mut job, None),
+                Some(part) => {
+                    let ended = self.decode_section(&mut job, &part);
+                    part.finish();
+                    ended
+                }
+            };
             // Who took the records may be gone.
-            let _ = job.deliveries.send(Delivery::Ended(done));
+            let _ = job.deliveries.send(Delivery::Ended(ended));
             self.turns.end_decoding();
         }
+        std::mem::forget(end);
         self.stats.timer.stop();
     }
 
-    fn decode(&self, job: &mut Job) -> Result<(), StopReason> {
+    /// Looks for the section's first record, and decodes from there on.
+    fn decode_section(&self, job: &mut Job, part: &SectionPart) -> Ended {
+        let stopped = Ended { result: Err(StopReason::Stopped), records: 0, next: None };
+        if !part.is_first() {
+            let Some(from) = part.search() else { return stopped };
+            Monitor::new(&self.stats, &[]).enter(Stage::Decoder);
+            let schema = job.begin.schema.take().map(|(_, fields)| fields);
+            let found = find_start(
+                &self.decoding,
+                &job.object,
+                part,
+                from,
+                schema.as_deref(),
+                self.section_bytes,
+            );
+            let found = found.unwrap_or(None);
+            part.found(found);
+            let Some(start) = found else { return stopped };
+            let header = part.header.len() as u64;
+            job.begin = Begin::new(Some(inside(header, start, schema)), None);
+        }
+        let input = HeaderAndRest::new(part.header.clone(), Box::new(part.input()));
+        job.object.input = Box::new(input);
+        let mut end = part.end();
+        let ended = self.decode(job, Some(&mut end));
+        Ended { next: end.next, ..ended }
+    }
+
+    fn decode(&self, job: &mut Job, section: Option<&mut (dyn SectionEnd + 'static)>) -> Ended {
         let errors = job.deliveries.clone();
         let mut policy = self.policy.of_worker(move |error| {
             let _ = errors.send(Delivery::Skipped(error));
@@ -118,20 +171,21 @@ impl Worker<'_> {
         builder.begin_object(&job.object);
         let monitor = Monitor::new(&self.stats, &[]);
         monitor.enter(Stage::Decoder);
-        let decoded = self.decoding.decode(
+        let mut result = self.decoding.decode(
             &mut job.object,
             &job.begin,
-            None,
+            section.map_or(Reading::Input, Reading::Section),
             &mut builder,
             &mut policy,
             monitor,
         );
-        if let Err(StopReason::Failed(failure)) = decoded {
+        if matches!(result, Err(StopReason::Failed(_)))
             // What was decoded before is good.
-            builder.cut_at(CutPoint::Failed)?;
-            return Err(failure.into());
+            && let Err(stopped) = builder.cut_at(CutPoint::Failed)
+        {
+            result = Err(stopped);
         }
-        decoded
+        Ended { result, records: builder.records(), next: None }
     }
 }
 
@@ -146,7 +200,10 @@ struct PortionOutput<'a> {
 
 impl PortionOutput<'_> {
     fn check_wanted(&self) -> Result<(), StopReason> {
-        if self.turns.is_over(self.epoch) { Err(StopReason::Stopped) } else { Ok(()) }
+        if self.turns.is_unwanted(self.object, self.epoch) {
+            return Err(StopReason::Stopped);
+        }
+        Ok(())
     }
 }
 
@@ -201,7 +258,7 @@ impl Sink for PortionOutput<'_> {
     }
 
     fn wants_epoch_end(&self, epoch: u32) -> bool {
-        self.turns.is_over(epoch)
+        self.turns.is_unwanted(self.object, epoch)
     }
 
     fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {

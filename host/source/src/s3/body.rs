@@ -266,6 +266,10 @@ async fn refetch(planner: Planner, target: Arc<Target>, parts: UnboundedSender<P
 }
 
 impl Input for Body {
+    fn is_stored(&self) -> bool {
+        true
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

@@ -223,6 +223,14 @@ enum ObjectEncoding {
 }
 
 impl Input for ByContentEncoding {
+    fn is_stored(&self) -> bool {
+        match &self.encoding {
+            // Most are.
+            ObjectEncoding::Unknown(_) => true,
+            ObjectEncoding::Known(input) => input.is_stored(),
+        }
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],
