@@ -1,5 +1,6 @@
-"""Writes kinds.tar, JPEGs of every kind that Pillow can write, with labels; and kinds.rgb, what Pillow makes of
-them: arrays of 16 x 16 pixels, resized and cut out as torchvision does.
+"""Writes kinds.tar, JPEGs of every kind that Pillow can write, with labels; kinds.rgb, what Pillow makes of them:
+arrays of 16 x 16 pixels, resized and cut out as torchvision does; and drafts.rgb, arrays of 14 x 14, 7 x 7 and 3 x 3
+pixels of images that were decoded with `draft`: most at a half, a quarter and an eighth of their size.
 
     pip install pillow==13.0.0 numpy==2.4.6
     python make.py
@@ -12,7 +13,6 @@ import tarfile
 import numpy
 from PIL import Image
 
-SIZE = 16
 HERE = pathlib.Path(__file__).parent
 
 
@@ -56,13 +56,16 @@ def kinds():
     }
 
 
-def resized(data):
-    """As `transforms.Resize(SIZE)` and `transforms.CenterCrop(SIZE)` of torchvision."""
-    image = Image.open(io.BytesIO(data)).convert("RGB")
-    width, height = (SIZE * side // min(image.size) for side in image.size)
+def resized(data, size, draft=False):
+    """As `transforms.Resize(size)` and `transforms.CenterCrop(size)` of torchvision."""
+    image = Image.open(io.BytesIO(data))
+    if draft:
+        image.draft("RGB", (size, size))
+    image = image.convert("RGB")
+    width, height = (size * side // min(image.size) for side in image.size)
     image = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = round((width - SIZE) / 2), round((height - SIZE) / 2)
-    return numpy.asarray(image.crop((left, top, left + SIZE, top + SIZE)))
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return image.crop((left, top, left + size, top + size)).tobytes()
 
 
 def main():
@@ -73,8 +76,9 @@ def main():
                 member = tarfile.TarInfo(f"{name}.{ending}")
                 member.size = len(data)
                 archive.addfile(member, io.BytesIO(data))
-    arrays = numpy.stack([resized(data) for data in images.values()])
-    (HERE / "kinds.rgb").write_bytes(arrays.tobytes())
+    (HERE / "kinds.rgb").write_bytes(b"".join(resized(data, 16) for data in images.values()))
+    drafts = (resized(data, size, draft=True) for size in (14, 7, 3) for data in images.values())
+    (HERE / "drafts.rgb").write_bytes(b"".join(drafts))
 
 
 if __name__ == "__main__":

@@ -40,17 +40,29 @@ impl Baseline {
         header::read(jpeg, max_pixels, &mut self.tables)
     }
 
-    /// Makes the planes as large as the image. Then [`Plane::needed`] must be set.
-    pub(crate) fn set_planes(&self, header: &Header, scan: &Scan, planes: &mut Vec<Plane>) {
+    /// Makes the planes as large as the image, divided by 1, 2, 4 or 8. Then [`Plane::needed`] must be
+    /// set.
+    pub(crate) fn set_planes(
+        &self,
+        header: &Header,
+        scan: &Scan,
+        divisor: usize,
+        planes: &mut Vec<Plane>,
+    ) {
         let max = max_blocks(scan);
+        let edge = 8 / divisor;
         planes.resize_with(scan.components.len(), Plane::default);
         for (component, plane) in scan.components.iter().zip(planes) {
             let size = [header.width, header.height];
-            plane.factor = [0, 1].map(|axis| max[axis] / component.blocks[axis]);
-            plane.size = [0, 1].map(|axis| size[axis].div_ceil(plane.factor[axis]));
-            let units = units(header, scan);
-            plane.stride = units[0] * component.blocks[0] * 8;
-            plane.samples.resize(plane.stride * units[1] * component.blocks[1] * 8, 0);
+            let factor = [0, 1].map(|axis| max[axis] / component.blocks[axis]);
+            // A plane of half the columns and rows need not be made as small, and then as large again.
+            plane.edge = if factor == [2, 2] && edge < 8 { 2 * edge } else { edge };
+            plane.factor = factor.map(|factor| factor * edge / plane.edge);
+            plane.size = [0, 1].map(|axis| (size[axis] * plane.edge).div_ceil(8 * factor[axis]));
+            plane.is_smooth = edge > 1 && (factor[0] == 1 || plane.size[0] > 2);
+            let [columns, rows] = units(header, scan);
+            plane.stride = (columns * component.blocks[0] * plane.edge).next_multiple_of(8);
+            plane.samples.resize(plane.stride * rows * component.blocks[1] * plane.edge, 0);
         }
     }
 
@@ -71,7 +83,8 @@ impl Baseline {
             .zip(planes)
             .map(|(component, plane)| {
                 let needed = plane.needed.clone();
-                let needed = needed.map(|range| range.start / 8..range.end.div_ceil(8));
+                let edge = plane.edge;
+                let needed = needed.map(|range| range.start / edge..range.end.div_ceil(edge));
                 Decoding { component, plane, needed, previous: 0 }
             })
             .collect();
@@ -141,16 +154,17 @@ impl Plane {
     /// Transforms a block and puts it into its place. `last` is the last coefficient that is not zero.
     #[inline(always)]
     fn put(&mut self, x: usize, y: usize, block: &[i16; 64], last: usize) {
-        let samples = match last {
-            0 => [[idct::flat(block[0]); 8]; 8],
-            _ => {
-                let (rows, _) = block.as_chunks::<8>();
-                rows.try_into().map_or([[0; 8]; 8], idct::block)
-            }
+        let (rows, _) = block.as_chunks::<8>();
+        let samples = match (rows.try_into(), self.edge) {
+            (Ok(rows), 8) if last > 0 => idct::block(rows),
+            (Ok(rows), 4) if last > 0 => idct::half(rows),
+            (Ok(rows), 2) if last > 0 => idct::quarter(rows),
+            _ => [[idct::flat(block[0]); 8]; 8],
         };
-        let mut at = y * 8 * self.stride + x * 8;
-        for row in samples {
-            self.samples[at..at + 8].copy_from_slice(&row);
+        let edge = self.edge;
+        let mut at = y * edge * self.stride + x * edge;
+        for row in &samples[..edge] {
+            self.samples[at..at + edge].copy_from_slice(&row[..edge]);
             at += self.stride;
         }
     }

@@ -47,6 +47,12 @@ impl Decoder for Jpeg {
                 Some("224"),
                 "height and width of an image: its shorter side is resized to it, and its centre is cut out",
             ),
+            OptionSpec::bool(
+                "draft",
+                false,
+                "decode at 1/2, 1/4 or 1/8 of the size where that is still large enough: faster, and a \
+                 little different",
+            ),
             OptionSpec::int(
                 "max_pixels",
                 Some("33554432"),
@@ -57,7 +63,7 @@ impl Decoder for Jpeg {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         // The messages name the key of a sample, so it is always asked for.
-        let given = ["fields", "size", "max_pixels"]
+        let given = ["fields", "size", "draft", "max_pixels"]
             .map(|name| (name.to_owned(), options.text(name).to_owned()));
         let key = [("key", "true"), (samples::EMIT_KEY, options.text("key"))]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));

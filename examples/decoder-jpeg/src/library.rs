@@ -30,7 +30,7 @@ pub(crate) fn decode(jpeg: &[u8], planes: &mut Vec<Plane>) -> Result<Color, Stri
     planes.resize_with(count, Plane::default);
     for (number, plane) in planes.iter_mut().enumerate() {
         plane.size = [width, height];
-        plane.factor = [1, 1];
+        (plane.factor, plane.is_smooth) = ([1, 1], false);
         plane.needed = [0..width, 0..height];
         plane.stride = width.next_multiple_of(8);
         plane.samples.clear();

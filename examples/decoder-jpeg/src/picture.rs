@@ -25,6 +25,10 @@ pub(crate) struct Plane {
     pub(crate) size: [usize; 2],
     /// Columns and rows of the image for each one of the plane: 1 or 2.
     pub(crate) factor: [usize; 2],
+    /// Whether libjpeg makes a plane of half the columns or rows larger with its neighbours.
+    pub(crate) is_smooth: bool,
+    /// Columns and rows of a block.
+    pub(crate) edge: usize,
     /// Columns and rows that the array needs. Others need not be decoded.
     pub(crate) needed: [Range<usize>; 2],
     /// Bytes of a row: a multiple of 8.
@@ -36,6 +40,8 @@ pub(crate) struct Plane {
 pub(crate) struct Pictures {
     size: usize,
     max_pixels: u64,
+    /// Whether large images may be decoded at a half, a quarter or an eighth of their size.
+    draft: bool,
     baseline: Baseline,
     planes: Vec<Plane>,
     resizer: Resizer,
@@ -44,10 +50,11 @@ pub(crate) struct Pictures {
 
 impl Pictures {
     /// Arrays of `size` rows and columns, of images of at most `max_pixels`.
-    pub(crate) fn new(size: usize, max_pixels: u64) -> Self {
+    pub(crate) fn new(size: usize, max_pixels: u64, draft: bool) -> Self {
         Self {
             size,
             max_pixels,
+            draft,
             baseline: Baseline::default(),
             planes: Vec::new(),
             resizer: Resizer::new(size),
@@ -61,10 +68,12 @@ impl Pictures {
     /// What was expected and what was found.
     pub(crate) fn decode(&mut self, jpeg: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         let header = self.baseline.read_header(jpeg, self.max_pixels)?;
-        let (width, height) = (header.width, header.height);
+        let (mut width, mut height) = (header.width, header.height);
         let color = match &header.scan {
             Some(scan) => {
-                self.baseline.set_planes(&header, scan, &mut self.planes);
+                let divisor = self.divisor(width.min(height));
+                (width, height) = (width.div_ceil(divisor), height.div_ceil(divisor));
+                self.baseline.set_planes(&header, scan, divisor, &mut self.planes);
                 for plane in &mut self.planes {
                     plane.needed = self.resizer.needed(width, height, plane);
                 }
@@ -78,5 +87,12 @@ impl Pictures {
         }
         colors::append(color, &self.resized, self.size, out);
         Ok(())
+    }
+
+    /// What an image is divided by while it is decoded, as `draft` of Pillow chooses it: the shorter
+    /// side is not shorter than the array then.
+    fn divisor(&self, shorter: usize) -> usize {
+        let fits = |divisor: &usize| shorter / self.size >= *divisor;
+        [8, 4, 2].into_iter().find(fits).filter(|_| self.draft).unwrap_or(1)
     }
 }

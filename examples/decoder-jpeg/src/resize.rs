@@ -49,8 +49,7 @@ struct Key {
     /// Columns or rows of the plane, and of the image for each of them.
     samples: usize,
     factor: usize,
-    /// Whether libjpeg makes the plane larger with its neighbours. It does not if the plane has one or
-    /// two columns, and half of those of the image.
+    /// Whether libjpeg makes it larger with its neighbours.
     is_smooth: bool,
 }
 
@@ -176,10 +175,9 @@ impl Resizer {
             self.kept.clear();
         }
         let axes = axes(width, height, self.size);
-        let is_smooth = plane.factor[0] == 1 || plane.size[0] > 2;
         [0, 1].map(|axis| {
             let (samples, factor) = (plane.size[axis], plane.factor[axis]);
-            let key = Key { axis: axes[axis], samples, factor, is_smooth };
+            let key = Key { axis: axes[axis], samples, factor, is_smooth: plane.is_smooth };
             self.kept.iter().position(|weights| weights.key == key).unwrap_or_else(|| {
                 self.kept.push(Weights::new(key, self.size));
                 self.kept.len() - 1

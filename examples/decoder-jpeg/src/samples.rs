@@ -35,6 +35,7 @@ impl MapRecords for Samples {
             OptionSpec::bool(EMIT_KEY, false, "emit the key"),
             OptionSpec::int("size", None, "height and width of an image"),
             OptionSpec::int("max_pixels", None, "largest image, in pixels"),
+            OptionSpec::bool("draft", false, "decode large images at a part of their size"),
         ]
     }
 
@@ -48,7 +49,7 @@ impl MapRecords for Samples {
             emit_key: options.is_on(EMIT_KEY),
             size: size as u32,
             image: Cell::new(0),
-            pictures: Pictures::new(size as usize, max_pixels),
+            pictures: Pictures::new(size as usize, max_pixels, options.is_on("draft")),
         })
     }
 
