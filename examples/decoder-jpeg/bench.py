@@ -95,8 +95,8 @@ def pillow(paths, draft=False):
     return sum(with_pillow(image, draft).shape[2] // 3 for path in paths for image, _ in samples(path))
 
 
-def decoder(paths, workers=1):
-    with pipemill.open(paths, PLUGIN, batch=BATCH, workers=workers) as stream:
+def decoder(paths, workers=1, draft=False):
+    with pipemill.open(paths, PLUGIN, options={"draft": draft}, batch=BATCH, workers=workers) as stream:
         return sum(batch["image"].shape[0] for batch in stream)
 
 
@@ -205,6 +205,7 @@ def main():
             "Pillow": pillow,
             "Pillow with draft": lambda paths: pillow(paths, draft=True),
             "this decoder": decoder,
+            "this decoder with draft": lambda paths: decoder(paths, draft=True),
         }
         compare("one core, images per second of CPU time", contenders, paths, cpu)
         os.sched_setaffinity(0, cores)

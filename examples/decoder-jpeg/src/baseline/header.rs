@@ -1,14 +1,14 @@
 //! The markers before the entropy-coded bytes: what an image is, and its tables. ITU-T T.81, annex B;
 //! the colours as libjpeg chooses them.
 
-use crate::baseline::huffman::Code;
+use crate::baseline::huffman::{Code, Factors, placed};
 use crate::picture::Color;
 
 /// The tables of an image. They are kept for the next one, which mostly has the same.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     /// Factors of the coefficients, in the order of their coding.
-    factors: [Option<[i16; 64]>; 4],
+    factors: [Option<Factors>; 4],
     codes: [[Code; 4]; 2],
     /// Which codes this image has.
     has_code: [[bool; 4]; 2],
@@ -19,8 +19,8 @@ impl Tables {
     pub(crate) fn codes(&self, component: &Component) -> [&Code; 2] {
         [&self.codes[0][component.codes[0]], &self.codes[1][component.codes[1]]]
     }
-    pub(crate) fn factors(&self, component: &Component) -> &[i16; 64] {
-        self.factors[component.factors].as_ref().unwrap_or(&[0; 64])
+    pub(crate) fn factors(&self, component: &Component) -> &Factors {
+        self.factors[component.factors].as_ref().unwrap_or(&[(0, 0); 64])
     }
 }
 
@@ -268,7 +268,8 @@ impl Tables {
                 64 => i16::from(table[at]),
                 _ => u16::from_be_bytes([table[2 * at], table[2 * at + 1]]) as i16,
             };
-            *self.factors.get_mut(usize::from(kind & 15))? = Some(std::array::from_fn(factor));
+            *self.factors.get_mut(usize::from(kind & 15))? =
+                Some(placed(std::array::from_fn(factor)));
             body = after;
         }
         Some(())

@@ -7,11 +7,19 @@ const MAX_DC_BITS: u32 = 11;
 const MAX_AC_BITS: u32 = 10;
 
 /// The order in which the coefficients of a block are coded: rows times 8 plus columns.
-pub(crate) const ZIGZAG: [u8; 64] = [
+const ZIGZAG: [u8; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
     13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
     52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
+
+/// Factors of the coefficients, in the order of their coding.
+pub(crate) fn placed(factors: [i16; 64]) -> Factors {
+    std::array::from_fn(|at| (ZIGZAG[at], factors[at]))
+}
+
+/// For each coefficient, in the order of their coding: its place in rows of columns, and its factor.
+pub(crate) type Factors = [(u8, i16); 64];
 
 /// A symbol of a code: the number of zeros before a number, and the bits that it has. With the bits
 /// of code and number together, in one word.
@@ -21,7 +29,7 @@ struct Symbol(u32);
 impl Symbol {
     fn new(code: u32, symbol: u8) -> Self {
         let bits = u32::from(symbol & 15);
-        Self(u32::from(symbol >> 4) << 16 | bits << 8 | (code + bits))
+        Self((u32::from(symbol >> 4) + 1) << 16 | bits << 8 | (code + bits))
     }
     /// Bits of code and number.
     fn total(self) -> u32 {
@@ -31,7 +39,8 @@ impl Symbol {
     fn bits(self) -> u32 {
         self.0 >> 8 & 0xff
     }
-    fn zeros(self) -> usize {
+    /// The place of the number after the place of the one before: the zeros between them, and one.
+    fn step(self) -> usize {
         (self.0 >> 16) as usize
     }
 }
@@ -214,14 +223,14 @@ impl Bits {
         &mut self,
         codes: [&Code; 2],
         previous: &mut i32,
-        factors: &[i16; 64],
+        factors: &Factors,
         coefficients: &mut [i16; 64],
     ) -> Result<usize, BlockError> {
         self.refill();
         let symbol = self.symbol(codes[0])?;
         *previous = previous.wrapping_add(self.number(symbol));
         if KEEP {
-            coefficients[0] = (*previous as i16).wrapping_mul(factors[0]);
+            coefficients[0] = (*previous as i16).wrapping_mul(factors[0].1);
         }
         let (mut place, mut last) = (0, 0);
         loop {
@@ -229,28 +238,29 @@ impl Bits {
             self.refill();
             for _ in 0..2 {
                 let symbol = self.symbol(codes[1])?;
-                place += symbol.zeros() + 1;
+                place += symbol.step();
                 let number = self.number(symbol);
-                if symbol.bits() == 0 {
-                    if symbol.zeros() == 15 {
-                        continue;
+                if symbol.bits() > 0 {
+                    last = place;
+                    if KEEP {
+                        // Places after the end are checked below.
+                        let (at, factor) = factors[place & 63];
+                        coefficients[usize::from(at) & 63] = (number as i16).wrapping_mul(factor);
                     }
+                } else if symbol.step() < 16 {
+                    // The rest is zero. Otherwise these 16 are.
                     return if self.is_after_end() { Err(BlockError::Ended) } else { Ok(last) };
                 }
-                if place > 63 {
-                    return Err(BlockError::TooMany);
-                }
-                last = place;
-                if KEEP {
-                    let at = usize::from(ZIGZAG[place]);
-                    coefficients[at & 63] = (number as i16).wrapping_mul(factors[place]);
-                }
-                if place == 63 {
-                    return if self.is_after_end() { Err(BlockError::Ended) } else { Ok(last) };
+                if place >= 63 {
+                    break;
                 }
             }
-            if place > 63 {
-                return Err(BlockError::TooMany);
+            if place >= 63 {
+                return match place {
+                    63 if self.is_after_end() => Err(BlockError::Ended),
+                    63 => Ok(last),
+                    _ => Err(BlockError::TooMany),
+                };
             }
         }
     }
