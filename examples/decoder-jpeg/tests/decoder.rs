@@ -241,7 +241,7 @@ fn kinds_that_nobody_decodes_are_refused() {
     huge[frame + 7] = 255;
     refuses(
         &huge,
-        "an image of 65320 x 65308 has more than max_pixels (33554432); raise max_pixels",
+        "an image of 65320 x 65308 in 3 components has more than max_pixels (33554432 in 3 components); raise",
     );
 }
 

@@ -184,13 +184,15 @@ fn read_frame(marker: u8, body: &[u8], max_pixels: u64) -> Option<Result<Frame, 
     if width == 0 || height == 0 {
         return Some(Err(format!("expected an image with pixels, found {width} x {height}")));
     }
-    if width as u64 * height as u64 > max_pixels {
+    let count = usize::from(*body.get(5)?);
+    // What an image takes of the memory depends on its components, too.
+    if width as u64 * height as u64 * count.max(3) as u64 > max_pixels.saturating_mul(3) {
         return Some(Err(format!(
-            "an image of {width} x {height} has more than max_pixels ({max_pixels}); raise max_pixels if \
-             images may be that large"
+            "an image of {width} x {height} in {count} components has more than max_pixels ({max_pixels} in \
+             3 components); raise max_pixels if images may be that large, and limits.memory with it"
         )));
     }
-    let components = body.get(6..6 + 3 * usize::from(*body.get(5)?))?;
+    let components = body.get(6..6 + 3 * count)?;
     let component = |bytes: &[u8]| Component {
         id: bytes[0],
         blocks: [usize::from(bytes[1] >> 4), usize::from(bytes[1] & 15)],
