@@ -59,8 +59,8 @@ test-python: wasm venv chromium $(DOCS_VENV)/ready
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
 	@$(call run-demos,debug)
-	@$(foreach example,rust $(call if-clang,c) $(call if-python-all,python),echo "== decoder-$(example)"; \
-	    $(plugin-tools) PIPEMILL=$(TARGET)/debug/pipemill \
+	@$(foreach example,rust jpeg $(call if-clang,c) $(call if-python-all,python),echo "== decoder-$(example)"; \
+	    $(plugin-tools) $(examples-apart) PIPEMILL=$(TARGET)/debug/pipemill \
 	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
 
 # Left out, and said so, where there is no podman and it can't be installed.
@@ -125,8 +125,8 @@ lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
 	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
 	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
-	for example in decoder-rust decoder-rust-wrap; do \
-	    (cd examples/$$example && cargo fmt --check && cargo clippy --all-targets -- -D warnings) || exit 1; done
+	for example in decoder-rust decoder-rust-wrap decoder-jpeg; do \
+	    (cd examples/$$example && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 
@@ -216,6 +216,8 @@ has-clang = clang --print-prog-name=wasm-ld 2>/dev/null | grep -q /
 if-clang  = $(if $(shell $(has-clang) && echo yes),$(1))
 if-python = $(if $(PIPEMILL_TEST_PYTHON_PLUGINS),$(1))
 if-python-all = $(if $(filter-out once,$(PIPEMILL_TEST_PYTHON_PLUGINS)),$(1))
+# Cargo would take libraries for the same that the workspace has built in another way.
+examples-apart = CARGO_TARGET_DIR=$(TARGET)/examples
 plugin-tools  = $(call if-python,PATH="$(CURDIR)/tests/support/bin:$(VENV)/bin:$$PATH")
 
 compilers: $(call if-python,venv)

@@ -179,10 +179,13 @@ impl WebDataset {
             let member = match next {
                 NextMember::Member(member) => member,
                 NextMember::Zeros if self.at_end => return Ok(NextStep::GoOn(at + BLOCK)),
+                NextMember::Zeros if is_open => {
+                    self.emit(chunk, at, out)?;
+                    // The mark is consumed by another call. So what a call consumes after the start of
+                    // a sample is this sample, which a decoder that wraps this one relies on.
+                    return Ok(NextStep::Return(Progress::consumed(at).and_wants(1)));
+                }
                 NextMember::Zeros => {
-                    if is_open {
-                        self.emit(chunk, at, out)?;
-                    }
                     self.at_end = true;
                     return Ok(NextStep::GoOn(at + BLOCK));
                 }

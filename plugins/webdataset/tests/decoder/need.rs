@@ -74,6 +74,14 @@ fn a_sample_is_read_once_per_member() {
         shown = progress.need;
     };
     // With no bytes, with each of four headers, and with each of the two blocks of the end mark.
-    assert_eq!((consumed, calls), (file.len(), 7));
+    assert_eq!((consumed, calls), (file.len() - end().len(), 7));
     out.flush();
+}
+
+/// A decoder that wraps this one takes all that a call consumes after a sample for its bytes.
+#[test]
+fn the_end_mark_is_consumed_by_another_call_than_the_sample_before_it() {
+    let members = [file("k.a", b""), file("k.b", b"")].concat();
+    assert_eq!(progress(&[&members[..], &end()].concat()), (members.len(), 1));
+    assert_eq!(progress(&end()), (end().len(), 512));
 }
