@@ -7,12 +7,15 @@ It can be pickled and forked. Each process connects for itself.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..opening import NODE_TIMEOUT, node_socket, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
+from ..state import START_OF_EPOCH, check_state
 from ..stream import Stream, connect
 from ..toml_text import literal, toml
 
@@ -22,6 +25,8 @@ _SLOTS = 64
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held until
 #: a thread has sent it.
 _CREDITS = 4
+#: The objects that a host reads, as the settings of a state say it: part, parts, and how they are dealt.
+_SHARD = re.compile(r"(\d+)/(\d+) by (.*)")
 
 
 class Reading:
@@ -39,6 +44,8 @@ class Reading:
                 self._wishes[name] = given.pop(name)
         self._socket: str | None = None
         self._host: Host | None = None
+        #: The part of the objects that the host reads, where it does not read all.
+        self._shard: dict[str, int] | None = None
         part = shard_of(shard)
         if is_channel(source, decoder, socket):
             self._of_channel(source, socket, given)
@@ -52,6 +59,7 @@ class Reading:
                      "host"):  # fmt: skip
             asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
+        self._shard = channel["source"].get("shard")
         channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
         self._channel, self._alone = name, node is None
         self._rank, self._world = (node.local_rank, node.local_world) if node else (0, 1)
@@ -88,6 +96,37 @@ class Reading:
         if socket is not None:
             self._socket = os.fspath(socket)
         self._wishes.update(given)
+
+    def of_this_host(
+        self, state: Mapping[str, Any], epoch_step: int
+    ) -> tuple[Mapping[str, Any], int]:
+        """The state for the host that this reads from, and how many batches of its epoch are to be
+        left out. They are those that came before it, where the state is that of a rank whose host
+        reads another part of the objects: nobody knows then where in this part that is.
+
+        :param epoch_step: how many batches of its epoch that rank was given.
+        """
+        state = check_state(self._channel, state)
+        settings = state["settings"]
+        found = _SHARD.fullmatch(settings.get("shard", ""))
+        if found is None or self._shard is None:
+            return state, 0
+        part, parts, how = found.groups()
+        own = str(self._shard["index"])
+        if parts != str(self._shard["count"]) or part == own:
+            return state, 0
+        if settings.get("batch") == "none":
+            raise ValueError(
+                f"this is the state of a rank that reads part {part} of {parts} of the objects, and "
+                f"this rank reads part {own}: without batch=, nobody knows which batches are those "
+                "of the same step. Give each rank the state that it has saved, or say batch="
+            )
+        state["settings"] = {**settings, "shard": f"{own}/{parts} by {how}"}
+        if not state["given"]:
+            return state, 0
+        first = state["batch"] - state["rank"] - (epoch_step - 1) * state["world"]
+        state.update(START_OF_EPOCH, batch=first)
+        return state, epoch_step
 
     def connect(self, worker: int, workers: int, state: Any) -> Stream:
         """The stream of one of `workers` processes that read for this program."""
