@@ -108,6 +108,10 @@ bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.j
 	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
+bench-loaders: wasm $(ECOSYSTEM_VENV)/ready ## measure pipemill.torch beside tf.data and webdataset; installs 6 GB the first time
+	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
+	$(TARGET)/release/pipemill-bench loaders
+
 fuzz: ## fuzz each target for TIME seconds (60), or only those in TARGETS; CHECK=1 leaves the corpora as they are
 	fuzz/build
 	fuzz/run $(if $(CHECK),--check) $(or $(TIME),60) $(TARGETS)
@@ -291,6 +295,6 @@ $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
-.PHONY: fuzz soak lint
+.PHONY: bench-loaders fuzz soak lint
 .PHONY: c-library c-header miri sanitizers deny docs clean
 .PHONY: wasm compilers podman chromium venv

@@ -51,6 +51,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     process's, also where workers read from it.
     """
 
+    #: The slots of its host: enough for 20 workers, whose number is not known yet. Only as many take
+    #: memory as consumers leave unread.
+    _SLOTS = 64
+
     def __init__(
         self,
         source: Any,
@@ -72,12 +76,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     ) -> None:
         unknown = sorted(set(how) - {"credits", "timeout", "hold_timeout", "wait"})
         if unknown:
-            raise TypeError(f"{type(self).__name__} takes no argument {unknown[0]!r}")
+            raise TypeError(f"pipemill.torch takes no argument {unknown[0]!r}")
         how.update(
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
             shuffle=shuffle, workers=workers, epochs=epochs, host=host,
         )  # fmt: skip
-        self._reading = Reading(source, decoder, socket, shard, how)
+        self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
         self._copy = copy
         self._stream: Stream | None = None
         #: The pass that reads the stream.

@@ -19,9 +19,6 @@ from ..state import START_OF_EPOCH, check_state
 from ..stream import Stream, connect
 from ..toml_text import literal, toml
 
-#: The slots of a host whose number of consumers is not known yet: enough for 20 of them. Only as
-#: many take memory as consumers leave unread.
-_SLOTS = 64
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held until
 #: a thread has sent it.
 _CREDITS = 4
@@ -33,10 +30,10 @@ class Reading:
     """Arguments of :func:`pipemill.connect`, or of :func:`pipemill.open`."""
 
     def __init__(
-        self, source: Any, decoder: Any, socket: Any, shard: Any, how: dict[str, Any]
+        self, source: Any, decoder: Any, socket: Any, shard: Any, how: dict[str, Any], slots: int
     ) -> None:
-        """Starts the host where `source` is one. `how`: the other arguments, without those that
-        are None."""
+        """Starts the host where `source` is one, with at least as many slots. `how`: the other
+        arguments, without those that are None."""
         given = {name: value for name, value in how.items() if value is not None}
         self._wishes: dict[str, Any] = {"credits": given.pop("credits", _CREDITS)}
         for name in ("timeout", "hold_timeout"):
@@ -60,7 +57,7 @@ class Reading:
             asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")
-        channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
+        channel["ring"] = {"slots": max(slots, (credits + 1) * (node.local_world if node else 1) + 2)}
         self._channel, self._alone = name, node is None
         self._rank, self._world = (node.local_rank, node.local_world) if node else (0, 1)
         text = toml({"channel": [channel]})
