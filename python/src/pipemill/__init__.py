@@ -16,8 +16,8 @@ and :class:`PipemillError` is the base of all errors.
 
 from __future__ import annotations
 
-# Each name is imported where it is first used, because that of all takes 30 to 40 ms: a program that
-# only imports this package, or runs the binary, should not wait. Type checkers see all names.
+# Each name is imported where it is first used, because that of all takes 30 to 40 ms: a program
+# that only imports this package, or runs the binary, should not wait. Type checkers see all names.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .batch import Batch

@@ -1,4 +1,4 @@
-"""The objects of a source, as ``pipemill ls`` lists them, for libraries that deal them to workers."""
+"""The objects of a source, as ``pipemill ls`` lists them, for libraries that deal them out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from .sources import Source, source_table
 from .toml_text import literal, toml
 
 #: The keys of a source that say which objects it has.
-_OBJECTS = ("file", "files", "glob", "folder", "hidden", "s3", "s3_object", "manifest", "allow_empty")
+_OBJECTS = (
+    "file", "files", "glob", "folder", "hidden", "s3", "s3_object", "manifest", "allow_empty",
+)  # fmt: skip
 
 
 class Object(NamedTuple):
@@ -35,8 +37,8 @@ def list_objects(source: Source) -> list[Object]:
     for kind in ("augmented_manifest", "mix", "fifo", "stdin"):
         if kind in table:
             raise ValueError(
-                f"source={source!r}: a source of kind {kind} can't be dealt to workers; give files, "
-                "a folder, a pattern, or addresses in S3, or read it with pipemill.open()"
+                f"source={source!r}: a source of kind {kind} can't be dealt to workers; give "
+                "files, a folder, a pattern, or addresses in S3, or read it with pipemill.open()"
             )
     config = toml({"channel": [{"name": name, "source": table, "decoder": "lines"}]})
     command = [find_binary(), "ls", "--config", "/dev/stdin", "--channel", name]
@@ -57,7 +59,7 @@ def list_objects(source: Source) -> list[Object]:
 
 
 def settings_of(source: Source) -> dict[str, Any]:
-    """What the source says, beside which objects it has: ``anonymous`` and ``endpoint``, for example."""
+    """What the source says beside which objects it has, such as ``anonymous`` and ``endpoint``."""
     if not isinstance(source, Mapping):
         return {}
     return {name: value for name, value in source.items() if name not in _OBJECTS}

@@ -84,8 +84,9 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._objects = list_objects(source)
-        if decoder is not None and os.path.lexists(decoder) and os.fspath(decoder).endswith(".wasm"):
-            decoder = os.path.abspath(decoder)  # workers have a folder of their own
+        if decoder is not None and os.fspath(decoder).endswith(".wasm"):
+            # Workers have a folder of their own.
+            decoder = os.path.abspath(decoder) if os.path.lexists(decoder) else decoder
         self._read = partial(
             _blocks,
             settings=settings_of(source),

@@ -51,8 +51,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     process's, also where workers read from it.
     """
 
-    #: The slots of its host: enough for 20 workers, whose number is not known yet. Only as many take
-    #: memory as consumers leave unread.
+    #: The slots of its host: enough for 20 workers, whose number is not known yet. Only as many
+    #: take memory as consumers leave unread.
     _SLOTS = 64
 
     def __init__(
@@ -179,8 +179,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         return True
 
     def _rest(self) -> None:
-        """After a pass. A worker hangs up, because a DataLoader may start the next workers before it
-        ends this one. If it does not, this one goes on from its state."""
+        """After a pass. A worker hangs up, because a DataLoader may start the next workers before
+        it ends this one. If it does not, this one goes on from its state."""
         if self._is_worker:
             state = self._connected().state_dict()
             self._hang_up()

@@ -19,10 +19,10 @@ from ..state import START_OF_EPOCH, check_state
 from ..stream import Stream, connect
 from ..toml_text import literal, toml
 
-#: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held until
-#: a thread has sent it.
+#: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
+#: until a thread has sent it.
 _CREDITS = 4
-#: The objects that a host reads, as the settings of a state say it: part, parts, and how they are dealt.
+#: The objects that a host reads, as the settings of a state say it: part, parts, how dealt.
 _SHARD = re.compile(r"(\d+)/(\d+) by (.*)")
 
 
@@ -57,7 +57,8 @@ class Reading:
             asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")
-        channel["ring"] = {"slots": max(slots, (credits + 1) * (node.local_world if node else 1) + 2)}
+        needed = (credits + 1) * (node.local_world if node else 1) + 2
+        channel["ring"] = {"slots": max(slots, needed)}
         self._channel, self._alone = name, node is None
         self._rank, self._world = (node.local_rank, node.local_world) if node else (0, 1)
         text = toml({"channel": [channel]})
@@ -75,8 +76,8 @@ class Reading:
         self._socket = self._host.socket
 
     def start_again(self) -> None:
-        """Starts the host anew, where it is this process's alone. One that has delivered batches does
-        not go back while views of them live."""
+        """Starts the host anew, where it is this process's alone. One that has delivered batches
+        does not go back while views of them live."""
         if self._host is not None and self._alone and self._host._owner == os.getpid():
             self._host.close()
             self._start()
@@ -114,9 +115,9 @@ class Reading:
             return state, 0
         if settings.get("batch") == "none":
             raise ValueError(
-                f"this is the state of a rank that reads part {part} of {parts} of the objects, and "
-                f"this rank reads part {own}: without batch=, nobody knows which batches are those "
-                "of the same step. Give each rank the state that it has saved, or say batch="
+                f"this is the state of a rank that reads part {part} of {parts} of the objects, "
+                f"and this rank reads part {own}: without batch=, nobody knows which batches are "
+                "those of the same step. Give each rank the state that it has saved, or say batch="
             )
         state["settings"] = {**settings, "shard": f"{own}/{parts} by {how}"}
         if not state["given"]:
