@@ -233,7 +233,7 @@ podman:
 	$(call from-debian,podman runc,command -v podman >/dev/null,images are)
 
 debootstrap:
-	$(call from-debian,debootstrap,command -v debootstrap >/dev/null,wheels are on no other Debian)
+	$(call from-debian,debootstrap,command -v debootstrap >/dev/null,wheels in other systems are)
 
 # The page of `run --report` is looked at in a browser.
 chromium:

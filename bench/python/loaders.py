@@ -15,12 +15,13 @@ from typing import Any, Callable
 import numpy
 
 LINE = 64
-EPOCHS = 4
+#: What is measured ends after so many epochs or seconds.
+EPOCHS, SECONDS = 4, 5.0
 
 
 def rows_of(record: int) -> int:
-    """Records of a batch: 1024, or fewer where they are large."""
-    return max(1, min(1024, (8 << 20) // record))
+    """Records of a batch: 1024, or fewer where they are large. A slot of the ring has 4 MiB by default."""
+    return max(1, min(1024, (3 << 20) // record))
 
 
 def decoder(path: str) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def main(reader: Callable[[str, int], Iterator[Any]], path: str, record: int, re
         seen += len(batch)
         if not started and seen >= records:
             started, first = time.perf_counter(), seen
-        elif seen >= (1 + EPOCHS) * records:
+        elif started and (seen >= (1 + EPOCHS) * records or time.perf_counter() - started > SECONDS):
             break
     seconds = time.perf_counter() - started
     print(seen - first, total, seconds)
