@@ -64,7 +64,7 @@ test-examples: wasm compilers venv $(DIGITS)
 	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
 
 # Left out, and said so, where there is no podman and it can't be installed.
-test-containers: podman wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
+test-containers: podman debootstrap wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
 	@$(call static,debug,,$(TARGET)/containers)
 	PIPEMILL=$(TARGET)/containers/pipemill PIPEMILL_STATIC=$(TARGET)/containers/pipemill PIPEMILL_TEST_KEPT=$(TARGET) PIPEMILL_WHEEL_PYTHON=$(WHEEL_VENV)/bin/python \
 	    $(pytest) tests/container tests/wheel
@@ -88,6 +88,8 @@ wheel: $(WHEEL_VENV)/ready $(if $(BINARY),,static) ## target/wheels: the Python 
 	$(WHEEL_VENV)/bin/twine check --strict $(TARGET)/wheels/*
 	$(WHEEL_VENV)/bin/auditwheel show $(TARGET)/wheels/*linux*
 	@ls -l $(TARGET)/wheels
+	@test -z "$$(find $(TARGET)/wheels -size +16000000c)" || \
+	    { echo "make: a wheel has more than 16 MB: what has made the program larger?" >&2; exit 1; }
 
 c-library: ## target/c: pipemill.h, libpipemill.so and libpipemill.a, to read channels from C
 	cargo build --release -p pipemill-c
@@ -107,6 +109,10 @@ mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` fin
 bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
 	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
 	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
+
+bench-loaders: wasm $(ECOSYSTEM_VENV)/ready ## measure pipemill.torch beside tf.data and webdataset; installs 6 GB the first time
+	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
+	$(TARGET)/release/pipemill-bench loaders
 
 fuzz: ## fuzz each target for TIME seconds (60), or only those in TARGETS; CHECK=1 leaves the corpora as they are
 	fuzz/build
@@ -228,6 +234,9 @@ compilers: $(call if-python,venv)
 podman:
 	$(call from-debian,podman runc,command -v podman >/dev/null,images are)
 
+debootstrap:
+	$(call from-debian,debootstrap,command -v debootstrap >/dev/null,wheels in other systems are)
+
 # The page of `run --report` is looked at in a browser.
 chromium:
 	$(call from-debian,chromium,$(has-chromium),reports are)
@@ -293,6 +302,6 @@ $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
-.PHONY: fuzz soak lint
+.PHONY: bench-loaders fuzz soak lint
 .PHONY: c-library c-header miri sanitizers deny docs clean
-.PHONY: wasm compilers podman chromium venv
+.PHONY: wasm compilers debootstrap podman chromium venv

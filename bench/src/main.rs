@@ -2,8 +2,8 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `shuffle`, `operate`). Without
-//! arguments, all run.
+//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `shuffle`, `operate`, `loaders`).
+//! Without arguments, all run but `loaders`.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod fifo;
 mod formats;
 mod host;
 mod latency;
+mod loaders;
 mod native;
 mod operate;
 mod python;
@@ -54,6 +55,9 @@ fn main() -> Result<()> {
     }
     if wanted("operate") {
         operate::measure(&paths, &mut report)?;
+    }
+    if parts.iter().any(|name| name == "loaders") {
+        loaders::measure(&paths, &mut report)?;
     }
     report.write(&paths)
 }

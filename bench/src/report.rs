@@ -17,6 +17,10 @@ pub struct BenchPaths {
     pub python: PathBuf,
     /// A Python with the other readers of `requirements.txt`.
     pub peers: PathBuf,
+    /// A Python with the libraries that people train with, of `make test-ecosystem`.
+    pub ecosystem: PathBuf,
+    /// The folder of the reader's package.
+    pub package: PathBuf,
 }
 
 impl BenchPaths {
@@ -30,7 +34,10 @@ impl BenchPaths {
         let python = std::env::var_os("PIPEMILL_PYTHON").map(PathBuf::from);
         let python = python.unwrap_or_else(|| target.join("venv/bin/python"));
         let peers = target.join("venv-bench/bin/python");
-        Ok(Self { peers, dir, pipemill: profile.join("pipemill"), scripts, python })
+        let ecosystem = target.join("venv-ecosystem/bin/python");
+        let package = scripts.join("../../python/src");
+        let pipemill = profile.join("pipemill");
+        Ok(Self { dir, pipemill, scripts, python, peers, ecosystem, package })
     }
 }
 

@@ -1,5 +1,6 @@
 """The examples of docs/pytorch.md, as they stand there."""
 
+import copy
 import io
 import pathlib
 import re
@@ -33,7 +34,8 @@ def run(words, **names):
     """Runs the only example that has these words in it. Its names, and what it has called `train` with."""
     (example,) = (example for example in EXAMPLES if words in example)
     trained = []
-    names.update(train=lambda *given: trained.append(given))
+    # Copies: to keep the tensors would hold the batches.
+    names.update(train=lambda *given: trained.append([copy.deepcopy(one) for one in given]))
     exec(compile(example, "<example>", "exec"), names)
     return names, trained
 

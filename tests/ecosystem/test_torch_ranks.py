@@ -1,33 +1,14 @@
 """Two ranks under torchrun, with gloo: each record goes to one of them, and both take equally many steps."""
 
 import json
-import os
 import pathlib
-import signal
-import subprocess
-import sys
 
 import numpy
 import pytest
-from e2e import PATIENCE
+from ranks import torchrun
 
 JOB = pathlib.Path(__file__).with_name("rank_job.py")
 EPOCHS = 2
-
-
-def torchrun(*words):
-    """Runs the job with two ranks."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", JOB, *words]
-    job = subprocess.Popen(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        out, _ = job.communicate(timeout=3 * PATIENCE)
-    finally:
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
-    assert job.returncode == 0, out.decode(errors="replace")
 
 
 def write(folder, *counts):
@@ -44,7 +25,7 @@ def test_each_record_goes_to_one_rank_and_both_take_equally_many_steps(tmp_path,
     write(tmp_path / "shared", 6, 3, 14)
     # A host reads every second object. Without a shared one, steps are equal where the objects are.
     write(tmp_path / "own", 6, 5, 6, 6)
-    torchrun(way, tmp_path)
+    torchrun(JOB, way, tmp_path)
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     # 23 records are 6 batches, of which the last one is filled with a copy.
     assert first["shared"] == [[0, 1, 2, 3], [8, 9, 10, 11], [16, 17, 18, 19]] * EPOCHS

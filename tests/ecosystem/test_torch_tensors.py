@@ -4,12 +4,14 @@ import gc
 import os
 import random
 import resource
+import subprocess
+import sys
 
 import numpy
 import pipemill
 import pytest
 import torch
-from e2e import tfrecord
+from e2e import PATIENCE, tfrecord
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipemill.torch import Tensors, tensors
@@ -227,3 +229,17 @@ def test_after_the_stream_is_closed_tensors_stay_and_new_ones_are_refused(ring):
     with pytest.raises(pipemill.ClosedError):
         tensors(batch)
     gc.collect()
+
+
+def test_a_program_that_keeps_tensors_to_its_end_ends_quietly(tmp_path):
+    numpy.save(tmp_path / "a.npy", numpy.arange(64.0).reshape(-1, 4))
+    (tmp_path / "job.py").write_text(
+        "import pipemill\nfrom pipemill.torch import tensors\n"
+        "with pipemill.open('a.npy', 'npy', batch=4) as stream:\n"
+        "    for batch in stream:\n"
+        "        found = tensors(batch)\n"
+    )
+    job = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )  # fmt: skip
+    assert job.stderr == ""

@@ -3,60 +3,11 @@
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import zipfile
 
 import pytest
-from e2e import PATIENCE
-
-ROOT = pathlib.Path(__file__).parents[2]
-STATIC = os.environ.get("PIPEMILL_STATIC") or pytest.skip("PIPEMILL_STATIC is not set; `make test` does", allow_module_level=True)
-#: A Python that has what builds and checks wheels.
-TOOLS = pathlib.Path(os.environ.get("PIPEMILL_WHEEL_PYTHON", "python3")).parent
-
-USE = """
-import pipemill, sys
-assert "numpy" not in sys.modules
-with pipemill.open("rows.csv", options={"header": True, "types": "int64"}) as stream:
-    print(sum(sum(batch["n"]) for batch in stream), stream._host.pid > 0)
-print(pipemill.find_binary())
-"""
-
-
-def run(*words, check=True, **more):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIPEMILL", "PYTHON"))}
-    done = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE,
-        **{"env": clean | more.pop("env", {}), **more},
-    )  # fmt: skip
-    assert not check or done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
-def clean_python(folder):
-    """An environment with nothing in it, not even pip, which takes seconds to put there."""
-    run(sys.executable, "-m", "venv", "--without-pip", folder)
-    return folder / "bin/python"
-
-
-def install(python, *words):
-    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--disable-pip-version-check", *words)
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
-    """The wheel with the program, and the one without."""
-    folder = tmp_path_factory.mktemp("wheels")
-    # Without the names for debuggers, which take most of the time to pack.
-    program = folder / "program"
-    run("strip", "-o", program, STATIC)
-    build = [TOOLS / "hatchling", "build", "-t", "wheel", "-d", folder]
-    run(*build, cwd=ROOT / "python")
-    run(*build, cwd=ROOT / "python", env={"PIPEMILL_WHEEL_BINARY": str(program)})
-    [plain] = folder.glob("*-any.whl")
-    [whole] = folder.glob("*linux*.whl")
-    return whole, plain
+from wheels import ROOT, STATIC, TOOLS, USE, clean_python, install, run, write_rows
 
 
 @pytest.fixture(scope="module", params=["venv", "target"])
@@ -85,7 +36,7 @@ def test_the_wheels_are_sound_and_their_platforms_true(wheels):
 
 def test_an_installed_wheel_opens_a_file(installed, tmp_path):
     python, variables = installed
-    (tmp_path / "rows.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(1000)))
+    write_rows(tmp_path)
     done = run(python, "-W", "error", "-c", USE, cwd=tmp_path, env=variables | {"PATH": "/nowhere"})
     total, program = done.stdout.split("\n", 1)
     assert total == "499500 True" and done.stderr == ""

@@ -35,12 +35,13 @@ class Column:
     ) -> None:
         self.field = field
         self._payload = payload
-        #: The payload as an array.
-        self.raw = arrays.payload_array(payload)
+        self._raw: Any = None
         self._index = index
         self.offsets = arrays.index_array(index[0])
         self.lengths = arrays.index_array(index[1])
         self._size = size
+        #: True where `is_even` has found it.
+        self._is_even = False
         self._check(unit, some_absent)
         #: The rows that do not have the field.
         self.absent: Any = arrays.absent_rows(self.offsets) if some_absent else ()
@@ -63,8 +64,15 @@ class Column:
         the array."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._payload, other.raw, other._row_access = payload, raw, None
+        other._payload, other._raw, other._row_access = payload, raw, None
         return other
+
+    @property
+    def raw(self) -> Any:
+        """The payload as an array."""
+        if self._raw is None:
+            self._raw = arrays.payload_array(self._payload)
+        return self._raw
 
     # --- one record
 
@@ -113,15 +121,17 @@ class Column:
 
     def is_even(self) -> bool:
         """Whether all records have the field, equally long. False where there is none."""
-        return len(self.lengths) > 0 and not len(self.absent) and not len(
-            arrays.uneven_rows(self.lengths)
-        )
+        if not self._is_even and len(self.lengths) and not len(self.absent):
+            self._is_even = not len(arrays.uneven_rows(self.lengths))
+        return self._is_even
 
     def _even_length(self) -> int:
         """The length of each value in bytes; 0 where there is no record.
 
         Raises :class:`AbsentError` where one is absent, :class:`ValueError` where they differ.
         """
+        if self._is_even:
+            return int(self.lengths[0])
         if len(self.absent):
             self._raise_absent()
         others = arrays.uneven_rows(self.lengths)

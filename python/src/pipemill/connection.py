@@ -13,6 +13,7 @@ import contextlib
 import os
 import select
 import socket
+import sys
 import threading
 import weakref
 from collections import deque
@@ -288,8 +289,11 @@ class Connection:
             pass
 
 
-def _on_last_view_died(lease: Any) -> None:
-    lease.connection.on_last_view_died(lease)
+def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> None:
+    # A view of a global name dies when the modules of this package are empty already. The end of
+    # the process hangs up.
+    if not is_finalizing():
+        lease.connection.on_last_view_died(lease)
 
 
 def _dedicated_window(grant: Grant) -> Any:

@@ -10,7 +10,7 @@ import datasets
 import pyarrow as pa
 
 from .arrow.types import plain_type, types_of
-from .objects import list_objects
+from .objects import list_objects, settings_of, share
 from .opening import open
 from .sources import Source
 
@@ -31,16 +31,23 @@ def iterable(source: Source, decoder: str | os.PathLike[str] | None = None, **mo
     listed.
     """
     objects = [one.name for one in list_objects(source)]
-    with open(objects[:1], decoder, **more) as stream:
+    settings = settings_of(source)
+    with open(share(objects[:1], settings), decoder, **more) as stream:
         types = types_of(stream.fields).schema
     schema = pa.schema([field.with_type(plain_type(field.type)) for field in types])
     features = datasets.Features.from_arrow_schema(schema)
-    shards = {"objects": objects, "decoder": decoder, "more": more}
+    # The list is what the library deals out.
+    shards = {"objects": objects, "settings": settings, "decoder": decoder, "more": more}
     return datasets.IterableDataset.from_generator(_records, features, gen_kwargs=shards)
 
 
-def _records(objects: list[str], decoder: str | os.PathLike[str] | None, more: dict[str, Any]) -> Iterator[Any]:
+def _records(
+    objects: list[str],
+    settings: dict[str, Any],
+    decoder: str | os.PathLike[str] | None,
+    more: dict[str, Any],
+) -> Iterator[Any]:
     for one in objects:
-        with open([one], decoder, **more) as stream:
+        with open(share([one], settings), decoder, **more) as stream:
             for batch in stream:
                 yield from batch.to_arrow().to_pylist()

@@ -39,8 +39,8 @@ _PROT_NONE, _MAP_FIXED, _MREMAP_MAYMOVE, _MREMAP_FIXED = 0, 0x10, 1, 2
 _MADV_DONTNEED, _MAP_NORESERVE = 4, 0x4000
 _FAILED = ctypes.c_void_p(-1).value
 
-#: The last bytes of those entries of /proc/self/pagemap whose page is no copy: it is neither present
-#: (bit 63) nor swapped (62), or belongs to the file (61).
+#: The last bytes of those entries of /proc/self/pagemap whose page is no copy: it is neither
+#: present (bit 63) nor swapped (62), or belongs to the file (61).
 _SHARED = bytes(top for top in range(256) if not top & 0xC0 or top & 0x20)
 #: The size of a page of memory.
 PAGE_BYTES = mmap.PAGESIZE
@@ -103,7 +103,8 @@ class Mapping:
         try:
             if self._fd < 0:
                 self._fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-            entries = os.pread(self._fd, size // PAGE_BYTES * 8, (self._address + offset) // PAGE_BYTES * 8)
+            first = (self._address + offset) // PAGE_BYTES
+            entries = os.pread(self._fd, size // PAGE_BYTES * 8, first * 8)
         except OSError:
             return True  # without /proc
         return len(entries) * PAGE_BYTES < size * 8 or bool(entries[7::8].translate(None, _SHARED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import lru_cache
 from typing import Any, Callable
 
 from .bfloat16 import to_float
@@ -22,7 +23,7 @@ class NumberColumn(Column):
         some_absent: bool,
     ) -> None:
         self._itemsize = SCALARS[field.scalar][0]
-        unit = self._itemsize * math.prod(size or 1 for size in field.shape)
+        unit = self._itemsize * _numbers(field.shape)
         size = None if 0 in field.shape else unit
         super().__init__(field, payload, index, some_absent, unit, size)
 
@@ -61,6 +62,12 @@ class NumberColumn(Column):
                 "through the records, where it is None"
             )
         return arrays.dense_array(self.raw, self.offsets, size, self.field.scalar, shape)
+
+
+@lru_cache(1024)
+def _numbers(shape: tuple[int, ...]) -> int:
+    """How many numbers a value has, of which the length has to be a multiple where that varies."""
+    return math.prod(size or 1 for size in shape)
 
 
 def _shape_of(shape: tuple[int, ...], itemsize: int, length: int) -> tuple[int, ...]:

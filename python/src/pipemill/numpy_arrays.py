@@ -7,7 +7,9 @@ two it got.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -122,10 +124,16 @@ def dense_array(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int
     first = int(offsets[0])
     step = _step(offsets, size)
     if step:
-        inner = np.ndarray(shape, dtype, raw, first).strides
+        inner = _strides(shape, dtype.itemsize)
         return np.ndarray((n, *shape), dtype, raw, first, (step, *inner))
     windows = np.ndarray((len(raw) - size + 1, size), "u1", raw, 0, (1, 1))
     return _frozen(windows[offsets].view(dtype).reshape((n, *shape)))
+
+
+@lru_cache(1024)
+def _strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Bytes from one number to the next, in each dimension of one row."""
+    return tuple(itemsize * prod(shape[at + 1 :]) for at in range(len(shape)))
 
 
 def filled(

@@ -1,15 +1,21 @@
-"""The objects of a source, as ``pipemill ls`` lists them, for libraries that deal them to workers."""
+"""The objects of a source, as ``pipemill ls`` lists them, for libraries that deal them out."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from .binary import find_binary
 from .errors import SourceError
 from .sources import Source, source_table
-from .toml_text import toml
+from .toml_text import literal, toml
+
+#: The keys of a source that say which objects it has.
+_OBJECTS = (
+    "file", "files", "glob", "folder", "hidden", "s3", "s3_object", "manifest", "allow_empty",
+)  # fmt: skip
 
 
 class Object(NamedTuple):
@@ -25,9 +31,15 @@ def list_objects(source: Source) -> list[Object]:
     """All objects that :func:`pipemill.open` would read from this source, in its order.
 
     Raises :class:`SourceError` with the host's text where they can't be listed, and where one has a
-    name that only its bytes tell.
+    name that only its bytes tell, and :class:`ValueError` where the source has no objects.
     """
     name, table = source_table(source)
+    for kind in ("augmented_manifest", "mix", "fifo", "stdin"):
+        if kind in table:
+            raise ValueError(
+                f"source={source!r}: a source of kind {kind} can't be dealt to workers; give "
+                "files, a folder, a pattern, or addresses in S3, or read it with pipemill.open()"
+            )
     config = toml({"channel": [{"name": name, "source": table, "decoder": "lines"}]})
     command = [find_binary(), "ls", "--config", "/dev/stdin", "--channel", name]
     listed = subprocess.run(command, input=config.encode(), capture_output=True, check=False)
@@ -44,6 +56,21 @@ def list_objects(source: Source) -> list[Object]:
             )
         objects.append(Object(found if in_s3 else os.path.abspath(found), int(size)))
     return objects
+
+
+def settings_of(source: Source) -> dict[str, Any]:
+    """What the source says beside which objects it has, such as ``anonymous`` and ``endpoint``."""
+    if not isinstance(source, Mapping):
+        return {}
+    return {name: value for name, value in source.items() if name not in _OBJECTS}
+
+
+def share(names: list[str], settings: Mapping[str, Any]) -> Source:
+    """The source of these objects, whose names are those that :func:`list_objects` has given."""
+    if not settings:
+        return list(names)
+    kind = "s3_object" if names[0].startswith("s3://") else "files"
+    return {**settings, kind: [literal(name) for name in names]}
 
 
 def _error(text: str) -> SourceError:

@@ -49,7 +49,7 @@ def open(  # the name that `pipemill.open` has
     """Opens a source: starts a private host that reads and decodes it. The result is a context
     manager, as that of :func:`connect`. ::
 
-        with pipemill.open("s3://bucket/train/", "webdataset", fields="jpg,cls", batch=256) as stream:
+        with pipemill.open("s3://bucket/train/", "webdataset", fields="jpg,cls") as stream:
             for batch in stream:
                 train(batch["jpg"], batch["cls"])
 
@@ -226,7 +226,7 @@ def cat(
 ) -> Iterator[dict[str, Any]]:
     """The records of a source, one by one, to look at them. ::
 
-        for record in pipemill.cat("train.csv", options={"header": "auto", "types": "auto"}, limit=5):
+        for record in pipemill.cat("train.csv", options={"types": "auto"}, limit=5):
             print(record["name"])
 
     A record is a dict of copies: numbers, ``str``, ``bytes``, numpy arrays, and None for a field
@@ -267,7 +267,7 @@ def _options(
     given = dict(options or {})
     if fields is not None:
         if "fields" in given:
-            raise ValueError('fields= and options={"fields": …} say the same; leave one of them out')
+            raise ValueError('fields= and options={"fields": …} say the same; leave one out')
         given["fields"] = fields if isinstance(fields, str) else ",".join(fields)
     return {
         name: literal(value) if isinstance(value, str) else value for name, value in given.items()

@@ -8,9 +8,10 @@ from typing import NamedTuple
 class Position(NamedTuple):
     """Where the first record of a batch comes from, so that it can be found again.
 
-    In a mix, `object` has the names of the channels that it mixes, and `identity` the places of all of
-    them, as JSON. In a channel with a window of shuffled records, object and place are those of the oldest record
-    that had not left the window, and `records` counts in the shuffled order from there.
+    In a mix, `object` has the names of the channels that it mixes, and `identity` the places of all
+    of them, as JSON. In a channel with a window of shuffled records, object and place are those of
+    the oldest record that had not left the window, and `records` counts in the shuffled order from
+    there.
     """
 
     #: Number of the epoch, from 0.

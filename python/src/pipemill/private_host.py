@@ -101,8 +101,8 @@ class Host:
         paths: list[str] = []
         self._answers = answers
         self._end = weakref.finalize(self, _end, lifeline, answers, child.pid, os.getpid(), paths)
-        # At the end of the interpreter the host is not ended here, because threads may still read: it
-        # ends by itself, right after the process.
+        # At the end of the interpreter the host is not ended here, because threads may still read:
+        # it ends by itself, right after the process.
         self._end.atexit = False
         try:
             line = _read_line(answers)
@@ -136,7 +136,7 @@ class Host:
         return stream
 
     def close(self) -> None:
-        """Ends the host. Streams that are still read raise :class:`HostDied`. Views stay readable."""
+        """Ends the host. Streams that are read raise :class:`HostDied`. Views stay readable."""
         self._end()
 
     def leave(self) -> None:

@@ -27,8 +27,8 @@ class Node(NamedTuple):
 
 
 def shard_of(shard: tuple[int, int] | str | None) -> tuple[int, int] | None:
-    """The rank and the number of ranks that ``shard=`` says. "auto": from the launcher; alone, where
-    there is none."""
+    """The rank and the number of ranks that ``shard=`` says. "auto": from the launcher; alone,
+    where there is none."""
     if shard is None:
         return None
     if shard == "auto":
@@ -36,7 +36,8 @@ def shard_of(shard: tuple[int, int] | str | None) -> tuple[int, int] | None:
     try:
         rank, world = (index(number) for number in shard)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ValueError(f'shard={shard!r}: expected two numbers, (rank, world), or "auto"') from None
+        expected = 'expected two numbers, (rank, world), or "auto"'
+        raise ValueError(f"shard={shard!r}: {expected}") from None
     if not 0 <= rank < world:
         raise ValueError(f"shard={shard!r}: expected a rank from 0 to {world - 1}")
     return rank, world

@@ -19,7 +19,7 @@ from ray.data.extensions import ArrowTensorArray
 from .arrow.columns import record_batch
 from .arrow.types import is_uuid, plain_type
 from .batch import Batch
-from .objects import deal, list_objects
+from .objects import deal, list_objects, settings_of, share
 from .opening import open
 from .sources import Source
 from .schema import STRINGS, Field
@@ -84,10 +84,16 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._objects = list_objects(source)
-        if decoder is not None and os.path.lexists(decoder) and os.fspath(decoder).endswith(".wasm"):
-            decoder = os.path.abspath(decoder)  # workers have a folder of their own
+        if decoder is not None and os.fspath(decoder).endswith(".wasm"):
+            # Workers have a folder of their own.
+            decoder = os.path.abspath(decoder) if os.path.lexists(decoder) else decoder
         self._read = partial(
-            _blocks, decoder=decoder, options=options, fields=fields, rows=rows_per_block
+            _blocks,
+            settings=settings_of(source),
+            decoder=decoder,
+            options=options,
+            fields=fields,
+            rows=rows_per_block,
         )
 
     def get_name(self) -> str:
@@ -112,11 +118,11 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
     ) -> list[Any]:
         """At most `parallelism` tasks. For Ray, which calls it."""
         tasks = []
-        for share in deal(self._objects, parallelism):
-            names = [one.name for one in share]
+        for part in deal(self._objects, parallelism):
+            names = [one.name for one in part]
             metadata = BlockMetadata(
                 num_rows=None,
-                size_bytes=sum(one.size for one in share),
+                size_bytes=sum(one.size for one in part),
                 exec_stats=None,
                 input_files=tuple(names),
             )
@@ -127,13 +133,15 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
 
 def _blocks(
     names: list[str],
+    settings: dict[str, Any],
     decoder: str | os.PathLike[str] | None,
     options: Mapping[str, Any] | None,
     fields: str | Sequence[str] | None,
     rows: int,
 ) -> Iterator[Any]:
     """The records of these objects as tables. It runs in a worker of Ray."""
-    with open(names, decoder, options=options, fields=fields, batch=rows, tail="keep") as stream:
+    source = share(names, settings)
+    with open(source, decoder, options=options, fields=fields, batch=rows, tail="keep") as stream:
         for batch in stream:
             yield _table(batch)
 

@@ -46,7 +46,8 @@ class Reading:
     def __init__(self, source: Source, decoder: Any, socket: Any, more: dict[str, Any]) -> None:
         self._source = source
         self._is_channel = is_channel(source, decoder, socket)
-        self._more = {"socket": socket, **more} if self._is_channel else {"decoder": decoder, **more}
+        own = {"socket": socket} if self._is_channel else {"decoder": decoder}
+        self._more = {**own, **more}
 
     def stream(self, state: Mapping[str, Any] | None = None) -> Stream:
         """A new stream. It begins after `state`, if that is given."""

@@ -13,6 +13,17 @@ from .schema import Field
 
 #: Version of the states that this package makes.
 VERSION = 1
+#: What a state says that is the beginning of its epoch, beside the epoch and its first batch.
+START_OF_EPOCH = {
+    "given": 0,
+    "object_number": 0,
+    "object": "",
+    "identity": "",
+    "header": 0,
+    "offset": 0,
+    "records": 0,
+    "first_record": 0,
+}
 
 
 class Tracker:

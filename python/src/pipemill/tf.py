@@ -81,7 +81,9 @@ def _tensor(batch: Batch, field: Field) -> Any:
     ragged = tf.RaggedTensor.from_row_lengths  # pyright: ignore[reportAttributeAccessIssue]
     column = batch._column(batch._field_index(field.name))
     if len(column.absent):
-        column._raise_absent("TensorFlow has no tensors with absent values; leave it out with fields=")
+        column._raise_absent(
+            "TensorFlow has no tensors with absent values; leave it out with fields="
+        )
     if field.scalar in STRINGS and field.shape:
         rows = list(column.values())
         strings = [bytes(one) if field.scalar == "bytes" else one for row in rows for one in row]

@@ -18,12 +18,13 @@ _OLDEST = 19
 
 
 def import_pyarrow(what: str) -> Any:
-    """The module pyarrow, which `what` needs. Raises :class:`ImportError`, which says what to do."""
+    """The module pyarrow, which `what` needs. Raises :class:`ImportError`, with a remedy."""
     remedy = f"pip install 'pyarrow>={_OLDEST}'"
     try:
         import pyarrow
     except ImportError as error:
-        raise ImportError(f"{what} needs pyarrow, which can't be imported ({error}): {remedy}") from None
+        why = f"{what} needs pyarrow, which can't be imported ({error}): {remedy}"
+        raise ImportError(why) from None
     if int(pyarrow.__version__.partition(".")[0]) < _OLDEST:
         raise ImportError(f"{what} needs pyarrow {_OLDEST}, found {pyarrow.__version__}: {remedy}")
     return pyarrow

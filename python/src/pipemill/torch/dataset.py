@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch.utils.data
 
 from ..protocol import Grant
+from ..state import START_OF_EPOCH
 from .passes import Pass, Progress
 from .reading import Reading
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _VERSION = 1
 #: Seconds that a worker waits for the others at its end. They may be gone, as if they were killed.
 _SETTLE_TIMEOUT = 3.0
-_KEYS = {"version", "finished", "step", "stream"}
+_KEYS = {"version", "finished", "step", "epoch_step", "stream"}
 
 
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy does not know torch
@@ -50,6 +51,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     process's, also where workers read from it.
     """
 
+    #: The slots of its host: enough for 20 workers, whose number is not known yet. Only as many
+    #: take memory as consumers leave unread.
+    _SLOTS = 64
+
     def __init__(
         self,
         source: Any,
@@ -71,12 +76,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     ) -> None:
         unknown = sorted(set(how) - {"credits", "timeout", "hold_timeout", "wait"})
         if unknown:
-            raise TypeError(f"{type(self).__name__} takes no argument {unknown[0]!r}")
+            raise TypeError(f"pipemill.torch takes no argument {unknown[0]!r}")
         how.update(
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
             shuffle=shuffle, workers=workers, epochs=epochs, host=host,
         )  # fmt: skip
-        self._reading = Reading(source, decoder, socket, shard, how)
+        self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
         self._copy = copy
         self._stream: Stream | None = None
         #: The pass that reads the stream.
@@ -84,6 +89,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         #: A state that the next connection takes.
         self._loaded: Mapping[str, Any] | None = None
         self._loaded_step = 0
+        #: An epoch, and how many of its batches were yielded, also before a stop.
+        self._epoch_step = (0, 0)
+        #: An epoch, and how many of its batches are read again and left out.
+        self._passed_over = (0, 0)
         self._set_epoch: int | None = None
         self._is_worker = False
         #: Whether the stream was connected with a state.
@@ -107,7 +116,13 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         return self._state(self._current or Progress())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on there, with the next pass."""
+        """Goes on there, with the next pass.
+
+        The state may be that of another rank, with as many ranks, whose passes have taken as many
+        steps: trainers save the state of rank 0, and give it to all. Where this rank's host reads
+        other objects than that one's, it reads the epoch from its beginning, and leaves out what
+        was given. This needs `batch`.
+        """
         if not isinstance(state, Mapping) or set(state) != _KEYS:
             found = sorted(state) if isinstance(state, Mapping) else type(state).__name__
             raise ValueError(
@@ -120,6 +135,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._current = None
         self._loaded = state["stream"]
         self._loaded_step = 0 if state["finished"] else state["step"]
+        self._epoch_step = self._loaded.get("epoch", 0), state["epoch_step"]
 
     def close(self) -> None:
         """Hangs up, and ends the host that was started for this dataset."""
@@ -140,17 +156,31 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             # PyTorch does not say it any more when a worker ends.
             self._is_worker = worker is not None
             number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
-            self._stream = self._reading.connect(number, count, self._loaded)
-            if self._loaded is not None and not self._loaded["given"]:
-                self._first_epoch = self._loaded["epoch"]
+            state, passed_over = self._loaded, 0
+            if state is not None:
+                state, passed_over = self._reading.of_this_host(state, self._epoch_step[1])
+            self._stream = self._reading.connect(number, count, state)
+            if state is not None and not state["given"]:
+                self._first_epoch = state["epoch"]
                 # After a batch without records, which is the last one of its epoch.
-                self._pass_is_over = self._loaded_step > 0
-            self._resumed, self._loaded = self._loaded is not None, None
+                self._pass_is_over = self._loaded_step > 0 and not passed_over
+                self._passed_over = state["epoch"], passed_over
+            self._resumed, self._loaded = state is not None, None
         return self._stream
 
+    def _is_new(self, epoch: int) -> bool:
+        """Whether the batch that came is to be yielded, which is of this epoch. Counts it."""
+        of, left = self._passed_over
+        if of == epoch and left:
+            self._passed_over = of, left - 1
+            return False
+        of, step = self._epoch_step
+        self._epoch_step = epoch, (step if of == epoch else 0) + 1
+        return True
+
     def _rest(self) -> None:
-        """After a pass. A worker hangs up, because a DataLoader may start the next workers before it
-        ends this one. If it does not, this one goes on from its state."""
+        """After a pass. A worker hangs up, because a DataLoader may start the next workers before
+        it ends this one. If it does not, this one goes on from its state."""
         if self._is_worker:
             state = self._connected().state_dict()
             self._hang_up()
@@ -182,8 +212,14 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             state = _first_state(self._connected(), self._resumed)
         else:
             state = self._connected().state_dict()
-        finished = progress.finished
-        return {"version": _VERSION, "finished": finished, "step": step, "stream": state}
+        is_inside = state["given"] and state["epoch"] == self._epoch_step[0]
+        return {
+            "version": _VERSION,
+            "finished": progress.finished,
+            "step": step,
+            "epoch_step": self._epoch_step[1] if is_inside else 0,
+            "stream": state,
+        }
 
 
 def _first_state(stream: Stream, resumed: bool) -> dict[str, Any]:
@@ -192,7 +228,6 @@ def _first_state(stream: Stream, resumed: bool) -> dict[str, Any]:
     first = stream._receiver.peek()
     state = stream.state_dict()
     if isinstance(first, Grant) and not resumed:
-        numbers = ("given", "object_number", "header", "offset", "records", "first_record")
-        state.update(dict.fromkeys(numbers, 0), object="", identity="")
-        state.update(epoch=first.epoch, batch=first.batch - first.batch % state["world"])
+        of_rank_0 = first.batch - first.batch % state["world"]
+        state.update(START_OF_EPOCH, epoch=first.epoch, batch=of_rank_0)
     return state

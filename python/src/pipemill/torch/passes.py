@@ -48,10 +48,14 @@ class Pass:
                 "this pass over the data is over, because a newer one has begun; a Dataset has one "
                 "at a time: make another Dataset to read the data twice at once"
             )
-        while at.epoch is not None and at.step != self._steps:
+        while at.epoch is not None:
             batch = next(at.epoch, None)
             if batch is not None:
+                if not dataset._is_new(batch.epoch):
+                    continue
                 at.step += 1
+                # Who knows the length does not ask for the end.
+                at.finished = at.step == self._steps
                 return tensors(batch, dataset._copy)
             at.epoch = None
             if self._steps is not None:

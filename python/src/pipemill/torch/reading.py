@@ -7,31 +7,33 @@ It can be pickled and forked. Each process connects for itself.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..opening import NODE_TIMEOUT, node_socket, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
+from ..state import START_OF_EPOCH, check_state
 from ..stream import Stream, connect
 from ..toml_text import literal, toml
 
-#: The slots of a host whose number of consumers is not known yet: enough for 20 of them. Only as
-#: many take memory as consumers leave unread.
-_SLOTS = 64
-#: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held until
-#: a thread has sent it.
+#: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
+#: until a thread has sent it.
 _CREDITS = 4
+#: The objects that a host reads, as the settings of a state say it: part, parts, how dealt.
+_SHARD = re.compile(r"(\d+)/(\d+) by (.*)")
 
 
 class Reading:
     """Arguments of :func:`pipemill.connect`, or of :func:`pipemill.open`."""
 
     def __init__(
-        self, source: Any, decoder: Any, socket: Any, shard: Any, how: dict[str, Any]
+        self, source: Any, decoder: Any, socket: Any, shard: Any, how: dict[str, Any], slots: int
     ) -> None:
-        """Starts the host where `source` is one. `how`: the other arguments, without those that
-        are None."""
+        """Starts the host where `source` is one, with at least as many slots. `how`: the other
+        arguments, without those that are None."""
         given = {name: value for name, value in how.items() if value is not None}
         self._wishes: dict[str, Any] = {"credits": given.pop("credits", _CREDITS)}
         for name in ("timeout", "hold_timeout"):
@@ -39,6 +41,8 @@ class Reading:
                 self._wishes[name] = given.pop(name)
         self._socket: str | None = None
         self._host: Host | None = None
+        #: The part of the objects that the host reads, where it does not read all.
+        self._shard: dict[str, int] | None = None
         part = shard_of(shard)
         if is_channel(source, decoder, socket):
             self._of_channel(source, socket, given)
@@ -52,7 +56,9 @@ class Reading:
                      "host"):  # fmt: skip
             asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
-        channel["ring"] = {"slots": max(_SLOTS, credits + 2)}
+        self._shard = channel["source"].get("shard")
+        needed = (credits + 1) * (node.local_world if node else 1) + 2
+        channel["ring"] = {"slots": max(slots, needed)}
         self._channel, self._alone = name, node is None
         self._rank, self._world = (node.local_rank, node.local_world) if node else (0, 1)
         text = toml({"channel": [channel]})
@@ -70,8 +76,8 @@ class Reading:
         self._socket = self._host.socket
 
     def start_again(self) -> None:
-        """Starts the host anew, where it is this process's alone. One that has delivered batches does
-        not go back while views of them live."""
+        """Starts the host anew, where it is this process's alone. One that has delivered batches
+        does not go back while views of them live."""
         if self._host is not None and self._alone and self._host._owner == os.getpid():
             self._host.close()
             self._start()
@@ -88,6 +94,37 @@ class Reading:
         if socket is not None:
             self._socket = os.fspath(socket)
         self._wishes.update(given)
+
+    def of_this_host(
+        self, state: Mapping[str, Any], epoch_step: int
+    ) -> tuple[Mapping[str, Any], int]:
+        """The state for the host that this reads from, and how many batches of its epoch are to be
+        left out. They are those that came before it, where the state is that of a rank whose host
+        reads another part of the objects: nobody knows then where in this part that is.
+
+        :param epoch_step: how many batches of its epoch that rank was given.
+        """
+        state = check_state(self._channel, state)
+        settings = state["settings"]
+        found = _SHARD.fullmatch(settings.get("shard", ""))
+        if found is None or self._shard is None:
+            return state, 0
+        part, parts, how = found.groups()
+        own = str(self._shard["index"])
+        if parts != str(self._shard["count"]) or part == own:
+            return state, 0
+        if settings.get("batch") == "none":
+            raise ValueError(
+                f"this is the state of a rank that reads part {part} of {parts} of the objects, "
+                f"and this rank reads part {own}: without batch=, nobody knows which batches are "
+                "those of the same step. Give each rank the state that it has saved, or say batch="
+            )
+        state["settings"] = {**settings, "shard": f"{own}/{parts} by {how}"}
+        if not state["given"]:
+            return state, 0
+        first = state["batch"] - state["rank"] - (epoch_step - 1) * state["world"]
+        state.update(START_OF_EPOCH, batch=first)
+        return state, epoch_step
 
     def connect(self, worker: int, workers: int, state: Any) -> Stream:
         """The stream of one of `workers` processes that read for this program."""

@@ -76,8 +76,8 @@ def tensors(batch: Batch, copy: bool = False) -> Tensors:
     ==========================================  ===============================================
 
     The tensors have the field's type, bfloat16 and the unsigned ones too. A field that records may
-    lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. Where it is false, a float is
-    NaN, another number 0, bytes are empty, and text or a list is None.
+    lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. Where it is false, a float
+    is NaN, another number 0, bytes are empty, and text or a list is None.
 
     The tensors are views of the shared memory, where its numbers are aligned, and copies where they
     are not. They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are
