@@ -57,3 +57,21 @@ def test_the_first_bad_object_ends_the_channel_and_nothing_after_it_is_given(sta
                 seen += batch[2]
     assert len(seen) == 121 and seen[-1] == "good", failed
     assert host.child.wait() != 0
+
+
+def test_sections_of_one_long_file(start, tmp_path):  # noqa: F811
+    """Quoted line ends, and rows that look like others inside of them: most guesses are wrong."""
+    row = '{n},"line one of {n}\n1,2,3\n{pad}",{n}.5\n'
+    rows = [row.format(n=n, pad="x,y,z\n" * (n % 50)) for n in range(60_000)]
+    (tmp_path / "a.csv").write_text("a,b,c\n" + "".join(rows))
+    assert (tmp_path / "a.csv").stat().st_size > 2 * (4 << 20)
+    given = []
+    for workers in (1, 3):
+        source = f'source = {{ file = "{tmp_path}/a.csv" }}\ndecoder = "csv"\nworkers = {workers}\n'
+        options = 'options = { header = true, types = "a:int64,c:float64" }\nbatch = 1000\n'
+        host = start(f'[[channel]]\nname = "train"\n{source}{options}')
+        with host.connect() as stream:
+            given.append([(batch.number, bytes(batch["a"]), list(batch["b"]), bytes(batch["c"])) for batch in stream])
+        host.end()
+    assert given[0] == given[1]
+    assert sum(len(texts) for _, _, texts, _ in given[0]) == 60_000

@@ -101,8 +101,9 @@ def test_workers(folder):
     for wrong in (0, 257, "all"):
         with pytest.raises(ValueError, match=f"workers={wrong!r}: expected a whole number from 1 to 256, or \"auto\""):
             pipemill.open(folder, "lines", workers=wrong)
-    text = refusal(pipemill.RefusedError, folder / "a.txt", "lines", workers=2)
-    assert "the source has one object at a time, which one worker decodes; leave it out" in text
+    assert lines(folder / "a.txt", "lines", workers=2) == ["a1", "a2"]
+    text = refusal(pipemill.RefusedError, {"fifo": "/tmp/pipe"}, "lines", workers=2)
+    assert "only files and objects in S3 are decoded by several workers; leave it out" in text
 
 
 @pytest.mark.parametrize("stop", range(4))

@@ -257,8 +257,13 @@ impl Source {
         }
     }
 
+    /// Whether its objects can be read again, and side by side.
+    pub fn can_reread(&self) -> bool {
+        matches!(self, Self::Files { .. } | Self::S3(_))
+    }
+
     /// Whether it may have several objects that can be read side by side.
-    pub fn has_objects(&self) -> bool {
+    fn has_objects(&self) -> bool {
         match self {
             Self::Files { pattern, .. } => !matches!(pattern, Pattern::File(_)),
             Self::S3(_) => true,

@@ -452,11 +452,11 @@ fn workers(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<WorkerCou
     }
     let count = reader.optional_number(&WORKER_COUNT)?.unwrap_or(1) as u32;
     match source {
-        Ok(source) if count > 1 && !source.has_objects() => {
-            let message = "the source has one object at a time, which one worker decodes";
+        Ok(source) if count > 1 && !source.can_reread() => {
+            let message = "only files and objects in S3 are decoded by several workers";
             let remedy = match source {
                 Source::Mix(_) => "set it in the channels that are mixed",
-                _ => "leave it out, or divide the input into several objects",
+                _ => "leave it out, or bring the input as files",
             };
             Err(reader.fault(WORKERS.name, message.to_owned(), remedy.to_owned()))
         }

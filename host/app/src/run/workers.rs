@@ -9,7 +9,7 @@ use crate::config::{Channel, Config, WorkerCount};
 pub fn worker_count(config: &Config, channel: &Channel) -> usize {
     match channel.workers {
         WorkerCount::Exactly(count) => count as usize,
-        WorkerCount::Auto if !channel.source.has_objects() => 1,
+        WorkerCount::Auto if !channel.source.can_reread() => 1,
         WorkerCount::Auto => {
             let cores = available_parallelism().map_or(1, |count| count.get());
             let channels = config.channels.iter().flat_map(Channel::decoded).count();

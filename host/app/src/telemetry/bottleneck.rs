@@ -58,7 +58,7 @@ pub(super) fn remedy(stage: Stage, source: &Source, missed: bool) -> String {
     match stage {
         Stage::Source => source_remedy(source),
         Stage::Decoder => {
-            let more = match source.has_objects() {
+            let more = match source.can_reread() {
                 true => "raise `workers` if the machine has idle cores",
                 false => "divide the input over several channels",
             };

@@ -7,6 +7,10 @@
 //! order of the source (`sequence`), and copies it to batches of the sink (`in_order`) or hands it
 //! to a shuffle's window.
 //!
+//! **Sections**: a long object is divided (`sections`): the planner reads it, and workers look for
+//! the start of a record in their sections (`search`). To all others, a section is an object of its
+//! own that goes on where another one has ended.
+//!
 //! **Turns**: it is the turn of the first object that was not taken to its end. Workers of later
 //! objects wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`). The worker
 //! whose turn it is waits only while something of its object is there to be taken. So each worker

@@ -44,9 +44,9 @@ const SINGLE: &[(&str, &str)] = &[
          leave this out",
     ),
     (
-        "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\nworkers = 2\n",
-        "pipemill.toml:5:11: channel `a`: workers: the source has one object at a time, which one \
-         worker decodes; leave it out, or divide the input into several objects",
+        "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\nworkers = 2\n",
+        "pipemill.toml:5:11: channel `a`: workers: only files and objects in S3 are decoded by several \
+         workers; leave it out, or bring the input as files",
     ),
     (
         "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\nworkers = 'all'\n",

@@ -256,10 +256,10 @@ fn channel() -> impl Strategy<Value = Channel> {
                 shuffle.map(|(seed, window)| Shuffle { seed, window: window.filter(|_| mixes) });
             let shuffle = shuffle
                 .filter(|shuffle| source.shuffle_objects(shuffle.seed) || shuffle.window.is_some());
-            let has_objects = source.has_objects();
+            let can_reread = source.can_reread();
             let new = Channel::new(&name, source, DecoderRef::of(&decoder));
             Channel {
-                workers: if has_objects { workers } else { WorkerCount::Exactly(1) },
+                workers: if can_reread { workers } else { WorkerCount::Exactly(1) },
                 sha256,
                 options,
                 on_error,
