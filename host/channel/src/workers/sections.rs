@@ -49,6 +49,8 @@ struct State {
     /// The input, where one worker has to read it by itself from here on.
     rest: Option<Box<dyn Input>>,
     sections: Vec<Section>,
+    /// The sections before this one are over, or were dropped.
+    first: usize,
     /// Workers that wait for bytes.
     waiting: u32,
     /// The bytes at the object's start that a decoder is shown first.
@@ -132,11 +134,14 @@ impl State {
     /// Forgets pieces that nobody needs any more. The bytes of a section that is over are needed as
     /// long as the section before may go beyond its start.
     fn release(&mut self) {
+        while self.sections.get(self.first).is_some_and(|first| first.needs_from().is_none()) {
+            self.first += 1;
+        }
+        let first = self.sections.get(self.first).and_then(Section::needs_from);
         let needed = match self.header {
-            Header::Unknown => Some(0),
-            Header::Known(_) | Header::None => self.sections.iter().find_map(Section::needs_from),
+            Header::Unknown => 0,
+            Header::Known(_) | Header::None => first.unwrap_or(self.read),
         };
-        let needed = needed.unwrap_or(self.read);
         while let Some(piece) = self.pieces.pop_front_if(|piece| piece.end() <= needed) {
             // Else a worker copies from it.
             self.spare.extend(Arc::into_inner(piece.bytes));
@@ -187,6 +192,7 @@ impl Sections {
             end: None,
             rest: None,
             sections: vec![Section { number: first, start: 0, at: 0, stage }],
+            first: 0,
             waiting: 0,
             header: Header::Unknown,
             failed_searches: 0,
@@ -224,6 +230,10 @@ impl Sections {
     /// section may begin. `may_hand_over`: a worker may read the input while the planner reads others.
     pub(super) fn room(&self, to_next: u64, may_hand_over: bool) -> Room {
         let mut state = self.state();
+        if state.kept() >= self.most && matches!(state.header, Header::Unknown) {
+            state.header = Header::None;
+            state.release();
+        }
         if state.kept() >= self.most && state.waiting == 0 {
             state = self.wait(state, POLL_INTERVAL);
         }
@@ -526,5 +536,40 @@ impl SectionEnd for EndOfSection {
         if let Some(next) = state.next(*index) {
             sections.drop_section(&mut state, next);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Zeros;
+
+    impl Input for Zeros {
+        fn read(
+            &mut self,
+            buf: &mut [u8],
+            _: Option<Duration>,
+        ) -> Result<ReadOutcome, SourceError> {
+            buf.fill(0);
+            Ok(ReadOutcome::Bytes(buf.len()))
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside() {
+        const MOST: usize = 3 * PIECE_BYTES;
+        let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, MOST);
+        let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
+        for _ in 0..100 {
+            if let Room::Read(most) = sections.room(u64::MAX, false) {
+                let read = sections.read_from(&mut Zeros, most);
+                assert!(matches!(read, Ok((_, false))));
+            }
+            let read = input.read(&mut buf, Some(Duration::ZERO));
+            assert_eq!(read, Ok(ReadOutcome::Bytes(PIECE_BYTES)));
+            assert!(sections.state().kept() <= MOST as u64);
+        }
+        assert!(matches!(sections.room(u64::MAX, true), Room::HandOver));
     }
 }
