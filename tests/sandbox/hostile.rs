@@ -1,11 +1,13 @@
 //! Plugins that mean harm: whatever they do or are, the host answers with an error, and does not hang.
 
+mod window;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipemill_decode::{Engine, Limits, Plugin, Stream};
+use pipemill_decode::{Bytes, Engine, Limits, Plugin, Stream};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::tiny::tiny;
 use pipemill_types::{Fault, StreamInfo};
@@ -23,7 +25,7 @@ fn decode(plugin: &Plugin) -> Result<usize, Fault> {
         ..StreamInfo::default()
     };
     let mut stream = Stream::open(plugin, &[], &info, &limits())?;
-    let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(vec![b'x'; 100_000]);
+    let bytes: Bytes = Arc::new(vec![b'x'; 100_000]);
     let mut chunk = |range: Range<usize>, end| {
         stream.decode(&bytes, range, end, 0).map(|_| stream.decoded().records)
     };

@@ -7,7 +7,8 @@ use pipemill_types::{
 use proptest::prelude::*;
 
 use crate::host::{End, Job, Observed, Setup, run};
-use crate::sink::{Kept, Memory};
+use crate::memory::Memory;
+use crate::sink::Kept;
 
 /// What one batch of a fixed size has.
 #[derive(Debug, Clone)]

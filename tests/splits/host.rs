@@ -54,6 +54,8 @@ pub struct Setup {
     pub pieces: Vec<usize>,
     pub slot: usize,
     pub index_inside: bool,
+    /// Whether decoders may map the memories.
+    pub is_shared: bool,
     pub has_demand: bool,
     /// How many objects are decoded at the same time.
     pub workers: usize,
@@ -80,6 +82,7 @@ impl Setup {
             pieces: Vec::new(),
             slot: 8 << 20,
             index_inside: false,
+            is_shared: false,
             has_demand: false,
             workers: 1,
             section: 0,
@@ -146,7 +149,8 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
     let mut channel = Channel {
         name: "test".to_owned(),
         source: Box::new(Objects::new(&job.objects, way)),
-        plugin: plugin(job.decoder),
+        // However small the chunks are.
+        plugin: plugin(job.decoder).with_window_from(0),
         options: options.collect(),
         limits: Limits::default(),
         policy: ErrorPolicy::new(on_error, OnPluginError::Fail, job.max_errors),

@@ -6,6 +6,7 @@ mod batches;
 mod blocks;
 mod host;
 mod inputs;
+mod memory;
 mod mix;
 mod mixed;
 mod native;
@@ -53,11 +54,12 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     // Only workers, of which each reads an object, need to read side by side.
     let sections = (workers, section, any::<bool>())
         .prop_map(|(workers, section, rereads)| (workers, section, rereads || section == 0));
-    (pieces, slot, any::<bool>(), any::<bool>(), sections).prop_map(
-        |(pieces, slot, index_inside, has_demand, (workers, section, rereads))| Setup {
+    (pieces, slot, any::<bool>(), any::<bool>(), any::<bool>(), sections).prop_map(
+        |(pieces, slot, index_inside, is_shared, has_demand, (workers, section, rereads))| Setup {
             pieces,
             slot,
             index_inside,
+            is_shared,
             has_demand,
             workers,
             section,

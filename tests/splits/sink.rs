@@ -8,6 +8,7 @@ use pipemill_types::{ABSENT, Field};
 
 use crate::batches::{Cut, check_dense};
 use crate::host::Setup;
+use crate::memory::{Memory, Slots};
 
 /// One record, copied out of its batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,31 +21,12 @@ pub struct Kept {
     pub fields: Vec<Option<Vec<u8>>>,
 }
 
-/// Memory of a batch. What nobody wrote reads as [`DIRT`].
-pub struct Memory {
-    bytes: Vec<u8>,
-    large: bool,
-}
-
-/// What the last batch left behind in a memory, so to speak.
-const DIRT: u8 = 0xdb;
-
-impl AsRef<[u8]> for Memory {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl AsMut<[u8]> for Memory {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
 /// Keeps what it is granted.
 pub struct Collector {
     /// Bytes of a memory, as a ring's slot has.
     slot: usize,
+    /// The memories that decoders may map, if they may.
+    slots: Option<Arc<Slots>>,
     /// Whether the index takes its part of the memory, as it does in a ring.
     index_inside: bool,
     has_demand: bool,
@@ -63,6 +45,7 @@ impl Collector {
     pub fn new(way: &Setup) -> Self {
         Self {
             slot: way.slot,
+            slots: way.is_shared.then(|| Slots::new(way.slot)),
             index_inside: way.index_inside,
             has_demand: way.has_demand,
             leaves_after: way.leaves_after,
@@ -89,7 +72,7 @@ impl Collector {
         let records = (0..batch.records).map(|record| {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
-                (offset != ABSENT).then(|| memory.bytes[offset as usize..][..length].to_vec())
+                (offset != ABSENT).then(|| memory.as_ref()[offset as usize..][..length].to_vec())
             });
             (batch.starts[record], fields.collect())
         });
@@ -133,15 +116,15 @@ impl Sink for Collector {
     type Memory = Memory;
 
     fn memory(&mut self) -> Result<Memory, StopReason> {
-        Ok(Memory { bytes: vec![DIRT; self.slot], large: false })
+        Ok(self.slots.as_ref().map_or_else(|| Memory::private(self.slot), Slots::take))
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
-        Ok(Memory { bytes: vec![DIRT; payload], large: true })
+        Ok(Memory::large(payload))
     }
 
     fn grow(&mut self, memory: &mut Memory, payload: usize) -> Result<(), StopReason> {
-        memory.bytes.resize(payload, DIRT);
+        memory.grow(payload);
         Ok(())
     }
 
@@ -152,10 +135,13 @@ impl Sink for Collector {
         fields: usize,
         metadata: usize,
     ) -> Option<usize> {
-        if memory.large || !self.index_inside {
-            return Some(memory.bytes.len());
+        if memory.is_large() || !self.index_inside {
+            return Some(memory.as_ref().len());
         }
-        memory.bytes.len().checked_sub(index_room(0, metadata, fields, records).saturating_add(64))
+        memory
+            .as_ref()
+            .len()
+            .checked_sub(index_room(0, metadata, fields, records).saturating_add(64))
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {
@@ -166,7 +152,7 @@ impl Sink for Collector {
     fn grant(&mut self, memory: Memory, batch: &Batch) -> Result<(), StopReason> {
         self.check(&memory, batch);
         self.batches += 1;
-        let payload = &memory.bytes[..batch.payload];
+        let payload = &memory.as_ref()[..batch.payload];
         if self.has_size {
             self.keep_cut(&memory, batch);
             return Ok(());

@@ -1,7 +1,7 @@
 // Connects decoder.c with the host: its four functions become the exports of a WebAssembly
 // component, and the imports become the functions of pipemill.h. It has nothing to do with the
 // format; don't change it. The layouts of the structs are those of the component model's canonical
-// ABI for wit/0.1/decoder.wit.
+// ABI for wit/0.1/decoder.wit and wit/0.2/window.wit.
 
 #include <stdarg.h>
 
@@ -11,6 +11,7 @@
 #define EXPORT(name) __attribute__((export_name(name)))
 #define HOST "pipemill:decoder/host@0.1.0"
 #define DECODER "pipemill:decoder/decoder@0.1.0"
+#define WINDOW "pipemill:decoder/window@0.2.0"
 
 IMPORT(HOST, "log") void host_log(uint32_t level, const char *at, size_t length);
 IMPORT(HOST, "set-schema") void host_set_schema(const void *fields, size_t count);
@@ -37,6 +38,8 @@ IMPORT("[export]" DECODER, "[resource-new]stream") uint32_t stream_new(uint32_t 
 extern uint8_t __heap_base;
 static uintptr_t kept = (uintptr_t)&__heap_base, top = (uintptr_t)&__heap_base;
 static bool returned; // whether the last call of the host returned
+// The window, in which chunks lie: the stack goes on after it.
+static uintptr_t window_at, window_end;
 
 // The names of the schema's fields, for messages: each has a zero byte after it.
 static char *names;
@@ -56,6 +59,10 @@ static void *take(size_t length, size_t align) {
     if (returned) reset();
     uintptr_t at = (top + align - 1) & ~(uintptr_t)(align - 1);
     if (at < top || at + length < at) __builtin_trap();
+    if (at < window_end && at + length > window_at) {
+        at = window_end;
+        if (at + length < at) __builtin_trap();
+    }
     size_t pages = __builtin_wasm_memory_size(0), wanted = (at + length + 65535ull) >> 16;
     // The host reports by itself that it refused memory.
     if (wanted > pages && __builtin_wasm_memory_grow(0, wanted - pages) == (size_t)-1)
@@ -472,6 +479,22 @@ const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uin
     }
     returned = true;
     return &result;
+}
+
+EXPORT(WINDOW "#set-aside")
+uintptr_t export_set_aside(size_t size) {
+    size_t pages = __builtin_wasm_memory_grow(0, size >> 16);
+    if (pages == (size_t)-1) return 0;
+    uintptr_t at = pages << 16;
+    if (at + size < at) return 0;
+    window_at = at, window_end = at + size;
+    return at;
+}
+
+EXPORT(WINDOW "#decode")
+const void *export_decode_in_window(uint32_t stream, const uint8_t *at, size_t length,
+                                    uint32_t end) {
+    return export_decode(stream, at, length, end);
 }
 
 EXPORT(DECODER "#[method]stream.resync")

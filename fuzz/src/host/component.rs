@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use arbitrary::Unstructured;
+use pipemill_decode::Bytes;
 use wasm_smith::{Config, Module};
 
 use super::guest::{compile, limits, open};
@@ -35,7 +36,7 @@ pub(crate) fn component(bytes: &[u8]) {
         Ok(stream) => stream,
         Err(fault) => return assert!(!fault.message.is_empty(), "failed without a reason"),
     };
-    let chunk: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(bytes.to_vec());
+    let chunk: Bytes = Arc::new(bytes.to_vec());
     match stream.decode(&chunk, 0..bytes.len(), true, 0) {
         Ok(_) => {}
         Err(fault) => assert!(!fault.message.is_empty(), "failed without a reason"),

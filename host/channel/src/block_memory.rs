@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
+use pipemill_types::ChunkMemory;
 
 /// Memory of this size and more lies in huge pages, where the kernel has them. A window is larger
 /// than the processor's caches, and in small pages its records would cost a miss of the page table
@@ -31,6 +32,8 @@ impl AsMut<[u8]> for BlockMemory {
         &mut self.bytes
     }
 }
+
+impl ChunkMemory for BlockMemory {}
 
 impl BlockMemory {
     /// Memory of this size.

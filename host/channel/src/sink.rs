@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pipemill_types::Field;
+use pipemill_types::{ChunkMemory, Field};
 
 use super::{Batch, Failure};
 
@@ -47,7 +47,7 @@ pub struct DeliveryCounts {
 /// Where batches go.
 pub trait Sink {
     /// Memory for one batch. A call of the decoder shares it, because the chunk lies in it.
-    type Memory: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static;
+    type Memory: ChunkMemory + AsMut<[u8]> + 'static;
 
     /// Memory for the next batch. Waits until a consumer has released some.
     ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use log::kv::{self, Source, VisitSource};
 use pipemill_types::log::log_with;
-use pipemill_types::{Fault, Field, StreamInfo, printable};
+use pipemill_types::{ChunkMemory, Fault, Field, StreamInfo, printable};
 
 use super::account::Account;
 use super::decoded_records::DecodedRecords;
@@ -20,7 +20,7 @@ use super::metadata::Metadata;
 
 /// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
 /// read its own copy and not the guest's.
-pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+pub type Bytes = Arc<dyn ChunkMemory>;
 
 /// Messages that a decoder may log in a stream. The rest is dropped after a notice.
 const MAX_LOG_MESSAGES: u32 = 200;

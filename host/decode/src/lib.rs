@@ -3,13 +3,13 @@
 //!
 //! Each module uses only modules of the lines above its own:
 //!
-//! - `builtin`, `call_profiler`, `call_time`, `digest`, `interface`, `limits`, `metadata`,
-//!   `settings`: the types that the others use.
+//! - `builtin`, `call_profiler`, `call_time`, `digest`, `guest_memory`, `interface`, `limits`,
+//!   `metadata`, `settings`: the types that the others use.
 //! - `account`: what a decoder lets the host allocate and compute. `decoded_records`: the records of
 //!   a call.
 //! - `cache`: compiled plugins in a folder. `host_state`: what the host keeps for each instance.
 //! - `imports`, `declared_schema`, `decompress`: the functions that a decoder may call. `store`: the
-//!   sandbox of one instance.
+//!   sandbox of one instance. `window`: chunks in its memory without a copy.
 //! - `compile_limits`: bounds what compiling costs. `engine`: links.
 //! - `plugin`: a compiled decoder and its options.
 //! - `load`: finds and compiles a plugin, in a `compiler_process`. `stream`: one decoder that decodes one object.
@@ -26,6 +26,7 @@ mod decoded_records;
 mod decompress;
 mod digest;
 mod engine;
+mod guest_memory;
 mod host_state;
 mod imports;
 mod interface;
@@ -37,6 +38,7 @@ mod precompiler;
 mod settings;
 mod store;
 mod stream;
+mod window;
 
 pub use builtin::{Builtin, Builtins};
 pub use cache::{CACHE, Cache};
@@ -46,7 +48,7 @@ pub use decoded_records::{DecodedRecords, IN_PAYLOAD, InlineError};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};
 pub use host_state::Bytes;
-pub use interface::{INTERFACE, INTERFACE_VERSION};
+pub use interface::{INTERFACE, INTERFACE_VERSION, WINDOW};
 pub use limits::Limits;
 pub use load::{PluginError, wrap};
 pub use plugin::{DetectionRule, OptionSpec, Plugin};

@@ -39,8 +39,10 @@ const TABLE_ELEMENTS: usize = 250_000;
 /// Refuses memory and tables beyond the limits, and remembers the refused size.
 pub(super) struct Limiter {
     memory: u64,
+    /// Bytes beyond it, in which the host shows its own memory.
+    window: u64,
     /// Bytes of linear memory that the instance has.
-    pub(super) held: u64,
+    held: u64,
     /// Elements of its tables.
     elements: usize,
     /// Bytes of linear memory that the instance last asked for and did not get.
@@ -50,7 +52,17 @@ pub(super) struct Limiter {
 impl Limiter {
     /// A limiter for an instance that has no memory yet.
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { memory: limits.memory, held: 0, elements: 0, refused: None }
+        Self { memory: limits.memory, window: 0, held: 0, elements: 0, refused: None }
+    }
+
+    /// The instance may have this much memory beyond its limit, as a window.
+    pub(super) fn allow_window(&mut self, bytes: u64) {
+        self.window = bytes;
+    }
+
+    /// Bytes of linear memory that the instance has, without its window.
+    pub(super) fn held(&self) -> u64 {
+        self.held.saturating_sub(self.window)
     }
 }
 
@@ -61,11 +73,11 @@ impl ResourceLimiter for Limiter {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let fits = desired as u64 <= self.memory;
+        let fits = desired as u64 <= self.memory.saturating_add(self.window);
         if fits {
             self.held = desired as u64;
         } else {
-            self.refused = Some(desired as u64);
+            self.refused = Some((desired as u64).saturating_sub(self.window));
         }
         Ok(fits)
     }

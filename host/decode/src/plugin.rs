@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use pipemill_types::{StreamInfo, nearest, printable};
 use wasmtime::Store;
-use wasmtime::component::{Component, types::ComponentItem};
+use wasmtime::component::{Component, Instance, InstancePre, types::ComponentItem};
 
 use super::cache::Cache;
 use super::digest::Digest;
 use super::engine::Engine;
 use super::host_state::{HostState, LogContext};
-use super::interface::wit::DecoderPluginPre;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
+use super::interface::wit::{DecoderPlugin, DecoderPluginIndices};
 use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
 use super::store::{begin_call, new_store};
+use super::window::{MIN_CHUNK, WindowExports};
 
 /// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder
 /// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
@@ -60,6 +61,8 @@ const DETECT_MAGIC: &str = "detect.magic";
 #[derive(Clone)]
 pub struct Plugin {
     pub(super) inner: Arc<PluginInner>,
+    /// Bytes of a chunk for which the window of an instance is used, if it has one.
+    pub(super) window_from: usize,
 }
 
 pub(super) struct PluginInner {
@@ -67,7 +70,9 @@ pub(super) struct PluginInner {
     digest: Digest,
     is_precompiled: bool,
     pub(super) engine: Engine,
-    pub(super) pre: DecoderPluginPre<HostState>,
+    pre: InstancePre<HostState>,
+    indices: DecoderPluginIndices,
+    pub(super) window: Option<WindowExports>,
     options: Vec<OptionSpec>,
     detection: DetectionRule,
 }
@@ -86,10 +91,10 @@ impl Plugin {
         is_precompiled: bool,
     ) -> Result<Self, String> {
         check_interface(engine, component)?;
-        let pre = engine
+        let (pre, indices) = engine
             .linker
             .instantiate_pre(component)
-            .and_then(DecoderPluginPre::new)
+            .and_then(|pre| DecoderPluginIndices::new(&pre).map(|indices| (pre, indices)))
             .map_err(|why| {
                 let version = env!("CARGO_PKG_VERSION");
                 format!(
@@ -100,11 +105,27 @@ impl Plugin {
             })?;
         let (name, engine) = (name.to_owned(), engine.clone());
         let (options, detection) = (Vec::new(), DetectionRule::default());
-        let mut inner =
-            PluginInner { name, digest, is_precompiled, engine, pre, options, detection };
+        let window = WindowExports::of(component);
+        let mut inner = PluginInner {
+            name,
+            digest,
+            is_precompiled,
+            engine,
+            pre,
+            indices,
+            window,
+            options,
+            detection,
+        };
         inner.options = inner.ask_options()?;
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), window_from: MIN_CHUNK })
+    }
+
+    /// Chunks of at least this many bytes make it use its window.
+    #[doc(hidden)]
+    pub fn with_window_from(self, bytes: usize) -> Self {
+        Self { window_from: bytes, ..self }
     }
 
     /// The name or path by which the operator chose it.
@@ -128,13 +149,13 @@ impl Plugin {
     /// The folder can't be written, or others can write it, so that it is not used.
     pub fn keep_in<'a>(&self, cache: &'a Cache) -> io::Result<&'a Path> {
         let PluginInner { engine, digest, pre, .. } = &*self.inner;
-        cache.keep(&engine.engine, digest, pre.instance_pre().component())
+        cache.keep(&engine.engine, digest, pre.component())
     }
 
     /// The host's functions that it imports, for example `pipemill:decoder/host@0.1.0#emit`.
     pub fn imports(&self) -> Vec<String> {
         let engine = &self.inner.engine.engine;
-        let component = self.inner.pre.instance_pre().component();
+        let component = self.inner.pre.component();
         let ty = component.component_type();
         let mut names = Vec::new();
         for (name, item) in ty.imports(engine) {
@@ -260,9 +281,19 @@ impl PluginInner {
         new_store(&self.engine.engine, context, limits)
     }
 
+    /// A new instance in a new sandbox.
+    pub(super) fn instantiate(
+        &self,
+        store: &mut Store<HostState>,
+    ) -> wasmtime::Result<(Instance, DecoderPlugin)> {
+        let instance = self.pre.instantiate(&mut *store)?;
+        let bindings = self.indices.load(&mut *store, &instance)?;
+        Ok((instance, bindings))
+    }
+
     fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
         let mut store = self.store(None, &OPTIONS_LIMITS);
-        let options = self.pre.instantiate(&mut store).and_then(|bindings| {
+        let options = self.instantiate(&mut store).and_then(|(_, bindings)| {
             begin_call(&mut store, 0);
             bindings.pipemill_decoder_decoder().call_options(&mut store)
         });

@@ -1,6 +1,10 @@
 //! The compiler settings of the engine. An engine loads only machine code of the same settings.
 
+use std::sync::Arc;
+
 use wasmtime::{Config, OptLevel};
+
+use super::guest_memory::GuestMemories;
 
 /// The settings of the engine that runs plugins.
 pub(super) fn settings() -> Config {
@@ -11,5 +15,8 @@ pub(super) fn settings() -> Config {
     config.concurrency_support(false);
     config.epoch_interruption(true);
     config.cranelift_opt_level(OptLevel::Speed);
+    config.with_host_memory(Arc::new(GuestMemories));
+    // Wasmtime would map the memory's first content itself.
+    config.memory_init_cow(false);
     config
 }

@@ -11,12 +11,14 @@ use wasmtime::{FrameInfo, Store, Trap, WasmBacktrace};
 
 use super::call_profiler::CallProfiler;
 use super::decoded_records::{DecodedRecords, error_inside_record};
+use super::guest_memory::take_made;
 use super::host_state::{Bytes, HostState};
 use super::interface::wit::DecoderPlugin;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::limits::Limits;
-use super::plugin::Plugin;
+use super::plugin::{Plugin, PluginInner};
 use super::store::{begin_call, limit_returned};
+use super::window::{Decoded, NoWindow, Window};
 
 pub use super::interface::wit::exports::pipemill::decoder::decoder::Resume;
 
@@ -49,6 +51,9 @@ pub enum DecodeOutcome {
 pub struct Stream {
     store: Store<HostState>,
     bindings: DecoderPlugin,
+    window: Window,
+    /// Bytes of a chunk for which the window is used.
+    window_from: usize,
     handle: ResourceAny,
     limits: Limits,
     /// What the last call left for the next one, if it asked for the rest of the same chunk.
@@ -80,8 +85,8 @@ impl Stream {
     ) -> Result<Self, Fault> {
         let inner = &plugin.inner;
         let mut store = inner.store(Some(info), limits);
-        let bindings = match inner.pre.instantiate(&mut store) {
-            Ok(bindings) => bindings,
+        let (window, bindings) = match new_instance(&mut store, inner) {
+            Ok(made) => made,
             Err(error) => return Err(explain(&error, store.data(), limits)),
         };
         let info = exports::StreamInfo {
@@ -104,7 +109,18 @@ impl Stream {
             Ok(Ok(handle)) => {
                 let limits = limits.clone();
                 let (rest, position, restart) = (None, 0, None);
-                Ok(Self { store, bindings, handle, limits, rest, position, restart })
+                let window_from = plugin.window_from;
+                Ok(Self {
+                    store,
+                    bindings,
+                    window,
+                    window_from,
+                    handle,
+                    limits,
+                    rest,
+                    position,
+                    restart,
+                })
             }
             Ok(Err(message)) => Err(Fault::new(
                 ErrorKind::Refused,
@@ -137,7 +153,7 @@ impl Stream {
 
     /// Size of the instance's linear memory, in bytes.
     pub fn memory_held(&self) -> u64 {
-        self.store.data().limiter.held
+        self.store.data().limiter.held()
     }
 
     /// Lets `profiler` measure all later calls of this stream.
@@ -169,7 +185,6 @@ impl Stream {
         end: bool,
         max_errors: u64,
     ) -> Result<DecodeOutcome, Fault> {
-        begin_call(&mut self.store, chunk.len());
         let state = self.store.data_mut();
         state.has_emitted |= state.decoded.records > 0;
         state.decoded.clear();
@@ -179,12 +194,9 @@ impl Stream {
         }
         state.errors_left = max_errors;
         state.must_return = false;
-        state.chunk = Some((bytes.clone(), chunk.clone()));
-        let chunk = &(**bytes).as_ref()[chunk];
-        let guest = self.bindings.pipemill_decoder_decoder();
-        let result = guest.stream().call_decode(&mut self.store, self.handle, chunk, end);
-        self.store.data_mut().chunk = None;
         let size = chunk.len();
+        let result = self.call_decode(bytes, chunk, end)?;
+        self.store.data_mut().chunk = None;
         let outcome = match result {
             Ok(Ok(progress)) => self.check_progress(size, progress, end)?,
             Ok(Err(error)) => check_error(size, self.decoded().end, error)?,
@@ -192,6 +204,30 @@ impl Stream {
         };
         self.follow(&outcome)?;
         Ok(outcome)
+    }
+
+    /// Passes the chunk to the decoder: where it lies, or else a copy of it.
+    fn call_decode(
+        &mut self,
+        bytes: &Bytes,
+        chunk: Range<usize>,
+        end: bool,
+    ) -> Result<Decoded, Fault> {
+        let (start, size) = (chunk.start, chunk.len());
+        let placed =
+            self.window.place(&mut self.store, bytes.shared(), (start, size), self.window_from);
+        let placed = placed.map_err(|error| match error {
+            NoWindow::Broken(fault) => fault,
+            NoWindow::Trapped(error) => explain(&error, self.store.data(), &self.limits),
+        })?;
+        begin_call(&mut self.store, size);
+        self.store.data_mut().chunk = Some((bytes.clone(), chunk.clone()));
+        if let Some(placed) = placed {
+            return Ok(placed.decode(&mut self.store, self.handle, end));
+        }
+        let chunk = &(**bytes).as_ref()[chunk];
+        let guest = self.bindings.pipemill_decoder_decoder();
+        Ok(guest.stream().call_decode(&mut self.store, self.handle, chunk, end))
     }
 
     /// Counts the bytes that a call has consumed, or that are skipped after its error.
@@ -301,6 +337,17 @@ impl Stream {
         state.block = state.block.take().and_then(|block| block.after(consumed));
         Ok(DecodeOutcome::Progress { consumed, need: 0, more: true })
     }
+}
+
+/// An instance of a decoder, with its window.
+fn new_instance(
+    store: &mut Store<HostState>,
+    plugin: &PluginInner,
+) -> wasmtime::Result<(Window, DecoderPlugin)> {
+    take_made();
+    let (instance, bindings) = plugin.instantiate(store)?;
+    let window = Window::new(store, &instance, plugin.window, take_made())?;
+    Ok((window, bindings))
 }
 
 /// Checks the error that the decoder reports for a chunk of `size` bytes, after records that end at

@@ -6,6 +6,7 @@
 
 mod batch_position;
 mod batch_size;
+mod chunk_memory;
 mod column;
 mod fault;
 mod field;
@@ -20,6 +21,7 @@ mod suggest;
 
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
+pub use chunk_memory::{ChunkMemory, SharedFile, SharedPart};
 pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};

@@ -11,18 +11,19 @@ use wit_bindgen_core::{Files, WorldGenerator};
 
 /// The lines before those that wit-bindgen writes.
 const HEADER: &str = "\
-// The interface in `wit/0.1`, expanded: compiling the macro takes longer than the rest of a plugin.
+// The interface in `wit/0.2`, expanded: compiling the macro takes longer than the rest of a plugin.
 // A test compares this file with what the macro makes. PIPEMILL_UPDATE=1 writes it again.
 ";
 
 fn generate() -> String {
-    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.1");
+    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.2");
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit).expect("the interface can be parsed");
     let world = resolve.select_world(&[package], None).expect("the interface has one world");
     let options = wit_bindgen_rust::Opts {
         format: true,
         pub_export_macro: true,
+        generate_all: true,
         default_bindings_module: Some("pipemill_plugin::bindings".to_owned()),
         ..Default::default()
     };

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Once;
 
-use crate::bindings::exports::pipemill::decoder::decoder as wit;
-use crate::bindings::pipemill::decoder::{host, types};
+use crate::bindings::exports::pipemill::decoder0_1_0::decoder as wit;
+use crate::bindings::pipemill::decoder0_1_0::{host, types};
 use crate::{
     Codec, DecodeError, Decoder, Field, Host, Level, OptionKind, OptionSpec, Options, Records,
     Resume, StreamInfo,
@@ -131,9 +131,21 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
     }
 
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<wit::Progress, wit::DecodeError> {
+        self.decode_chunk(&chunk, end)
+    }
+
+    fn resync(&self, chunk: Vec<u8>, end: bool) -> wit::Resynced {
+        let state = &mut *self.state.borrow_mut();
+        let resync = state.decoder.resync(&chunk, end);
+        wit::Resynced { consumed: resync.consumed as u32, found: resync.found }
+    }
+}
+
+impl<D: Decoder> Stream<D> {
+    fn decode_chunk(&self, chunk: &[u8], end: bool) -> Result<wit::Progress, wit::DecodeError> {
         let state = &mut *self.state.borrow_mut();
         state.records.begin_call();
-        let result = state.decoder.decode(&chunk, end, &mut state.records);
+        let result = state.decoder.decode(chunk, end, &mut state.records);
         state.records.flush();
         state.records.tell_restart(state.decoder.restart());
         match result {
@@ -146,10 +158,32 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
         }
     }
 
-    fn resync(&self, chunk: Vec<u8>, end: bool) -> wit::Resynced {
-        let state = &mut *self.state.borrow_mut();
-        let resync = state.decoder.resync(&chunk, end);
-        wit::Resynced { consumed: resync.consumed as u32, found: resync.found }
+    /// Decodes a chunk in the window: `length` bytes at the address `at`.
+    ///
+    /// # Safety
+    /// They are the plugin's, and nobody changes them during the call.
+    #[cfg(target_arch = "wasm32")]
+    pub unsafe fn decode_in_window(
+        &self,
+        at: u32,
+        length: u32,
+        end: bool,
+    ) -> Result<wit::Progress, wit::DecodeError> {
+        // SAFETY: the caller vouches for it. The host gives a chunk only after memory was set aside,
+        // so the address is not 0.
+        let chunk = unsafe { std::slice::from_raw_parts(at as *const u8, length as usize) };
+        self.decode_chunk(chunk, end)
+    }
+}
+
+/// Sets memory aside for the window. Returns its address, or 0 if there is none. Memory that the
+/// plugin takes later lies elsewhere.
+#[cfg(target_arch = "wasm32")]
+pub fn set_aside(bytes: u32) -> u32 {
+    const PAGE: usize = 64 << 10;
+    match std::arch::wasm32::memory_grow::<0>((bytes as usize).div_ceil(PAGE)) {
+        usize::MAX => 0,
+        pages => (pages * PAGE) as u32,
     }
 }
 

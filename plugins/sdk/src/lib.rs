@@ -62,12 +62,30 @@ macro_rules! export {
     ($decoder:ty) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
+            use $crate::bindings::exports::pipemill::{decoder0_1_0, decoder0_2_0};
+
             struct Plugin;
-            impl $crate::bindings::exports::pipemill::decoder::decoder::Guest for Plugin {
+            impl decoder0_1_0::decoder::Guest for Plugin {
                 type Stream = $crate::guest::Stream<$decoder>;
-                fn options()
-                -> Vec<$crate::bindings::exports::pipemill::decoder::decoder::OptionSpec> {
+                fn options() -> Vec<decoder0_1_0::decoder::OptionSpec> {
                     $crate::guest::options::<$decoder>()
+                }
+            }
+            impl decoder0_2_0::window::Guest for Plugin {
+                fn set_aside(bytes: u32) -> u32 {
+                    $crate::guest::set_aside(bytes)
+                }
+                fn decode(
+                    stream: decoder0_1_0::decoder::StreamBorrow<'_>,
+                    at: u32,
+                    length: u32,
+                    end: bool,
+                ) -> Result<decoder0_1_0::decoder::Progress, decoder0_1_0::decoder::DecodeError>
+                {
+                    let stream: &$crate::guest::Stream<$decoder> = stream.get();
+                    // SAFETY: the host says where in the window the chunk lies, and changes nothing
+                    // of it before the call returns.
+                    unsafe { stream.decode_in_window(at, length, end) }
                 }
             }
     $crate::bindings::export!(Plugin with_types_in $crate::bindings);

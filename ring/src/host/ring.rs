@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::Epoll;
-use pipemill_types::schema_extension;
+use pipemill_types::{SharedPart, schema_extension};
 
 use super::beginning::{Admitted, Beginning, Beginnings};
 use super::config::{AcquireError, RingConfig, RingError};
@@ -327,6 +327,12 @@ impl Ring {
         let bytes = self.config.slot_bytes;
         // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
         unsafe { self.memory.part_to_read(slot as usize * bytes, bytes) }
+    }
+
+    /// The first byte of a slot, in the file of the ring's memory.
+    pub(super) fn shared_slot(&self, slot: SlotId) -> SharedPart<'_> {
+        let offset = u64::from(slot) * self.config.slot_bytes as u64;
+        SharedPart { file: self.memory.file(), offset }
     }
 
     /// Number of fields of the schema. None before it is set.

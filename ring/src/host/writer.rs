@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use pipemill_types::BatchPosition;
 pub use pipemill_types::Column;
+use pipemill_types::{BatchPosition, ChunkMemory, SharedPart};
 
 use super::config::{AcquireError, RingError};
 use super::ring::Ring;
@@ -282,6 +282,15 @@ impl AsRef<[u8]> for Writer {
             Memory::None => &[],
         };
         memory.get(HEADER_BYTES..).unwrap_or(&[])
+    }
+}
+
+impl ChunkMemory for Writer {
+    /// Only of a slot: a dedicated buffer is made shorter when it is granted.
+    fn shared(&self) -> Option<SharedPart<'_>> {
+        let Memory::Slot(slot) = &self.memory else { return None };
+        let SharedPart { file, offset } = self.ring.shared_slot(*slot);
+        Some(SharedPart { file, offset: offset + HEADER_BYTES as u64 })
     }
 }
 

@@ -10,6 +10,7 @@ use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MRemapFlags, ProtFlags, mremap};
 use nix::unistd::ftruncate;
+use pipemill_types::SharedFile;
 
 use super::{Mapping, MemoryError, failed};
 
@@ -70,7 +71,7 @@ fn seal(fd: impl AsFd, bytes: usize) -> Result<(), MemoryError> {
 
 /// The ring's memory in the host: writable here, sealed for everybody else.
 pub(crate) struct RingMemory {
-    fd: OwnedFd,
+    file: Arc<SharedFile>,
     map: Arc<Mapping>,
 }
 
@@ -84,12 +85,17 @@ impl RingMemory {
         seal(&fd, bytes)?;
         let map = Arc::new(map);
         populate_in_background(&map);
-        Ok(RingMemory { fd, map })
+        Ok(RingMemory { file: Arc::new(SharedFile { fd, bytes: bytes as u64 }), map })
     }
 
     /// The descriptor to hand out. It is sealed, so it gives read access only.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.file.fd.as_fd()
+    }
+
+    /// The memory as a file, which can't shrink.
+    pub(crate) fn file(&self) -> &Arc<SharedFile> {
+        &self.file
     }
 
     /// A part of the memory, for writing.

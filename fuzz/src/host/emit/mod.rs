@@ -14,7 +14,7 @@ use std::time::Duration;
 use pipemill_channel::{
     Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Workers,
 };
-use pipemill_decode::{DecodeOutcome, DecodedRecords, IN_PAYLOAD, Plugin};
+use pipemill_decode::{Bytes, DecodeOutcome, DecodedRecords, IN_PAYLOAD, Plugin};
 use pipemill_types::ABSENT;
 
 use super::guest::{compile, limits, open};
@@ -50,7 +50,7 @@ fn plugin(wasm: &[u8]) -> Plugin {
 /// Passes the object to the decoder as one chunk.
 fn decode(plugin: &Plugin, object: &[u8], expected: &Result<Vec<Record>, usize>) {
     let mut stream = open(plugin, &limits(NO_TIMEOUT)).expect("the decoder is a good one");
-    let chunk: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(object.to_vec());
+    let chunk: Bytes = Arc::new(object.to_vec());
     let result = stream.decode(&chunk, 0..object.len(), true, 0);
     match (result, expected) {
         (Ok(DecodeOutcome::Progress { consumed, .. }), Ok(records)) => {

@@ -7,11 +7,11 @@
 
 use std::cell::Cell;
 
-use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     DecodeError, Progress, Resume,
 };
-use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::Field;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::Field;
 
 use crate::plugin::{progress, span, typed};
 

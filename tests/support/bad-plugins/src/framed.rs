@@ -4,10 +4,10 @@
 
 use std::cell::Cell;
 
-use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     DecodeError, Progress, Resume, Resynced,
 };
-use pipemill_plugin::bindings::pipemill::decoder::host;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 
 use crate::plugin::{emit, progress, span};
 

@@ -1,11 +1,11 @@
 //! Misdeeds against the host's memory and time: what the decoder passes is small or shared, what the
 //! host would have to make of it is large.
 
-use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     DecodeError, Progress, Resume,
 };
-use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
 use crate::plugin::{emit, field, progress, span, typed};
 

@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
+use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     DecodeError, Progress, Resume, Resynced,
 };
-use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
 use crate::plugin::{emit, every_byte, field, nullable, progress, span, typed};
 use crate::{blocks, hoards, mix};

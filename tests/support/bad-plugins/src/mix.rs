@@ -3,8 +3,8 @@
 //!
 //! A record is `u16 length · three bytes that tell how each field is made · payload`.
 
-use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::Progress;
-use pipemill_plugin::bindings::pipemill::decoder::host;
+use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::Progress;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 
 use crate::plugin::{progress, span};
 

@@ -2,11 +2,13 @@
 
 use std::cell::Cell;
 
-use pipemill_plugin::bindings::exports::pipemill::decoder::decoder::{
-    DecodeError, Guest, GuestStream, OptionSpec, Progress, Resynced, Stream, StreamInfo,
+use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
+    DecodeError, Guest, GuestStream, OptionSpec, Progress, Resynced, Stream, StreamBorrow,
+    StreamInfo,
 };
-use pipemill_plugin::bindings::pipemill::decoder::host;
-use pipemill_plugin::bindings::pipemill::decoder::types::{Field, Level};
+use pipemill_plugin::bindings::exports::pipemill::decoder0_2_0::window;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
+use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
 use crate::{framed, misdeeds};
 
@@ -28,6 +30,17 @@ impl Guest for Plugin {
             option("detect.endings", ".deed", "endings of names that this decoder reads"),
             option("detect.magic", "a0dEED", "first bytes of what this decoder reads"),
         ]
+    }
+}
+
+/// It has no window: chunks are copied to it.
+impl window::Guest for Plugin {
+    fn set_aside(_: u32) -> u32 {
+        0
+    }
+
+    fn decode(_: StreamBorrow<'_>, _: u32, _: u32, _: bool) -> Result<Progress, DecodeError> {
+        unreachable!("no window was set aside")
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use pipemill_decode as decode;
+use pipemill_decode::{self as decode, WINDOW};
+use wasmparser::{Parser, Payload};
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 use super::build_error::BuildError;
 use super::language::Language;
-use super::template::WIT;
+use super::template::{WINDOW_WIT, WIT};
 use super::{c, python, rust};
 
 /// Builds the project in `folder`, and returns its component. The messages of compilers go to
@@ -36,17 +37,32 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
     }
 }
 
-/// Adds to the module the section that describes the interface it implements.
+/// Adds to the module the section that describes the interface it implements: version 0.2 if it
+/// exports the window, else version 0.1.
 fn with_interface(mut module: Vec<u8>) -> Result<Vec<u8>, BuildError> {
     let mut resolve = Resolve::default();
     resolve
         .push_str("decoder.wit", WIT)
-        .and_then(|package| resolve.select_world(&[package], None))
-        .and_then(|world| {
+        .and_then(|first| {
+            let second = resolve.push_str("window.wit", WINDOW_WIT)?;
+            let package = if exports_window(&module) { second } else { first };
+            let world = resolve.select_world(&[package], None)?;
             embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
         })
         .map_err(|why| BuildError::wrong(format!("the interface can't be written: {why:#}")))?;
     Ok(module)
+}
+
+/// Whether a core module exports functions of the window.
+fn exports_window(module: &[u8]) -> bool {
+    let mut payloads = Parser::new(0).parse_all(module).map_while(Result::ok);
+    payloads.any(|payload| match payload {
+        Payload::ExportSection(exports) => exports
+            .into_iter()
+            .map_while(Result::ok)
+            .any(|export| export.name.starts_with(&format!("{WINDOW}#"))),
+        _ => false,
+    })
 }
 
 /// Makes a component of the module.

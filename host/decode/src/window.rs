@@ -1,0 +1,166 @@
+//! The window of a decoder's memory in which chunks lie without a copy, if the decoder exports one
+//! (`wit/0.2`) and the chunks lie in memory that can be shared.
+//!
+//! The host maps all of the channel's memory into the window once for each stream. From then on, a
+//! chunk is in the decoder's memory as soon as it was read. All else stays as it is for a decoder
+//! that gets copies: what it emits are spans of the chunk, which the host checks against its own
+//! mapping of the memory.
+
+use std::sync::Arc;
+
+use pipemill_types::{Fault, SharedFile, SharedPart};
+use wasmtime::Store;
+use wasmtime::component::{Component, ComponentExportIndex, Instance, ResourceAny, TypedFunc};
+
+use super::guest_memory::{GuestMemory, WASM_PAGE};
+use super::host_state::HostState;
+use super::interface::WINDOW;
+use super::interface::wit::exports::pipemill::decoder::decoder as exports;
+use super::store::begin_call;
+
+/// A larger memory is not mapped: a decoder has 4 GiB of addresses.
+const MAX_BYTES: u64 = 2 << 30;
+
+/// Chunks of fewer bytes are copied until a larger one comes: that is faster than to map the memory
+/// for a small object.
+pub(super) const MIN_CHUNK: usize = 64 << 10;
+
+/// The functions of the window, in a component that exports them.
+#[derive(Clone, Copy)]
+pub(super) struct WindowExports {
+    set_aside: ComponentExportIndex,
+    decode: ComponentExportIndex,
+}
+
+impl WindowExports {
+    /// `None` if the component has no window.
+    pub(super) fn of(component: &Component) -> Option<Self> {
+        let window = component.get_export_index(None, WINDOW)?;
+        let function = |name| component.get_export_index(Some(&window), name);
+        Some(Self { set_aside: function("set-aside")?, decode: function("decode")? })
+    }
+}
+
+type SetAside = TypedFunc<(u32,), (u32,)>;
+type Decode =
+    TypedFunc<(ResourceAny, u32, u32, bool), (Result<exports::Progress, exports::DecodeError>,)>;
+/// What `decode` of the window returns, or why it did not.
+pub(super) type Decoded = wasmtime::Result<Result<exports::Progress, exports::DecodeError>>;
+
+/// The window of an instance.
+pub(super) enum Window {
+    /// Chunks are copied.
+    None,
+    /// No chunk was large enough yet.
+    Unused { set_aside: SetAside, decode: Decode, memory: Arc<GuestMemory> },
+    /// The file is mapped at this address.
+    Shown { decode: Decode, file: Arc<SharedFile>, at: u32 },
+}
+
+/// Where a chunk lies in the decoder's memory.
+pub(super) struct InWindow {
+    decode: Decode,
+    at: u32,
+    length: u32,
+}
+
+/// Why there is no window.
+pub(super) enum NoWindow {
+    /// The call of the decoder did not return.
+    Trapped(wasmtime::Error),
+    /// The decoder has broken its contract.
+    Broken(Fault),
+}
+
+impl Window {
+    /// The window of an instance that was just made, with its memory.
+    ///
+    /// # Errors
+    /// The functions have other types than those of the interface.
+    pub(super) fn new(
+        store: &mut Store<HostState>,
+        instance: &Instance,
+        exports: Option<WindowExports>,
+        memory: Option<Arc<GuestMemory>>,
+    ) -> wasmtime::Result<Self> {
+        let (Some(exports), Some(memory)) = (exports, memory) else { return Ok(Self::None) };
+        Ok(Self::Unused {
+            set_aside: instance.get_typed_func(&mut *store, exports.set_aside)?,
+            decode: instance.get_typed_func(&mut *store, exports.decode)?,
+            memory,
+        })
+    }
+
+    /// Where the chunk of `length` bytes lies in the decoder's memory, whose first byte is at `start`
+    /// in the shared part. `None`: it has to be copied.
+    ///
+    /// # Errors
+    /// The decoder has failed.
+    pub(super) fn place(
+        &mut self,
+        store: &mut Store<HostState>,
+        part: Option<SharedPart<'_>>,
+        (start, length): (usize, usize),
+        min_chunk: usize,
+    ) -> Result<Option<InWindow>, NoWindow> {
+        let Some(part) = part else { return Ok(None) };
+        if length >= min_chunk && matches!(self, Self::Unused { .. }) {
+            *self = std::mem::replace(self, Self::None).show(store, part.file)?;
+        }
+        let Self::Shown { decode, file, at } = self else { return Ok(None) };
+        if !Arc::ptr_eq(file, part.file) {
+            return Ok(None);
+        }
+        let start = part.offset.saturating_add(start as u64);
+        if start.saturating_add(length as u64) > file.bytes {
+            return Ok(None);
+        }
+        // The window ends before 4 GiB.
+        Ok(Some(InWindow { decode: *decode, at: *at + start as u32, length: length as u32 }))
+    }
+
+    /// Lets the decoder set memory aside, and maps the file there.
+    fn show(self, store: &mut Store<HostState>, file: &Arc<SharedFile>) -> Result<Self, NoWindow> {
+        let Self::Unused { set_aside, decode, memory } = self else { return Ok(self) };
+        let size = file.bytes.next_multiple_of(WASM_PAGE as u64);
+        if size > MAX_BYTES {
+            log::debug!("chunks are copied: {} bytes are too many to be mapped", file.bytes);
+            return Ok(Self::None);
+        }
+        store.data_mut().limiter.allow_window(size);
+        begin_call(store, 0);
+        let (at,) = set_aside.call(&mut *store, (size as u32,)).map_err(NoWindow::Trapped)?;
+        if at == 0 {
+            log::debug!("chunks are copied: the decoder has no memory for {size} bytes of them");
+            store.data_mut().limiter.allow_window(0);
+            return Ok(Self::None);
+        }
+        if !memory.has(at, size) {
+            return Err(NoWindow::Broken(Fault::contract(format!(
+                "set aside {size} bytes of memory at {at}: expected a multiple of {WASM_PAGE}, with all \
+                 bytes inside of its memory"
+            ))));
+        }
+        // SAFETY: the call has returned, and the store is this function's alone.
+        match unsafe { memory.show(at, file) } {
+            Ok(()) => Ok(Self::Shown { decode, file: file.clone(), at }),
+            Err(error) => {
+                log::debug!("chunks are copied: their memory can't be mapped: {error}");
+                Ok(Self::None)
+            }
+        }
+    }
+}
+
+impl InWindow {
+    /// Passes the chunk to the decoder.
+    pub(super) fn decode(
+        self,
+        store: &mut Store<HostState>,
+        stream: ResourceAny,
+        end: bool,
+    ) -> Decoded {
+        let Self { decode, at, length } = self;
+        decode.call(store, (stream, at, length, end)).map(|(result,)| result)
+    }
+}

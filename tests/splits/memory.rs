@@ -1,0 +1,118 @@
+//! Memories of batches: private ones, and slots of a file that decoders may map, as a ring has them.
+
+use std::sync::{Arc, Mutex};
+
+use memmap2::{MmapMut, MmapOptions};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::ftruncate;
+use pipemill_types::{ChunkMemory, SharedFile, SharedPart};
+
+/// What the last batch left in a memory, so to speak.
+const DIRT: u8 = 0xdb;
+/// Slots of the file.
+const SLOTS: usize = 3;
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+/// Memory of a batch. What nobody wrote reads as [`DIRT`].
+pub enum Memory {
+    Private { bytes: Vec<u8>, large: bool },
+    Slot(Slot),
+}
+
+/// A slot of the file. It is free again when this is dropped.
+pub struct Slot {
+    bytes: MmapMut,
+    len: usize,
+    number: usize,
+    of: Arc<Slots>,
+}
+
+/// A file with a few slots.
+pub struct Slots {
+    file: Arc<SharedFile>,
+    /// Bytes of a slot.
+    len: usize,
+    free: Mutex<Vec<usize>>,
+}
+
+impl Slots {
+    /// Slots of this many bytes.
+    pub fn new(len: usize) -> Arc<Self> {
+        let bytes = (SLOTS * len.next_multiple_of(PAGE)) as u64;
+        let fd = memfd_create("slots", MFdFlags::MFD_ALLOW_SEALING).expect("a file");
+        ftruncate(&fd, bytes as i64).expect("a size");
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).expect("a seal");
+        let free = Mutex::new((0..SLOTS).collect());
+        Arc::new(Self { file: Arc::new(SharedFile { fd, bytes }), len, free })
+    }
+
+    /// The slot that was freed last; private memory if none is free.
+    pub fn take(self: &Arc<Self>) -> Memory {
+        let free = self.free.lock().expect("nobody panics with it").pop();
+        let Some(number) = free else { return Memory::private(self.len) };
+        let size = self.len.next_multiple_of(PAGE);
+        let options = MmapOptions::new().offset((number * size) as u64).len(size).to_owned();
+        // SAFETY: the slot is this one's alone, and decoders that map it too can't write it.
+        let mut bytes = unsafe { options.map_mut(&self.file.fd) }.expect("a mapping");
+        bytes.fill(DIRT);
+        Memory::Slot(Slot { bytes, len: self.len, number, of: self.clone() })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.of.free.lock().expect("nobody panics with it").push(self.number);
+    }
+}
+
+impl Memory {
+    /// Memory of this process alone.
+    pub fn private(len: usize) -> Self {
+        Self::Private { bytes: vec![DIRT; len], large: false }
+    }
+
+    /// Memory for what fits into no other.
+    pub fn large(len: usize) -> Self {
+        Self::Private { bytes: vec![DIRT; len], large: true }
+    }
+
+    /// Whether it is for what fits into no other.
+    pub fn is_large(&self) -> bool {
+        matches!(self, Self::Private { large: true, .. })
+    }
+
+    /// Makes it this large.
+    pub fn grow(&mut self, len: usize) {
+        if let Self::Private { bytes, .. } = self {
+            bytes.resize(len, DIRT);
+        }
+    }
+}
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Private { bytes, .. } => bytes,
+            Self::Slot(slot) => &slot.bytes[..slot.len],
+        }
+    }
+}
+
+impl AsMut<[u8]> for Memory {
+    fn as_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Private { bytes, .. } => bytes,
+            Self::Slot(slot) => &mut slot.bytes[..slot.len],
+        }
+    }
+}
+
+impl ChunkMemory for Memory {
+    fn shared(&self) -> Option<SharedPart<'_>> {
+        let Self::Slot(slot) = self else { return None };
+        let offset = (slot.number * slot.len.next_multiple_of(PAGE)) as u64;
+        Some(SharedPart { file: &slot.of.file, offset })
+    }
+}
