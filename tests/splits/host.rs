@@ -191,11 +191,15 @@ fn without_lines(message: &str) -> String {
         (Some(from), Some(to)) if from < to => message[..from].to_owned() + &message[to..],
         _ => message,
     };
-    let mut words: Vec<&str> = message.split(' ').collect();
-    while let Some(at) = words.iter().position(|word| *word == "line") {
-        let at = if at > 0 && words[at - 1] == "in" { at - 1 } else { at };
-        let end = words.len().min(at + if words[at] == "in" { 3 } else { 2 });
-        words.drain(at..end);
+    let mut words: Vec<String> = message.split(' ').map(str::to_owned).collect();
+    while let Some(at) = words.iter().position(|word| word == "line") {
+        let is_inside = at > 0 && words[at - 1] == "in";
+        let at = if is_inside { at - 1 } else { at };
+        let end = words.len().min(at + if is_inside { 3 } else { 2 });
+        let last = words.drain(at..end).last();
+        if is_inside && last.is_some_and(|number| number.ends_with(',')) && at > 0 {
+            words[at - 1].push(',');
+        }
     }
     words.retain(|word| !word.is_empty());
     words.join(" ")
@@ -247,12 +251,11 @@ impl Observed {
     /// What differs first, if anything does.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let pair = |what: &str, a: &dyn fmt::Debug, b: &dyn fmt::Debug| {
-            let differs = |text: &str| text.chars().take(1_000).collect::<String>();
-            Some(format!(
-                "{what}: {}\nagainst: {}",
-                differs(&format!("{a:?}")),
-                differs(&format!("{b:?}"))
-            ))
+            let (a, b) = (format!("{a:?}"), format!("{b:?}"));
+            let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+            let from = same.saturating_sub(300);
+            let differs = |text: &str| text.chars().skip(from).take(1_000).collect::<String>();
+            Some(format!("{what}: {}\nagainst: {}", differs(&a), differs(&b)))
         };
         let counts = (self.records.len(), other.records.len());
         if let Some(at) = self.records.iter().zip(&other.records).position(|(a, b)| a != b) {
