@@ -18,6 +18,7 @@ use pipemill_ring::protocol::Mode;
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_source::Source;
 use pipemill_types::BatchSize;
+use tempfile::TempDir;
 
 use crate::native::{SLOT, SLOTS};
 
@@ -56,19 +57,7 @@ impl BenchDecoder {
         batch: Option<BatchSize>,
         shuffle: Option<Shuffle>,
     ) -> Result<Ran> {
-        let ring = Ring::new(RingConfig {
-            channel: "bench".into(),
-            slots: SLOTS as u32,
-            slot_bytes: SLOT,
-            dedicated: RingConfig::FEW_DEDICATED,
-            credits: 4,
-            mode: Mode::Share,
-            consumers: 1,
-        })?;
-        let dir = tempfile::tempdir_in(dir)?;
-        let socket = dir.path().join("s/bench.sock");
-        let server = Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None)?;
-        let consumer = consume(&socket)?;
+        let BenchRing { ring, consumer, _server: server, _dir: dir } = BenchRing::new(dir)?;
         let mut channel = Channel {
             name: "bench".into(),
             source,
@@ -94,9 +83,47 @@ impl BenchDecoder {
             bail!("{failure}");
         }
         let first = finish(&ring, consumer)?.duration_since(started).as_secs_f64();
-        drop(server);
+        drop((server, dir));
         Ok(Ran { seconds, first, totals: stats.snapshot() })
     }
+}
+
+/// A ring with a consumer.
+struct BenchRing {
+    ring: Arc<Ring>,
+    consumer: JoinHandle<Result<Instant>>,
+    _server: Server,
+    _dir: TempDir,
+}
+
+impl BenchRing {
+    fn new(dir: &Path) -> Result<Self> {
+        let ring = Ring::new(RingConfig {
+            channel: "bench".into(),
+            slots: SLOTS as u32,
+            slot_bytes: SLOT,
+            dedicated: RingConfig::FEW_DEDICATED,
+            credits: 4,
+            mode: Mode::Share,
+            consumers: 1,
+        })?;
+        let dir = tempfile::tempdir_in(dir)?;
+        let socket = dir.path().join("s/bench.sock");
+        let server = Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None)?;
+        let consumer = consume(&socket)?;
+        Ok(Self { ring, consumer, _server: server, _dir: dir })
+    }
+}
+
+/// The seconds that `decode` takes, which decodes into a ring and ends its stream, and its result.
+pub fn into_ring<T>(dir: &Path, decode: impl FnOnce(&Arc<Ring>) -> Result<T>) -> Result<(f64, T)> {
+    let BenchRing { ring, consumer, _server: server, _dir: dir } = BenchRing::new(dir)?;
+    let started = Instant::now();
+    let decoded = decode(&ring)?;
+    let seconds = started.elapsed().as_secs_f64();
+    finish(&ring, consumer)?;
+    drop((server, dir));
+    Ok((seconds, decoded))
 }
 
 /// Starts a consumer. Its thread returns when it had its first batch.

@@ -1,32 +1,40 @@
-//! The baseline of decoding: the same decoder, compiled natively, which decodes in paths. It reads
-//! into slots, writes an index after each slot's data, and has none of the host's checks.
+//! The baseline of decoding: the same decoder, compiled natively. It decodes in place in the slots of a
+//! ring, writes the same index, hands batches over to the same consumer, and has none of the host's
+//! checks.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
+use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use pipemill_plugin::{Decoder, Field, Host, Level, Options, Records, StreamInfo};
+use pipemill_ring::host::{BatchInfo, Ring, Writer};
+use pipemill_ring::layout::index_room;
+use pipemill_types::{self as types, Column};
 
 pub const SLOT: usize = 4 << 20;
 pub const SLOTS: usize = 16;
 const READ: usize = 256 << 10;
+/// Bytes of a slot that the batch's names take at most.
+const NAMES: usize = 256;
 
-/// Collects the records that the decoder emits.
+/// Collects the records that the decoder emits, in a slot of the ring.
 struct Index {
-    memory: RefCell<Vec<u8>>,
+    slot: RefCell<Writer>,
     state: RefCell<NativeState>,
 }
 
 #[derive(Default)]
 struct NativeState {
-    fields: usize,
+    /// Where the chunk lies in the slot.
     chunk: (usize, usize),
-    columns: Vec<(Vec<u32>, Vec<u32>)>,
+    columns: Vec<Column>,
     records: u64,
+    /// The fields, once the decoder has said them.
+    fields: Option<Vec<Field>>,
 }
 
 struct Shared(Rc<Index>);
@@ -34,24 +42,24 @@ struct Shared(Rc<Index>);
 impl Host for Shared {
     fn set_schema(&mut self, fields: &[Field]) {
         let state = &mut *self.0.state.borrow_mut();
-        state.fields = fields.len();
         state.columns.resize_with(fields.len(), Default::default);
+        state.fields = Some(fields.to_vec());
     }
     fn emit(&mut self, _: usize, spans: &[u64], payload: &[u8], _: &[u32]) {
         let state = &mut *self.0.state.borrow_mut();
         assert!(payload.is_empty(), "the bench's inputs need no copies");
-        let at = state.chunk.0 as u32;
-        for (field, (offsets, lengths)) in state.columns.iter_mut().enumerate() {
-            let spans = spans[field..].iter().step_by(state.fields);
-            offsets.extend(spans.clone().map(|span| (span >> 32) as u32 + at));
-            lengths.extend(spans.map(|span| *span as u32));
+        let (at, fields) = (state.chunk.0 as u32, state.columns.len());
+        for (field, column) in state.columns.iter_mut().enumerate() {
+            let spans = spans[field..].iter().step_by(fields);
+            column.offsets.extend(spans.clone().map(|span| (span >> 32) as u32 + at));
+            column.lengths.extend(spans.map(|span| *span as u32));
         }
-        state.records += (spans.len() / state.fields) as u64;
+        state.records += (spans.len() / fields) as u64;
     }
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         let (at, end) = self.0.state.borrow().chunk;
-        let memory = self.0.memory.borrow();
-        let chunk = &memory[at..end];
+        let slot = self.0.slot.borrow();
+        let chunk = &(*slot).as_ref()[at..end];
         spans.iter().zip(expected).position(|(span, crc)| {
             let (offset, length) = ((span >> 32) as usize, *span as u32 as usize);
             crc32c::crc32c(&chunk[offset..offset + length]) != *crc
@@ -60,64 +68,99 @@ impl Host for Shared {
     fn log(&mut self, _: Level, _: &str) {}
 }
 
-/// Decodes the file. Gives the seconds that it took, and the number of records.
-pub fn run<D: Decoder>(path: &Path, options: &[(String, String)]) -> Result<(f64, u64)> {
+/// Decodes the file `times` times into the ring. Gives the number of records.
+pub fn run<D: Decoder>(
+    ring: &Arc<Ring>,
+    path: &Path,
+    options: &[(String, String)],
+    times: u32,
+) -> Result<u64> {
+    let options = Options::new(&D::options(), options).map_err(anyhow::Error::msg)?;
     let index = Rc::new(Index {
-        memory: RefCell::new(vec![1; SLOT * SLOTS]),
+        slot: RefCell::new(ring.acquire().map_err(anyhow::Error::msg)?),
         state: RefCell::new(NativeState::default()),
     });
-    let options = Options::new(&D::options(), options).map_err(anyhow::Error::msg)?;
+    for _ in 0..times {
+        decode_file::<D>(ring, &index, path, &options)?;
+    }
+    ring.end_stream();
+    let records = index.state.borrow().records;
+    Ok(records)
+}
+
+fn decode_file<D: Decoder>(
+    ring: &Arc<Ring>,
+    index: &Rc<Index>,
+    path: &Path,
+    options: &Options,
+) -> Result<()> {
     let info = StreamInfo {
         channel: "bench".into(),
         object: "bench".into(),
         max_record: 64 << 20,
         ..StreamInfo::default()
     };
-    let started = Instant::now();
-    let mut decoder = D::open(&options, &info).map_err(anyhow::Error::msg)?;
+    let mut decoder = D::open(options, &info).map_err(anyhow::Error::msg)?;
     let mut records = Records::new(Box::new(Shared(index.clone())), false);
     if let Some(fields) = decoder.schema() {
         records.set_schema(&fields);
     }
     let mut file = File::open(path)?;
-    let (mut slot, mut at, mut end) = (0, 0, 0);
+    let (mut at, mut end) = (0, 0);
     loop {
-        let count =
-            file.read(&mut index.memory.borrow_mut()[slot + end..slot + (end + READ).min(SLOT)])?;
+        let count = {
+            let mut slot = index.slot.borrow_mut();
+            let room = slot.payload();
+            let to = (end + READ).min(room.len());
+            file.read(&mut room[end..to])?
+        };
         end += count;
-        index.state.borrow_mut().chunk = (slot + at, slot + end);
+        index.state.borrow_mut().chunk = (at, end);
         let progress = {
-            let memory = index.memory.borrow();
-            decoder.decode(&memory[slot + at..slot + end], count == 0, &mut records)
+            let slot = index.slot.borrow();
+            decoder.decode(&(*slot).as_ref()[at..end], count == 0, &mut records)
         };
         records.flush();
         let progress = progress.map_err(|error| anyhow::Error::msg(error.message))?;
         at += progress.consumed;
+        let is_full = {
+            let state = index.state.borrow();
+            let records = state.columns.first().map_or(0, |column| column.offsets.len());
+            let index = index_room(end, NAMES, state.columns.len(), records + records / 8);
+            SLOT < end + index + READ
+        };
         if count == 0 {
             ensure!(at == end, "the input ends inside a record");
-            break;
         }
-        let state = &mut *index.state.borrow_mut();
-        let index_bytes: usize = state.columns.iter().map(|(offsets, _)| offsets.len() * 8).sum();
-        if SLOT < end + index_bytes + READ + READ / 4 {
-            let next = (slot + SLOT) % (SLOT * SLOTS);
-            let memory = &mut *index.memory.borrow_mut();
-            write_index(&mut memory[slot + end..slot + SLOT], &mut state.columns);
-            memory.copy_within(slot + at..slot + end, next);
-            (end, at, slot) = (end - at, 0, next);
+        if count == 0 || is_full {
+            (at, end) = hand_over(ring, index, at, end)?;
+        }
+        if count == 0 {
+            return Ok(());
         }
     }
-    let records = index.state.borrow().records;
-    Ok((started.elapsed().as_secs_f64(), records))
 }
 
-fn write_index(memory: &mut [u8], columns: &mut [(Vec<u32>, Vec<u32>)]) {
-    let mut bytes = memory.chunks_exact_mut(4);
-    for (offsets, lengths) in columns {
-        for (value, bytes) in offsets.iter().chain(&*lengths).zip(&mut bytes) {
-            bytes.copy_from_slice(&value.to_le_bytes());
-        }
+/// Grants the slot's records. The bytes from `at` up to `end` go to the start of the next slot.
+/// Returns where they lie there.
+fn hand_over(ring: &Arc<Ring>, index: &Index, at: usize, end: usize) -> Result<(usize, usize)> {
+    let state = &mut *index.state.borrow_mut();
+    if let Some(fields) = state.fields.take() {
+        let field =
+            |field: &Field| types::Field::new(&field.name, types::Scalar::Bytes, Vec::new());
+        ring.set_schema(fields.iter().map(field).collect())?;
+    }
+    let mut next = ring.acquire().map_err(anyhow::Error::msg)?;
+    let rest = end - at;
+    next.payload()[..rest].copy_from_slice(&(*index.slot.borrow()).as_ref()[at..end]);
+    let full = index.slot.replace(next);
+    if state.columns.first().is_some_and(|column| !column.offsets.is_empty()) {
+        let info = BatchInfo { object: "bench", payload_bytes: at, ..BatchInfo::default() };
+        full.grant(&info, &state.columns)?;
+    }
+    for Column { offsets, lengths } in &mut state.columns {
         offsets.clear();
         lengths.clear();
     }
+    Ok((0, rest))
 }

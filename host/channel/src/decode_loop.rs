@@ -15,9 +15,9 @@ use super::monitor::Monitor;
 use super::section_end::SectionEnd;
 use super::{Failure, Sink, Stage, StopReason};
 
-/// Bytes read and decoded at a time: with what the decoder copies of it, this fits into the
-/// second-level cache.
-const READ_BYTES: usize = 128 << 10;
+/// Bytes read and decoded at a time. The second-level cache of a server's core holds them twice: also
+/// if they are copied into the decoder's memory.
+const READ_BYTES: usize = 256 << 10;
 /// A chunk of at least this size, in which the decoder found no end of a record, is passed again
 /// only when it has grown by half. So a long record costs a few calls and not thousands.
 const LONG_CHUNK: usize = 64 << 10;

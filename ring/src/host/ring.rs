@@ -1,7 +1,7 @@
 //! One channel's ring: its memory, and its state under a lock. See the parent module for the locks.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,26 @@ pub struct Ring {
     next_batch: AtomicU64,
     observer: OnceLock<Box<dyn Observer>>,
     state: Mutex<RingState>,
+    /// What the writer asks of the state after each read: it need not wait for the lock.
+    wishes: Wishes,
     /// Signalled after each change that a writer or `wait_drained` may wait for.
     changed: Condvar,
+}
+
+/// What the consumers want, as it was after the last change of the state.
+#[derive(Default)]
+struct Wishes {
+    demand: AtomicBool,
+    /// The epoch whose rest they skip, plus 1; 0 if there is none.
+    epoch_end: AtomicU64,
+}
+
+impl Wishes {
+    fn update(&self, table: &Table) {
+        self.demand.store(table.has_demand(), Ordering::Relaxed);
+        let epoch = table.epoch_end_requested().map_or(0, |epoch| u64::from(epoch) + 1);
+        self.epoch_end.store(epoch, Ordering::Relaxed);
+    }
 }
 
 impl std::fmt::Debug for Ring {
@@ -69,6 +87,7 @@ impl Ring {
             schema: OnceLock::new(),
             beginnings: OnceLock::new(),
             next_batch: AtomicU64::new(0),
+            wishes: Wishes::default(),
             observer: OnceLock::new(),
             changed: Condvar::new(),
         }))
@@ -234,13 +253,14 @@ impl Ring {
     /// Whether a batch that is granted now goes to a consumer at once: one has credit, and no
     /// other batch waits for it. Then a small batch now is better than a full one later.
     pub fn has_demand(&self) -> bool {
-        self.lock().table.has_demand()
+        self.wishes.demand.load(Ordering::Relaxed)
     }
 
     /// The writer's epoch, where consumers have requested to skip the rest of it. Batches of it
     /// are not delivered any more. None again after [`end_epoch`](Ring::end_epoch).
     pub fn epoch_end_requested(&self) -> Option<u32> {
-        self.lock().table.epoch_end_requested()
+        let epoch = self.wishes.epoch_end.load(Ordering::Relaxed).checked_sub(1);
+        epoch.and_then(|epoch| u32::try_from(epoch).ok())
     }
 
     /// Waits until every batch is ACKed and every end is sent to the consumers that are connected.
@@ -505,6 +525,7 @@ impl Ring {
         let mut state = self.lock();
         let result = command(&mut state, now);
         state.carry_out(now, self.observer());
+        self.wishes.update(&state.table);
         drop(state);
         self.changed.notify_all();
         result
