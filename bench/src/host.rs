@@ -30,6 +30,17 @@ pub struct Ran {
     pub totals: StatsSnapshot,
 }
 
+/// How batches are made and read.
+#[derive(Clone, Copy, Default)]
+pub struct Way {
+    /// The number of records of each batch.
+    pub batch: Option<BatchSize>,
+    /// The order of the records.
+    pub shuffle: Option<Shuffle>,
+    /// The consumer makes a state after each batch.
+    pub keeps_states: bool,
+}
+
 /// A decoder with its options. It is compiled once, as in a host that runs for hours.
 pub struct BenchDecoder {
     plugin: Plugin,
@@ -45,17 +56,12 @@ impl BenchDecoder {
 
     /// Runs a channel to the end of its source.
     pub fn run(&self, dir: &Path, source: Box<dyn Source>) -> Result<Ran> {
-        self.run_in_batches(dir, source, None, None)
+        self.run_in_batches(dir, source, Way::default())
     }
 
-    /// Runs a channel to the end of its source, with batches of this size and this order.
-    pub fn run_in_batches(
-        &self,
-        dir: &Path,
-        source: Box<dyn Source>,
-        batch: Option<BatchSize>,
-        shuffle: Option<Shuffle>,
-    ) -> Result<Ran> {
+    /// Runs a channel to the end of its source, with batches that are made in this way.
+    pub fn run_in_batches(&self, dir: &Path, source: Box<dyn Source>, way: Way) -> Result<Ran> {
+        let Way { batch, shuffle, keeps_states } = way;
         let ring = Ring::new(RingConfig {
             channel: "bench".into(),
             slots: SLOTS as u32,
@@ -68,7 +74,7 @@ impl BenchDecoder {
         let dir = tempfile::tempdir_in(dir)?;
         let socket = dir.path().join("s/bench.sock");
         let server = Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None)?;
-        let consumer = consume(&socket)?;
+        let consumer = consume(&socket, keeps_states)?;
         let mut channel = Channel {
             name: "bench".into(),
             source,
@@ -100,13 +106,18 @@ impl BenchDecoder {
 }
 
 /// Starts a consumer. Its thread returns when it had its first batch.
-fn consume(socket: &Path) -> Result<JoinHandle<Result<Instant>>> {
+fn consume(socket: &Path, keeps_states: bool) -> Result<JoinHandle<Result<Instant>>> {
     let mut reader = Reader::connect(socket, "bench", Some(4))?;
     Ok(thread::spawn(move || {
         let mut first = None;
         loop {
             match reader.next()? {
-                Event::Batch(_) => first = first.or_else(|| Some(Instant::now())),
+                Event::Batch(_) => {
+                    first = first.or_else(|| Some(Instant::now()));
+                    if keeps_states {
+                        std::hint::black_box(reader.state()?);
+                    }
+                }
                 Event::StreamEnd => return first.context("there was no batch"),
                 _ => {}
             }
