@@ -328,3 +328,24 @@ def test_consumers_that_go_back_before_the_end_of_an_epoch_all_get_that_end(star
         given = side_by_side(lambda each: with_ends(next(each), each), epochs)
     host.end()
     assert given == [["end of 0", 2, 3, "end of 1"]] * 2
+
+
+def test_a_machine_without_objects_has_epochs_and_states(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, [8, 8])
+    shard = "epochs = 3, shard = { index = 2, count = 3 }"
+    config = files(tmp_path, "batch = 4\n", epochs=3).replace("epochs = 3", shard)
+    host = start(config)
+    with host.connect() as stream:
+        states = [stream.state_dict()]
+        for number, epoch in enumerate(stream.epochs()):
+            assert (epoch.number, list(epoch)) == (number, [])
+            states.append(stream.state_dict())
+    host.end()
+    assert len(states) == 4
+    for given, state in enumerate(states):
+        host = start(config)
+        with host.connect(state=state) as stream:
+            assert [(epoch.number, list(epoch)) for epoch in stream.epochs()] == [
+                (number, []) for number in range(given, 3)
+            ]
+        host.kill()
