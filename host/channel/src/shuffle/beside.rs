@@ -34,12 +34,16 @@ pub(crate) fn with_window<S: Sink + Send, R>(
 ) -> io::Result<R> {
     let window = WindowSink::new(sink, shuffle, size);
     let (spare, counts) = (window.spare.clone(), window.out.counts().clone());
-    let shared =
-        Shared { window: Mutex::new(window), queue: Mutex::default(), changed: Condvar::new() };
+    let shared = Shared {
+        window: Mutex::new(window),
+        spare: spare.clone(),
+        queue: Mutex::default(),
+        changed: Condvar::new(),
+    };
     thread::scope(|scope| {
         // Ends the window's thread also if this one panics.
         let _end = EndAtDrop(&shared);
-        let mut input = WindowInput { shared: &shared, spare, counts };
+        let mut input = WindowInput { shared: &shared, counts };
         thread::Builder::new().name(name).spawn_scoped(scope, || shared.take_all())?;
         Ok(work(&mut input))
     })
@@ -48,6 +52,7 @@ pub(crate) fn with_window<S: Sink + Send, R>(
 /// What both threads have.
 struct Shared<'s, S: Sink> {
     window: Mutex<WindowSink<'s, S>>,
+    spare: SpareMemory,
     queue: Mutex<Queue>,
     /// The queue has changed.
     changed: Condvar,
@@ -85,11 +90,26 @@ impl<'s, S: Sink> Shared<'s, S> {
         self.window.lock().map_err(|_| StopReason::Stopped)
     }
 
+    /// Waits for a batch, or the end. The time is used to make memory ready.
+    fn next_work(&self) -> MutexGuard<'_, Queue> {
+        let waits = |queue: &Queue| queue.batches.is_empty();
+        loop {
+            let queue = self.lock();
+            if !waits(&queue) || queue.is_over {
+                return queue;
+            }
+            drop(queue);
+            if !self.spare.prepare() {
+                return self.wait_while(waits);
+            }
+        }
+    }
+
     /// The window's thread: takes batches until the channel's thread has ended.
     fn take_all(&self) {
         let _end = EndAtDrop(self);
         loop {
-            let mut queue = self.wait_while(|queue| queue.batches.is_empty());
+            let mut queue = self.next_work();
             let Some((memory, batch)) = queue.batches.pop_front().filter(|_| !queue.is_over) else {
                 return;
             };
@@ -137,7 +157,6 @@ impl<S: Sink> Drop for EndAtDrop<'_, '_, S> {
 /// Where the channel's thread puts what it has decoded.
 pub(crate) struct WindowInput<'w, 's, S: Sink> {
     shared: &'w Shared<'s, S>,
-    spare: SpareMemory,
     counts: Arc<DeliveryCounts>,
 }
 
@@ -145,11 +164,11 @@ impl<S: Sink> Sink for WindowInput<'_, '_, S> {
     type Memory = BlockMemory;
 
     fn memory(&mut self) -> Result<BlockMemory, StopReason> {
-        Ok(self.spare.lend())
+        Ok(self.shared.spare.lend())
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
-        Ok(self.spare.lend_dedicated(payload))
+        Ok(self.shared.spare.lend_dedicated(payload))
     }
 
     fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {

@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::block_memory::{BlockMemory, Bytes};
 
+/// The smallest page of memory, in bytes.
+const SMALL_PAGE: usize = 4 << 10;
+
 /// A handle to the memory. Clones have the same.
 #[derive(Clone)]
 pub(super) struct SpareMemory {
@@ -42,6 +45,19 @@ impl SpareMemory {
     pub(super) fn take(&self) -> Bytes {
         let spare = self.lock().blocks.pop();
         spare.unwrap_or_else(|| Bytes::new(self.block_bytes))
+    }
+
+    /// Makes memory for the decoder's next block, unless there is some. Returns whether it did.
+    ///
+    /// The kernel clears memory where it is first written to, which takes as long as decoding does.
+    pub(super) fn prepare(&self) -> bool {
+        let is_needed = self.lock().blocks.is_empty();
+        if is_needed {
+            let mut bytes = Bytes::new(self.block_bytes);
+            bytes.iter_mut().step_by(SMALL_PAGE).for_each(|byte| *byte = 0);
+            self.lock().blocks.push(bytes);
+        }
+        is_needed
     }
 
     /// Memory of a block, for the decoder's next records.
