@@ -33,14 +33,14 @@ fn size() -> u64 {
 const RING: &str = "[channel.ring]\nslots = 16\nslot_size = '4MiB'\n";
 
 fn config(place: &TestDir) -> String {
-    format!("{}{RING}", channel(place, "train"))
+    format!("{}{RING}", channel(place, "train", ", epochs = 1"))
 }
 
 /// A channel without a ring, which reads a FIFO of its name.
-fn channel(place: &TestDir, name: &str) -> String {
+fn channel(place: &TestDir, name: &str, more: &str) -> String {
     let folder = place.folder();
     format!(
-        "[[channel]]\nname = '{name}'\ndecoder = 'tfrecord'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n\
+        "[[channel]]\nname = '{name}'\ndecoder = 'tfrecord'\nsource = {{ fifo = {folder:?}{more} }}\n\
          max_record = '8MiB'\n"
     )
 }
@@ -127,7 +127,7 @@ fn a_window_and_a_mix_stay_within_their_bytes() {
     ) + RING;
     let mut writers = Vec::new();
     for (name, largest) in [("a", 5 << 20), ("b", 3 << 20)] {
-        config += &channel(&place, name);
+        config += &channel(&place, name, "");
         writers.push(write(&place.fifo(&format!("{name}_0")), 192 * MIB, largest));
     }
     let host = Host::start(&pipemill!(), &place, &config);
