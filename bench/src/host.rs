@@ -31,6 +31,17 @@ pub struct Ran {
     pub totals: StatsSnapshot,
 }
 
+/// How batches are made and read.
+#[derive(Clone, Copy, Default)]
+pub struct Way {
+    /// The number of records of each batch.
+    pub batch: Option<BatchSize>,
+    /// The order of the records.
+    pub shuffle: Option<Shuffle>,
+    /// The consumer makes a state after each batch.
+    pub keeps_states: bool,
+}
+
 /// A decoder with its options. It is compiled once, as in a host that runs for hours.
 pub struct BenchDecoder {
     plugin: Plugin,
@@ -46,18 +57,14 @@ impl BenchDecoder {
 
     /// Runs a channel to the end of its source.
     pub fn run(&self, dir: &Path, source: Box<dyn Source>) -> Result<Ran> {
-        self.run_in_batches(dir, source, None, None)
+        self.run_in_batches(dir, source, Way::default())
     }
 
-    /// Runs a channel to the end of its source, with batches of this size and this order.
-    pub fn run_in_batches(
-        &self,
-        dir: &Path,
-        source: Box<dyn Source>,
-        batch: Option<BatchSize>,
-        shuffle: Option<Shuffle>,
-    ) -> Result<Ran> {
-        let BenchRing { ring, consumer, _server: server, _dir: dir } = BenchRing::new(dir)?;
+    /// Runs a channel to the end of its source, with batches that are made in this way.
+    pub fn run_in_batches(&self, dir: &Path, source: Box<dyn Source>, way: Way) -> Result<Ran> {
+        let Way { batch, shuffle, keeps_states } = way;
+        let BenchRing { ring, consumer, _server: server, _dir: dir } =
+            BenchRing::new(dir, keeps_states)?;
         let mut channel = Channel {
             name: "bench".into(),
             source,
@@ -97,7 +104,7 @@ struct BenchRing {
 }
 
 impl BenchRing {
-    fn new(dir: &Path) -> Result<Self> {
+    fn new(dir: &Path, keeps_states: bool) -> Result<Self> {
         let ring = Ring::new(RingConfig {
             channel: "bench".into(),
             slots: SLOTS as u32,
@@ -110,14 +117,14 @@ impl BenchRing {
         let dir = tempfile::tempdir_in(dir)?;
         let socket = dir.path().join("s/bench.sock");
         let server = Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None)?;
-        let consumer = consume(&socket)?;
+        let consumer = consume(&socket, keeps_states)?;
         Ok(Self { ring, consumer, _server: server, _dir: dir })
     }
 }
 
 /// The seconds that `decode` takes, which decodes into a ring and ends its stream, and its result.
 pub fn into_ring<T>(dir: &Path, decode: impl FnOnce(&Arc<Ring>) -> Result<T>) -> Result<(f64, T)> {
-    let BenchRing { ring, consumer, _server: server, _dir: dir } = BenchRing::new(dir)?;
+    let BenchRing { ring, consumer, _server: server, _dir: dir } = BenchRing::new(dir, false)?;
     let started = Instant::now();
     let decoded = decode(&ring)?;
     let seconds = started.elapsed().as_secs_f64();
@@ -127,13 +134,18 @@ pub fn into_ring<T>(dir: &Path, decode: impl FnOnce(&Arc<Ring>) -> Result<T>) ->
 }
 
 /// Starts a consumer. Its thread returns when it had its first batch.
-fn consume(socket: &Path) -> Result<JoinHandle<Result<Instant>>> {
+fn consume(socket: &Path, keeps_states: bool) -> Result<JoinHandle<Result<Instant>>> {
     let mut reader = Reader::connect(socket, "bench", Some(4))?;
     Ok(thread::spawn(move || {
         let mut first = None;
         loop {
             match reader.next()? {
-                Event::Batch(_) => first = first.or_else(|| Some(Instant::now())),
+                Event::Batch(_) => {
+                    first = first.or_else(|| Some(Instant::now()));
+                    if keeps_states {
+                        std::hint::black_box(reader.state()?);
+                    }
+                }
                 Event::StreamEnd => return first.context("there was no batch"),
                 _ => {}
             }

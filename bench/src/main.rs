@@ -2,7 +2,7 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `shuffle`, `operate`, `loaders`).
+//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `shuffle`, `resume`, `operate`, `loaders`).
 //! Without arguments, all run but `loaders`.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod native;
 mod operate;
 mod python;
 mod report;
+mod resume;
 mod s3;
 mod shuffle;
 
@@ -52,6 +53,9 @@ fn main() -> Result<()> {
     }
     if wanted("shuffle") {
         shuffle::measure(&paths, &mut report)?;
+    }
+    if wanted("resume") {
+        resume::measure(&paths, &mut report)?;
     }
     if wanted("operate") {
         operate::measure(&paths, &mut report)?;

@@ -8,6 +8,7 @@ mod crowd;
 mod host_dies;
 mod several;
 mod socket;
+mod tree_dies;
 
 use pipemill_tests::test_dir::TestDir;
 

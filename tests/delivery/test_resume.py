@@ -4,10 +4,12 @@ import gzip
 import json
 import os
 import random
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from bucket import bucket  # noqa: F401
 from e2e import PIPEMILL, finish, in_background, recordio, tfrecord
 from hosts import channel as files
 from hosts import start, take, take_all, write_files  # noqa: F401
@@ -167,6 +169,19 @@ def feed(path, data):
         pass
 
 
+def test_the_log_says_how_much_of_a_compressed_object_is_thrown_away(start, tmp_path):  # noqa: F811
+    rows = "".join(f"{word}{'y' * 10_000}\n" for word in words(200))
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(rows.encode()))
+    config = channel(f'file = "{tmp_path}/a.txt.gz"')
+    run(tmp_path, config, 20, False)
+    host = start(config, "--resume", str(tmp_path / "state.json"))
+    with host.connect() as stream:
+        assert take(stream)[1] == 20
+    host.kill()
+    log = (tmp_path / "host.log").read_text()
+    assert re.search(r"a\.txt\.gz: begins at byte \d+; \d+ bytes before it were read and thrown away", log)
+
+
 def test_a_header_is_read_again(tmp_path):
     rows = "".join(f"{n},{word}\n" for n, word in enumerate(words(50)))
     (tmp_path / "a.csv").write_text("id,word\n" + rows)
@@ -192,17 +207,43 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path):
     config = channel(f'file = "{tmp_path}/a.txt"')
     run(tmp_path, config, 3, False)
 
-    code, log = refusal(tmp_path, config.replace("batch = 7", "batch = 8"))
-    assert code == 64 and "`batch` was `7` when the state was taken, and is `8` now" in log, log
+    lines = 'decoder = "lines"'
+    for before, after, setting, was, now in [
+        ("batch = 7", "batch = 8", "batch", "7", "8"),
+        ("batch = 7", 'batch = 7\ntail = "pad"', "tail", "keep", "pad"),
+        ("batch = 7", 'batch = 7\nbatch_across = "object"', "batch_across", "epoch", "object"),
+        ("batch = 7\n", "", "batch", "7", "none"),
+        (lines, 'decoder = "length-prefixed"', "decoder", "lines", "length-prefixed"),
+        (lines, f"{lines}\noptions = {{ trim = true }}", "options", "[]", '[["trim","true"]]'),
+        (".txt\"", '.txt", compression = "gzip"', "compression", "auto", "gzip"),
+    ]:
+        assert before in config
+        code, log = refusal(tmp_path, config.replace(before, after))
+        expected = f"`{setting}` was `{was}` when the state was taken, and is `{now}` now"
+        assert code == 64 and expected in log, log
     code, log = refusal(tmp_path, config.replace('"train"', '"test"'))
     assert code == 64 and "has a state of `train`; the channels are `test`" in log, log
     os.utime(tmp_path / "a.txt", (1, 1))
     code, log = refusal(tmp_path, config)
     assert code == 64 and "whose identity was mtime:" in log, log
     assert "begin without the state" in log
+    (tmp_path / "a.txt").rename(tmp_path / "b.txt")
+    code, log = refusal(tmp_path, config.replace("a.txt", "b.txt"))
+    assert code == 64 and f"whose name was {tmp_path}/a.txt; it is {tmp_path}/b.txt" in log, log
     (tmp_path / "state.json").write_text("[1]")
     code, log = refusal(tmp_path, config)
     assert code == 64 and "is no state of a channel" in log, log
+
+
+def test_an_object_in_s3_that_has_changed_is_refused(bucket, tmp_path):  # noqa: F811
+    config = channel(f's3 = "{bucket}/"')
+    batches, ended = run(tmp_path, config, 1, False)
+    assert [rows for _, _, rows in batches] == [["a1", "a2", "b1", "b2", "c1", "c2", "d1"]]
+    assert not ended
+    # As long as before.
+    (tmp_path / "buckets/data/train/a.txt").write_text("a1\na3\n")
+    code, log = refusal(tmp_path, config)
+    assert code == 64 and "whose identity was etag:" in log, log
 
 
 def test_a_state_from_before_the_first_batch_of_a_resumed_run_is_the_one_that_it_resumed(tmp_path):
@@ -287,3 +328,34 @@ def test_consumers_that_go_back_before_the_end_of_an_epoch_all_get_that_end(star
         given = side_by_side(lambda each: with_ends(next(each), each), epochs)
     host.end()
     assert given == [["end of 0", 2, 3, "end of 1"]] * 2
+
+
+#: Says which epochs there are, each without a batch, and the states around them.
+EMPTY = """
+import json, pipemill
+with pipemill.connect("train") as stream:
+    print(json.dumps([None, stream.state_dict()]))
+    for epoch in stream.epochs():
+        assert not list(epoch)
+        print(json.dumps([epoch.number, stream.state_dict()]))
+"""
+
+
+def test_a_machine_without_objects_has_epochs_and_states(tmp_path):
+    write_files(tmp_path, [8, 8])
+    shard = "epochs = 3, shard = { index = 2, count = 3 }"
+    config = files(tmp_path, "batch = 4\n", epochs=3).replace("epochs = 3", shard)
+    (tmp_path / "pipemill.toml").write_text(config)
+
+    def epochs(*words):
+        command = [PIPEMILL, "run", *words, "--config", "pipemill.toml", "--", PYTHON, "-c", EMPTY]
+        child = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert child.returncode == 0, child.stderr
+        lines = [json.loads(line) for line in child.stdout.splitlines()]
+        return [number for number, _ in lines[1:]], [state for _, state in lines]
+
+    given, states = epochs()
+    assert given == [0, 1, 2] and len(states) == 4
+    for number, state in enumerate(states):
+        (tmp_path / "state.json").write_text(json.dumps(state))
+        assert epochs("--resume", "state.json")[0] == given[number:]

@@ -1,5 +1,6 @@
 """A window of shuffled records, and an epoch of it that the program ends early."""
 
+import pytest
 from hosts import channel, rows, start, take, take_all, write_files
 
 __all__ = ["start"]
@@ -7,12 +8,15 @@ __all__ = ["start"]
 COUNT = 200
 
 
-def test_an_epoch_is_ended_inside_of_a_window(start, tmp_path):
+# With the larger window, all records are in it when the epoch is ended: none is left to decode.
+@pytest.mark.parametrize("window, workers", [(50, 1), (1000, 1), (1000, 3)])
+def test_an_epoch_is_ended_inside_of_a_window(start, tmp_path, window, workers):
     write_files(tmp_path, [COUNT // 2, COUNT // 2])
     # More of the epoch is in the window and in the file than in the slots.
     config = channel(
         tmp_path,
-        "batch = 4\nshuffle = { seed = 7, window = 50 }\n[channel.ring]\nslots = 4",
+        f"batch = 4\nworkers = {workers}\nshuffle = {{ seed = 7, window = {window} }}\n"
+        "[channel.ring]\nslots = 4",
         epochs=3,
     )
     whole = start(config)

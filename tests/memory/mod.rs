@@ -30,11 +30,18 @@ fn size() -> u64 {
     gib << 30
 }
 
+const RING: &str = "[channel.ring]\nslots = 16\nslot_size = '4MiB'\n";
+
 fn config(place: &TestDir) -> String {
+    format!("{}{RING}", channel(place, "train", ", epochs = 1"))
+}
+
+/// A channel without a ring, which reads a FIFO of its name.
+fn channel(place: &TestDir, name: &str, more: &str) -> String {
     let folder = place.folder();
     format!(
-        "[[channel]]\nname = 'train'\ndecoder = 'tfrecord'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n\
-         max_record = '8MiB'\n[channel.ring]\nslots = 16\nslot_size = '4MiB'\n"
+        "[[channel]]\nname = '{name}'\ndecoder = 'tfrecord'\nsource = {{ fifo = {folder:?}{more} }}\n\
+         max_record = '8MiB'\n"
     )
 }
 
@@ -103,6 +110,35 @@ fn the_hosts_own_memory_stays_flat() {
     host.wait().with_code(0);
     assert!(settled < MAX_SETTLED, "{settled} bytes");
     assert!(most < settled + PLAY, "grew from {settled} to {most} bytes");
+}
+
+/// Bytes of records that wait for their turn are bounded, whatever the sizes of the records.
+#[test]
+fn a_window_and_a_mix_stay_within_their_bytes() {
+    const WINDOW: u64 = 64 * MIB;
+    // A seventh more, because blocks are not quite full; and blocks that are filled and emptied.
+    const WITH_BLOCKS: u64 = WINDOW * 8 / 7 + 8 * (2 * MIB);
+    // The bytes of a batch of the largest records on average.
+    const BATCH: u64 = 256 * 20_000;
+    let place = TestDir::new();
+    let mut config = String::from(
+        "[[channel]]\nname = 'train'\nsource = { mix = { a = 2, b = 1 }, until = 'all' }\nbatch = 256\n\
+         shuffle = { seed = 7, window = '64MiB' }\n",
+    ) + RING;
+    let mut writers = Vec::new();
+    for (name, largest) in [("a", 5 << 20), ("b", 3 << 20)] {
+        config += &channel(&place, name, "");
+        writers.push(write(&place.fifo(&format!("{name}_0")), 192 * MIB, largest));
+    }
+    let host = Host::start(&pipemill!(), &place, &config);
+    let mut reader = host.connect("train");
+    let (records, settled, most) = read(&mut reader, host.process.pid());
+    println!("own memory of the host: {} MiB, then {} MiB", settled / MIB, most / MIB);
+    let written: u64 = writers.into_iter().map(|one| one.join().expect("it writes")).sum();
+    assert_eq!(records, written);
+    host.wait().with_code(0);
+    let bound = MAX_SETTLED + WITH_BLOCKS + BATCH + 2 * 6 * MIB;
+    assert!(settled.max(most) < bound, "{settled}, then {most} bytes, of {bound}");
 }
 
 /// The ring's memory is no file in /dev/shm: not even a small one is needed.

@@ -72,7 +72,7 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     /// Records per byte of this object so far, on average.
     density: f64,
     /// What has become of the records. Not in use if the sink has counts of its own.
-    counts: DeliveryCounts,
+    counts: Arc<DeliveryCounts>,
 }
 
 impl<'s, S: Sink> BatchBuilder<'s, S> {
@@ -96,7 +96,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             position: 0,
             records: 0,
             density: 0.0,
-            counts: DeliveryCounts::default(),
+            counts: Arc::default(),
         }
     }
 
@@ -107,11 +107,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 
     /// The counts of the batches that leave.
-    pub(super) fn counts(&mut self) -> &mut DeliveryCounts {
-        match self.sink.counts() {
-            Some(counts) => counts,
-            None => &mut self.counts,
-        }
+    pub(super) fn counts(&self) -> &Arc<DeliveryCounts> {
+        self.sink.counts().unwrap_or(&self.counts)
     }
 
     /// Begins an object. A batch of a fixed size may hold records of the object before it.
@@ -192,20 +189,25 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Leaves out this many records from here on: they were given already.
     pub(super) fn pass_over(&mut self, records: u64) {
-        self.counts().passed_over = records;
+        self.counts().passed_over.set(records);
     }
 
     /// Records that the caller has to leave out: none if the sink does.
     pub(super) fn take_passed_over(&mut self) -> u64 {
-        std::mem::take(&mut self.counts.passed_over)
+        self.counts.passed_over.take(u64::MAX)
     }
 
     /// Records that are still to be left out, and have not been decoded.
-    pub(super) fn left_to_pass_over(&mut self) -> u64 {
+    pub(super) fn left_to_pass_over(&self) -> u64 {
         // Without a window, the batch is empty as long as records are left out.
         let in_batch = self.batch.records as u64;
         let counts = self.counts();
-        counts.passed_over.saturating_sub(counts.in_window + in_batch)
+        counts.passed_over.get().saturating_sub(counts.in_window.get() + in_batch)
+    }
+
+    /// Waits until a window has done with what it was given.
+    pub(super) fn settle(&mut self) -> Result<(), StopReason> {
+        self.sink.settle()
     }
 
     /// Whether a consumer waits for a batch.
@@ -240,8 +242,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 
     /// Records of the last batches that were left out, because they did not fill a batch.
-    pub(super) fn take_dropped(&mut self) -> usize {
-        std::mem::take(&mut self.counts().dropped)
+    pub(super) fn take_dropped(&self) -> u64 {
+        self.counts().dropped.take(u64::MAX)
     }
 
     /// Byte offset of the chunk in the object.
@@ -260,8 +262,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 
     /// Batches granted so far, of all objects.
-    pub(super) fn granted(&mut self) -> u64 {
-        self.counts().granted
+    pub(super) fn granted(&self) -> u64 {
+        self.counts().granted.get()
     }
 
     /// Whether the batch holds records that no consumer has got yet.
@@ -320,11 +322,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             return Ok(());
         }
         self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
-        let mut from = decoded.records;
-        if self.counts.passed_over < decoded.records as u64 {
-            from = self.counts.passed_over as usize;
-        }
-        self.counts.passed_over -= from as u64;
+        let mut from = self.counts.passed_over.take(decoded.records as u64) as usize;
         self.records += from as u64;
         let Some(size) = self.size else {
             if from < decoded.records {
@@ -444,7 +442,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
         match self.size {
             Some(size) if size.tail == Tail::Drop && fill.records < size.records => {
-                self.counts.dropped += fill.records;
+                self.counts.dropped.add(fill.records as u64);
                 self.batch.restart();
                 Ok(())
             }
@@ -483,7 +481,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.dedicated = false;
         if let Some(memory) = memory {
             self.sink.grant(memory, &self.batch)?;
-            self.counts.granted += 1;
+            self.counts.granted.add(1);
         }
         self.batch.restart();
         Ok(())

@@ -1,17 +1,18 @@
 //! Runs a channel: object after object, epoch after epoch, to the end of its source or its failure.
 
+use std::io;
 use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin};
 use pipemill_source::{Source, SourceEvent};
-use pipemill_types::{BatchSize, ErrorKind, Fault, schema_extension};
+use pipemill_types::{BatchSize, ErrorKind, Fault, Position, schema_extension};
 
 use super::batch_builder::BatchBuilder;
 use super::cut::CutPoint;
 use super::monitor::Monitor;
 use super::object::{Begin, Decoding, Reading};
 use super::observer::Observer;
-use super::shuffle::WindowSink;
+use super::shuffle::{WindowSink, with_window};
 use super::workers::{InOrderSink, Workers};
 use super::{ChannelStats, ErrorPolicy, Failure, Resume, Shuffle, Sink, Stage, StopReason};
 
@@ -66,7 +67,7 @@ impl Channel {
     /// Runs until the source ends, the channel fails or the run is stopped. `stats` belongs to this
     /// channel alone. The channel's thread is still at a stage afterwards: [`stop`](Self::stop)
     /// ends it.
-    pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
+    pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         let has_workers = self.workers.count() > 1;
         match (self.shuffle, self.batch) {
             (Some(shuffle), Some(size)) if has_workers => {
@@ -80,9 +81,16 @@ impl Channel {
                 self.run_into(builder, stats, Self::decode_side_by_side)
             }
             (Some(shuffle), Some(size)) => {
-                let mut window = WindowSink::new(sink, shuffle, size);
-                let builder = BatchBuilder::new(&mut window, None);
-                self.run_into(builder, stats, Self::decode_objects)
+                let name = format!("window-{}", self.name);
+                let ran = with_window(sink, shuffle, size, name, |window| {
+                    self.run_into(BatchBuilder::new(window, None), stats, Self::decode_objects)
+                });
+                ran.unwrap_or_else(|error| {
+                    let decoder = self.plugin.name();
+                    let failure = no_window_thread(&self.name, decoder, &error);
+                    Monitor::new(stats, &self.observers).failed(&failure);
+                    Outcome::Failed(failure)
+                })
             }
             (_, size) => self.run_into(BatchBuilder::new(sink, size), stats, Self::decode_objects),
         }
@@ -98,7 +106,7 @@ impl Channel {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
         // A channel that begins again goes on counting.
-        builder.counts().granted = stats.snapshot().batches;
+        builder.counts().granted.set(stats.snapshot().batches);
         let decoded = decode(self, &mut builder, monitor);
         let failure =
             decoded.map(|left_early| self.nothing_delivered(stats).filter(|_| !left_early));
@@ -136,7 +144,8 @@ impl Channel {
                 SourceEvent::End => return Ok(left_early),
                 SourceEvent::EpochEnd(ended) => {
                     let early = std::mem::take(&mut early);
-                    end_epoch(&decoding, parts.batch, builder, monitor, ended, early)?;
+                    let batch = parts.batch;
+                    left_early |= end_epoch(&decoding, batch, builder, monitor, ended, early)?;
                     epoch = ended + 1;
                 }
                 SourceEvent::Object(mut object) => {
@@ -208,7 +217,7 @@ pub(super) struct Parts<'a> {
     pub(super) batch: Option<BatchSize>,
 }
 
-/// Ends an epoch, at its own end or early.
+/// Ends an epoch, at its own end or early. Returns whether the consumers ended it early.
 pub(super) fn end_epoch<S: Sink>(
     decoding: &Decoding<'_>,
     batch: Option<BatchSize>,
@@ -216,18 +225,38 @@ pub(super) fn end_epoch<S: Sink>(
     monitor: Monitor<'_>,
     epoch: u32,
     early: bool,
-) -> Result<(), StopReason> {
+) -> Result<bool, StopReason> {
     monitor.enter(Stage::Consumer);
-    monitor.batches_granted(builder.granted());
-    let left = builder.left_to_pass_over();
-    if !early && left > 0 {
-        return Err(decoding.epoch_failure(epoch, ends_before_state(epoch, left)).into());
+    let early = early
+        || !end_whole(builder, epoch, |left| {
+            decoding.epoch_failure(epoch, ends_before_state(epoch, left)).into()
+        })?;
+    if early {
+        builder.end_epoch(epoch, true)?;
     }
-    builder.end_epoch(epoch, early)?;
     builder.pass_over(0);
+    monitor.batches_granted(builder.granted());
     report_dropped(decoding.channel, batch, epoch, builder.take_dropped());
     monitor.epoch_ends(epoch, early);
-    Ok(())
+    Ok(early)
+}
+
+/// Ends an epoch at its own end. Returns whether that is its end: false if the consumers want no more
+/// of what is left of it. `too_short` is the failure of an epoch that has this many records too few
+/// for the state that it goes on at.
+pub(super) fn end_whole<S: Sink>(
+    builder: &mut BatchBuilder<'_, S>,
+    epoch: u32,
+    too_short: impl FnOnce(u64) -> StopReason,
+) -> Result<bool, StopReason> {
+    let ended = builder.settle().and_then(|()| match builder.left_to_pass_over() {
+        0 => builder.end_epoch(epoch, false),
+        left => Err(too_short(left)),
+    });
+    match ended {
+        Err(StopReason::EpochEnded) => Ok(false),
+        other => other.map(|()| true),
+    }
 }
 
 /// How a channel ended. `ended` has the failure of one that came to its end all the same.
@@ -241,7 +270,7 @@ pub(super) fn outcome<S: Sink>(
         Ok(Some(failure)) => Outcome::Failed(failure),
         Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
         Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
-        Err(StopReason::Failed(failure)) => match builder.cut_at(CutPoint::Failed) {
+        Err(StopReason::Failed(failure)) => match flush_failed(builder) {
             Err(StopReason::Stopped) => Outcome::Stopped,
             Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
             _ => Outcome::Failed(*failure),
@@ -255,6 +284,19 @@ pub(super) fn outcome<S: Sink>(
     outcome
 }
 
+/// Hands over what may leave of a channel that has failed.
+fn flush_failed<S: Sink>(builder: &mut BatchBuilder<'_, S>) -> Result<(), StopReason> {
+    builder.cut_at(CutPoint::Failed)?;
+    builder.settle()
+}
+
+/// The failure of a channel, or a mix, that can't have a thread for its window.
+pub(super) fn no_window_thread(channel: &str, decoder: &str, error: &io::Error) -> Failure {
+    let remedy = "allow more threads, or leave `window` out";
+    let fault = Fault::new(ErrorKind::Host, error.to_string(), remedy);
+    Failure::new(channel, decoder, Position::epoch(0), fault)
+}
+
 /// The fault of an epoch that has `left` records too few for the state that it goes on at.
 pub(super) fn ends_before_state(epoch: u32, left: u64) -> Fault {
     let message =
@@ -265,7 +307,7 @@ pub(super) fn ends_before_state(epoch: u32, left: u64) -> Fault {
 }
 
 /// Says how many records of an epoch were left out by `tail = "drop"`.
-pub(super) fn report_dropped(name: &str, size: Option<BatchSize>, epoch: u32, dropped: usize) {
+pub(super) fn report_dropped(name: &str, size: Option<BatchSize>, epoch: u32, dropped: u64) {
     if let Some(size) = size.filter(|_| dropped > 0) {
         log::info!(
             channel = name, epoch, records = dropped;

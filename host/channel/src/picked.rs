@@ -54,7 +54,10 @@ pub(crate) trait PickedRecords {
                 to += value.len();
             }
         }
-        batch.starts.extend((0..self.len()).filter_map(|at| self.start_of(at)));
+        // All records have one, or none.
+        if self.len() > 0 && self.start_of(0).is_some() {
+            batch.starts.extend((0..self.len()).filter_map(|at| self.start_of(at)));
+        }
         batch.records = self.len();
     }
 }

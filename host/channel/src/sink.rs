@@ -1,6 +1,7 @@
 //! Where batches go: what a channel needs of a ring, or of anything else that takes records.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipemill_types::{ChunkMemory, Field};
 
@@ -31,17 +32,44 @@ impl From<Box<Failure>> for StopReason {
     }
 }
 
-/// What has become of the records that a channel decoded.
+/// What has become of the records that a channel decoded. A window in a thread of its own shares it
+/// with the channel's thread.
 #[derive(Debug, Default)]
 pub struct DeliveryCounts {
     /// Batches granted so far, of all objects.
-    pub(super) granted: u64,
+    pub(super) granted: Count,
     /// Records that were left out by [`Tail::Drop`](super::Tail::Drop) and not reported yet.
-    pub(super) dropped: usize,
+    pub(super) dropped: Count,
     /// Records that are still to be left out, because they were given already.
-    pub(super) passed_over: u64,
+    pub(super) passed_over: Count,
     /// Records that wait in a window for their turn.
-    pub(super) in_window: u64,
+    pub(super) in_window: Count,
+}
+
+/// A number of which one thread changes the value at a time. Others may see an older value until
+/// they have waited for that thread.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(super) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Takes away as much as there is, and at most `most`. Returns what was taken.
+    pub(super) fn take(&self, most: u64) -> u64 {
+        let taken = self.get().min(most);
+        self.0.fetch_sub(taken, Ordering::Relaxed);
+        taken
+    }
 }
 
 /// Where batches go.
@@ -108,7 +136,16 @@ pub trait Sink {
     /// For the window of a shuffle, which makes other batches of those that it gets: the counts of
     /// its own. `None` for the places where batches go.
     #[doc(hidden)]
-    fn counts(&mut self) -> Option<&mut DeliveryCounts> {
+    fn counts(&self) -> Option<&Arc<DeliveryCounts>> {
         None
+    }
+
+    /// For a window in a thread of its own: waits until it has done with what it was given.
+    ///
+    /// # Errors
+    /// As those of [`grant`](Self::grant).
+    #[doc(hidden)]
+    fn settle(&mut self) -> Result<(), StopReason> {
+        Ok(())
     }
 }

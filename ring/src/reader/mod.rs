@@ -122,8 +122,15 @@ impl Reader {
             (ToConsumer::Welcome(_), None) => return Err(broke("WELCOME without memory".into())),
             (other, _) => return Err(broke(format!("{other:?} in answer to HELLO"))),
         };
+        if welcome.protocol != PROTOCOL {
+            return Err(broke(format!(
+                "WELCOME of a host that speaks protocol {}, and this reader speaks protocol \
+                 {PROTOCOL}; use a reader of the same release",
+                welcome.protocol
+            )));
+        }
         let bytes = welcome.slot_bytes.checked_mul(welcome.slots.into());
-        let fits = welcome.slot_bytes.is_multiple_of(64) && welcome.protocol == PROTOCOL;
+        let fits = welcome.slot_bytes.is_multiple_of(64);
         let Some(bytes) = bytes.filter(|_| fits) else {
             return Err(broke(format!("an impossible WELCOME: {welcome:?}")));
         };

@@ -182,7 +182,8 @@ fn an_impossible_welcome_is_a_protocol_error() {
     with(Welcome { slots: 0, ..welcome() }, Some(&ring));
     with(Welcome { slot_bytes: u64::MAX / 64 * 64, ..welcome() }, Some(&ring));
     with(Welcome { slot_bytes: 100, ..welcome() }, Some(&ring));
-    with(Welcome { protocol: PROTOCOL + 1, ..welcome() }, Some(&ring));
+    let newer = with(Welcome { protocol: 3, ..welcome() }, Some(&ring));
+    assert!(newer.contains("speaks protocol 3, and this reader speaks protocol 2"), "{newer}");
     let open = memory(&good_ring(), false);
     assert!(with(welcome(), Some(&open)).contains("not sealed against shrinking"));
     broke(host.answer(&[(protocol::stream_end().into(), None)]));

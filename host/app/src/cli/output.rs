@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is the place")]
 
 use std::fmt::Arguments;
-use std::io::{self, IsTerminal, StdoutLock, Write};
+use std::io::{self, IsTerminal, Stdout, Write};
 
 use pipemill_types::Printable;
 
@@ -28,8 +28,8 @@ pub(super) fn remark(text: Arguments<'_>) {
 }
 
 /// Standard output as it is: for data, and for text whose names the caller has made printable.
-pub(super) fn raw() -> StdoutLock<'static> {
-    io::stdout().lock()
+pub(super) fn raw() -> Stdout {
+    io::stdout()
 }
 
 /// Whether standard output is a terminal.

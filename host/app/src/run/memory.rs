@@ -176,6 +176,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mixed_counts() {
+        let input = |name| {
+            format!("[[channel]]\nname = '{name}'\nsource = {{ file = 'x' }}\ndecoder = 'lines'\n")
+        };
+        let text = format!(
+            "[[channel]]\nname = 'train'\nbatch = 8\nsource = {{ mix = {{ a = 1, b = 1, c = 1 }} }}\n\
+             shuffle = {{ seed = 7, window = '100MiB' }}\n[channel.ring]\nslots = 8\n{}{}{}",
+            input("a"),
+            input("b"),
+            input("c")
+        );
+        let config = parse(&text, "pipemill.toml", &|_| None).expect("it is right");
+        // The ring, the window, three inputs and pipemill itself.
+        let needed = (8 * 4 + 100 + 3 * 6 + 16) << 20;
+        assert_eq!(check_limit(&config, needed), None);
+        let why = check_limit(&config, needed - 1).expect("it is too tight");
+        let part = "the windows of `shuffle` 100MiB, and pipemill itself at least 34MiB";
+        assert!(why.contains(part), "{why}");
+    }
+
+    #[test]
     fn workers_count() {
         let mut config = two_channels();
         config.channels[0].workers = WorkerCount::Exactly(3);

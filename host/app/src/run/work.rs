@@ -54,7 +54,7 @@ impl Work {
     }
 
     /// Runs to the end, a failure or a stop.
-    pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
+    pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         match self {
             Self::Channel(channel) => channel.run(sink, stats),
             Self::Mix(mix) => mix.run(sink, stats),

@@ -9,7 +9,7 @@ use super::input::{InputReader, Next};
 use super::{Place, Until, failure, position};
 use crate::batch::BatchStart;
 use crate::batch_builder::{BatchBuilder, field_names};
-use crate::channel::{Outcome, ends_before_state, report_dropped};
+use crate::channel::{Outcome, end_whole, ends_before_state, report_dropped};
 use crate::cut::CutPoint;
 use crate::monitor::Monitor;
 use crate::parts::PartPlace;
@@ -277,12 +277,14 @@ impl<S: Sink> Mixer<'_, '_, S> {
             // Else a window passes over what is left.
             self.builder.pass_over(self.passed_over);
         }
-        let left = self.builder.left_to_pass_over();
-        if !early && left > 0 {
-            let fault = ends_before_state(epoch, left);
-            return Err(failure(self.name, &self.decoders[0], epoch, fault).into());
+        let (name, decoder) = (self.name, &self.decoders[0]);
+        let early = early
+            || !end_whole(self.builder, epoch, |left| {
+                failure(name, decoder, epoch, ends_before_state(epoch, left)).into()
+            })?;
+        if early {
+            self.builder.end_epoch(epoch, true)?;
         }
-        self.builder.end_epoch(epoch, early)?;
         self.builder.pass_over(0);
         self.passed_over = 0;
         let dropped = self.builder.take_dropped();

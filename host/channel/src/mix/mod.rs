@@ -28,10 +28,10 @@ use self::input::{InputSink, connect};
 use self::mixer::Mixer;
 use crate::batch::BatchStart;
 use crate::batch_builder::BatchBuilder;
-use crate::channel::{Channel, Outcome, outcome};
+use crate::channel::{Channel, Outcome, no_window_thread, outcome};
 use crate::monitor::Monitor;
 use crate::observer::Observer;
-use crate::shuffle::WindowSink;
+use crate::shuffle::with_window;
 use crate::{ChannelStats, Failure, Resume, Shuffle, Sink, StopReason};
 
 /// A channel of records that are drawn from other channels.
@@ -84,12 +84,17 @@ pub enum Until {
 impl Mix {
     /// Runs until all epochs are over, an input fails that is drawn, or the run is stopped. `stats`
     /// belongs to this mix alone.
-    pub fn run<S: Sink>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
+    pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         let size = self.batch;
-        match self.shuffle {
-            Some(shuffle) => self.run_into(&mut WindowSink::new(sink, shuffle, size), None, stats),
-            None => self.run_into(sink, Some(size), stats),
-        }
+        let Some(shuffle) = self.shuffle else { return self.run_into(sink, Some(size), stats) };
+        let name = format!("window-{}", self.name);
+        let ran =
+            with_window(sink, shuffle, size, name, |window| self.run_into(window, None, stats));
+        ran.unwrap_or_else(|error| {
+            let failure = no_window_thread(&self.name, "mix", &error);
+            Monitor::new(stats, &self.observers).failed(&failure);
+            Outcome::Failed(failure)
+        })
     }
 
     /// The mix's thread has nothing more to do.
@@ -111,7 +116,7 @@ impl Mix {
         let monitor = Monitor::new(stats, &observers);
         let mut builder = BatchBuilder::of_picked(sink, size);
         // A mix that begins again goes on counting.
-        builder.counts().granted = stats.snapshot().batches;
+        builder.counts().granted.set(stats.snapshot().batches);
         let mixed = match self.place() {
             Ok(place) => self.mix(place, &mut builder, monitor),
             Err(fault) => Err(self.failure(0, fault).into()),

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use pipemill_types::{ABSENT, Column};
 
 use super::queue::RecordPlace;
+use super::spare::SpareMemory;
 use crate::batch::{Batch, BatchStart};
 use crate::block_memory::{BlockMemory, Bytes, has_room_for_index};
 
@@ -23,22 +24,11 @@ struct Index {
 }
 
 impl Index {
-    fn clear(&mut self) {
-        for column in &mut self.columns {
-            column.offsets.clear();
-            column.lengths.clear();
-        }
-        self.starts.clear();
-    }
-
-    /// Adds records of a batch whose memory becomes the block's.
-    fn extend(&mut self, batch: &Batch) {
-        self.columns.resize_with(batch.columns.len(), Column::default);
-        for (to, from) in self.columns.iter_mut().zip(&batch.columns) {
-            extend_exact(&mut to.offsets, &from.offsets);
-            extend_exact(&mut to.lengths, &from.lengths);
-        }
-        extend_exact(&mut self.starts, &batch.starts);
+    /// That of a batch.
+    fn of(batch: Batch) -> Self {
+        let mut index = Self { columns: batch.columns, starts: batch.starts };
+        index.trim();
+        index
     }
 
     /// Gives memory back that is much larger than the records need.
@@ -56,12 +46,6 @@ impl Index {
             |column: &Column| 4 * (column.offsets.capacity() + column.lengths.capacity());
         self.columns.iter().map(of_column).sum::<usize>() + 8 * self.starts.capacity()
     }
-}
-
-fn extend_exact<T: Copy>(list: &mut Vec<T>, more: &[T]) {
-    list.reserve_exact(more.len());
-    list.extend_from_slice(more);
-    trim(list);
 }
 
 fn trim<T>(list: &mut Vec<T>) {
@@ -88,8 +72,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    fn new(memory: Bytes, index: Index, start: &BatchStart, skipped: u64, before: u64) -> Self {
-        let mut start = start.clone();
+    fn new(memory: Bytes, index: Index, mut start: BatchStart, skipped: u64, before: u64) -> Self {
         start.first_record += skipped;
         start.restart_records += skipped;
         let (used, records, remaining) = (0, 0, 0);
@@ -154,60 +137,19 @@ pub(super) struct Blocks {
     is_open: bool,
     /// Number of records that came in the epoch.
     arrived: u64,
-    /// Memory and indexes that are used again.
-    spare: Vec<Bytes>,
-    spare_index: Vec<Index>,
-    /// Bytes of other memory that was taken, less than a block: whole blocks of `spare` were given
-    /// back for the rest.
-    owed: usize,
-    /// Bytes of memory, and of those in use by the decoder, for the tests.
-    #[cfg(test)]
-    lent: usize,
+    /// Memory that is used again.
+    spare: SpareMemory,
 }
 
 impl Blocks {
-    pub(super) fn new(block_bytes: usize) -> Self {
+    pub(super) fn new(spare: SpareMemory) -> Self {
         Self {
-            block_bytes,
+            block_bytes: spare.block_bytes(),
             blocks: VecDeque::new(),
             first: 0,
             is_open: false,
             arrived: 0,
-            spare: Vec::new(),
-            spare_index: Vec::new(),
-            owed: 0,
-            #[cfg(test)]
-            lent: 0,
-        }
-    }
-
-    /// Memory for the decoder's next records.
-    pub(super) fn memory(&mut self) -> BlockMemory {
-        let bytes = self.new_memory();
-        #[cfg(test)]
-        {
-            self.lent += bytes.len();
-        }
-        bytes.into()
-    }
-
-    /// Memory of at least this size, for records that fit into no other.
-    pub(super) fn dedicated_memory(&mut self, bytes: usize) -> BlockMemory {
-        self.give_back(bytes);
-        BlockMemory::dedicated(bytes)
-    }
-
-    fn new_memory(&mut self) -> Bytes {
-        self.spare.pop().unwrap_or_else(|| Bytes::new(self.block_bytes))
-    }
-
-    /// Memory of this size will be taken: gives back as much that is spare.
-    fn give_back(&mut self, bytes: usize) {
-        self.owed += bytes;
-        while self.owed >= self.block_bytes {
-            self.owed -= self.block_bytes;
-            self.spare.pop();
-            self.spare_index.pop();
+            spare,
         }
     }
 
@@ -227,31 +169,29 @@ impl Blocks {
     pub(super) fn add(
         &mut self,
         memory: BlockMemory,
-        batch: &Batch,
+        mut batch: Batch,
         lengths: &[u64],
         segments: &mut Vec<Segment>,
     ) {
         #[cfg(test)]
-        if !memory.is_dedicated() {
-            self.lent -= memory.as_ref().len();
-        }
+        self.spare.returned(&memory);
         let memory = memory.into_bytes();
         let values = lengths.iter().sum::<u64>() as usize;
         if is_compact(values, memory.len()) {
             self.close();
-            let mut index = self.spare_index.pop().unwrap_or_default();
-            index.extend(batch);
-            let mut block = Block::new(memory, index, &batch.start, 0, self.arrived);
-            (block.records, block.remaining) = (batch.records as u32, batch.records as u32);
-            segments.push(Segment { first: self.next_place(), records: block.records });
-            self.arrived += u64::from(block.records);
+            let records = batch.records as u32;
+            let start = std::mem::take(&mut batch.start);
+            let mut block = Block::new(memory, Index::of(batch), start, 0, self.arrived);
+            (block.records, block.remaining) = (records, records);
+            segments.push(Segment { first: self.next_place(), records });
+            self.arrived += u64::from(records);
             self.blocks.push_back(block);
             return;
         }
         for (record, length) in lengths.iter().enumerate() {
             let opens = !self.has_room(*length as usize, batch.columns.len());
             if opens {
-                self.open(*length as usize, batch, record as u64);
+                self.open(*length as usize, &batch, record as u64);
             }
             let number = self.last_number();
             let Some(block) = self.blocks.back_mut() else { continue };
@@ -262,10 +202,10 @@ impl Blocks {
                     segments.push(Segment { first, records: 1 });
                 }
             }
-            block.push(&memory, batch, record);
+            block.push(&memory, &batch, record);
             self.arrived += 1;
         }
-        self.recycle(memory);
+        self.spare.give(memory);
     }
 
     /// The place of the first record of the next block.
@@ -288,14 +228,11 @@ impl Blocks {
     fn open(&mut self, length: usize, batch: &Batch, record: u64) {
         self.close();
         let is_large = length > self.block_bytes / LARGE_PART;
-        let (memory, mut index) = if is_large {
-            self.give_back(length);
-            (Bytes::Heap(vec![0; length]), Index::default())
-        } else {
-            (self.new_memory(), self.spare_index.pop().unwrap_or_default())
-        };
+        let memory = if is_large { self.spare.other(length) } else { self.spare.take() };
+        let mut index = Index::default();
         index.columns.resize_with(batch.columns.len(), Column::default);
-        self.blocks.push_back(Block::new(memory, index, &batch.start, record, self.arrived));
+        let start = batch.start.clone();
+        self.blocks.push_back(Block::new(memory, index, start, record, self.arrived));
         self.is_open = true;
     }
 
@@ -305,11 +242,8 @@ impl Blocks {
         let Some(block) = self.blocks.back_mut().filter(|_| is_open) else { return };
         block.index.trim();
         if !is_compact(block.used, block.memory.len()) {
-            let exact = block.memory[..block.used].to_vec();
-            let bytes = exact.len();
-            let memory = std::mem::replace(&mut block.memory, Bytes::Heap(exact));
-            self.recycle(memory);
-            self.give_back(bytes);
+            let memory = std::mem::take(&mut block.memory);
+            block.memory = self.spare.shrink(memory, block.used);
         }
     }
 
@@ -321,32 +255,22 @@ impl Blocks {
         if block.remaining > 0 {
             return;
         }
-        let (memory, mut index) =
-            (std::mem::take(&mut block.memory), std::mem::take(&mut block.index));
+        let memory = std::mem::take(&mut block.memory);
+        block.index = Index::default();
         if at + 1 == self.blocks.len() {
             self.is_open = false;
         }
-        index.clear();
-        if memory.len() == self.block_bytes {
-            self.spare_index.push(index);
-        }
-        self.recycle(memory);
+        self.spare.give(memory);
         while self.blocks.front().is_some_and(|block| block.remaining == 0) {
             self.blocks.pop_front();
             self.first = self.first.wrapping_add(1);
         }
     }
 
-    fn recycle(&mut self, memory: Bytes) {
-        if memory.len() == self.block_bytes {
-            self.spare.push(memory);
-        }
-    }
-
     /// Removes all records: the next one is the first of an epoch.
     pub(super) fn clear(&mut self) {
         for block in std::mem::take(&mut self.blocks) {
-            self.recycle(block.memory);
+            self.spare.give(block.memory);
         }
         (self.first, self.is_open, self.arrived) = (0, false, 0);
     }
@@ -355,10 +279,7 @@ impl Blocks {
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let of_block = |block: &Block| block.memory.len() + block.index.held_bytes();
-        self.blocks.iter().map(of_block).sum::<usize>()
-            + self.spare.iter().map(|memory| memory.len()).sum::<usize>()
-            + self.spare_index.iter().map(Index::held_bytes).sum::<usize>()
-            + self.lent
+        self.blocks.iter().map(of_block).sum::<usize>() + self.spare.held_bytes()
     }
 }
 

@@ -11,26 +11,31 @@
 //! **Way**: the batch builder writes into a [`WindowSink`], which looks to it like any sink. Each
 //! batch that it hands over becomes a part of the window (`blocks`). A record is due as soon as no
 //! later one can have a smaller key (`queue`). When the records of a batch are due, a second batch
-//! builder gets memory of the real sink, and each value is copied there, once (`selected`).
+//! builder gets memory of the real sink, and each value is copied there, once (`selected`). The copies
+//! are made in a thread of their own, beside the decoder (`beside`).
 //!
 //! **Restart**: a batch's position is that of the oldest record that has not left before the batch.
 //! All records before that place have left. So who decodes from there on, with an empty window, gets
 //! the rest in the same order, after as many records as have left of those after the place.
 
+mod beside;
 mod blocks;
 mod delay;
 mod queue;
 mod selected;
+mod spare;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pipemill_types::{BatchSize, Field, Tail};
 
+pub(super) use self::beside::with_window;
 use self::blocks::{Blocks, Segment};
 use self::delay::Delays;
 use self::queue::{DelayQueue, RecordPlace};
 use self::selected::Selected;
+use self::spare::SpareMemory;
 use super::batch_builder::BatchBuilder;
 use super::block_memory::{BlockMemory, HUGE_PAGE};
 use super::cut::CutPoint;
@@ -88,6 +93,7 @@ pub(super) struct WindowSink<'s, S: Sink> {
     /// Makes the batches for the real sink.
     out: BatchBuilder<'s, S>,
     blocks: Blocks,
+    spare: SpareMemory,
     queue: DelayQueue,
     /// The next records that leave, in their order.
     due: VecDeque<RecordPlace>,
@@ -104,11 +110,13 @@ pub(super) struct WindowSink<'s, S: Sink> {
 impl<'s, S: Sink> WindowSink<'s, S> {
     /// An empty window, whose batches of this size go to `sink`.
     pub(super) fn new(sink: &'s mut S, shuffle: Shuffle, size: BatchSize) -> Self {
+        let spare = SpareMemory::new(shuffle.window.block_bytes());
         Self {
             shuffle,
             size,
             out: BatchBuilder::of_picked(sink, Some(size)),
-            blocks: Blocks::new(shuffle.window.block_bytes()),
+            blocks: Blocks::new(spare.clone()),
+            spare,
             queue: DelayQueue::new(shuffle.window.len()),
             due: VecDeque::new(),
             epoch: 0,
@@ -122,6 +130,33 @@ impl<'s, S: Sink> WindowSink<'s, S> {
     /// Bytes of a block of the window.
     pub(super) fn block_bytes(&self) -> usize {
         self.shuffle.window.block_bytes()
+    }
+
+    /// Takes records of the decoder. Those that become due leave.
+    pub(super) fn add(&mut self, memory: BlockMemory, batch: Batch) -> Result<(), StopReason> {
+        self.epoch = batch.epoch;
+        self.lengths.clear();
+        self.lengths.resize(batch.records, 0);
+        for column in &batch.columns {
+            for (sum, length) in self.lengths.iter_mut().zip(&column.lengths) {
+                *sum += u64::from(*length);
+            }
+        }
+        self.out.counts().in_window.add(batch.records as u64);
+        let Shuffle { seed, window } = self.shuffle;
+        let delays = Delays::new(seed, batch.epoch, batch.start.object_number, window.len());
+        let fixed_cost = RECORD_COST + FIELD_COST * batch.columns.len() as u64;
+        let first = batch.start.first_record;
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        self.blocks.add(memory, batch, &self.lengths, &mut segments);
+        let mut skipped = 0;
+        for segment in &segments {
+            self.queue_segment(segment, first, &delays, skipped, fixed_cost)?;
+            skipped += segment.records as usize;
+        }
+        self.segments = segments;
+        Ok(())
     }
 
     /// Puts the records of a segment into the queue. The records that become due leave.
@@ -162,9 +197,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
 
     /// Leaves out the records that were given already.
     fn pass_over(&mut self) {
-        let counts = self.out.counts();
-        let records = counts.passed_over.min(self.due.len() as u64);
-        counts.passed_over -= records;
+        let records = self.out.counts().passed_over.take(self.due.len() as u64);
         self.leave(records as usize);
     }
 
@@ -185,7 +218,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
             self.blocks.leave(place);
         }
         self.left += records as u64;
-        self.out.counts().in_window -= records as u64;
+        self.out.counts().in_window.take(records as u64);
     }
 
     /// Lets all records leave, up to the tail: it is in the batch of `out` then.
@@ -196,7 +229,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         }
         let tail = self.due.len();
         if tail > 0 && self.size.tail == Tail::Drop {
-            self.out.counts().dropped += tail;
+            self.out.counts().dropped.add(tail as u64);
             self.leave(tail);
         } else if tail > 0 {
             self.fill(tail)?;
@@ -210,7 +243,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.blocks.clear();
         self.due.clear();
         (self.place, self.left) = (0, 0);
-        self.out.counts().in_window = 0;
+        self.out.counts().in_window.set(0);
     }
 
     /// Bytes of memory that are held for the window.
@@ -225,11 +258,11 @@ impl<S: Sink> Sink for WindowSink<'_, S> {
     type Memory = BlockMemory;
 
     fn memory(&mut self) -> Result<BlockMemory, StopReason> {
-        Ok(self.blocks.memory())
+        Ok(self.spare.lend())
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
-        Ok(self.blocks.dedicated_memory(payload))
+        Ok(self.spare.lend_dedicated(payload))
     }
 
     fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
@@ -247,29 +280,7 @@ impl<S: Sink> Sink for WindowSink<'_, S> {
     }
 
     fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
-        self.epoch = batch.epoch;
-        self.lengths.clear();
-        self.lengths.resize(batch.records, 0);
-        for column in &batch.columns {
-            for (sum, length) in self.lengths.iter_mut().zip(&column.lengths) {
-                *sum += u64::from(*length);
-            }
-        }
-        let mut segments = std::mem::take(&mut self.segments);
-        segments.clear();
-        self.blocks.add(memory, batch, &self.lengths, &mut segments);
-        self.out.counts().in_window += batch.records as u64;
-        let Shuffle { seed, window } = self.shuffle;
-        let delays = Delays::new(seed, batch.epoch, batch.start.object_number, window.len());
-        let fixed_cost = RECORD_COST + FIELD_COST * batch.columns.len() as u64;
-        let mut skipped = 0;
-        for segment in &segments {
-            let first = batch.start.first_record;
-            self.queue_segment(segment, first, &delays, skipped, fixed_cost)?;
-            skipped += segment.records as usize;
-        }
-        self.segments = segments;
-        Ok(())
+        self.add(memory, batch.clone())
     }
 
     fn has_demand(&self) -> bool {
@@ -289,7 +300,7 @@ impl<S: Sink> Sink for WindowSink<'_, S> {
         self.out.end_epoch(epoch, early)
     }
 
-    fn counts(&mut self) -> Option<&mut DeliveryCounts> {
+    fn counts(&self) -> Option<&Arc<DeliveryCounts>> {
         Some(self.out.counts())
     }
 }

@@ -45,7 +45,7 @@ impl<S: Sink> PortionSink for WindowSink<'_, S> {
     }
 
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason> {
-        self.grant(memory, &portion)
+        self.add(memory, portion)
     }
 
     fn object_ended(&mut self) -> Result<(), StopReason> {
@@ -106,10 +106,7 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
 
     /// Number of the first `records` records that are left out, because they were given already.
     fn pass_over(&mut self, records: usize) -> usize {
-        let left = &mut self.out.counts().passed_over;
-        let passed = (*left).min(records as u64);
-        *left -= passed;
-        passed as usize
+        self.out.counts().passed_over.take(records as u64) as usize
     }
 
     fn give_copy(
@@ -236,7 +233,7 @@ impl<S: Sink> Sink for InOrderSink<'_, S> {
         self.out.end_epoch(epoch, early)
     }
 
-    fn counts(&mut self) -> Option<&mut DeliveryCounts> {
+    fn counts(&self) -> Option<&Arc<DeliveryCounts>> {
         Some(self.out.counts())
     }
 }

@@ -59,7 +59,8 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                 Planned::EpochEnd(epoch) => {
                     let early = std::mem::take(&mut early);
                     let (builder, monitor) = (&mut *self.builder, self.monitor);
-                    end_epoch(&self.decoding, self.batch, builder, monitor, epoch, early)?;
+                    left_early |=
+                        end_epoch(&self.decoding, self.batch, builder, monitor, epoch, early)?;
                     // The planner may have ended.
                     let _ = self.next_epoch.send(());
                 }

@@ -4,7 +4,7 @@ mod csv;
 mod records;
 pub(super) mod table;
 
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -96,7 +96,7 @@ enum Format {
 pub(super) struct Printer {
     format: Format,
     choice: Choice,
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Stdout>,
     /// The fields that are printed.
     fields: Vec<Field>,
     /// Index of each of these fields in the batch.
