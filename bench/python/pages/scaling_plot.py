@@ -39,7 +39,10 @@ def panel(axis: dict[str, Any], x: float, y: float) -> list[str]:
         along = (math.log(place) - low) / (high - low) if high > low else 0.5
         return x + LEFT + along * width, y + TOP + height * (1 - value / highest)
 
-    parts = [svg.text(x + 14, y + 26, AXES[axis["axis"]].title, "title"), svg.text(x + 14, y + 42, "ns a byte: CPU time as a line, time dashed", "small")]
+    parts = [
+        svg.text(x + 14, y + 26, AXES[axis["axis"]].title, "title"),
+        svg.text(x + 14, y + 42, "ns a byte: CPU time as a line, time dashed", "small"),
+    ]
     for step in range(5):
         value = highest * step / 4
         _, level = at(places[0], value)

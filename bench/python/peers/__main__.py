@@ -26,7 +26,7 @@ from .places import Places
 from .task import WARM_UP
 from .turns import measure
 
-ROUNDS, SECONDS = 5, 0.6
+ROUNDS, SECONDS = 5, 0.5
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_PART = 1, 0.2, 16
 
 
@@ -62,7 +62,9 @@ def show(found: dict[str, Any]) -> None:
         else:
             rate = statistics.median(line["records_per_s"])
             size, cpu = line["record_bytes"], statistics.median(line["cpu_ns_per_byte"])
-            print(f"  {line['name']:28} {rate * size / 1e9:8.3f} GB/s  {rate:12.0f} records/s  {cpu:8.2f} ns of CPU a byte")
+            print(
+                f"  {line['name']:28} {rate * size / 1e9:8.3f} GB/s  {rate:12.0f} records/s  {cpu:8.2f} ns of CPU a byte"
+            )
     sys.stdout.flush()
 
 

@@ -97,13 +97,20 @@ def tfrecord(record: int) -> Case:
             ours("records.pipemill", "checks both CRCs of a record; views of shared memory", decoder="tfrecord"),
             ours("records.pipemill", "the same, two files at a time", 2, decoder="tfrecord"),
             Line(
-                "tf.data", "records.tf_data",
+                "tf.data",
+                "records.tf_data",
                 "checks both CRCs; `batch`, `decode_raw` with `AUTOTUNE`, `prefetch`: batches are made on several threads",
             ),
-            Line("tf.data, 2 files at a time", "records.tf_data_parallel", "the same, with `num_parallel_reads=2`"),
-            Line("tfrecord (Python)", "records.tfrecord", "checks no CRC; records come one by one, a join makes a batch"),
+            Line(
+                "tf.data, 2 files at a time",
+                "records.tf_data_files",
+                "`interleave` of two files, a batch of each in turn; else the same",
+            ),
+            Line(
+                "tfrecord (Python)", "records.tfrecord", "checks no CRC; records come one by one, a join makes a batch"
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 def recordio(record: int) -> Case:
@@ -132,13 +139,19 @@ def webdataset(record: int) -> Case:
             ours("records.pipemill", "also gives the keys; views of shared memory", decoder="webdataset", fields="bin"),
             ours("records.pipemill", "the same, two files at a time", 2, decoder="webdataset", fields="bin"),
             Line("webdataset", "records.webdataset", "`batched` with a join; also gives the keys"),
-            Line("webdataset, 2 workers", "records.webdataset_workers", "the same in the two processes of a `WebLoader`"),
-            Line("Hugging Face datasets", "records.hf_webdataset", "`load_dataset(\"webdataset\", streaming=True)`; a join makes a batch"),
+            Line(
+                "webdataset, 2 workers", "records.webdataset_workers", "the same in the two processes of a `WebLoader`"
+            ),
+            Line(
+                "Hugging Face datasets",
+                "records.hf_webdataset",
+                '`load_dataset("webdataset", streaming=True)`; a join makes a batch',
+            ),
             Line("NVIDIA DALI, CPU", "records.dali", "`fn.readers.webdataset` with two threads; gives no keys"),
         ],
         # What pipemill must reach since its first release.
         [Bar(OURS, "webdataset", 20.0 if record == KIB else 2.0)],
-    )  # fmt: skip
+    )
 
 
 def own_formats(record: int) -> Case:
@@ -151,18 +164,22 @@ def own_formats(record: int) -> Case:
         [
             ours("records.pipemill", "TFRecord: checks both CRCs of a record", decoder="tfrecord"),
             Line(
-                "grain, ArrayRecord", "records.grain", "ArrayRecord without compression, groups of one record, two threads",
-                options={"threads": 2}, writer="array_record",
+                "grain, ArrayRecord",
+                "records.grain",
+                "ArrayRecord without compression, groups of one record, two threads",
+                options={"threads": 2},
+                writer="array_record",
             ),
             Line("mosaicml-streaming", "records.mosaicml", "MDS without compression or hashes", "older", writer="mds"),
             Line("litdata", "records.litdata", "chunks of 64 MB without compression", writer="litdata"),
             Line(
-                "Hugging Face datasets", "records.hf_arrow",
-                "a mapped Arrow file, `with_format(\"arrow\").iter`: nothing is decoded or checked; views of the page cache",
+                "Hugging Face datasets",
+                "records.hf_arrow",
+                'a mapped Arrow file, `with_format("arrow").iter`: nothing is decoded or checked; views of the page cache',
                 writer="hf_arrow",
             ),
         ],
-    )  # fmt: skip
+    )
 
 
 def numbers() -> Case:
@@ -172,15 +189,35 @@ def numbers() -> Case:
         "one file of rows of 20 numbers with four decimals; one `float32[rows, 20]` of all rows",
         Input("numbers", 0, 64 * MIB),
         [
-            ours("tables.pipemill_array", "copies each batch into the array", decoder="csv", options={"emit": "dense"}, field="x"),
             ours(
-                "tables.pipemill_array", "the same; two sections of the file at a time", 2, decoder="csv",
-                options={"emit": "dense"}, field="x",
+                "tables.pipemill_array",
+                "copies each batch into the array",
+                decoder="csv",
+                options={"emit": "dense"},
+                field="x",
             ),
-            Line("pandas", "tables.pandas_array", "`read_csv(engine=\"c\", dtype=\"float32\")`, one thread"),
-            Line("pyarrow, 1 thread", "tables.pyarrow_array", "`csv.read_csv` of float32, then `column_stack`", options={"threads": 1}),
+            ours(
+                "tables.pipemill_array",
+                "the same; two sections of the file at a time",
+                2,
+                decoder="csv",
+                options={"emit": "dense"},
+                field="x",
+            ),
+            Line("pandas", "tables.pandas_array", '`read_csv(engine="c", dtype="float32")`, one thread'),
+            Line(
+                "pyarrow, 1 thread",
+                "tables.pyarrow_array",
+                "`csv.read_csv` of float32, then `column_stack`",
+                options={"threads": 1},
+            ),
             Line("pyarrow, 2 threads", "tables.pyarrow_array", "the same with threads", options={"threads": 2}),
-            Line("polars, 1 thread", "tables.polars_array", "`read_csv` of Float32, then `to_numpy`", options={"threads": 1}),
+            Line(
+                "polars, 1 thread",
+                "tables.polars_array",
+                "`read_csv` of Float32, then `to_numpy`",
+                options={"threads": 1},
+            ),
             Line("polars, 2 threads", "tables.polars_array", "the same with threads", options={"threads": 2}),
         ],
         [
@@ -190,7 +227,7 @@ def numbers() -> Case:
             Bar(OURS_2, "pyarrow, 1 thread", 10.0),
             Bar(OURS_2, "pyarrow, 2 threads", 2.5),
         ],
-    )  # fmt: skip
+    )
 
 
 def fields() -> Case:
@@ -202,16 +239,31 @@ def fields() -> Case:
         [
             ours("tables.pipemill_fields", "columns of views of shared memory; checks UTF-8", decoder="csv"),
             ours("tables.pipemill_fields", "the same; two sections of the file at a time", 2, decoder="csv"),
-            Line("pipemill to Arrow", "tables.pipemill_arrow", "the same as Arrow arrays of strings", options={"decoder": "csv"}),
-            Line("pyarrow, 1 thread", "tables.pyarrow_fields", "`csv.read_csv` of strings; checks UTF-8, copies", options={"threads": 1}),
+            Line(
+                "pipemill to Arrow",
+                "tables.pipemill_arrow",
+                "the same as Arrow arrays of string views, without a copy",
+                options={"decoder": "csv"},
+            ),
+            Line(
+                "pyarrow, 1 thread",
+                "tables.pyarrow_fields",
+                "`csv.read_csv` of strings; checks UTF-8, copies",
+                options={"threads": 1},
+            ),
             Line("pyarrow, 2 threads", "tables.pyarrow_fields", "the same with threads", options={"threads": 2}),
             Line("polars, 1 thread", "tables.polars_fields", "`read_csv` of strings", options={"threads": 1}),
             Line("polars, 2 threads", "tables.polars_fields", "the same with threads", options={"threads": 2}),
-            Line("Rust csv", "rust.csv", "`read_byte_record`: bytes, UTF-8 is not checked; no Python, and no other process", "rust"),
+            Line(
+                "Rust csv",
+                "rust.csv",
+                "`read_byte_record`: bytes, UTF-8 is not checked; no Python, and no other process",
+                "rust",
+            ),
             Line("Python csv", "tables.python_fields", "`csv.reader`: each field a `str`"),
         ],
         [Bar(OURS, "Rust csv", 3.0, "cpu")],
-    )  # fmt: skip
+    )
 
 
 def jsonl() -> Case:
@@ -224,19 +276,36 @@ def jsonl() -> Case:
         [
             ours("tables.pipemill_jsonl", "validates the whole line", decoder="jsonl", fields=selected),
             ours(
-                "tables.pipemill_jsonl", "the same; two sections of the file at a time", 2, decoder="jsonl", fields=selected,
+                "tables.pipemill_jsonl",
+                "the same; two sections of the file at a time",
+                2,
+                decoder="jsonl",
+                fields=selected,
             ),
-            Line("pyarrow, 1 thread", "tables.pyarrow_jsonl", "`json.read_json` with a schema, others ignored", options={"threads": 1}),
-            Line("pyarrow, 2 threads", "tables.pyarrow_jsonl", "the same with threads", options={"threads": 2}),
-            Line("polars, 2 threads", "tables.polars_jsonl", "`scan_ndjson` with a schema, then `select`", options={"threads": 2}),
             Line(
-                "Hugging Face datasets", "tables.hf_jsonl",
-                "`load_dataset(\"json\", streaming=True)`: reads all keys, then selects three",
+                "pyarrow, 1 thread",
+                "tables.pyarrow_jsonl",
+                "`json.read_json` with a schema, others ignored",
+                options={"threads": 1},
             ),
-            Line("Rust serde_json", "rust.jsonl", "into a struct line by line; no Python, and no other process", "rust"),
+            Line("pyarrow, 2 threads", "tables.pyarrow_jsonl", "the same with threads", options={"threads": 2}),
+            Line(
+                "polars, 2 threads",
+                "tables.polars_jsonl",
+                "`scan_ndjson` with a schema, then `select`",
+                options={"threads": 2},
+            ),
+            Line(
+                "Hugging Face datasets",
+                "tables.hf_jsonl",
+                '`load_dataset("json", streaming=True)`: reads all keys, then selects three',
+            ),
+            Line(
+                "Rust serde_json", "rust.jsonl", "into a struct line by line; no Python, and no other process", "rust"
+            ),
             Line("Python json", "tables.python_jsonl", "`json.loads` line by line"),
         ],
-    )  # fmt: skip
+    )
 
 
 def protobuf() -> Case:
@@ -246,15 +315,23 @@ def protobuf() -> Case:
         "one file of records of 100 values; one `float32[rows, 100]` of all records",
         Input("recordio_protobuf", 0, 24 * MIB),
         [
-            ours("tables.pipemill_array", "copies each batch into the array", decoder="recordio-protobuf", field="features"),
             ours(
-                "tables.pipemill_array", "the same; two sections of the file at a time", 2, decoder="recordio-protobuf",
+                "tables.pipemill_array",
+                "copies each batch into the array",
+                decoder="recordio-protobuf",
+                field="features",
+            ),
+            ours(
+                "tables.pipemill_array",
+                "the same; two sections of the file at a time",
+                2,
+                decoder="recordio-protobuf",
                 field="features",
             ),
             Line("SageMaker SDK", "tables.sagemaker_array", "`read_records`, then one array of all", "older"),
         ],
         [Bar(OURS, "SageMaker SDK", 20.0)],
-    )  # fmt: skip
+    )
 
 
 def s3() -> Case:
@@ -266,11 +343,15 @@ def s3() -> Case:
         given,
         [
             ours("objects.pipemill", "checks both CRCs of a record", decoder="tfrecord"),
-            Line("s3torchconnector", "objects.s3torchconnector", "its client; records by `struct`, no CRC is checked; a join makes a batch"),
+            Line(
+                "s3torchconnector",
+                "objects.s3torchconnector",
+                "its client; records by `struct`, no CRC is checked; a join makes a batch",
+            ),
             Line("boto3", "objects.boto3", "one GET; records by `struct`, no CRC is checked; a join makes a batch"),
         ],
         [Bar(OURS, "s3torchconnector", 1.5)],
-    )  # fmt: skip
+    )
 
 
 def jpeg() -> Case:
@@ -282,7 +363,12 @@ def jpeg() -> Case:
         Input("jpegs", 0, 32 * MIB),
         [
             Line(OURS, "images.pipemill", "one worker; the start of a host is in it", options={"workers": 1}),
-            Line(OURS_2, "images.pipemill", "two archives at a time; the start of a host is in it", options={"workers": 2}),
+            Line(
+                OURS_2,
+                "images.pipemill",
+                "two archives at a time; the start of a host is in it",
+                options={"workers": 2},
+            ),
             Line("Pillow", "images.pillow", "one thread"),
             Line("DataLoader with Pillow", "images.data_loader", "two workers; their start is in it"),
             Line("SPDL with Pillow", "images.spdl", "two threads; their start is in it"),
@@ -294,7 +380,19 @@ def jpeg() -> Case:
 
 def cases() -> list[Case]:
     return [
-        tfrecord(100), tfrecord(KIB), tfrecord(100 * KIB), recordio(KIB), recordio(100 * KIB), webdataset(KIB),
-        webdataset(100 * KIB), own_formats(KIB), own_formats(100 * KIB), numbers(), fields(), jsonl(), protobuf(), s3(),
+        tfrecord(100),
+        tfrecord(KIB),
+        tfrecord(100 * KIB),
+        recordio(KIB),
+        recordio(100 * KIB),
+        webdataset(KIB),
+        webdataset(100 * KIB),
+        own_formats(KIB),
+        own_formats(100 * KIB),
+        numbers(),
+        fields(),
+        jsonl(),
+        protobuf(),
+        s3(),
         jpeg(),
-    ]  # fmt: skip
+    ]

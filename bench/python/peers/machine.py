@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import pathlib
 import platform
@@ -46,8 +47,6 @@ def versions(places: Places) -> dict[str, dict[str, str]]:
         "import json, sys, platform\nfrom importlib.metadata import version\n"
         "print(json.dumps({'Python': platform.python_version(), **{name: version(name) for name in sys.argv[1:]}}))"
     )
-    import json
-
     found = {}
     for env, names in LIBRARIES.items():
         command = [places.python(env), "-c", script, *names]

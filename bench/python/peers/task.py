@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 #: Seconds of a round before its clock runs. Then as much is read ahead as at its end.
-WARM_UP = 0.3
+WARM_UP = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,3 +52,7 @@ def whole(reader: Reader) -> Reader:
     """Marks a reader that reads an epoch at a time, and keeps nothing for the next one."""
     reader.whole = True  # type: ignore[attr-defined]
     return reader
+
+
+def is_whole(reader: Reader) -> bool:
+    return getattr(reader, "whole", False)

@@ -43,10 +43,12 @@ class Contender:
             return dict(json.loads(text))
         self.process.wait()
         lines = self.log.read_text(errors="replace").split("\n")
-        self.failed = next((line.strip() for line in reversed(lines) if line.strip()), f"exit {self.process.returncode}")
+        self.failed = next(
+            (line.strip() for line in reversed(lines) if line.strip()), f"exit {self.process.returncode}"
+        )
         return None
 
-    def round(self, kept: bool) -> None:
+    def round(self) -> None:
         if self.failed:
             return
         assert self.process.stdin is not None
@@ -56,7 +58,7 @@ class Contender:
         except BrokenPipeError:
             pass  # `answer` says why.
         found = self.answer()
-        if found is not None and kept:
+        if found is not None:
             amount = found["records"] * self.files.record_bytes
             self.rates.append(found["records"] / found["seconds"])
             self.cpu.append(found["cpu"] * 1e9 / amount)
@@ -91,10 +93,9 @@ def measure(
             first = first or found
             if found["records"] != first["records"] or not math.isclose(found["sum"], first["sum"], rel_tol=1e-6):
                 contender.failed = f"it reads something else: {found}, and {contenders[0].line.name} {first}"
-        for number in range(rounds + 1):
+        for _ in range(rounds):
             for contender in contenders:
-                # The first round warms up: caches, and modules that are imported late.
-                contender.round(kept=number > 0)
+                contender.round()
     finally:
         for contender in contenders:
             contender.end()

@@ -47,11 +47,16 @@ def tf_data(task: Task) -> Items:
         yield touched(batch)
 
 
-def tf_data_parallel(task: Task) -> Items:
+def tf_data_files(task: Task) -> Items:
     import tensorflow as tf
 
-    data = tf.data.TFRecordDataset(task.files, num_parallel_reads=2).batch(task.rows)
-    data = data.map(lambda batch: tf.io.decode_raw(batch, tf.uint8), tf.data.AUTOTUNE).repeat()
+    def of_file(path: Any) -> Any:
+        data = tf.data.TFRecordDataset(path).batch(task.rows)
+        return data.map(lambda batch: tf.io.decode_raw(batch, tf.uint8))
+
+    # `num_parallel_reads` takes turns record by record, which is slower than one file after the other.
+    files = tf.data.Dataset.from_tensor_slices(task.files)
+    data = files.interleave(of_file, cycle_length=2, num_parallel_calls=2).repeat()
     for batch in data.prefetch(tf.data.AUTOTUNE).as_numpy_iterator():
         yield touched(batch)
 
