@@ -17,7 +17,8 @@ VENV   := $(TARGET)/venv
 PY     := $(VENV)/bin/python
 WASM   := wasm32-unknown-unknown
 DIGITS := $(TARGET)/demo/digits.csv
-BENCH_VENV := $(TARGET)/venv-bench
+PEERS_VENV := $(TARGET)/venv-peers
+OLDER_VENV := $(TARGET)/venv-peers-older
 WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
@@ -106,13 +107,28 @@ mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` fin
 	@$(call build,debug,--workspace --bin pipemill --bin mutants)
 	PIPEMILL=$(TARGET)/debug/pipemill $(TARGET)/debug/mutants $(ONLY)
 
-bench: wasm venv $(BENCH_VENV)/ready ## measure, and write target/bench/report.json
-	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
-	PIPEMILL_RCLONE=$(BENCH_VENV)/bin/rclone $(TARGET)/release/pipemill-bench
+bench: wasm $(VENV)/s3-ready ## measure, and write target/bench/report.json
+	@$(call build,release,$(BENCH))
+	PIPEMILL_RCLONE=$(VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
 bench-loaders: wasm $(ECOSYSTEM_VENV)/ready ## measure pipemill.torch beside tf.data and webdataset; installs 6 GB the first time
-	@$(call build,release,--release --workspace --bin pipemill --bin pipemill-bench --bin s3-server)
+	@$(call build,release,$(BENCH))
 	$(TARGET)/release/pipemill-bench loaders
+
+# The next two write docs/benchmarks.md, or with QUICK=1 target/bench/quick/benchmarks.md. They go on where they were stopped.
+bench-peers: wasm $(PEERS_VENV)/ready $(OLDER_VENV)/ready ## measure beside other readers; QUICK=1: small; installs 15 GB once
+	@$(call build,release,$(BENCH))
+	@$(examples-apart) PIPEMILL=$(TARGET)/release/pipemill $(MAKE) --no-print-directory -C examples/decoder-jpeg build
+	cd bench/python && $(PEERS_VENV)/bin/python -m peers $(if $(QUICK),--quick)
+	@$(bench-page)
+
+bench-scaling: wasm ## measure what a byte costs as workers, channels, records, objects and plugins grow; QUICK=1: small
+	@$(call build,release,$(BENCH))
+	cd bench/python && $(PYTHON) -m scaling $(if $(QUICK),--quick)
+	@$(bench-page)
+
+bench-page = cd bench/python && $(PYTHON) -m pages \
+    $(if $(QUICK),$(TARGET)/bench/quick $(TARGET)/bench/quick,$(CURDIR)/bench/results $(CURDIR)/docs)
 
 fuzz: ## fuzz each target for TIME seconds (60), or only those in TARGETS; CHECK=1 leaves the corpora as they are
 	fuzz/build
@@ -170,6 +186,9 @@ build = cargo build $(2) && $(TARGET)/$(1)/pipemill plugin compile --builtin $(P
 
 # What the demo and the tests need. An example has the features of tests: so libraries are built once for all of it.
 DEBUG := --workspace --bin pipemill --bin s3-server --example serve_numbers
+
+# What the benches need.
+BENCH := --release --workspace --bin pipemill --bin pipemill-bench --bin s3-server
 
 # $(call static,PROFILE,OPTION,FOLDER): the binary with libc in it, in the same two steps.
 OUT    ?= $(TARGET)/static
@@ -277,31 +296,36 @@ $(WHEEL_VENV)/ready: python/requirements-wheel.txt
 	$(WHEEL_VENV)/bin/python -m pip install -q --disable-pip-version-check -r python/requirements-wheel.txt
 	@touch $@
 
-$(BENCH_VENV)/ready: bench/requirements.txt
-	test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check -r bench/requirements.txt
-	@touch $@
+$(PEERS_VENV)/ready: bench/requirements-peers.txt
+	$(call with-libraries,$(PEERS_VENV),$<,13)
+# MXNet needs a NumPy that has no wheels for Python 3.12.
+$(OLDER_VENV)/ready: bench/requirements-peers-older.txt
+	$(call with-libraries,$(OLDER_VENV),$<,11)
 
 $(DOCS_VENV)/ready: docs/site/requirements.txt
 	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
 	$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check -r docs/site/requirements.txt
 	@touch $@
 
-# The libraries need Python 3.11, and none of them is sure to have a wheel for one newer than 3.13.
-ecosystem-python = $(shell for python in $(PYTHON) python3.13 python3.12 python3.11; do \
-    "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && \
-    { echo "$$python"; break; }; done)
 $(ECOSYSTEM_VENV)/ready: tests/ecosystem/requirements.txt
-	@test -n "$(ecosystem-python)" || { echo "make: the libraries of tests/ecosystem need Python 3.11, 3.12 or 3.13 with its" \
+	$(call with-libraries,$(ECOSYSTEM_VENV),$<,13)
+
+# $(call with-libraries,ENVIRONMENT,REQUIREMENTS,LAST): libraries that need Python 3.11, and have no wheels for one newer than 3.LAST.
+define with-libraries
+	@test -n "$(call python-to,$(3))" || { echo "make: the libraries of $(2) need Python 3.11 to 3.$(3) with its" \
 	    "venv module, and there is none on the PATH; say where it is with PYTHON=…" >&2; exit 1; }
-	test -x $(ECOSYSTEM_VENV)/bin/python || $(ecosystem-python) -m venv $(ECOSYSTEM_VENV)
-	$(ECOSYSTEM_VENV)/bin/python -m pip install -q --disable-pip-version-check -r tests/ecosystem/requirements.txt
+	test -x $(1)/bin/python || $(call python-to,$(3)) -m venv $(1)
+	$(1)/bin/python -m pip install -q --disable-pip-version-check -r $(2)
 	@touch $@
+endef
+python-to = $(shell for python in $(PYTHON) python3.13 python3.12 python3.11; do \
+    "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $(1)))' 2>/dev/null && \
+    { echo "$$python"; break; }; done)
 
 $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
-.PHONY: bench-loaders fuzz soak lint
+.PHONY: bench-loaders bench-peers bench-scaling fuzz soak lint
 .PHONY: c-library c-header miri sanitizers deny docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv

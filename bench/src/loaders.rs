@@ -27,7 +27,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     }
     let file = paths.dir.join("webdataset_1k.data");
     let mut make = Command::new(python);
-    make.arg(paths.scripts.join("make.py")).arg("webdataset_1k").arg(&file);
+    make.arg(paths.scripts.join("make.py")).args(["webdataset", "1024", "67108864"]).arg(&file);
     ensure!(make.status()?.success(), "{}: can't be made", file.display());
     // What `make.py` writes.
     let count = (64 << 20) / 1024;

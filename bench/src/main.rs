@@ -2,15 +2,17 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `formats`, `s3`, `latency`, `shuffle`, `resume`, `operate`, `loaders`).
-//! Without arguments, all run but `loaders`.
+//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `resume`, `operate`, `loaders`). Without
+//! arguments, all run but `loaders`.
+//!
+//! `pipemill-bench scaling` measures for `make bench-scaling`, and `pipemill-bench read` is a reader of
+//! `make bench-peers`.
 
 #![forbid(unsafe_code)]
 
 mod data;
 mod decode;
 mod fifo;
-mod formats;
 mod host;
 mod latency;
 mod loaders;
@@ -19,7 +21,9 @@ mod operate;
 mod python;
 mod report;
 mod resume;
+mod rust_readers;
 mod s3;
+mod scaling;
 mod shuffle;
 
 use anyhow::Result;
@@ -31,7 +35,13 @@ const ROUNDS: usize = 7;
 fn main() -> Result<()> {
     let parts: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| name == part);
+    if parts.first().is_some_and(|part| part == "read") {
+        return rust_readers::serve(&parts[1..]);
+    }
     let paths = report::BenchPaths::find()?;
+    if parts.first().is_some_and(|part| part == "scaling") {
+        return scaling::measure(&paths, &parts[1..]);
+    }
     let mut report = report::Report::default();
     if wanted("decode") {
         decode::measure(&paths, &mut report)?;
@@ -41,9 +51,6 @@ fn main() -> Result<()> {
     }
     if wanted("python") {
         python::measure(&paths, &mut report)?;
-    }
-    if wanted("formats") {
-        formats::measure(&paths, &mut report)?;
     }
     if wanted("s3") {
         s3::measure(&paths, &mut report)?;

@@ -146,7 +146,7 @@ fn raw(paths: &BenchPaths, input: &Arc<Vec<u8>>) -> Result<f64> {
 }
 
 /// The seconds that the script itself measured: the third word of the last line that it prints.
-pub fn seconds_of(command: &mut Command) -> Result<f64> {
+fn seconds_of(command: &mut Command) -> Result<f64> {
     Ok(words(command)?.get(2).context("no figures printed")?.parse()?)
 }
 

@@ -15,8 +15,6 @@ pub struct BenchPaths {
     pub scripts: PathBuf,
     /// A Python with the reader installed.
     pub python: PathBuf,
-    /// A Python with the other readers of `requirements.txt`.
-    pub peers: PathBuf,
     /// A Python with the libraries that people train with, of `make test-ecosystem`.
     pub ecosystem: PathBuf,
     /// The folder of the reader's package.
@@ -33,11 +31,10 @@ impl BenchPaths {
         let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("python");
         let python = std::env::var_os("PIPEMILL_PYTHON").map(PathBuf::from);
         let python = python.unwrap_or_else(|| target.join("venv/bin/python"));
-        let peers = target.join("venv-bench/bin/python");
         let ecosystem = target.join("venv-ecosystem/bin/python");
         let package = scripts.join("../../python/src");
         let pipemill = profile.join("pipemill");
-        Ok(Self { dir, pipemill, scripts, python, peers, ecosystem, package })
+        Ok(Self { dir, pipemill, scripts, python, ecosystem, package })
     }
 }
 

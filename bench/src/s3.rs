@@ -1,5 +1,5 @@
 //! Objects in S3, from servers on this machine. The baselines are requests that discard the bytes,
-//! with and without the latency and rate of the real S3, and other readers in Python.
+//! with and without the latency and rate of the real S3.
 
 mod discard;
 
@@ -76,9 +76,6 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     injected(paths, &mill, s3s, report)?;
     many_small(paths, &mill, s3s, report)?;
     memory(paths, s3s, report)?;
-    for target in &targets {
-        peers(paths, target, report)?;
-    }
     Ok(())
 }
 
@@ -240,50 +237,6 @@ fn memory(paths: &BenchPaths, target: &Target, report: &mut Report) -> Result<()
     // The ring has 16 slots of 4 MiB; another 64 MiB are for the host itself.
     let limit = (64 + budget + 64) as f64;
     report.time("S3, 1 GiB: memory with budget and ring", mib, "MiB", limit);
-    Ok(())
-}
-
-/// Seconds from the start of the process to its end, including the start of Python.
-fn wall(command: &mut Command) -> Result<f64> {
-    let began = Instant::now();
-    let output = command.stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "{command:?}: {}", output.status);
-    let seconds = began.elapsed().as_secs_f64();
-    let text = String::from_utf8(output.stdout)?;
-    let records = text.split_whitespace().next().context("it prints the number of records")?;
-    ensure!(records == "10488", "{command:?}: {text}");
-    Ok(seconds)
-}
-
-fn peers(paths: &BenchPaths, target: &Target, report: &mut Report) -> Result<()> {
-    let plan = Plan { latency: LATENCY, throttle: Some(CONNECTION_RATE), ..Plan::default() };
-    let proxy = Proxy::start(&target.endpoint, plan)?;
-    // The first round only compiles Python's modules and warms caches.
-    for (how, endpoint) in [("", target.endpoint.clone()), (", 30 ms, 90 MB/s", proxy.endpoint())] {
-        let mut times = Vec::new();
-        let mut theirs = [Vec::new(), Vec::new()];
-        for round in 0..=FEW {
-            let dir = tempfile::tempdir_in(&paths.dir)?;
-            if round == 1 {
-                times.clear();
-                theirs.iter_mut().for_each(Vec::clear);
-            }
-            times.push(wall(&mut host(paths, dir.path(), &endpoint, "batches.py")?)?);
-            for (peer, times) in ["s3torchconnector", "boto3"].iter().zip(&mut theirs) {
-                let mut command = Command::new(&paths.peers);
-                command.arg(paths.scripts.join("s3_peers.py"));
-                command.args([*peer, endpoint.as_str(), BUCKET, "one/1GiB"]);
-                compiled(&mut command);
-                times.push(wall(&mut command)?);
-            }
-        }
-        let size = size(&keys(paths, "one/")?);
-        let ours = size / median(times);
-        let [torch, boto] = theirs.map(|times| size / median(times));
-        let name = format!("S3 ({}{how}) to Python, 1 GiB", target.name);
-        report.rate(name.clone(), ours, "GB/s", "s3torchconnector", torch, Some(1.5));
-        report.rate(name, ours, "GB/s", "boto3, one GET", boto, None);
-    }
     Ok(())
 }
 

@@ -1,0 +1,30 @@
+"""Writes the page and its pictures: ``python -m pages REPORTS DOCS``, two folders. A report that is missing is left out."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from typing import Any
+
+from . import markdown, peers_plot, scaling_plot
+
+
+def report(folder: pathlib.Path, name: str) -> dict[str, Any] | None:
+    path = folder / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def main(reports: pathlib.Path, docs: pathlib.Path) -> None:
+    peers, scaling = report(reports, "peers"), report(reports, "scaling")
+    (docs / "pictures").mkdir(parents=True, exist_ok=True)
+    (docs / "benchmarks.md").write_text(markdown.page(peers, scaling))
+    if peers is not None:
+        (docs / "pictures/benchmarks-peers.svg").write_text(peers_plot.draw(peers))
+    if scaling is not None:
+        (docs / "pictures/benchmarks-scaling.svg").write_text(scaling_plot.draw(scaling))
+    print(f"{docs / 'benchmarks.md'} is written")
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

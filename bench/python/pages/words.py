@@ -1,0 +1,134 @@
+"""What the page says beside the figures."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    title: str
+    #: What grows, and what stays.
+    about: str
+    #: Where it is not flat, and why.
+    why: str
+
+
+AXES = {
+    "workers": Words(
+        "Workers",
+        "The number of [workers](configuration.md#several-cores) of one channel, up to the cores of the machine: 256 MiB of CSV in rows "
+        "of 100 bytes with all fields, and of TFRecord in records of 1 KiB.",
+        "With more than one worker, the records wait in memory of the workers and are copied once more, into their batch. That costs "
+        "about 0.2 ns of CPU a byte, and is as much as decoding TFRecord costs: workers pay where the decoder has work to do for each "
+        "byte. Workers, the thread that makes batches of their records, and the consumer share the cores.",
+    ),
+    "channels": Words(
+        "Channels",
+        "The number of channels of one host, each with its own ring and consumer. All read the same file of TFRecord, 64 MiB in records "
+        "of 1 KiB.",
+        "A channel is a thread, so time falls until all cores are busy. A consumer that is quick leaves a channel with few slots in use, "
+        "which stay in the processor's cache. With more channels than cores, consumers wait for their turn, the rings fill up, and "
+        "their memory is read from outside of the cache. The start grows, because channels that started early fill their rings, "
+        "64 MiB each, before the last one has its first batch.",
+    ),
+    "records": Words(
+        "Size of records",
+        "TFRecord, 256 MiB, in records of this size. The largest is the largest that a configuration allows: one record of 1 GiB, whose "
+        "decoder has 2 GiB of memory.",
+        "A record that is larger than a slot of 4 MiB gets a buffer of its own. The kernel makes its pages when it is filled, and takes "
+        "them back when it is released, while slots stay. So such a record costs more for each byte, whatever its size; a larger "
+        "`slot_size` avoids it.",
+    ),
+    "objects": Words(
+        "Objects",
+        "64 MiB of TFRecord in records of 1 KiB, as this number of files of a folder: 10,000 have 6.7 KiB each.",
+        "An object is opened, and gets an instance of the decoder of its own, whose memory no other object has seen: four calls of the "
+        "kernel for the file, six for the instance, and some page faults. That is about 30 µs of CPU for each object, whatever the number "
+        "of objects. It is as much as 100 KiB of TFRecord, so it can be seen where objects are smaller than a MiB. With several workers, "
+        "objects also pass from thread to thread.",
+    ),
+    "plugins": Words(
+        "Plugins",
+        "As many channels as plugins, each of them a file of its own with the decoder of TFRecord in it. Beside them, as many channels "
+        "of the built-in decoder. All read the same file of 64 MiB.",
+        "Plugins cost a byte nothing: they cost the start. A plugin is read and its machine code loaded from "
+        "[the cache](cli.md#the-cache); the first start, which is not in the table, also compiles each of them. The rest is what "
+        "channels cost.",
+    ),
+}
+
+
+def point_name(axis: str, place: int) -> str:
+    """A place on an axis."""
+    if axis != "records":
+        return f"{place:,}"
+    for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if place >= size:
+            return f"{place // size} {name}"
+    return f"{place} B"
+
+
+INTRODUCTION = """\
+# Benchmarks
+
+<!-- `make bench-peers` and `make bench-scaling` write this page from bench/results. Its text is in bench/python/pages. -->
+
+What pipemill does beside the readers that people use for the same records, and what a byte costs when there are more workers, \
+channels, objects and plugins, and larger records. Two commands measure and write this page:
+
+    make bench-peers      # beside other readers; 15 GB the first time, then 12 minutes; QUICK=1: two minutes, into the target folder
+    make bench-scaling    # 6 minutes; QUICK=1: one minute
+
+`make bench` is another one: it compares each release with its own limits, such as the same decoder without the sandbox.
+"""
+
+HOW = """\
+Other machines give other rates, so look at quotients. All readers of a table are ready before the first round, each in a process of \
+its own, and only one works at a time: A B C A B C. A round opens the input, reads {warm} s without a clock, then {seconds} s with it. \
+Those that read a file at a time into one array or table read whole files for that long. The figures are medians of {rounds} rounds, \
+with the lowest and the highest. Files are in the page cache. Before that, each reader reads small files of the same kind, and what it \
+read must be what pipemill read.
+
+**GB/s** are 10⁹ bytes of records, or of text, a second. **CPU** is the time of all processes and threads of a reader, in nanoseconds \
+for each byte: it says what another core would bring. **Beside** is the rate in parts of pipemill's with one worker: above 1, the other \
+one is faster.
+"""
+
+SCALING = """\
+A host reads the input once, and then several times; the figures are the differences of the two runs, so that the start is not in them. \
+A consumer of each channel takes the batches and does nothing. CPU is the host's; time is that of a clock. Medians of {rounds} rounds in \
+which all points take turns. `start` is from the start of the process until each channel had its first batch.
+"""
+
+NOT_FAIR = """\
+## What was not fair
+
+To pipemill's advantage:
+
+- **Two processes.** The host decodes in one and the program reads in another, so one worker has up to two cores. Readers that work \
+inside the program's thread have one. The column CPU has no such advantage.
+- **Views.** A batch of pipemill is memory that is used again when the program takes the next one. pandas, pyarrow, polars and boto3 give \
+memory that the program keeps; a program that keeps batches of pipemill copies them. Where the work is one array of all rows, pipemill's \
+batches are copied into it.
+- **Starts are left out.** A host takes 0.1 s to start. It also has memory of its own: a ring of 64 MiB for a channel, and 64 MiB for \
+each further worker.
+- **What the others are made for.** mosaicml-streaming and litdata shuffle and fetch from object stores, in several processes of a \
+DataLoader; grain reads in any order; DALI feeds GPUs. Here they read local files in order, and all but DALI in one process.
+- **Who measures.** These are our benches, on our choice of inputs. The payload is random bytes, and tables and JSON are made up.
+
+To its disadvantage:
+
+- **Checks.** pipemill checks both CRCs of a TFRecord, as TensorFlow does; the Python package tfrecord, and the readers of S3 here, check \
+none. Hugging Face datasets in Arrow check nothing and decode nothing: that file is a copy of the memory.
+- **The sandbox.** Decoders run as WebAssembly, and each byte is copied into the sandbox. No other reader has this.
+- **Threads.** pyarrow and polars with two threads keep both cores busy with parsing; with pipemill's two workers, the program takes its \
+part of them.
+- **A server on the same machine.** In the table of S3, the server has its part of the two cores.
+- **JPEG.** The start of a host is in each of its rounds.
+
+To neither:
+
+- **Versions.** MXNet, mosaicml-streaming and the SageMaker SDK need an older NumPy, so they are in an environment of their own.
+- **CPU time is counted in steps of 10 ms**, so it is exact to some percent.
+"""
