@@ -255,6 +255,24 @@ def test_a_consumer_goes_back_into_an_epoch_that_it_ended_early(start, tmp_path)
     assert [number for _, number, _ in given] == list(range(1, 42))
 
 
+@pytest.mark.parametrize("is_acked", [True, False])
+def test_a_consumer_goes_back_while_views_of_its_batches_live(start, tmp_path, is_acked):  # noqa: F811
+    write_files(tmp_path, [40])
+    host = start(files(tmp_path, "batch = 4\n", epochs=1))
+    with host.connect() as stream:
+        batch = next(stream)
+        state, views = stream.state_dict(), [batch.payload]
+        if is_acked:
+            views.append(next(stream).payload)
+        del batch
+    kept = list(map(bytes, views))
+    with host.connect(state=state) as stream:
+        # The slots of the views were filled again.
+        assert [number for _, number, _ in take_all(stream)] == list(range(1, 10))
+    assert list(map(bytes, views)) == kept
+    host.end()
+
+
 def with_ends(epoch, epochs):
     """The numbers of the batches that are left, and `end of N` after those of epoch N."""
     events = []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
-from .fork import register
+from .fork import forget, register
 from .memory import PAGE_BYTES, Copy, Mapping, window_type
 from .protocol import ACK, DEDICATED, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome
 
@@ -226,7 +226,9 @@ class Connection:
             raise ClosedError("the stream is closed; call pipemill.connect() for a new one")
 
     def close(self) -> None:
-        """Hangs up when no view lives any more, because the host reuses the memory after that."""
+        """Hangs up. Views that live show private copies from then on, at the same addresses,
+        because the host reuses the memory. Where there is no memory for copies, the hang-up waits
+        until the last view has died."""
         with self._lock:
             if self._closing:
                 return
@@ -235,8 +237,20 @@ class Connection:
                 batch = lease.batch() if lease.batch else None
                 if batch is not None:
                     batch._close()
-            if not self._has_views():
+            if not self._has_views() or self._keep_copies():
                 self._hang_up()
+
+    def _keep_copies(self) -> bool:
+        """Puts copies of what views show in the place of the shared memory. False where there is no
+        memory for that."""
+        try:
+            copy = self.copy_held()
+        except OSError:
+            return False
+        self._ring.replace_by(copy)
+        # What is copied already is a forked child's, too.
+        forget(self)
+        return True
 
     def _has_views(self) -> bool:
         return any(lease() is not None for lease in list(self.open.values()))

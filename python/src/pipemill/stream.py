@@ -285,9 +285,9 @@ class Stream:
         """Hangs up, and ends the private host of :func:`pipemill.open`. The end of ``with`` does
         this.
 
-        Batches can't be used after that. Arrays and other views of them can; the hang-up waits
-        until the last of these has died. Batches that were not ACKed go to another consumer: the
-        last batch of a loop that was left early is one of them.
+        Batches can't be used after that. Arrays and other views of them can: they show copies then,
+        which this makes of the batches that are held. Batches that were not ACKed go to another
+        consumer: the last batch of a loop that was left early is one of them.
         """
         self._receiver.discard()
         self._connection.close()
