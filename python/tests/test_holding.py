@@ -250,7 +250,7 @@ def test_where_there_is_no_memory_for_copies_the_hang_up_waits_for_the_last_view
     hung_up = threading.Event()
     with FakeHost(path, overwritten_after_the_hang_up(hung_up)):
         with pipemill.connect("train", path, credits=4) as stream:
-            view = next(stream).payload
+            view = [next(stream).payload for _ in range(3)][0]
         assert not hung_up.is_set() and bytes(view) == text(0)
         del view
         assert hung_up.wait(HANG_TIMEOUT)
