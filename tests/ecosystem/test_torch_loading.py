@@ -1,6 +1,7 @@
 """`Dataset` under torchdata's StatefulDataLoader, and `Loader`: stopped anywhere, they go on exactly there."""
 
 import json
+import multiprocessing
 import pathlib
 import signal
 import subprocess
@@ -81,15 +82,19 @@ def run(loader, count):
     return got, loader.state_dict()
 
 
-# A worker that is spawned imports torch, which takes seconds: so all stops with fork, and a few with the others.
-ALL = range(0, 13)
-CASES = [
-    *((0, None, False, stop) for stop in ALL),
-    *((2, "fork", False, stop) for stop in ALL),
-    *((2, "fork", True, stop) for stop in (0, 1, 5, 6, 7, 12)),
-    (2, "spawn", False, 1), (2, "spawn", True, 7),
-    (2, "forkserver", False, 4), (2, "forkserver", True, 6),
-]  # fmt: skip
+# Two epochs of 2 workers, and one batch more.
+CASES = [(0, None, False, stop) for stop in range(13)] + [
+    (2, context, persistent, stop)
+    for context in ("fork", "forkserver", "spawn")
+    for persistent in (False, True)
+    for stop in range(13)
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded():
+    """The server from which workers are forked imports torch once. Workers that are spawned import it each time."""
+    multiprocessing.set_forkserver_preload(["pipemill.torch"])
 
 
 @pytest.mark.parametrize("workers, context, persistent, stop", CASES)
@@ -138,6 +143,17 @@ def test_a_loader_of_a_number_of_steps_goes_on_across_epochs(dataset, stop):
     passes = [[(batch.epoch, batch.number, values(batch)) for batch in loader] for _ in range(3)]
     assert list(map(len, passes)) == [-stop % 4 or 4, 4, 4]
     assert got + sum(passes, []) == batches_of(0, stop + (-stop % 4 or 4) + 8)
+
+
+@pytest.mark.parametrize("stop", [1, 5, 6, 9])
+def test_a_trainer_that_goes_on_may_count_epochs_from_0_again(dataset, stop):
+    got, state = run(dataset(Loader), stop)
+    loader = dataset(Loader)
+    loader.load_state_dict(state)
+    for count in range(4):
+        loader.set_epoch(count)
+        got += [(batch.epoch, batch.number, values(batch)) for batch in loader]
+    assert got == batches_of(0, len(got)) and len(got) >= stop + 15
 
 
 @pytest.mark.parametrize("left", [False, True])

@@ -107,7 +107,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is over this epoch, from 0. Trainers call this. Passes do without it: each
-        goes on with the next epoch."""
+        goes on with the next epoch. Without effect where the data are past that epoch, because
+        trainers that go on from a state count from 0 again."""
         self._set_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ..errors import PipemillError
 from .tensors import Tensors, tensors
 
 if TYPE_CHECKING:
-    from ..stream import Epoch
+    from ..stream import Epoch, Stream
     from .dataset import Dataset
 
 
@@ -82,7 +82,7 @@ class Pass:
             # All ranks are there then, so that those in the epoch before have got its end.
             stream._receiver.peek()
             return
-        if wanted is not None:
+        if wanted is not None and not _is_past(stream, wanted):
             stream.set_epoch(wanted)
         elif first is not None:
             # A host that goes on after an epoch says first that this one is over.
@@ -110,6 +110,13 @@ class Pass:
             if self._steps is None and self._dataset._current is self._progress:
                 _leave(self._progress)
                 self._dataset._settle()
+
+
+def _is_past(stream: Stream, epoch: int) -> bool:
+    """Whether a later epoch than this one comes. Trainers that go on count from 0 again."""
+    coming = stream._receiver.peek() if stream._epoch is None else None
+    now = stream._epoch.number if stream._epoch else coming and coming.epoch
+    return now is not None and now > epoch
 
 
 def _leave(progress: Progress) -> None:
