@@ -134,9 +134,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._hang_up()
             self._reading.start_again()
         self._current = None
-        self._loaded = state["stream"]
+        loaded: Mapping[str, Any] = state["stream"]
+        self._loaded = loaded
         self._loaded_step = 0 if state["finished"] else state["step"]
-        self._epoch_step = self._loaded.get("epoch", 0), state["epoch_step"]
+        self._epoch_step = loaded.get("epoch", 0), state["epoch_step"]
 
     def close(self) -> None:
         """Hangs up, and ends the host that was started for this dataset."""
