@@ -145,6 +145,21 @@ def test_a_loader_of_a_number_of_steps_goes_on_across_epochs(dataset, stop):
     assert got + sum(passes, []) == batches_of(0, stop + (-stop % 4 or 4) + 8)
 
 
+@pytest.mark.parametrize("credits", [3, 4, 6])
+def test_a_program_may_keep_any_number_of_batches(dataset, credits):
+    loader = dataset(Loader, credits=credits)
+    kept, connection = [], None
+    for _ in range(4):
+        for batch in loader:
+            connection = connection or loader.dataset._stream._connection
+            kept.append(batch)
+    assert [(batch.epoch, batch.number, values(batch)) for batch in kept] == batches_of(0, 20)
+    # The first ones are views, which hold their batches.
+    assert len(connection.open) == credits - 1
+    del kept[: credits - 1]
+    assert not connection.open
+
+
 @pytest.mark.parametrize("stop", [1, 5, 6, 9])
 def test_a_trainer_that_goes_on_may_count_epochs_from_0_again(dataset, stop):
     got, state = run(dataset(Loader), stop)

@@ -43,7 +43,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     :param epochs: how often a source is read; None: for as many passes as the program makes.
     :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank
         r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
-    :param copy: whether the tensors are this program's own memory.
+    :param copy: whether the tensors are this program's own memory. Else they are where the program
+        holds as many batches as it may, so it may keep any number of batches.
     :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for
         :func:`pipemill.connect`, and for a channel `wait`.
 
