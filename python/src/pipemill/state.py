@@ -57,13 +57,14 @@ class Tracker:
 
     def batch(self, batch: Batch) -> None:
         """The program is given this batch."""
-        self._passed(batch.number)
+        header = batch._header
+        self._passed(header.batch)
         self._resumed = None
-        if batch.valid:
+        if header.records != header.padding:
             self._last = batch._place()
         else:
             # It fills the last round of its epoch, and nothing of that follows.
-            self._last, self._epoch, self._any_batch = None, batch.epoch + 1, self._world == 1
+            self._last, self._epoch, self._any_batch = None, header.epoch + 1, self._world == 1
             self._next_batch += -self._next_batch % self._world
 
     def skipped(self, number: int) -> None:

@@ -345,7 +345,7 @@ class Stream:
         self._lease = lease
         self._tracker.batch(batch)
         self._receiver.batches += 1
-        self._receiver.records += len(batch)
+        self._receiver.records += batch._header.records
         return batch
 
     def _skip_batch(self, epoch: Epoch) -> bool:
