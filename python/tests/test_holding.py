@@ -6,6 +6,7 @@ reader sends a RELEASE too early.
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import gc
 import os
@@ -28,19 +29,22 @@ def text(i: int) -> bytes:
     return b"record %03d" % i
 
 
-def serve(n: int):
+def serve(n: int, held: int = 0):
+    """`held`: the number of batches that the consumer still has when it hangs up."""
+
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.epoch(0, [Rows([(text(i),)]) for i in range(n)])
         peer.stream_end()
         peer.linger()
-        assert sorted(peer.released) == list(range(n))
+        assert sorted(peer.acked) == list(range(n))
+        assert sorted(peer.released) == list(range(n - held))
 
     return script
 
 
 def test_views_outlive_their_batch(path: str) -> None:
-    with FakeHost(path, serve(20), slots=8):
+    with FakeHost(path, serve(20, held=4), slots=8):
         with pipemill.connect("train", path, credits=6) as stream:
             kept = []
             for batch in stream:
@@ -162,11 +166,91 @@ def test_close_hangs_up_when_the_last_view_has_died(path: str) -> None:
             next(stream)
         stream.close()
 
-        granted.clear()
-        hung_up.clear()
-        with pipemill.connect("train", path) as stream:
-            view = next(stream).payload
-            assert granted.wait(HANG_TIMEOUT)
+
+def overwritten_after_the_hang_up(hung_up: threading.Event) -> Any:
+    """A host that uses all of its memory again as soon as the consumer has hung up."""
+
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        for number in range(3):
+            peer.grant(Rows([(text(number),)], dedicated=number == 2))
+        peer.linger()
+        peer.ring.map[:] = b"\xee" * len(peer.ring.map)
+        hung_up.set()
+
+    return script
+
+
+# Slots of whole pages, and slots that share pages.
+@pytest.mark.parametrize("slot_bytes", [1 << 16, 4096, 1000])
+def test_close_hangs_up_at_once_and_views_stay(path: str, slot_bytes: int) -> None:
+    hung_up = threading.Event()
+    script = overwritten_after_the_hang_up(hung_up)
+    with FakeHost(path, script, slots=5, slot_bytes=slot_bytes) as host:
+        with pipemill.connect("train", path, credits=5) as stream:
+            batches = [next(stream) for _ in range(3)]
+            views = [batch.payload for batch in batches]
+            # ACKed or not, it is the same.
+            batches[0].ack()
+            written = batches[1]._writable_payload()
+            assert (written is None) == (slot_bytes == 1000)
+            if written is not None:
+                written[:6] = b"mine, "
+        assert hung_up.wait(HANG_TIMEOUT)
+        assert [bytes(view) for view in views] == [text(number) for number in range(3)]
+        assert written is None or bytes(written) == b"mine, " + text(1)[6:]
+        with pytest.raises(pipemill.ClosedError):
+            _ = batches[0].payload
+        child = os.fork()
+        if child == 0:
+            os._exit(7 if [bytes(view) for view in views] == [text(n) for n in range(3)] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert host.peers[0].acked == [0, 1]
+        if written is not None:
+            written[:] = b"still mine"
+            assert bytes(written) == b"still mine" and bytes(views[1]) == text(1)
+
+
+def test_views_that_other_threads_read_stay_while_the_stream_is_closed(path: str) -> None:
+    hung_up, ended = threading.Event(), threading.Event()
+    wrong: list[bytes] = []
+    with FakeHost(path, overwritten_after_the_hang_up(hung_up)):
+        with pipemill.connect("train", path, credits=4) as stream:
+            views = [next(stream).payload for _ in range(3)]
+            reading = [threading.Event() for _ in range(2)]
+
+            def read(begun: threading.Event) -> None:
+                while not ended.is_set():
+                    wrong.extend(
+                        bytes(view) for n, view in enumerate(views) if bytes(view) != text(n)
+                    )
+                    begun.set()
+
+            threads = [threading.Thread(target=read, args=(begun,)) for begun in reading]
+            for thread in threads:
+                thread.start()
+            assert all(begun.wait(HANG_TIMEOUT) for begun in reading)
+        assert hung_up.wait(HANG_TIMEOUT)
+        for begun in reading:
+            begun.clear()
+        assert all(begun.wait(HANG_TIMEOUT) for begun in reading)
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+
+def test_where_there_is_no_memory_for_copies_the_hang_up_waits_for_the_last_view(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(connection: Connection) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    monkeypatch.setattr(Connection, "copy_held", no_memory)
+    hung_up = threading.Event()
+    with FakeHost(path, overwritten_after_the_hang_up(hung_up)):
+        with pipemill.connect("train", path, credits=4) as stream:
+            view = [next(stream).payload for _ in range(3)][0]
         assert not hung_up.is_set() and bytes(view) == text(0)
         del view
         assert hung_up.wait(HANG_TIMEOUT)
@@ -327,3 +411,38 @@ def test_a_stream_can_not_be_pickled(path: str) -> None:
         with pytest.raises(TypeError, match="belongs to the process that connected it"):
             pickle.dumps(stream)
         assert list(stream) == []
+
+
+def test_copies_take_the_place_of_shared_memory_also_before_linux_6_17(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older kernels move no more than one mapping at a time: this one is made to refuse more."""
+    import ctypes
+    import types
+
+    from pipemill import memory
+
+    def mremap(address: int, size: int, *more: Any) -> Any:
+        with open("/proc/self/maps") as maps:
+            ranges = [[int(end, 16) for end in line.split()[0].split("-")] for line in maps]
+        if not any(first <= address and address + size <= end for first, end in ranges):
+            ctypes.set_errno(errno.EFAULT)
+            return ctypes.c_void_p(-1).value
+        return libc.mremap(address, size, *more)
+
+    libc = memory._libc
+    names = {name: getattr(libc, name) for name in ("mmap", "munmap", "mprotect", "madvise")}
+    monkeypatch.setattr(memory, "_libc", types.SimpleNamespace(**names, mremap=mremap))
+    hung_up = threading.Event()
+    with FakeHost(path, overwritten_after_the_hang_up(hung_up), slots=6):
+        with pipemill.connect("train", path, credits=6) as stream:
+            # With a slot between them that nobody holds.
+            batches = [next(stream), next(stream), next(stream)]
+            views = [batches[0].payload, batches[2].payload, batches[1]._writable_payload()]
+            child = os.fork()
+            if child == 0:
+                right = [bytes(view or b"") for view in views] == [text(0), text(2), text(1)]
+                os._exit(7 if right else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert hung_up.wait(HANG_TIMEOUT)
+        assert [bytes(view or b"") for view in views] == [text(0), text(2), text(1)]

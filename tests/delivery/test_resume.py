@@ -296,6 +296,63 @@ def test_a_consumer_goes_back_into_an_epoch_that_it_ended_early(start, tmp_path)
     assert [number for _, number, _ in given] == list(range(1, 42))
 
 
+def test_a_consumer_goes_back_into_an_epoch_that_it_ended_early_before_another_one(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, [40, 3, 40])
+    host = start(files(tmp_path, "batch = 4\n", epochs=3))
+    with host.connect(credits=1) as stream:
+        epochs = stream.epochs()
+        epoch = next(epochs)
+        batch = next(epoch)
+        state = stream.state_dict()
+        # While it holds its only credit, no further batch is granted, and so none is passed over.
+        epoch.end()
+        batch.release()
+        next(epochs).end()
+    with host.connect(state=state) as stream:
+        numbers = [[batch.number for batch in epoch] for epoch in stream.epochs()]
+    host.end()
+    assert numbers == [[*range(1, 21)], [*range(21, 42)], [*range(42, 63)]]
+
+
+def test_a_consumer_goes_on_where_an_epoch_begins_after_one_that_it_ended_early(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, [400])
+    host = start(files(tmp_path, "batch = 4\n", epochs=2))
+    with host.connect(credits=1) as stream:
+        epochs = stream.epochs()
+        epoch = next(epochs)
+        next(epoch)
+        epoch.end()
+        assert list(epoch) == [] and epoch.ended_early
+        state = stream.state_dict()
+    assert (state["epoch"], state["given"]) == (1, 0)
+    with host.connect(state=state) as stream:
+        given, later = [], None
+        for batch in stream:
+            given.append((batch.epoch, batch.first_record))
+            later = stream.state_dict()
+    host.end()
+    assert given == [(1, first) for first in range(0, 400, 4)]
+    assert later["first_record"] == 396
+
+
+@pytest.mark.parametrize("is_acked", [True, False])
+def test_a_consumer_goes_back_while_views_of_its_batches_live(start, tmp_path, is_acked):  # noqa: F811
+    write_files(tmp_path, [40])
+    host = start(files(tmp_path, "batch = 4\n", epochs=1))
+    with host.connect() as stream:
+        batch = next(stream)
+        state, views = stream.state_dict(), [batch.payload]
+        if is_acked:
+            views.append(next(stream).payload)
+        del batch
+    kept = list(map(bytes, views))
+    with host.connect(state=state) as stream:
+        # The slots of the views were filled again.
+        assert [number for _, number, _ in take_all(stream)] == list(range(1, 10))
+    assert list(map(bytes, views)) == kept
+    host.end()
+
+
 def with_ends(epoch, epochs):
     """The numbers of the batches that are left, and `end of N` after those of epoch N."""
     events = []

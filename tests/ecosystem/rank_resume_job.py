@@ -106,13 +106,50 @@ def lightning(loader):
     trainer.fit(Module(), loader, ckpt_path=saved / "last.ckpt" if saved.exists() else None)
 
 
+def transformers(loader):
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+    from transformers.trainer_utils import get_last_checkpoint
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = Model()
+
+        def forward(self, data):
+            return {"loss": self.model(data)}
+
+    class OurTrainer(Trainer):
+        def get_train_dataloader(self):
+            return loader
+
+    class Data(TrainerCallback):
+        def on_save(self, arguments, state, control, **others):
+            if state.is_world_process_zero:
+                torch.save(loader.state_dict(), f"{arguments.output_dir}/checkpoint-{state.global_step}/data.pt")
+            torch.distributed.barrier()
+
+        def on_step_begin(self, arguments, state, control, **others):
+            killed_at(state.global_step)
+
+    saved = FOLDER / "saved"
+    arguments = TrainingArguments(
+        output_dir=saved, use_cpu=True, num_train_epochs=EPOCHS, save_strategy="steps", save_steps=1, report_to=[],
+        disable_tqdm=True, ddp_backend="gloo", ignore_data_skip=True,
+    )  # fmt: skip
+    checkpoint = get_last_checkpoint(saved) if saved.exists() else None
+    if checkpoint:
+        loader.load_state_dict(torch.load(f"{checkpoint}/data.pt"))
+    OurTrainer(Loss(), arguments, callbacks=[Data()]).train(resume_from_checkpoint=checkpoint)
+
+
 def main():
-    # Without a length, Lightning fetches a batch ahead, and the loader's state is after that one.
+    # Without a length, Lightning fetches a batch ahead, and the loader's state is after that one. And transformers takes
+    # a pass without a batch for the end, which is that of a state from the last batch of an epoch.
     loader = Loader(
         FOLDER / "data", "npy", batch=BATCH, tail="pad", host=None if HOST == "own" else HOST, shuffle=3,
-        steps=STEPS if WAY == "lightning" else None,
+        steps=STEPS if WAY in ("lightning", "transformers") else None,
     )  # fmt: skip
-    {"plain": plain, "accelerate": accelerate, "lightning": lightning}[WAY](loader)
+    {way.__name__: way for way in (plain, accelerate, lightning, transformers)}[WAY](loader)
     torch.distributed.barrier()  # local rank 0 has the host
     torch.distributed.destroy_process_group()
 

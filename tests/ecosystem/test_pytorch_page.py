@@ -2,12 +2,17 @@
 
 import copy
 import io
+import json
+import os
 import pathlib
 import re
+import subprocess
+import sys
 import tarfile
 
 import pytest
 import torch
+from e2e import PATIENCE
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/pytorch.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -45,7 +50,7 @@ def all_of(trained):
 
 
 def test_none_is_left_out():
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 def test_a_loader_and_its_state():
@@ -56,7 +61,7 @@ def test_a_loader_and_its_state():
     assert image.shape == (256, 9) and len(kind) == 256
     firsts = {bytes(image[0].tolist()) for image, _ in trained[::2]}
     assert firsts == {b"image 000", b"image 400"}, "each epoch has its own order of the objects"
-    names, _ = run("torch.save(", model=torch.nn.Linear(1, 1), loader=names["loader"])
+    names, _ = run("model.state_dict()", model=torch.nn.Linear(1, 1), loader=names["loader"])
     assert len(list(names["loader"])) == 2
     names["loader"].close()
 
@@ -80,3 +85,34 @@ def test_one_host_of_a_machine():
     names, trained = run("per-node")
     assert set(all_of(trained)) == set(range(RECORDS))
     names["loader"].close()
+
+
+MODEL = """
+import json, sys, torch
+
+class Line(torch.nn.Module):
+    # Its arguments are the fields, and it gives what transformers takes.
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Linear(9, 10)
+        self.seen = []
+
+    def forward(self, jpg, cls):
+        self.seen.append([int(bytes(one.tolist())[len("image ") :]) for one in jpg])
+        return {"loss": torch.nn.functional.cross_entropy(self.line(jpg.float()), cls)}
+
+model = Line()
+"""
+
+
+def test_transformers(tmp_path):
+    (example,) = (example for example in EXAMPLES if "OurTrainer(Trainer)" in example)
+    # In a process of its own: what transformers imports can't be loaded beside all that the other tests have imported.
+    save = "\nopen('seen.json', 'w').write(json.dumps(model.seen))\n"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-c", MODEL + example + save]
+    job = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert job.returncode == 0, job.stderr
+    epoch = [list(range(at, at + 100)) for at in range(0, RECORDS, 100)]
+    # After the first run comes the second one, from step 8 of 12.
+    assert json.loads((tmp_path / "seen.json").read_text()) == epoch * 2 + epoch[2:]

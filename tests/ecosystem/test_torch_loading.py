@@ -1,6 +1,7 @@
 """`Dataset` under torchdata's StatefulDataLoader, and `Loader`: stopped anywhere, they go on exactly there."""
 
 import json
+import multiprocessing
 import pathlib
 import signal
 import subprocess
@@ -81,15 +82,19 @@ def run(loader, count):
     return got, loader.state_dict()
 
 
-# A worker that is spawned imports torch, which takes seconds: so all stops with fork, and a few with the others.
-ALL = range(0, 13)
-CASES = [
-    *((0, None, False, stop) for stop in ALL),
-    *((2, "fork", False, stop) for stop in ALL),
-    *((2, "fork", True, stop) for stop in (0, 1, 5, 6, 7, 12)),
-    (2, "spawn", False, 1), (2, "spawn", True, 7),
-    (2, "forkserver", False, 4), (2, "forkserver", True, 6),
-]  # fmt: skip
+# Two epochs of 2 workers, and one batch more.
+CASES = [(0, None, False, stop) for stop in range(13)] + [
+    (2, context, persistent, stop)
+    for context in ("fork", "forkserver", "spawn")
+    for persistent in (False, True)
+    for stop in range(13)
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded():
+    """The server from which workers are forked imports torch once. Workers that are spawned import it each time."""
+    multiprocessing.set_forkserver_preload(["pipemill.torch"])
 
 
 @pytest.mark.parametrize("workers, context, persistent, stop", CASES)
@@ -140,6 +145,32 @@ def test_a_loader_of_a_number_of_steps_goes_on_across_epochs(dataset, stop):
     assert got + sum(passes, []) == batches_of(0, stop + (-stop % 4 or 4) + 8)
 
 
+@pytest.mark.parametrize("credits", [3, 4, 6])
+def test_a_program_may_keep_any_number_of_batches(dataset, credits):
+    loader = dataset(Loader, credits=credits)
+    kept, connection = [], None
+    for _ in range(4):
+        for batch in loader:
+            connection = connection or loader.dataset._stream._connection
+            kept.append(batch)
+    assert [(batch.epoch, batch.number, values(batch)) for batch in kept] == batches_of(0, 20)
+    # The first ones are views, which hold their batches.
+    assert len(connection.open) == credits - 1
+    del kept[: credits - 1]
+    assert not connection.open
+
+
+@pytest.mark.parametrize("stop", [1, 5, 6, 9])
+def test_a_trainer_that_goes_on_may_count_epochs_from_0_again(dataset, stop):
+    got, state = run(dataset(Loader), stop)
+    loader = dataset(Loader)
+    loader.load_state_dict(state)
+    for count in range(4):
+        loader.set_epoch(count)
+        got += [(batch.epoch, batch.number, values(batch)) for batch in loader]
+    assert got == batches_of(0, len(got)) and len(got) >= stop + 15
+
+
 @pytest.mark.parametrize("left", [False, True])
 def test_a_loader_goes_back_to_any_state_also_while_a_batch_is_held(dataset, left):
     loader = dataset(Loader, credits=8)
@@ -157,7 +188,7 @@ def test_a_loader_goes_back_to_any_state_also_while_a_batch_is_held(dataset, lef
 
 
 JOB = """
-import json, os, sys, torch
+import json, os, sys, time, torch
 from torchdata.stateful_dataloader import StatefulDataLoader
 from pipemill.torch import Dataset
 
@@ -178,20 +209,27 @@ if __name__ == "__main__":
             got.write(json.dumps(json.loads(line)[0]) + "\\n")
         stop -= 1
         if stop == 0:
-            os.kill(0, 9)  # the whole tree, with batches in the queues of its workers
+            # The workers have read all that they may: 4 batches each.
+            passing = loader._iterator
+            ready = lambda: sum(len(info) == 2 for info in passing._task_info.values())
+            while passing._worker_result_queue.qsize() + ready() < 8:
+                time.sleep(0.01)
+            os.kill(0, 9)  # the whole tree
 """
 
 
-def test_a_killed_tree_goes_on_with_nothing_missing_or_repeated(rows, tmp_path):
+def test_a_tree_that_is_killed_with_full_queues_goes_on_with_nothing_missing_or_repeated(tmp_path):
     (tmp_path / "job.py").write_text(JOB)
-    for stop in (1, 2, 99):
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text("".join(f"{number * 60 + n}\n" for n in range(60)))
+    for stop in (1, 2, 9, 99):
         job = subprocess.run(
-            [sys.executable, tmp_path / "job.py", rows, tmp_path, str(stop)],
+            [sys.executable, tmp_path / "job.py", tmp_path / "*.csv", tmp_path, str(stop)],
             start_new_session=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
         assert job.returncode == (0 if stop == 99 else -signal.SIGKILL)
     got = [json.loads(line) for line in pathlib.Path(tmp_path, "got").read_text().splitlines()]
-    assert got == expected(2)
+    assert got == [list(range(at, at + BATCH)) for at in range(0, 120, BATCH)]
 
 
 def test_what_is_wrong_is_said_with_a_remedy(tmp_path, monkeypatch, rows):

@@ -16,6 +16,7 @@ CASES = [
     ("plain", "own", (2, 5)), ("plain", "per-node", (3,)),
     ("accelerate", "own", (4,)),
     ("lightning", "own", (2,)), ("lightning", "per-node", (3,)),
+    ("transformers", "own", (4,)), ("transformers", "per-node", (2, 6)),
 ]  # fmt: skip
 
 

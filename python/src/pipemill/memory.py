@@ -18,7 +18,7 @@ import fcntl
 import mmap
 import os
 import weakref
-from typing import Any, Optional, Tuple  # noqa: UP035
+from typing import Any, List, Tuple  # noqa: UP035
 
 from .errors import ProtocolError
 
@@ -44,8 +44,10 @@ _FAILED = ctypes.c_void_p(-1).value
 _SHARED = bytes(top for top in range(256) if not top & 0xC0 or top & 0x20)
 #: The size of a page of memory.
 PAGE_BYTES = mmap.PAGESIZE
-#: What a forked child gets in the place of a mapping, and of the private one beside it.
-Copy = Tuple[int, Optional[int]]
+#: A copy of some pages of a mapping: their offset in it, their size, and the copy's address.
+Run = Tuple[int, int, int]
+#: Copies of pages of a mapping, and of the private one beside it, in order.
+Copy = Tuple[List[Run], List[Run]]
 
 
 class Mapping:
@@ -110,44 +112,64 @@ class Mapping:
         return len(entries) * PAGE_BYTES < size * 8 or bool(entries[7::8].translate(None, _SHARED))
 
     def copy(self, parts: list[tuple[int, int]], writable: list[tuple[int, int]]) -> Copy:
-        """Private copies of these parts, each a pair of offset and size, as the mapping shows them,
-        and of the parts `writable` as the private mapping shows them. The copies have the size of
-        the mapping, and what is in no part can't be read. They are the caller's: end them with
-        `drop_copy` or `replace_by`.
+        """Private copies of the pages of these parts, each a pair of offset and size, as the
+        mapping shows them, and of the parts `writable` as the private mapping shows them. They are
+        the caller's: end them with `drop_copy` or `replace_by`.
         """
         own = self._copy(parts)
         try:
-            return own, None if self._private is None else self._private._copy(writable)
+            return own, [] if self._private is None else self._private._copy(writable)
         except BaseException:
-            _libc.munmap(own, self._size)
+            _unmap(own)
             raise
 
-    def _copy(self, parts: list[tuple[int, int]]) -> int:
-        copy = _map(None, self._size, _PROT_NONE, _PRIVATE)
-        for offset, size in parts:
-            first = copy + offset // PAGE_BYTES * PAGE_BYTES
-            pages = first, copy + offset + size - first
-            _checked(_libc.mprotect(*pages, mmap.PROT_READ | mmap.PROT_WRITE), "copy", size)
-            ctypes.memmove(copy + offset, self._address + offset, size)
-            _checked(_libc.mprotect(*pages, self._protection), "copy", size)
-        return copy
+    def _copy(self, parts: list[tuple[int, int]]) -> list[Run]:
+        copies: list[Run] = []
+        try:
+            for offset, size in _whole_pages(parts):
+                # A mapping for each run: before Linux 6.17, `mremap` moves no more than that.
+                address = _map(None, size, mmap.PROT_READ | mmap.PROT_WRITE, _PRIVATE)
+                copies.append((offset, size, address))
+                ctypes.memmove(address, self._address + offset, size)
+                _checked(_libc.mprotect(address, size, self._protection), "copy", size)
+        except BaseException:
+            _unmap(copies)
+            raise
+        return copies
 
     def drop_copy(self, copy: Copy) -> None:
         """Unmaps what `copy` has made."""
         for one in copy:
-            if one is not None:
-                _libc.munmap(one, self._size)
+            _unmap(one)
 
     def replace_by(self, copy: Copy | None) -> None:
-        """Puts what `copy` has made in the place of the shared memory, at the same addresses.
-        Where that is None, nothing can be read there any more: to try ends the process.
+        """Puts what `copy` has made in the place of the shared memory, at the same addresses. All
+        else can't be read any more: to try ends the process. Other threads may read the parts that
+        were copied meanwhile. What they write to the private mapping meanwhile may be lost.
         """
-        own, private = copy or (None, None)
+        own, private = copy or ([], [])
         if self._address:
             self._replace_by(own)
         if self._private is not None:
             self._private._replace_by(private)
         self.close_descriptor()
+
+    def _replace_by(self, copies: list[Run]) -> None:
+        done = 0
+        for offset, size, address in copies:
+            self._hide(done, offset)
+            # One step, so that other threads never see the address without memory.
+            flags = _MREMAP_MAYMOVE | _MREMAP_FIXED
+            moved = _libc.mremap(address, size, size, flags, self._address + offset)
+            _checked(-1 if moved in (None, _FAILED) else 0, "move a copy of", size)
+            done = offset + size
+        self._hide(done, self._size)
+
+    def _hide(self, begin: int, end: int) -> None:
+        """Gives the memory from `begin` to `end` back. The addresses stay taken."""
+        if begin < end:
+            flags = _PRIVATE | _MAP_FIXED | _MAP_NORESERVE
+            _map(self._address + begin, end - begin, _PROT_NONE, flags)
 
     def close_descriptor(self) -> None:
         """Closes what the mapping does not need to be read. No window can be made writable after
@@ -158,17 +180,29 @@ class Mapping:
             os.close(self._fd)
             self._fd = -1
 
-    def _replace_by(self, copy: int | None) -> None:
-        _map(self._address, self._size, _PROT_NONE, _PRIVATE | _MAP_FIXED)
-        if copy is not None:
-            flags = _MREMAP_MAYMOVE | _MREMAP_FIXED
-            _libc.mremap(copy, self._size, self._size, flags, self._address)
-
     def __del__(self, munmap: Any = _libc.munmap, close: Any = os.close) -> None:
         if self._address:
             munmap(self._address, self._size)
         if self._fd >= 0:
             close(self._fd)
+
+
+def _whole_pages(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The pages of these parts as pairs of offset and size, in order, with space between them."""
+    runs: list[tuple[int, int]] = []
+    for offset, size in sorted(parts):
+        first = offset // PAGE_BYTES * PAGE_BYTES
+        end = -(-(offset + size) // PAGE_BYTES) * PAGE_BYTES
+        if runs and first <= sum(runs[-1]):
+            before = runs.pop()
+            first, end = before[0], max(end, sum(before))
+        runs.append((first, end - first))
+    return runs
+
+
+def _unmap(copies: list[Run]) -> None:
+    for _, size, address in copies:
+        _libc.munmap(address, size)
 
 
 def window_type(size: int) -> Any:

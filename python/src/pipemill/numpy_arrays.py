@@ -64,9 +64,11 @@ def invalid_rows(
     `some_absent`."""
     if not len(offsets):
         return offsets
-    usual = int(lengths[0]) if size is None else size
-    if usual % unit == 0 and int(offsets.max()) + usual <= limit and (lengths == usual).all():
-        return ()  # the usual case: all equally long, checked in three passes
+    usual = int(lengths[0])
+    if (usual % unit == 0 if size is None else usual == size) and _is_series(lengths, 0):
+        largest = offsets[-1] if _step(offsets, usual) else offsets.max()
+        if int(largest) + usual <= limit:
+            return ()  # the usual case: all equally long
     bad = offsets.astype(np.int64) + lengths > limit
     if size is not None:
         bad |= lengths != size
@@ -157,7 +159,27 @@ def _step(offsets: Any, size: int) -> int:
     step = int(offsets[1]) - int(offsets[0])
     if step < size or int(offsets[-1]) != int(offsets[0]) + step * (n - 1):
         return 0
-    return step if bool((offsets[1:] - offsets[:-1] == step).all()) else 0
+    return step if _is_series(offsets, step) else 0
+
+
+def _is_series(numbers: Any, step: int) -> bool:
+    """Whether each of these u32, of which there is one at least, is `step` more than the one before
+    it, modulo 2**32."""
+    n = len(numbers)
+    if n <= _SHORT:
+        # To compare bytes takes a fifth of the time of numpy's operations.
+        same: bool = numbers.tobytes() == _series(int(numbers[0]), step, n)
+        return same
+    return bool((numbers[1:] - numbers[:-1] == step).all())
+
+
+#: Arrays of the index up to this length are compared with one that is kept.
+_SHORT = 4096
+
+
+@lru_cache(64)
+def _series(first: int, step: int, count: int) -> bytes:
+    return (np.arange(count) * step + first).astype("<u4").tobytes()
 
 
 def _frozen(array: Any) -> Any:

@@ -18,8 +18,8 @@ WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = 16, 17, 18, 19, 
 TYPE = struct.Struct("<I")
 GRANTS = struct.Struct("<IQ")  # ACK or RELEASE of one grant
 EPOCH = struct.Struct("<II")
-GRANT_BODY = struct.Struct("<QQQII")
-EPOCH_END_BODY = struct.Struct("<QQII")
+GRANT_BODY = struct.Struct("<4xQQQII")
+EPOCH_END_BODY = struct.Struct("<4xQQII")
 #: A flag of EPOCH_END.
 ENDED_EARLY = 1
 
@@ -187,18 +187,18 @@ def parse_error(body: bytes, channel: str) -> DecodeError:
     return BY_KIND.get(kind, DecodeError)(text, kind=kind, channel=channel, **where)
 
 
-def parse_grant(message: memoryview, fd: int | None) -> Grant:
-    """A GRANT. The caller must check its slot."""
-    if len(message) != 4 + GRANT_BODY.size:
-        raise ProtocolError(f"the host's GRANT has {len(message)} bytes, not 36; {REMEDY}")
-    return _new(Grant, (*GRANT_BODY.unpack_from(message, 4), fd))
+def parse_grant(message: memoryview, size: int, fd: int | None) -> Grant:
+    """A GRANT, the first `size` bytes of `message`. The caller must check its slot."""
+    if size != GRANT_BODY.size:
+        raise ProtocolError(f"the host's GRANT has {size} bytes, not 36; {REMEDY}")
+    return _new(Grant, (*GRANT_BODY.unpack_from(message), fd))
 
 
-def parse_epoch_end(message: memoryview) -> EpochEnd:
-    """An EPOCH_END."""
-    if len(message) != 4 + EPOCH_END_BODY.size:
-        raise ProtocolError(f"the host's EPOCH_END has {len(message)} bytes, not 28; {REMEDY}")
-    return EpochEnd(*EPOCH_END_BODY.unpack_from(message, 4))
+def parse_epoch_end(message: memoryview, size: int) -> EpochEnd:
+    """An EPOCH_END, the first `size` bytes of `message`."""
+    if size != EPOCH_END_BODY.size:
+        raise ProtocolError(f"the host's EPOCH_END has {size} bytes, not 28; {REMEDY}")
+    return EpochEnd(*EPOCH_END_BODY.unpack_from(message))
 
 
 def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
@@ -207,9 +207,11 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
     Raises `ProtocolError` where a part of the batch is outside of its `grant.bytes` bytes.
     """
     values = HEADER.unpack_from(memory)
-    magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, *rest = values
-    index_at, object_at, object_bytes, _, _, metadata_at, metadata_bytes, padding, *rest = rest
-    _, _, _, _, identity_at, identity_bytes = rest
+    (
+        magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, index_at, object_at,
+        object_bytes, _, _, metadata_at, metadata_bytes, padding, _, _, _, _, identity_at,
+        identity_bytes,
+    ) = values  # fmt: skip
     limit = grant.bytes
     if magic != MAGIC or header_bytes != HEADER_BYTES:
         wrong = f"starts with {magic:#x} and {header_bytes}, not {MAGIC:#x} and {HEADER_BYTES}"

@@ -8,13 +8,11 @@ import time
 from typing import NoReturn
 
 from . import protocol
-from .connection import Connection
+from .connection import POLL_INTERVAL, Connection
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
 from .protocol import EpochEnd, Grant
 from .schema import Field, parse_schema
 
-#: Seconds between two tries to send what did not fit the socket.
-_POLL_INTERVAL = 1.0
 #: Seconds without a free credit after which the reader collects reference cycles: a batch may be
 #: in one.
 _COLLECT_AFTER = 0.05
@@ -70,44 +68,55 @@ class Receiver:
         self._peeked = None
 
     def _next(self) -> Grant | EpochEnd | None:
+        connection = self._connection
+        message = connection.message
         while self._final is None:
-            message, fd = self._connection.receive()
-            if message is None:
-                message, fd = self._wait()
-            if not message:
-                self._raise_host_died()
-            kind = protocol.TYPE.unpack_from(message)[0] if len(message) >= 4 else 0
-            if fd is not None and kind != protocol.GRANT:
-                os.close(fd)
-            if kind == protocol.GRANT:
-                if not self.fields:
-                    self._raise_unexpected("a GRANT before the SCHEMA")
-                return protocol.parse_grant(message, fd)
-            if kind == protocol.EPOCH_END:
-                return protocol.parse_epoch_end(message)
-            if kind == protocol.SCHEMA:
-                self.fields = parse_schema(bytes(message[4:]))
-            elif kind in (protocol.STREAM_END, protocol.ERROR):
-                self._final = kind, bytes(message[4:])
+            if self._timeout is None and len(connection.open) < connection.welcome.credits:
+                size, fd = connection.receive(0)
+                if size is None:
+                    connection.flush()
+                    continue
             else:
-                self._raise_unexpected(f"a message of type {kind} and {len(message)} bytes")
+                size, fd = connection.receive()
+                if size is None:
+                    size, fd = self._wait()
+            if not size:
+                self._raise_host_died()
+            kind = protocol.TYPE.unpack_from(message)[0] if size >= 4 else 0
+            if kind == protocol.GRANT:
+                if self.fields:
+                    return protocol.parse_grant(message, size, fd)
+                if fd is not None:
+                    os.close(fd)
+                self._raise_unexpected("a GRANT before the SCHEMA")
+            if fd is not None:
+                os.close(fd)
+            if kind == protocol.EPOCH_END:
+                return protocol.parse_epoch_end(message, size)
+            body = bytes(message[4:size])
+            if kind == protocol.SCHEMA:
+                self.fields = parse_schema(body)
+            elif kind in (protocol.STREAM_END, protocol.ERROR):
+                self._final = kind, body
+            else:
+                self._raise_unexpected(f"a message of type {kind} and {size} bytes")
         kind, body = self._final
         if kind == protocol.ERROR:
             raise protocol.parse_error(body, self._channel)
         return None
 
-    def _wait(self) -> tuple[memoryview, int | None]:
-        """Waits for the next message."""
+    def _wait(self) -> tuple[int, int | None]:
+        """Waits for the next message: its length, and its descriptor."""
         began = time.monotonic()
         no_credit_since: float | None = None
         collected = False
         while True:
             now = time.monotonic()
             if len(self._connection.open) < self._connection.welcome.credits:
-                no_credit_since, limit = None, _POLL_INTERVAL
+                no_credit_since, limit = None, POLL_INTERVAL
             else:
                 no_credit_since = now if no_credit_since is None else no_credit_since
-                limit = _POLL_INTERVAL if collected else _COLLECT_AFTER
+                limit = POLL_INTERVAL if collected else _COLLECT_AFTER
                 if not collected and now - no_credit_since >= _COLLECT_AFTER:
                     gc.collect()
                     collected = True
@@ -118,9 +127,9 @@ class Receiver:
             if self._timeout is not None:
                 limit = min(limit, began + self._timeout - now)
             self._connection.wait(limit)
-            message, fd = self._connection.receive()
-            if message is not None:
-                return message, fd
+            size, fd = self._connection.receive()
+            if size is not None:
+                return size, fd
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 raise StreamTimeout(
                     f"channel {self._channel!r}: nothing came from the host for "

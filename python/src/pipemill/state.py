@@ -42,7 +42,7 @@ class Tracker:
         self._rank, self._world = shard["rank"], shard["world"]
         #: Where this program, or the host's run, began. The state, before the first batch.
         self._resumed = connection.welcome.resumed if state is None else state
-        resumed = self._resumed or {"batch": 0, "given": 0}
+        resumed = self._resumed or {"batch": 0, "given": 0, "epoch": 0}
         #: The next batch, if this program is given all batches.
         self._next_batch = resumed["batch"] + (resumed["given"] > 0)
         #: Set where a batch was missing.
@@ -51,18 +51,20 @@ class Tracker:
         self._last: tuple[Header, bytes, bytes] | None = None
         #: The epoch that comes next, where the last event was the end of an epoch.
         self._epoch = 0
-        #: No batch is expected to follow the one before.
-        self._any_batch = False
+        #: No batch is expected to follow the one before. A host that has ended the epoch before
+        #: early has counted batches that it dropped.
+        self._any_batch = resumed["given"] == 0 and resumed["epoch"] > 0
 
     def batch(self, batch: Batch) -> None:
         """The program is given this batch."""
-        self._passed(batch.number)
+        header = batch._header
+        self._passed(header.batch)
         self._resumed = None
-        if batch.valid:
+        if header.records != header.padding:
             self._last = batch._place()
         else:
             # It fills the last round of its epoch, and nothing of that follows.
-            self._last, self._epoch, self._any_batch = None, batch.epoch + 1, self._world == 1
+            self._last, self._epoch, self._any_batch = None, header.epoch + 1, self._world == 1
             self._next_batch += -self._next_batch % self._world
 
     def skipped(self, number: int) -> None:

@@ -285,9 +285,9 @@ class Stream:
         """Hangs up, and ends the private host of :func:`pipemill.open`. The end of ``with`` does
         this.
 
-        Batches can't be used after that. Arrays and other views of them can; the hang-up waits
-        until the last of these has died. Batches that were not ACKed go to another consumer: the
-        last batch of a loop that was left early is one of them.
+        Batches can't be used after that. Arrays and other views of them can: they show copies then,
+        which this makes of the batches that are held. Batches that were not ACKed go to another
+        consumer: the last batch of a loop that was left early is one of them.
         """
         self._receiver.discard()
         self._connection.close()
@@ -345,7 +345,7 @@ class Stream:
         self._lease = lease
         self._tracker.batch(batch)
         self._receiver.batches += 1
-        self._receiver.records += len(batch)
+        self._receiver.records += batch._header.records
         return batch
 
     def _skip_batch(self, epoch: Epoch) -> bool:

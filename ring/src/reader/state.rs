@@ -27,9 +27,11 @@ pub(super) struct Tracker {
 
 impl Tracker {
     pub(super) fn new(welcome: &Welcome, hello: &Hello) -> Tracker {
-        let given = hello.state.as_ref().and_then(|state| Resumed::deserialize(state).ok());
+        let known = hello.state.as_ref().and_then(|state| Resumed::deserialize(state).ok());
         let shard = hello.shard.unwrap_or_default();
-        let last = given.or_else(|| welcome.resumed.clone()).unwrap_or_default();
+        let last = known.or_else(|| welcome.resumed.clone()).unwrap_or_default();
+        // A host that has ended the epoch before early has counted batches that it dropped.
+        let any_batch = last.given == 0 && last.position.epoch > 0;
         // Another rank may have kept it: all are at the same step then.
         let last = Resumed { shard, ..last };
         Tracker {
@@ -38,7 +40,7 @@ impl Tracker {
             shard,
             next: last.first_batch(),
             last,
-            any_batch: false,
+            any_batch,
             gap: None,
         }
     }

@@ -35,8 +35,8 @@ impl Beginnings for Any {
     }
 }
 
-/// A host whose writer writes both epochs, and again from where it is asked to.
-fn writing_host(tail: Tail) -> Host {
+/// A host that nobody writes for. It believes each state.
+fn believing_host(tail: Tail) -> Host {
     let host = host(config());
     let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
     let batch = BatchSize { records: RECORDS as usize, tail, across: Default::default() };
@@ -45,6 +45,12 @@ fn writing_host(tail: Tail) -> Host {
     let batch = Some(batch);
     let start = Beginning { mode, consumers, batch, resumed, states, done, settings };
     host.ring.set_beginning(start, Box::new(Any));
+    host
+}
+
+/// A host whose writer writes both epochs, and again from where it is asked to.
+fn writing_host(tail: Tail) -> Host {
+    let host = believing_host(tail);
     let ring = host.ring.clone();
     thread::spawn(move || {
         let mut first = 0;
@@ -117,6 +123,30 @@ fn a_reader_goes_on_after_its_state_in_a_host_that_lives() {
     assert_eq!((known.place.given, known.place.position.batch), (RECORDS, 7));
     seen.extend(rest(&mut ask(&host, None, state.as_ref()).unwrap()));
     assert!(seen.into_iter().eq(0..2 * BATCHES));
+}
+
+#[test]
+fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
+    let host = believing_host(Tail::Keep);
+    for number in 0..3 {
+        grant(&host.ring, 0, number * RECORDS, RECORDS).unwrap();
+    }
+    let hello = Hello { credits: Some(1), ..Hello::new("train", "tester") };
+    let mut reader = Reader::connect_as(&host.socket, &hello).unwrap();
+    let batch = next_batch(&mut reader);
+    reader.end_epoch(0);
+    host.wait_until("asked for the end", |_| host.ring.epoch_end_requested().is_some());
+    drop(batch);
+    host.ring.end_epoch(0, true);
+    assert!(matches!(reader.next().unwrap(), Event::EpochEnd(end) if end.early));
+    let state = reader.state().unwrap();
+    assert_eq!((state.place.position.batch, state.place.given), (1, 0));
+    // The host has counted the two batches that it dropped.
+    grant(&host.ring, 1, 0, RECORDS).unwrap();
+    drop(reader);
+    let mut reader = ask(&host, None, Some(&state)).unwrap();
+    assert_eq!(next_batch(&mut reader).number(), 3);
+    assert_eq!(reader.state().unwrap().place.position.batch, 3);
 }
 
 #[test]

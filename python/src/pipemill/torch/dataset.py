@@ -43,7 +43,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     :param epochs: how often a source is read; None: for as many passes as the program makes.
     :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank
         r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
-    :param copy: whether the tensors are this program's own memory.
+    :param copy: whether the tensors are this program's own memory. Else they are where the program
+        holds as many batches as it may, so it may keep any number of batches.
     :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for
         :func:`pipemill.connect`, and for a channel `wait`.
 
@@ -107,7 +108,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is over this epoch, from 0. Trainers call this. Passes do without it: each
-        goes on with the next epoch."""
+        goes on with the next epoch. Without effect where the data are past that epoch, because
+        trainers that go on from a state count from 0 again."""
         self._set_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
@@ -133,9 +135,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._hang_up()
             self._reading.start_again()
         self._current = None
-        self._loaded = state["stream"]
+        loaded: Mapping[str, Any] = state["stream"]
+        self._loaded = loaded
         self._loaded_step = 0 if state["finished"] else state["step"]
-        self._epoch_step = self._loaded.get("epoch", 0), state["epoch_step"]
+        self._epoch_step = loaded.get("epoch", 0), state["epoch_step"]
 
     def close(self) -> None:
         """Hangs up, and ends the host that was started for this dataset."""

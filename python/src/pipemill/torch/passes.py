@@ -10,7 +10,8 @@ from ..errors import PipemillError
 from .tensors import Tensors, tensors
 
 if TYPE_CHECKING:
-    from ..stream import Epoch
+    from ..batch import Batch
+    from ..stream import Epoch, Stream
     from .dataset import Dataset
 
 
@@ -56,7 +57,7 @@ class Pass:
                 at.step += 1
                 # Who knows the length does not ask for the end.
                 at.finished = at.step == self._steps
-                return tensors(batch, dataset._copy)
+                return tensors(batch, dataset._copy or _takes_last_credit(batch))
             at.epoch = None
             if self._steps is not None:
                 at.epoch = next(dataset._connected().epochs(), None)
@@ -82,7 +83,7 @@ class Pass:
             # All ranks are there then, so that those in the epoch before have got its end.
             stream._receiver.peek()
             return
-        if wanted is not None:
+        if wanted is not None and not _is_past(stream, wanted):
             stream.set_epoch(wanted)
         elif first is not None:
             # A host that goes on after an epoch says first that this one is over.
@@ -110,6 +111,20 @@ class Pass:
             if self._steps is None and self._dataset._current is self._progress:
                 _leave(self._progress)
                 self._dataset._settle()
+
+
+def _takes_last_credit(batch: Batch) -> bool:
+    """Whether the program holds as many batches as it may, with this one. If it keeps them, as
+    trainers that fetch ahead do, it would wait in vain for another. A loop always holds two."""
+    connection = batch._lease.connection
+    return 2 < connection.welcome.credits <= len(connection.open)
+
+
+def _is_past(stream: Stream, epoch: int) -> bool:
+    """Whether a later epoch than this one comes. Trainers that go on count from 0 again."""
+    coming = stream._receiver.peek() if stream._epoch is None else None
+    now = stream._epoch.number if stream._epoch else coming and coming.epoch
+    return now is not None and now > epoch
 
 
 def _leave(progress: Progress) -> None:

@@ -76,8 +76,8 @@ class Reading:
         self._socket = self._host.socket
 
     def start_again(self) -> None:
-        """Starts the host anew, where it is this process's alone. One that has delivered batches
-        does not go back while views of them live."""
+        """Starts the host again, where it is this process's alone. One that has read all epochs
+        does not go back."""
         if self._host is not None and self._alone and self._host._owner == os.getpid():
             self._host.close()
             self._start()

@@ -302,9 +302,11 @@ impl Table {
 
     // ---- questions
 
-    /// Whether the consumers ended this epoch early.
+    /// Whether the consumers ended this epoch early. Known of the epoch that they are in, and of
+    /// the one before.
     pub(super) fn is_skipped(&self, epoch: u32) -> bool {
-        self.skipped == Some(epoch)
+        let was_ended = self.last_end.is_some_and(|end| end.epoch == epoch && end.early);
+        was_ended || self.skipped == Some(epoch)
     }
 
     /// The epoch that the writer is in, where its rest is to be skipped.
