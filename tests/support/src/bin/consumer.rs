@@ -63,12 +63,7 @@ fn end(result: Result<(), String>) -> ExitCode {
     }
 }
 
-fn read(
-    socket: &Path,
-    channel: &str,
-    pause: Duration,
-    mut stop: Stop,
-) -> Result<(), String> {
+fn read(socket: &Path, channel: &str, pause: Duration, mut stop: Stop) -> Result<(), String> {
     let mut reader = Reader::connect(socket, channel, None).map_err(|error| error.to_string())?;
     let host = getsockopt(&reader, PeerCredentials).map_err(|error| error.to_string())?.pid();
     say(&format!("connected {host} {}", std::process::id()));
