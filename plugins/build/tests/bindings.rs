@@ -16,9 +16,11 @@ const HEADER: &str = "\
 ";
 
 fn generate() -> String {
-    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.2");
+    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_path(wit).expect("the interface can be parsed");
+    let mut push = |file: &str| resolve.push_file(wit.join(file)).expect("it can be parsed");
+    push("0.1/decoder.wit");
+    let package = push("0.2/window.wit");
     let world = resolve.select_world(&[package], None).expect("the interface has one world");
     let options = wit_bindgen_rust::Opts {
         format: true,
