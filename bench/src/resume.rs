@@ -21,6 +21,8 @@ const PLACE: u64 = SIZE / 10 * 9;
 
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let path = data::file_of_size(paths, Format::TfRecord, RECORD, SIZE as usize)?;
+    // Else the disk is busy with it while the hosts start.
+    std::fs::File::open(&path)?.sync_all()?;
     let measured = first_records(paths, report, &path);
     // Too large to be kept.
     std::fs::remove_file(&path)?;

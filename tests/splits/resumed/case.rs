@@ -119,6 +119,11 @@ impl Case {
             readers,
             lives: random.usize(2..6),
         };
+        if kind == Kind::Fifos {
+            // Each epoch is one object, and the others are not read.
+            let read = case.inputs[0].counts.iter().take(case.epochs as usize);
+            case.has_batches = read.max().is_some_and(|most| *most >= batch * readers as usize);
+        }
         if case.across == "epoch" && !case.asks_for_batch && random.u8(..4) == 0 {
             case.mix_inputs(&mut random);
         }

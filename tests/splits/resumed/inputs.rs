@@ -40,6 +40,8 @@ pub struct Input {
     pub options: &'static str,
     pub compression: Compression,
     pub objects: Vec<Vec<u8>>,
+    /// The number of records of each object.
+    pub counts: Vec<usize>,
     /// The most records that an object has.
     pub records: usize,
 }
@@ -91,10 +93,10 @@ impl Input {
         let largest = if random.u8(..8) == 0 { 9_000 } else { random.usize(1..200) };
         // That of avro is large enough.
         let count = if decoder == "avro" { 1 } else { random.usize(1..5) };
-        let (mut number, mut most) = (0, 0);
+        let (mut number, mut counts) = (0, Vec::new());
         let objects = (0..count).map(|_| {
             let records = if random.u8(..8) == 0 { 0 } else { random.usize(1..50) };
-            most = most.max(if decoder == "avro" { 400 } else { records });
+            counts.push(if decoder == "avro" { 400 } else { records });
             let payloads: Vec<_> = (0..records)
                 .map(|_| {
                     number += 1;
@@ -105,7 +107,8 @@ impl Input {
             compression.compress(random, &bytes)
         });
         let objects = objects.collect();
-        Self { name, decoder, options, compression, objects, records: most }
+        let records = counts.iter().copied().max().unwrap_or(0);
+        Self { name, decoder, options, compression, objects, counts, records }
     }
 }
 
