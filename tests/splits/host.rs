@@ -196,7 +196,7 @@ fn without_lines(message: &str) -> String {
         let is_inside = at > 0 && words[at - 1] == "in";
         let at = if is_inside { at - 1 } else { at };
         let end = words.len().min(at + if is_inside { 3 } else { 2 });
-        let last = words.drain(at..end).last();
+        let last = words.drain(at..end).next_back();
         if is_inside && last.is_some_and(|number| number.ends_with(',')) && at > 0 {
             words[at - 1].push(',');
         }

@@ -54,7 +54,8 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     // Only workers, of which each reads an object, need to read side by side.
     let sections = (workers, section, any::<bool>())
         .prop_map(|(workers, section, rereads)| (workers, section, rereads || section == 0));
-    (pieces, slot, any::<bool>(), any::<bool>(), any::<bool>(), sections).prop_map(
+    let is_shared = prop_oneof![2 => Just(false), 1 => Just(true)];
+    (pieces, slot, any::<bool>(), is_shared, any::<bool>(), sections).prop_map(
         |(pieces, slot, index_inside, is_shared, has_demand, (workers, section, rereads))| Setup {
             pieces,
             slot,

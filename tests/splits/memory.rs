@@ -23,10 +23,15 @@ pub enum Memory {
 
 /// A slot of the file. It is free again when this is dropped.
 pub struct Slot {
-    bytes: MmapMut,
-    len: usize,
-    number: usize,
+    place: Place,
     of: Arc<Slots>,
+}
+
+/// Where a slot lies.
+#[derive(Default)]
+struct Place {
+    bytes: Option<MmapMut>,
+    number: usize,
 }
 
 /// A file with a few slots.
@@ -34,7 +39,7 @@ pub struct Slots {
     file: Arc<SharedFile>,
     /// Bytes of a slot.
     len: usize,
-    free: Mutex<Vec<usize>>,
+    free: Mutex<Vec<Place>>,
 }
 
 impl Slots {
@@ -44,26 +49,30 @@ impl Slots {
         let fd = memfd_create("slots", MFdFlags::MFD_ALLOW_SEALING).expect("a file");
         ftruncate(&fd, bytes as i64).expect("a size");
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).expect("a seal");
-        let free = Mutex::new((0..SLOTS).collect());
+        let place = |number| {
+            let size = len.next_multiple_of(PAGE);
+            let options = MmapOptions::new().offset((number * size) as u64).len(size).to_owned();
+            // SAFETY: each slot is mapped once, and decoders that map it too can't write it.
+            Place { bytes: Some(unsafe { options.map_mut(&fd) }.expect("a mapping")), number }
+        };
+        let free = Mutex::new((0..SLOTS).map(place).collect());
         Arc::new(Self { file: Arc::new(SharedFile { fd, bytes }), len, free })
     }
 
     /// The slot that was freed last; private memory if none is free.
     pub fn take(self: &Arc<Self>) -> Memory {
         let free = self.free.lock().expect("nobody panics with it").pop();
-        let Some(number) = free else { return Memory::private(self.len) };
-        let size = self.len.next_multiple_of(PAGE);
-        let options = MmapOptions::new().offset((number * size) as u64).len(size).to_owned();
-        // SAFETY: the slot is this one's alone, and decoders that map it too can't write it.
-        let mut bytes = unsafe { options.map_mut(&self.file.fd) }.expect("a mapping");
-        bytes.fill(DIRT);
-        Memory::Slot(Slot { bytes, len: self.len, number, of: self.clone() })
+        let Some(place) = free else { return Memory::private(self.len) };
+        let mut slot = Memory::Slot(Slot { place, of: self.clone() });
+        slot.as_mut().fill(DIRT);
+        slot
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.of.free.lock().expect("nobody panics with it").push(self.number);
+        let place = std::mem::take(&mut self.place);
+        self.of.free.lock().expect("nobody panics with it").push(place);
     }
 }
 
@@ -95,7 +104,10 @@ impl AsRef<[u8]> for Memory {
     fn as_ref(&self) -> &[u8] {
         match self {
             Self::Private { bytes, .. } => bytes,
-            Self::Slot(slot) => &slot.bytes[..slot.len],
+            Self::Slot(slot) => {
+                let bytes = slot.place.bytes.as_deref().expect("a slot is mapped");
+                &bytes[..slot.of.len]
+            }
         }
     }
 }
@@ -104,7 +116,10 @@ impl AsMut<[u8]> for Memory {
     fn as_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Private { bytes, .. } => bytes,
-            Self::Slot(slot) => &mut slot.bytes[..slot.len],
+            Self::Slot(slot) => {
+                let bytes = slot.place.bytes.as_deref_mut().expect("a slot is mapped");
+                &mut bytes[..slot.of.len]
+            }
         }
     }
 }
@@ -112,7 +127,7 @@ impl AsMut<[u8]> for Memory {
 impl ChunkMemory for Memory {
     fn shared(&self) -> Option<SharedPart<'_>> {
         let Self::Slot(slot) = self else { return None };
-        let offset = (slot.number * slot.len.next_multiple_of(PAGE)) as u64;
+        let offset = (slot.place.number * slot.of.len.next_multiple_of(PAGE)) as u64;
         Some(SharedPart { file: &slot.of.file, offset })
     }
 }
