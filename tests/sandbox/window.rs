@@ -259,7 +259,7 @@ struct FileMemory {
 }
 
 impl FileMemory {
-    fn new(says: u64, has: i64, seals: SealFlag) -> Bytes {
+    fn of_file(says: u64, has: i64, seals: SealFlag) -> Bytes {
         let fd: OwnedFd = memfd_create("a test", MFdFlags::MFD_ALLOW_SEALING).expect("a file");
         ftruncate(&fd, has).expect("a size");
         fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).expect("seals");
@@ -287,7 +287,7 @@ fn a_file_that_may_shrink_is_not_mapped() {
         let mut stream = open(&plugin).expect("opens");
         decode(&mut stream, &bytes, CHUNK)
     };
-    assert_eq!(shown(FileMemory::new(1 << 20, 1 << 20, SealFlag::F_SEAL_SHRINK)), Ok(1));
+    assert_eq!(shown(FileMemory::of_file(1 << 20, 1 << 20, SealFlag::F_SEAL_SHRINK)), Ok(1));
     for (says, has, seals) in [
         (1 << 20, 1 << 20, SealFlag::empty()),
         (1 << 20, 1 << 20, SealFlag::F_SEAL_GROW),
@@ -298,7 +298,7 @@ fn a_file_that_may_shrink_is_not_mapped() {
         // Fewer than the chunk has.
         (4096, 4096, SealFlag::F_SEAL_SHRINK),
     ] {
-        let copied = shown(FileMemory::new(says, has, seals)).expect_err("it was copied");
+        let copied = shown(FileMemory::of_file(says, has, seals)).expect_err("it was copied");
         assert!(copied.message.contains("unreachable"), "{says} {has}: {copied:?}");
     }
 }
