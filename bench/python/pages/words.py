@@ -83,6 +83,10 @@ channels, objects and plugins, and larger records. Two commands measure and writ
 `make bench` is another one: it compares each release with its own limits, such as the same decoder without the sandbox.
 """
 
+QUICK = """\
+**A quick run**: one round of small files, only to see that all of it works. Don't compare these figures.
+"""
+
 HOW = """\
 Other machines give other rates, so look at quotients. All readers of a table are ready before the first round, each in a process of \
 its own, and only one works at a time: A B C A B C. A round opens the input, reads {warm} s without a clock, then {seconds} s with it. \

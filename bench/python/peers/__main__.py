@@ -112,6 +112,7 @@ def main() -> None:
         del one["build"]
     report = {
         "machine": machine(), "versions": versions(places), "rounds": rounds, "seconds": seconds, "warm_up": WARM_UP,
+        "quick": arguments.quick,
         "cases": found,
     }  # fmt: skip
     places.write_report("peers", report)

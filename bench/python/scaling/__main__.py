@@ -41,7 +41,7 @@ def main() -> None:
             found = {**json.loads(path.read_text()), "others": others.share()}
             path.write_text(json.dumps(found))
         axes.append(json.loads(path.read_text()))
-    places.write_report("scaling", {"machine": machine(), "axes": axes})
+    places.write_report("scaling", {"machine": machine(), "quick": arguments.quick, "axes": axes})
 
 
 if __name__ == "__main__":
