@@ -116,10 +116,10 @@ inside the program's thread have one. The column CPU has no such advantage.
 - **Views.** A batch of pipemill is memory that is used again when the program takes the next one. pandas, pyarrow, polars and boto3 give \
 memory that the program keeps; a program that keeps batches of pipemill copies them. Where the work is one array of all rows, pipemill's \
 batches are copied into it.
-- **Starts are left out.** A host takes 0.1 s to start. It also has memory of its own: a ring of 64 MiB for a channel, and 64 MiB for \
-each further worker.
+- **Starts are left out.** A host takes some hundredths of a second to start. It also has memory of its own: a ring of \
+64 MiB for a channel, and with more than one worker up to 64 MiB for each.
 - **What the others are made for.** mosaicml-streaming and litdata shuffle and fetch from object stores, in several processes of a \
-DataLoader; grain reads in any order; DALI feeds GPUs. Here they read local files in order, and all but DALI in one process.
+DataLoader; grain reads in any order; DALI feeds GPUs. Here they read local files in order, in one process each.
 - **Who measures.** These are our benches, on our choice of inputs. The payload is random bytes, and tables and JSON are made up.
 
 To its disadvantage:
