@@ -28,9 +28,10 @@ def line(name, rates, cpu, failed=None):
 #: Rates are GB/s, because a record has 1,000 bytes.
 PEERS = {
     "machine": MACHINE, "versions": {"peers": {"a": "1.2"}, "older": {"b": "0.9"}, "rust": {"c": "3"}},
-    "rounds": 3, "seconds": 0.6, "warm_up": 0.3,
+    "rounds": 3, "seconds": 0.6, "warm_up": 0.3, "quick": False,
     "cases": [{
         "key": "one", "title": "records of one kind", "work": "one file; all records", "unit": "GB/s",
+        "others": 0.02,
         "lines": [
             line("pipemill", [4.0, 2.0, 3.0], [0.5, 0.4, 0.6]),
             line("pipemill, 2 workers", [6.0, 6.0, 6.0], [0.7, 0.7, 0.7]),
@@ -57,9 +58,10 @@ def point(at, cpu, wall, refused=None, series="one"):
 
 SCALING = {
     "machine": MACHINE,
+    "quick": True,
     "axes": [
-        {"axis": "channels", "cores": 2, "rounds": 3, "points": [point(1, 0.25, 0.25), point(20, 0.5, 0.2)]},
-        {"axis": "records", "cores": 2, "rounds": 3, "points": [point(1024, 0.3, 0.3), point(1 << 30, 0, 0, "too large")]},
+        {"axis": "channels", "cores": 2, "rounds": 3, "others": 0.5, "points": [point(1, 0.25, 0.25), point(20, 0.5, 0.2)]},
+        {"axis": "records", "cores": 2, "rounds": 3, "others": 0.5, "points": [point(1024, 0.3, 0.3), point(1 << 30, 0, 0, "too large")]},
     ],
 }
 
@@ -90,6 +92,18 @@ def test_a_table_has_medians_spread_and_what_could_not_run(write):
     assert table["pipemill"] == ["3.00", "2.00 to 4.00", "1.00", "0.500", "what pipemill does: a\\|b"]
     assert table["slow"][:4] == ["0.300", "0.300 to 0.300", "0.100", "3.00"]
     assert "No module named 'absent'" in " ".join(table["absent"])
+
+
+def test_a_machine_that_was_busy_is_said_to_be(write):
+    page = (write(peers=PEERS, scaling=SCALING) / "benchmarks.md").read_text()
+    assert "Other processes took 2% of the cores' time" in page
+    assert "Other processes took 50% of the cores' time, 50% during one table" in page
+
+
+def test_a_quick_run_is_said_to_be_one(write):
+    page = (write(peers=PEERS, scaling=SCALING) / "benchmarks.md").read_text()
+    before, after = page.split("## What a byte costs as things grow")
+    assert "A quick run" not in before and "**A quick run**" in after
 
 
 def test_aims_are_said_to_be_missed(write):

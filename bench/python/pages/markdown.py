@@ -24,7 +24,7 @@ def beside(report: dict[str, Any]) -> list[str]:
     how = words.HOW.format(rounds=report["rounds"], seconds=report["seconds"], warm=report["warm_up"])
     return [
         "## Beside other readers\n",
-        measured_on(report["machine"]),
+        measured_on(report, report["cases"]),
         how,
         "![The rates of the tables below, as bars](pictures/benchmarks-peers.svg)\n",
         *map(table, report["cases"]),
@@ -35,11 +35,14 @@ def beside(report: dict[str, Any]) -> list[str]:
     ]
 
 
-def measured_on(machine: dict[str, str]) -> str:
-    memory = machine["memory"]
+def measured_on(report: dict[str, Any], tables: list[dict[str, Any]]) -> str:
+    machine = report["machine"]
+    shares = [table["others"] for table in tables]
     return (
-        f"Measured {machine['date']} at commit {machine['commit']}, on {machine['cores']} cores of {machine['processor']} "
-        f"(a virtual machine), {memory}, {machine['kernel']}.\n"
+        f"Measured {machine['date']} at commit {machine['commit']}, on {machine['cores']} cores of "
+        f"{machine['processor']} (a virtual machine), {machine['memory']}, {machine['kernel']}. Other processes took "
+        f"{statistics.median(shares):.0%} of the cores' time, {max(shares):.0%} during one table.\n"
+        + (f"\n{words.QUICK}" if report["quick"] else "")
     )
 
 
@@ -117,7 +120,7 @@ def libraries(versions: dict[str, dict[str, str]]) -> str:
 def scaled(report: dict[str, Any]) -> list[str]:
     return [
         "## What a byte costs as things grow\n",
-        measured_on(report["machine"]),
+        measured_on(report, report["axes"]),
         words.SCALING.format(rounds=report["axes"][0]["rounds"]),
         "![The tables below as curves](pictures/benchmarks-scaling.svg)\n",
         *map(axis_table, report["axes"]),

@@ -19,9 +19,10 @@ AXES = {
         "Workers",
         "The number of [workers](configuration.md#several-cores) of one channel, up to the cores of the machine: 256 MiB of CSV in rows "
         "of 100 bytes with all fields, and of TFRecord in records of 1 KiB.",
-        "With more than one worker, the records wait in memory of the workers and are copied once more, into their batch. That costs "
-        "about 0.2 ns of CPU a byte, and is as much as decoding TFRecord costs: workers pay where the decoder has work to do for each "
-        "byte. Workers, the thread that makes batches of their records, and the consumer share the cores.",
+        "With more than one worker, the records wait in memory of the workers and are copied once more, into their batch. "
+        "That takes 0.2 to 0.4 ns of CPU a byte, about as much as decoding TFRecord: workers help where the decoder has "
+        "work to do for each byte. Workers, the thread that makes batches of their records, and the consumer share the "
+        "cores.",
     ),
     "channels": Words(
         "Channels",
@@ -36,17 +37,17 @@ AXES = {
         "Size of records",
         "TFRecord, 256 MiB, in records of this size. The largest is the largest that a configuration allows: one record of 1 GiB, whose "
         "decoder has 2 GiB of memory.",
-        "A record that is larger than a slot of 4 MiB gets a buffer of its own. The kernel makes its pages when it is filled, and takes "
-        "them back when it is released, while slots stay. So such a record costs more for each byte, whatever its size; a larger "
-        "`slot_size` avoids it.",
+        "A record that is larger than a slot, 4 MiB, gets a buffer of its own, and what was read of it is moved there. The "
+        "kernel makes the buffer's pages when it is filled and takes them back when it is released, while slots stay. So "
+        "a byte of a large record costs several times as much, whatever the record's size; a larger `slot_size` avoids it.",
     ),
     "objects": Words(
         "Objects",
         "64 MiB of TFRecord in records of 1 KiB, as this number of files of a folder: 10,000 have 6.7 KiB each.",
-        "An object is opened, and gets an instance of the decoder of its own, whose memory no other object has seen: four calls of the "
-        "kernel for the file, six for the instance, and some page faults. That is about 30 µs of CPU for each object, whatever the number "
-        "of objects. It is as much as 100 KiB of TFRecord, so it can be seen where objects are smaller than a MiB. With several workers, "
-        "objects also pass from thread to thread.",
+        "An object is opened, and gets an instance of the decoder of its own, whose memory no other object has seen; its "
+        "last records are granted without those of the next one. That takes the same time for each object, whatever their "
+        "number: as much as some 200 KiB of TFRecord. So it can be seen where objects are smaller than a MiB or two. With "
+        "several workers, objects also pass from thread to thread.",
     ),
     "plugins": Words(
         "Plugins",
@@ -83,6 +84,10 @@ channels, objects and plugins, and larger records. Two commands measure and writ
 `make bench` is another one: it compares each release with its own limits, such as the same decoder without the sandbox.
 """
 
+QUICK = """\
+**A quick run**: one round of small files, only to see that all of it works. Don't compare these figures.
+"""
+
 HOW = """\
 Other machines give other rates, so look at quotients. All readers of a table are ready before the first round, each in a process of \
 its own, and only one works at a time: A B C A B C. A round opens the input, reads {warm} s without a clock, then {seconds} s with it. \
@@ -111,10 +116,10 @@ inside the program's thread have one. The column CPU has no such advantage.
 - **Views.** A batch of pipemill is memory that is used again when the program takes the next one. pandas, pyarrow, polars and boto3 give \
 memory that the program keeps; a program that keeps batches of pipemill copies them. Where the work is one array of all rows, pipemill's \
 batches are copied into it.
-- **Starts are left out.** A host takes 0.1 s to start. It also has memory of its own: a ring of 64 MiB for a channel, and 64 MiB for \
-each further worker.
+- **Starts are left out.** A host takes some hundredths of a second to start. It also has memory of its own: a ring of \
+64 MiB for a channel, and with more than one worker up to 64 MiB for each.
 - **What the others are made for.** mosaicml-streaming and litdata shuffle and fetch from object stores, in several processes of a \
-DataLoader; grain reads in any order; DALI feeds GPUs. Here they read local files in order, and all but DALI in one process.
+DataLoader; grain reads in any order; DALI feeds GPUs. Here they read local files in order, in one process each.
 - **Who measures.** These are our benches, on our choice of inputs. The payload is random bytes, and tables and JSON are made up.
 
 To its disadvantage:

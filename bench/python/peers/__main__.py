@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .cases import Case, cases
+from .cpu import Others
 from .inputs import make
 from .machine import machine, versions
 from .places import Places
@@ -49,13 +50,17 @@ def run(case: Case, rounds: int, seconds: float, places: Places) -> dict[str, An
         if case.input.served:
             endpoint = stack.enter_context(s3_server(places))
             extra = {"endpoint": endpoint, "region": "us-east-1", "anonymous": True}
+        others = Others()
         lines = measure(case, files, rounds, seconds, places, extra)
     bars = [dataclasses.asdict(bar) for bar in case.bars]
-    return {"key": case.key, "title": case.title, "work": case.work, "unit": case.unit, "lines": lines, "bars": bars}
+    return {
+        "key": case.key, "title": case.title, "work": case.work, "unit": case.unit, "others": others.share(),
+        "lines": lines, "bars": bars,
+    }  # fmt: skip
 
 
 def show(found: dict[str, Any]) -> None:
-    print(f"\n{found['title']}")
+    print(f"\n{found['title']}; other processes: {found['others']:.0%} of the cores")
     for line in found["lines"]:
         if line["failed"]:
             print(f"  {line['name']:28} {line['failed'][:90]}")
@@ -107,6 +112,7 @@ def main() -> None:
         del one["build"]
     report = {
         "machine": machine(), "versions": versions(places), "rounds": rounds, "seconds": seconds, "warm_up": WARM_UP,
+        "quick": arguments.quick,
         "cases": found,
     }  # fmt: skip
     places.write_report("peers", report)

@@ -1,9 +1,10 @@
-"""CPU time of this process and of all that it has started."""
+"""CPU time of this process and of all that it has started, and of all others."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import time
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -31,3 +32,22 @@ def is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
         if process == ancestor:
             return True
     return False
+
+
+class Others:
+    """What other processes take of the machine, and other machines of the same hardware, from here on."""
+
+    def __init__(self) -> None:
+        self.began, self.busy, self.own = time.perf_counter(), busy_seconds(), cpu_seconds()
+
+    def share(self) -> float:
+        """The part of the cores' time, 0 to 1."""
+        others = busy_seconds() - self.busy - (cpu_seconds() - self.own)
+        return max(0.0, others / (time.perf_counter() - self.began) / (os.cpu_count() or 1))
+
+
+def busy_seconds() -> float:
+    """The time of all cores that was not idle, or was taken by the hypervisor."""
+    first = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    # All but idle and waiting for disks. What guests have is in the first two.
+    return sum(int(first[column]) for column in (1, 2, 3, 6, 7, 8)) * TICK
