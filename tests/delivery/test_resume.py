@@ -195,8 +195,10 @@ def test_a_header_is_read_again(tmp_path):
 def refusal(tmp_path, config):
     """Exit code and log of a run that is to go on where the last one was killed."""
     (tmp_path / "pipemill.toml").write_text(config)
+    # Else the host might end before it has looked at the object.
+    reads = "import pipemill\ntry:\n    next(pipemill.connect('train'))\nexcept pipemill.PipemillError:\n    pass"
     child = subprocess.run(
-        [PIPEMILL, "run", "--resume", "state.json", "--config", "pipemill.toml", "--", "true"],
+        [PIPEMILL, "run", "--resume", "state.json", "--config", "pipemill.toml", "--", PYTHON, "-c", reads],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     return child.returncode, child.stderr
