@@ -337,6 +337,33 @@ def test_a_consumer_goes_on_where_an_epoch_begins_after_one_that_it_ended_early(
     assert later["first_record"] == 396
 
 
+def test_a_state_from_after_an_epoch_that_was_ended_early_is_taken_by_a_host_that_is_far_ahead(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, [400])
+    config = files(tmp_path, "batch = 4\n[channel.ring]\nslots = 40\n", epochs=2)
+    host = start(config)
+    with host.connect(credits=1) as stream:
+        epochs = stream.epochs()
+        epoch = next(epochs)
+        batch = next(epoch)
+        epoch.end()
+        batch.release()
+        first = next(next(epochs))
+        assert (first.epoch, first.first_record) == (1, 0)
+        state = stream.state_dict()
+        del first
+    host.kill()
+    # Another run, in which epoch 0 is whole: its batches have the numbers that epoch 1 had.
+    host = start(config)
+    with host.connect(credits=38) as stream:
+        held = [next(stream) for _ in range(38)]
+        assert held[-1].number == 37 and state["batch"] < 42
+        del held
+    with host.connect(state=state) as stream:
+        given = [(batch.epoch, batch.first_record) for batch in stream]
+    host.end()
+    assert given == [(1, first) for first in range(4, 400, 4)]
+
+
 @pytest.mark.parametrize("is_acked", [True, False])
 def test_a_consumer_goes_back_while_views_of_its_batches_live(start, tmp_path, is_acked):  # noqa: F811
     write_files(tmp_path, [40])

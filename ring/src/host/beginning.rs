@@ -246,7 +246,9 @@ impl Ring {
             let Some(resumed) = &asked.resumed else { return Ok(None) };
             let first = resumed.first_batch_of(asked.part(rank));
             let is_to_come = asked.batch.is_some() && self.is_to_come(state, now, first, rank);
-            let is_near = others > 0 || !can_begin_again || self.is_behind_writer(state, first);
+            let is_coming =
+                has_same_numbers(state, now, first) && self.is_behind_writer(state, first);
+            let is_near = others > 0 || !can_begin_again || is_coming;
             if is_to_come && is_near && now.mode == Mode::Shard {
                 state.table.expect(rank, first);
                 if let Some(ledger) = &mut state.ledger {
@@ -343,6 +345,15 @@ impl Ring {
             state.table.set_wanted_from(rank, begun.first_batch_of(rank));
         }
     }
+}
+
+/// Whether the batches of this epoch have the numbers here that they had where the state was taken.
+/// An epoch that was ended early has fewer numbers than a whole one, so those of later epochs are
+/// known only in the run that has delivered them. Ranks whose states are of one run begin with the
+/// numbers of the first of them.
+fn has_same_numbers(state: &RingState, now: &Beginning, first: BatchPlace) -> bool {
+    let is_start = first.number == 0;
+    is_start || first.epoch == now.start().epoch || first.epoch <= state.table.epoch()
 }
 
 /// Number of slots that a channel needs whose batches are dealt to `world` ranks, if each of them

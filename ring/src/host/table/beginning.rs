@@ -152,6 +152,11 @@ impl Table {
         self.wanted_from.get(rank as usize).copied().unwrap_or_default()
     }
 
+    /// The epoch that consumers are in.
+    pub(in crate::host) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// The epoch that the writer is in.
     pub(in crate::host) fn writing(&self) -> u32 {
         self.writing
