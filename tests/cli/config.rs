@@ -46,6 +46,20 @@ fn all_faults_of_a_file_are_said_at_once() {
     assert!(!place.path("started").exists());
 }
 
+#[test]
+fn what_workers_may_take_is_said() {
+    let place = TestDir::new();
+    let channel = "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\n";
+    place.write("p.toml", format!("{channel}workers = 4\n"));
+    let ended = run(&place, &["config", "check", "p.toml"]).with_code(0);
+    let says = "a: 4 workers hold up to 276MiB of records and input, and the decoder of each may take \
+                512MiB (limits.memory)";
+    assert!(ended.stdout.lines().any(|line| line == says), "{ended:#?}");
+    place.write("p.toml", channel);
+    let ended = run(&place, &["config", "check", "p.toml"]).with_code(0);
+    assert!(!ended.stdout.contains("workers"), "{ended:#?}");
+}
+
 /// Only `run`, which stops at what is wrong in the text, does not look for them.
 #[test]
 fn an_unknown_decoder_is_said_beside_other_faults() {

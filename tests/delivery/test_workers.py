@@ -1,7 +1,11 @@
 """Workers: with several, consumers get what one worker gives."""
 
+import os
+
+import pipemill
 import pytest
-from hosts import channel, start, take, take_all, write_files  # noqa: F401
+from e2e import tfrecord
+from hosts import channel, rows, start, take, take_all, write_files  # noqa: F401
 from test_resume import check
 
 
@@ -20,6 +24,31 @@ def test_the_records_of_one_worker_in_its_order(start, tmp_path, more):  # noqa:
             batches = [(epoch, row) for epoch, _, rows in batches for row in rows]
         given.append(batches)
     assert given[1:] == given[:1] * 3
+
+
+@pytest.mark.parametrize("workers", [2, 3, 7])
+@pytest.mark.parametrize("slots", [4, 6])
+def test_small_rings_and_a_consumer_that_keeps_all_it_may(start, tmp_path, workers, slots):  # noqa: F811
+    """Whatever workers have ready, the next batch finds a slot."""
+    sizes = [40, 3000, 0, 1, 9000, 3, 700, 90, 20_000, 5]
+    write_files(tmp_path, sizes)
+    given = []
+    for count in (1, workers):
+        ring = f'[channel.ring]\nslots = {slots}\nslot_size = "64KiB"\n'
+        host = start(channel(tmp_path, f"workers = {count}\n{ring}", epochs=2))
+        rows, kept = [], []
+        with host.connect(credits=slots - 1) as stream:
+            while (batch := next(stream, None)) is not None:
+                rows += [str(row) for row in batch["line"]]
+                kept.append(batch)
+                del batch
+                if len(kept) == slots - 1:
+                    kept.clear()
+            kept.clear()
+        host.end()
+        given.append(rows)
+    assert given[0] == given[1]
+    assert len(given[0]) == 2 * sum(sizes)
 
 
 def test_a_killed_job_goes_on(tmp_path):
@@ -75,3 +104,97 @@ def test_sections_of_one_long_file(start, tmp_path):  # noqa: F811
         host.end()
     assert given[0] == given[1]
     assert sum(len(texts) for _, _, texts, _ in given[0]) == 60_000
+
+
+SIZES = [40, 0, 1, 60, 3, 3, 90, 2]
+
+
+def any_order(folder, more=""):
+    return channel(folder, f'workers = 3\norder = "any"\n{more}[channel.ring]\nslots = 4\n')
+
+
+@pytest.mark.parametrize("more", ["", 'batch = 7\ntail = "keep"\n', 'mode = "broadcast"\n'])
+def test_in_any_order_each_row_comes_once(start, tmp_path, more):  # noqa: F811
+    write_files(tmp_path, SIZES)
+    host = start(any_order(tmp_path, more))
+    with host.connect() as stream:
+        given = take_all(stream)
+    host.end()
+    for epoch in range(2):
+        seen = [row for of, _, batch in given if of == epoch for row in batch]
+        assert sorted(seen) == rows(sum(SIZES))
+        at = 0
+        for size in SIZES:
+            own = rows(sum(SIZES))[at : at + size]
+            assert [row for row in seen if row in own] == own, "the rows of a file keep their order"
+            at += size
+
+
+def test_in_any_order_a_file_that_waits_holds_up_no_other(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, SIZES)
+    os.mkfifo(tmp_path / "slow")
+    files = [str(tmp_path / "slow"), *(str(tmp_path / f"{n}.txt") for n in range(len(SIZES)))]
+    source = f"source = {{ files = {files!r} }}\ndecoder = \"lines\"\n"
+    host = start(f'[[channel]]\nname = "train"\n{source}workers = 2\norder = "any"\n')
+    with host.connect() as stream:
+        seen = []
+        while len(seen) < sum(SIZES):
+            seen += take(stream)[2]
+        # It writes only now, so all others have come before.
+        with open(tmp_path / "slow", "w") as slow:
+            slow.write("at last\n")
+        assert take(stream)[2] == ["at last"]
+        assert take(stream) is None
+    host.end()
+    assert sorted(seen) == rows(sum(SIZES))
+
+
+def test_in_any_order_a_state_is_between_two_epochs(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, SIZES)
+    host = start(any_order(tmp_path, "batch = 5\n"))
+    with host.connect() as stream:
+        epochs = stream.epochs()
+        first = next(epochs)
+        batch = next(first)
+        with pytest.raises(pipemill.StateError, match="order = \"any\" leaves no place inside"):
+            stream.state_dict()
+        del batch
+        for batch in first:
+            del batch
+        state = stream.state_dict()
+    host.kill()
+    host = start(any_order(tmp_path, "batch = 5\n"))
+    with host.connect(state=state) as stream:
+        given = take_all(stream)
+    host.end()
+    assert {epoch for epoch, _, _ in given} == {1}
+    assert sorted(row for _, _, batch in given for row in batch) == rows(sum(SIZES))
+    inside = {**state, "given": 3, "batch": state["batch"] - 1, "epoch": 0}
+    host = start(any_order(tmp_path, "batch = 5\n"))
+    with pytest.raises(pipemill.Refused, match="no place inside of an epoch says what came"):
+        host.connect(state=inside)
+
+
+def test_a_consumer_can_not_ask_for_batches_of_objects_in_any_order(start, tmp_path):  # noqa: F811
+    write_files(tmp_path, SIZES)
+    host = start(any_order(tmp_path))
+    with pytest.raises(pipemill.Refused, match="order = \"any\", which mixes the records"):
+        host.connect(batch=4, batch_across="object")
+
+
+def test_records_inside_of_records_of_one_long_tfrecord(start, tmp_path):  # noqa: F811
+    """Records with whole files of TFRecord inside of them: guesses inside of one cost time only."""
+    inner = b"".join(tfrecord(bytes([n % 251]) * (n % 70)) for n in range(2_200))
+    with open(tmp_path / "a.tfrecord", "wb") as file:
+        for n in range(100):
+            file.write(tfrecord(inner + bytes([n])))
+    assert (tmp_path / "a.tfrecord").stat().st_size > 2 * (4 << 20)
+    given = []
+    for workers in (1, 3):
+        source = f'source = {{ file = "{tmp_path}/a.tfrecord" }}\ndecoder = "tfrecord"\n'
+        host = start(f'[[channel]]\nname = "train"\n{source}workers = {workers}\n')
+        with host.connect() as stream:
+            given.append([bytes(record) for batch in stream for record in batch["data"]])
+        host.end()
+    assert given[0] == [inner + bytes([n]) for n in range(100)]
+    assert given[1] == given[0]

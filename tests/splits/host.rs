@@ -7,7 +7,8 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Resume, Shuffle, Workers,
+    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, RecordOrder, Resume,
+    Shuffle, Workers,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::{BatchSize, Field};
@@ -59,14 +60,22 @@ pub struct Setup {
     pub has_demand: bool,
     /// How many objects are decoded at the same time.
     pub workers: usize,
+    /// In which order several workers' records leave.
+    pub order: RecordOrder,
     /// With several workers: bytes of the sections that each object is divided into. 0: it has one.
     pub section: usize,
     /// Whether objects can be read side by side.
     pub rereads: bool,
+    /// Whether an object can be read in several places at a time.
+    pub has_places: bool,
+    /// Memories that may be filled beside the next batch.
+    pub beside: usize,
     /// Where in each object reading fails.
     pub fails_at: Option<usize>,
     /// Batches after which the consumer wants no more of the epoch.
     pub leaves_after: Option<usize>,
+    /// CPU time of a call of the decoder, if it is not that of a configuration without one.
+    pub call_timeout: Option<Duration>,
     /// The number of records of each batch.
     pub batch: Option<BatchSize>,
     /// The window in which records are shuffled, if batches have a size.
@@ -85,10 +94,14 @@ impl Setup {
             is_shared: false,
             has_demand: false,
             workers: 1,
+            order: RecordOrder::Strict,
             section: 0,
             rereads: true,
+            has_places: false,
+            beside: 0,
             fails_at: None,
             leaves_after: None,
+            call_timeout: None,
             batch: None,
             shuffle: None,
             resume: None,
@@ -152,7 +165,10 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         // However small the chunks are.
         plugin: plugin(job.decoder).with_window_from(0),
         options: options.collect(),
-        limits: Limits::default(),
+        limits: Limits {
+            call_timeout: way.call_timeout.unwrap_or(Limits::default().call_timeout),
+            ..Limits::default()
+        },
         policy: ErrorPolicy::new(on_error, OnPluginError::Fail, job.max_errors),
         max_record: job.max_record,
         linger: Duration::ZERO,
@@ -160,7 +176,9 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         shuffle: way.shuffle,
         resume: way.resume.clone(),
         offsets: true,
-        workers: Workers::new(way.workers).with_section_bytes(way.section.max(1)),
+        workers: Workers::new(way.workers)
+            .in_order(way.order)
+            .with_section_bytes(way.section.max(1)),
         observers: Vec::new(),
     };
     let stats = ChannelStats::default();

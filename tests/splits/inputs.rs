@@ -34,9 +34,16 @@ fn payloads() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(part, 0..16).prop_map(|parts: Vec<Vec<Vec<u8>>>| parts.concat())
 }
 
-/// A TFRecord file.
+/// A TFRecord file. Some records have whole files of TFRecord inside of them.
 pub fn tfrecord() -> impl Strategy<Value = Vec<u8>> {
-    payloads().prop_map(|payloads| pipemill_tests::inputs::tfrecord(&payloads))
+    let plain = payloads().prop_map(|payloads| pipemill_tests::inputs::tfrecord(&payloads));
+    let small = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..9);
+    let nested = prop::collection::vec(small, 0..12).prop_map(|files| {
+        let files: Vec<_> =
+            files.iter().map(|payloads| pipemill_tests::inputs::tfrecord(payloads)).collect();
+        pipemill_tests::inputs::tfrecord(&files)
+    });
+    prop_oneof![2 => plain, 1 => nested]
 }
 
 const MAGIC: [u8; 4] = [0x0a, 0x23, 0xd7, 0xce];
@@ -282,9 +289,20 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
     let long =
         (1usize..40_000).prop_map(|length| "lorem ipsum ".chars().cycle().take(length).collect());
     let quoted = "[a-z,\n\r\"]{0,12}".prop_map(|text| format!("\"{}\"", text.replace('"', "\"\"")));
+    // Rows inside of a field.
+    let rows = prop::collection::vec("(a|\"\"b\"\"|\"\"\"\"),1,(x|\"\",\"\")\n", 1..30);
+    let quoted_rows = rows.prop_map(|rows| format!("\"{}\"", rows.concat()));
     let long_quoted = (1usize..9_000).prop_map(|n| format!("\"{}\"", "a\"\",\n".repeat(n)));
     let text = "[a-zé \"]{0,14}";
-    prop_oneof![20 => number, 20 => text, 12 => quoted, 1 => long, 1 => long_quoted].boxed()
+    prop_oneof![
+        20 => number,
+        20 => text,
+        12 => quoted,
+        1 => quoted_rows,
+        1 => long,
+        1 => long_quoted,
+    ]
+    .boxed()
 }
 
 /// A table of `columns` columns; some rows have more or fewer.

@@ -2,8 +2,10 @@
 //! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
 //! decoder's native core says.
 
+mod any_order;
 mod batches;
 mod blocks;
+mod failures;
 mod host;
 mod inputs;
 mod memory;
@@ -52,20 +54,25 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     let workers = prop_oneof![2 => Just(1usize), 3 => 2usize..5];
     let section = prop_oneof![1 => Just(0usize), 2 => 1usize..100, 2 => 100usize..3_000];
     // Only workers, of which each reads an object, need to read side by side.
-    let sections = (workers, section, any::<bool>())
-        .prop_map(|(workers, section, rereads)| (workers, section, rereads || section == 0));
+    let sections = (workers, section, any::<bool>(), any::<bool>(), 0usize..6).prop_map(
+        |(workers, section, rereads, has_places, beside)| Setup {
+            workers,
+            section,
+            rereads: rereads || section == 0,
+            has_places,
+            beside,
+            ..Setup::in_one_piece()
+        },
+    );
     let is_shared = prop_oneof![2 => Just(false), 1 => Just(true)];
     (pieces, slot, any::<bool>(), is_shared, any::<bool>(), sections).prop_map(
-        |(pieces, slot, index_inside, is_shared, has_demand, (workers, section, rereads))| Setup {
+        |(pieces, slot, index_inside, is_shared, has_demand, way)| Setup {
             pieces,
             slot,
             index_inside,
             is_shared,
             has_demand,
-            workers,
-            section,
-            rereads,
-            ..Setup::in_one_piece()
+            ..way
         },
     )
 }

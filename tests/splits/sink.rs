@@ -1,10 +1,11 @@
 //! A sink with small memories that keeps every record, and checks each batch as it comes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_ring::layout::index_room;
-use pipemill_types::{ABSENT, Field};
+use pipemill_types::{ABSENT, ChunkMemory, Field, SharedPart};
 
 use crate::batches::{Cut, check_dense};
 use crate::host::Setup;
@@ -21,6 +22,31 @@ pub struct Kept {
     pub fields: Vec<Option<Vec<u8>>>,
 }
 
+/// Memory of a batch that is being filled.
+pub struct Filled {
+    memory: Memory,
+    /// A clone, as long as this lives.
+    _filled: Arc<()>,
+}
+
+impl AsRef<[u8]> for Filled {
+    fn as_ref(&self) -> &[u8] {
+        self.memory.as_ref()
+    }
+}
+
+impl AsMut<[u8]> for Filled {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.memory.as_mut()
+    }
+}
+
+impl ChunkMemory for Filled {
+    fn shared(&self) -> Option<SharedPart<'_>> {
+        self.memory.shared()
+    }
+}
+
 /// Keeps what it is granted.
 pub struct Collector {
     /// Bytes of a memory, as a ring's slot has.
@@ -31,9 +57,15 @@ pub struct Collector {
     index_inside: bool,
     has_demand: bool,
     leaves_after: Option<usize>,
+    /// As many clones as memories are filled, each for the next batch.
+    next: Arc<()>,
+    /// As many clones as memories are filled beside it, and how many may be.
+    beside: (Arc<()>, usize),
     pub batches: usize,
     pub schema: Option<Arc<[Field]>>,
     pub records: Vec<Kept>,
+    /// Number of the next record of each object, by epoch and name.
+    numbers: HashMap<(u32, String), u64>,
     /// The batches, if they have a fixed size.
     pub cuts: Vec<Cut>,
     has_size: bool,
@@ -49,9 +81,12 @@ impl Collector {
             index_inside: way.index_inside,
             has_demand: way.has_demand,
             leaves_after: way.leaves_after,
+            next: Arc::new(()),
+            beside: (Arc::new(()), way.beside),
             batches: 0,
             schema: None,
             records: Vec::new(),
+            numbers: HashMap::new(),
             cuts: Vec::new(),
             has_size: way.batch.is_some(),
             has_window: way.shuffle.is_some(),
@@ -59,9 +94,19 @@ impl Collector {
         }
     }
 
+    fn slot(&self) -> Memory {
+        self.slots.as_ref().map_or_else(|| Memory::private(self.slot), Slots::take)
+    }
+
+    /// Memory for the next batch. Nobody keeps any for others, or a ring would have none left.
+    fn for_next(&self, memory: Memory) -> Filled {
+        assert!(Arc::strong_count(&self.next) <= 2, "two memories beyond those beside");
+        Filled { memory, _filled: self.next.clone() }
+    }
+
     fn next_number(&self, batch: &Batch) -> u64 {
-        let same = |last: &&Kept| last.epoch == batch.epoch && last.object == batch.start.object;
-        self.records.last().filter(same).map_or(0, |last| last.number + 1)
+        let object = (batch.epoch, batch.start.object.clone());
+        self.numbers.get(&object).copied().unwrap_or(0)
     }
 
     /// Keeps a batch of a fixed size.
@@ -85,7 +130,7 @@ impl Collector {
     }
 
     /// What every batch must be, however it came about.
-    fn check(&self, memory: &Memory, batch: &Batch) {
+    fn check(&self, memory: &Filled, batch: &Batch) {
         let fields = self.schema.as_ref().expect("the schema comes before the first batch").len();
         assert!(batch.records > 0, "an empty batch");
         assert_eq!(batch.columns.len(), fields, "columns");
@@ -113,29 +158,35 @@ impl Collector {
 }
 
 impl Sink for Collector {
-    type Memory = Memory;
+    type Memory = Filled;
 
-    fn memory(&mut self) -> Result<Memory, StopReason> {
-        Ok(self.slots.as_ref().map_or_else(|| Memory::private(self.slot), Slots::take))
+    fn memory(&mut self) -> Result<Filled, StopReason> {
+        Ok(self.for_next(self.slot()))
     }
 
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Memory, StopReason> {
-        Ok(Memory::large(payload))
+    fn memory_beside(&mut self) -> Option<Filled> {
+        let (filled, most) = &self.beside;
+        let is_there = Arc::strong_count(filled) <= *most;
+        is_there.then(|| Filled { memory: self.slot(), _filled: filled.clone() })
     }
 
-    fn grow(&mut self, memory: &mut Memory, payload: usize) -> Result<(), StopReason> {
-        memory.grow(payload);
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Filled, StopReason> {
+        Ok(self.for_next(Memory::large(payload)))
+    }
+
+    fn grow(&mut self, memory: &mut Filled, payload: usize) -> Result<(), StopReason> {
+        memory.memory.grow(payload);
         Ok(())
     }
 
     fn room(
         &self,
-        memory: &Memory,
+        memory: &Filled,
         records: usize,
         fields: usize,
         metadata: usize,
     ) -> Option<usize> {
-        if memory.is_large() || !self.index_inside {
+        if memory.memory.is_large() || !self.index_inside {
             return Some(memory.as_ref().len());
         }
         memory
@@ -149,14 +200,16 @@ impl Sink for Collector {
         self.schema = Some(fields.clone());
     }
 
-    fn grant(&mut self, memory: Memory, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: Filled, batch: &Batch) -> Result<(), StopReason> {
         self.check(&memory, batch);
         self.batches += 1;
         let payload = &memory.as_ref()[..batch.payload];
         if self.has_size {
-            self.keep_cut(&memory, batch);
+            self.keep_cut(&memory.memory, batch);
             return Ok(());
         }
+        let object = (batch.epoch, batch.start.object.clone());
+        self.numbers.insert(object, batch.start.first_record + batch.records as u64);
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);

@@ -37,7 +37,8 @@ impl Source for Objects {
         let pieces = self.way.pieces.clone().into_iter();
         let at = std::mem::take(&mut self.offset);
         let size = bytes.len() as u64;
-        let input = Pieces { bytes, at, pieces, fails_at: self.way.fails_at };
+        let (fails_at, has_places) = (self.way.fails_at, self.way.has_places);
+        let input = Pieces { bytes, at, pieces, fails_at, has_places };
         self.given += 1;
         let name = format!("object {}", self.given - 1);
         Ok(SourceEvent::Object(Object {
@@ -69,11 +70,13 @@ impl Source for Objects {
     }
 }
 
+#[derive(Clone)]
 struct Pieces {
     bytes: Vec<u8>,
     at: usize,
     pieces: std::vec::IntoIter<usize>,
     fails_at: Option<usize>,
+    has_places: bool,
 }
 
 impl Input for Pieces {
@@ -81,9 +84,14 @@ impl Input for Pieces {
         true
     }
 
+    fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let place = Self { at: self.bytes.len().min(offset as usize), ..self.clone() };
+        self.has_places.then(|| Ok(Box::new(place) as Box<dyn Input>))
+    }
+
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         assert!(!buf.is_empty(), "asked to read nothing");
-        let end = self.fails_at.unwrap_or(self.bytes.len()).min(self.bytes.len());
+        let end = self.fails_at.unwrap_or(self.bytes.len()).min(self.bytes.len()).max(self.at);
         let rest = &self.bytes[self.at..end];
         if rest.is_empty() && self.fails_at.is_some() {
             return Err(SourceError {

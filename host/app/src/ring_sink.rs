@@ -149,6 +149,10 @@ impl Sink for RingSink {
         self.ring.acquire().map_err(|error| self.stop_reason(error))
     }
 
+    fn memory_beside(&mut self) -> Option<Writer> {
+        self.ring.acquire_beside()
+    }
+
     fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
         // Room for the index of one record. If there are more records, the writer grows at the
         // grant.

@@ -393,6 +393,19 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.grant()
     }
 
+    /// Hands over a batch whose payload is at the start of memory that the sink gave. Only without a
+    /// size.
+    pub(super) fn give(&mut self, memory: S::Memory, batch: Batch) -> Result<(), StopReason> {
+        let texts = batch.start.metadata.len() + batch.start.identity.len();
+        let room = self.sink.room(&memory, batch.records, batch.columns.len(), texts);
+        if room.is_none_or(|room| batch.payload > room) {
+            return self.give_copy(memory.as_ref(), batch);
+        }
+        self.sink.grant(memory, &batch)?;
+        self.counts.granted.add(1);
+        Ok(())
+    }
+
     /// Bytes of the memory that a batch gets first.
     pub(super) fn memory_bytes(&mut self) -> Result<usize, StopReason> {
         self.ensure_memory()?;

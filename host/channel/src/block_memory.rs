@@ -1,9 +1,10 @@
 //! Memory for records that are on their way: in a window, in the inputs of a mix, between workers.
 
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
-use pipemill_types::ChunkMemory;
+use pipemill_types::{ChunkMemory, SharedPart};
 
 /// Memory of this size and more lies in huge pages, where the kernel has them. A window is larger
 /// than the processor's caches, and in small pages its records would cost a miss of the page table
@@ -33,7 +34,14 @@ impl AsMut<[u8]> for BlockMemory {
     }
 }
 
-impl ChunkMemory for BlockMemory {}
+impl ChunkMemory for BlockMemory {
+    fn shared(&self) -> Option<SharedPart<'_>> {
+        match &self.bytes {
+            Bytes::Lent(lent) => lent.shared(),
+            Bytes::Heap(_) | Bytes::Mapped(_) => None,
+        }
+    }
+}
 
 impl BlockMemory {
     /// Memory of this size.
@@ -44,6 +52,27 @@ impl BlockMemory {
     /// Memory of this size, for records that fit into no other.
     pub(crate) fn dedicated(bytes: usize) -> Self {
         Self { bytes: Bytes::Heap(vec![0; bytes]), is_dedicated: true }
+    }
+
+    /// Memory that somebody has lent, who gets it back by [`into_lent`](Self::into_lent).
+    pub(crate) fn lent(memory: impl LentMemory) -> Self {
+        Self { bytes: Bytes::Lent(Box::new(memory)), is_dedicated: false }
+    }
+
+    /// Whether it is lent.
+    pub(crate) fn is_lent(&self) -> bool {
+        matches!(self.bytes, Bytes::Lent(_))
+    }
+
+    /// What was lent, if it is of this type. Else all of it.
+    pub(crate) fn into_lent<M: LentMemory>(self) -> Result<M, Self> {
+        match self.bytes {
+            Bytes::Lent(lent) if (&*lent as &dyn Any).is::<M>() => {
+                let lent: Box<dyn Any> = lent;
+                Ok(*lent.downcast().expect("its type was looked at"))
+            }
+            bytes => Err(Self { bytes, ..self }),
+        }
     }
 
     /// Whether it is for a record that does not fit into other memory.
@@ -62,9 +91,9 @@ impl BlockMemory {
         self.is_dedicated = true;
         match &mut self.bytes {
             Bytes::Heap(list) => list.resize(bytes, 0),
-            Bytes::Mapped(map) => {
-                let mut list = vec![0; bytes.max(map.len())];
-                list[..map.len()].copy_from_slice(map);
+            other => {
+                let mut list = vec![0; bytes.max(other.len())];
+                list[..other.len()].copy_from_slice(other);
                 self.bytes = Bytes::Heap(list);
             }
         }
@@ -82,10 +111,16 @@ impl From<Bytes> for BlockMemory {
     }
 }
 
-/// Zeroed bytes.
+/// Memory that can be lent: that of a sink's batches.
+pub(crate) trait LentMemory: ChunkMemory + AsMut<[u8]> + Any {}
+
+impl<M: ChunkMemory + AsMut<[u8]> + Any> LentMemory for M {}
+
+/// Bytes: zeroed ones, or those of memory that is lent.
 pub(crate) enum Bytes {
     Heap(Vec<u8>),
     Mapped(MmapMut),
+    Lent(Box<dyn LentMemory>),
 }
 
 impl Bytes {
@@ -116,6 +151,7 @@ impl Deref for Bytes {
         match self {
             Self::Heap(list) => list,
             Self::Mapped(map) => map,
+            Self::Lent(lent) => (**lent).as_ref(),
         }
     }
 }
@@ -125,6 +161,7 @@ impl DerefMut for Bytes {
         match self {
             Self::Heap(list) => list,
             Self::Mapped(map) => map,
+            Self::Lent(lent) => (**lent).as_mut(),
         }
     }
 }

@@ -46,4 +46,4 @@ pub use shuffle::{Shuffle, Window};
 pub use sink::{DeliveryCounts, Sink, StopReason};
 pub use stage_timer::Stage;
 pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};
-pub use workers::Workers;
+pub use workers::{RecordOrder, Workers};

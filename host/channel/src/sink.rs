@@ -83,6 +83,12 @@ pub trait Sink {
     /// The run is being stopped, or there is no memory.
     fn memory(&mut self) -> Result<Self::Memory, StopReason>;
 
+    /// Memory for a batch that is filled beside the next one and comes after it, if there is some for
+    /// this now. It never takes the memory of the next batch.
+    fn memory_beside(&mut self) -> Option<Self::Memory> {
+        None
+    }
+
     /// Memory for a batch that does not fit into what [`memory`](Self::memory) gives: at least
     /// `payload` bytes of payload, and an index of one record with `fields` fields.
     ///

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -120,6 +120,19 @@ impl RegularFile {
 impl Input for RegularFile {
     fn is_stored(&self) -> bool {
         true
+    }
+
+    fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        // The same file, also if its path names another one now. It has a place of its own, and so has
+        // what the kernel reads ahead.
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file =
+            File::open(path).map_err(|error| SourceError::io(&self.name, "can't open it", &error));
+        let open = |file| {
+            let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
+            Self::open_at(&self.name, file, offset, &self.stop)
+        };
+        Some(file.and_then(open).map(|input| Box::new(input) as Box<dyn Input>))
     }
 
     fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {

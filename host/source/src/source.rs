@@ -24,6 +24,13 @@ pub trait Input: Send {
     fn is_stored(&self) -> bool {
         false
     }
+
+    /// The bytes of the object from this offset on, to be read beside this input. `None` where the
+    /// object can't be read in several places at a time.
+    fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let _ = offset;
+        None
+    }
 }
 
 /// Result of one read.

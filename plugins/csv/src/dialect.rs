@@ -61,8 +61,8 @@ pub(crate) fn count_lf(bytes: &[u8]) -> u64 {
 }
 
 /// The state of the reader within a field.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FieldState {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldState {
     /// At the first byte.
     Start,
     /// In a field without quotes, or in text after a closing quote.
@@ -169,7 +169,7 @@ impl Dialect {
 
     /// Whether the escape byte escapes in this state. As in Python's `csv`, it is text directly
     /// after a closing quote if two quotes mean one.
-    fn escapes(&self, state: FieldState) -> bool {
+    pub(crate) fn escapes(&self, state: FieldState) -> bool {
         state != FieldState::Closed || !self.double_quote
     }
 

@@ -41,6 +41,7 @@ mod layout;
 mod learn;
 mod parse_f32x4;
 mod scan;
+mod search;
 mod settings;
 mod simd;
 
@@ -57,6 +58,7 @@ use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resume, Resync,
     Scalar, StreamInfo,
 };
+use search::Search;
 use settings::{Emit, Header, Settings};
 
 /// The byte order mark of UTF-8.
@@ -97,6 +99,8 @@ pub struct Csv {
     layout: Option<Layout>,
     /// The fields of one row. A field only so that its memory is reused.
     cells: Vec<Cell>,
+    /// The search for a row, if decoding began inside of the object and nothing was decoded there.
+    search: Option<Search>,
 }
 
 #[cfg(feature = "export")]
@@ -148,6 +152,7 @@ impl Decoder for Csv {
             learnt: None,
             layout,
             cells: Vec::new(),
+            search: restart.map(|at| Search::new(at.header)),
         })
     }
 
@@ -175,6 +180,7 @@ impl Decoder for Csv {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        self.search.take_if(|search| self.offset >= search.header);
         let mut counted = LineCount::default();
         let result = self.decode_rows(bytes, end, &mut counted, out);
         let done = match &result {
@@ -192,7 +198,12 @@ impl Decoder for Csv {
         result.map(Progress::consumed)
     }
 
-    fn resync(&mut self, chunk: &[u8], _end: bool) -> Resync {
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        if let Some(search) = &mut self.search {
+            let columns = self.layout.as_ref().map_or(0, |layout| layout.names.len());
+            let columns = (columns > 0 && !self.settings.flexible).then_some(columns);
+            return search.find(&self.settings.dialect, columns, chunk, end);
+        }
         let line_end = self.settings.dialect.line_end(chunk, 0);
         let consumed = line_end.map_or(chunk.len(), |at| at + 1);
         self.count_lines(&chunk[..consumed]);

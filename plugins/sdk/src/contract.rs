@@ -58,6 +58,10 @@ pub trait Decoder: Sized + 'static {
     /// Looks for the next record after an error with [`Resume::Scan`]. `chunk` starts at the place
     /// that the error named. It is called again with the bytes after the consumed ones, until it
     /// finds the start of a record or the input ends.
+    ///
+    /// Without an error, a new stream with [`StreamInfo::restart`] may be asked for a record from any
+    /// place on, so that several workers can decode a long object. The answer is a guess there: it is
+    /// compared with where a decoder comes to that reads the object from its start.
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         let _ = end;
         Resync { consumed: chunk.len(), found: false }

@@ -8,7 +8,7 @@ mod settings;
 use features::Features;
 use pipemill_parsing::framing::tfrecord::Framing;
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
+    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 
 /// Records that one call of the host checks. More would be slow for a file with many bad records,
@@ -56,5 +56,9 @@ impl Decoder for TfExample {
     ) -> Result<Progress, DecodeError> {
         let Self { framing, features } = self;
         framing.decode(chunk, out, |out, start, payload| features.emit(chunk, start, payload, out))
+    }
+
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        self.framing.resync(chunk, end)
     }
 }

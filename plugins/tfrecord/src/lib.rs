@@ -3,7 +3,7 @@
 
 use pipemill_parsing::framing::tfrecord::Framing;
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
+    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 
 /// Records that one call of the host checks. Their spans and checksums fit into the L2 cache.
@@ -45,5 +45,9 @@ impl Decoder for TfRecord {
             out.span(start, payload);
             Ok(())
         })
+    }
+
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        self.framing.resync(chunk, end)
     }
 }

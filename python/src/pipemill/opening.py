@@ -38,6 +38,7 @@ def open(  # the name that `pipemill.open` has
     batch_across: str | None = None,
     shuffle: int | Mapping[str, Any] | None = None,
     workers: int | str | None = None,
+    order: str | None = None,
     epochs: int | None = 1,
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
@@ -74,6 +75,9 @@ def open(  # the name that `pipemill.open` has
         a number of records; it needs `batch`.
     :param workers: how many objects are decoded at the same time, 1 to 256, or "auto": as many as
         there are cores for this process. The batches are those of one worker, in its order.
+    :param order: "strict" (the default), or "any": with `workers`, records of several objects come
+        in the order in which they get ready, which is another one in each run. Then a state can be
+        taken between two epochs only.
     :param epochs: how often the source is read; ``None``: without an end.
     :param shard: ``(rank, world)``, or "auto": as torchrun or Slurm says in the environment. The
         objects are dealt to the hosts: see `host`.
@@ -92,8 +96,8 @@ def open(  # the name that `pipemill.open` has
     """
     name, channel, node = plan(
         source, decoder, options=options, fields=fields, batch=batch, tail=tail,
-        batch_across=batch_across, shuffle=shuffle, workers=workers, epochs=epochs, shard=shard,
-        host=host, credits=credits,
+        batch_across=batch_across, shuffle=shuffle, workers=workers, order=order, epochs=epochs,
+        shard=shard, host=host, credits=credits,
     )  # fmt: skip
     wishes: dict[str, Any] = {
         "credits": credits,
@@ -117,6 +121,7 @@ def plan(
     batch_across: str | None,
     shuffle: int | Mapping[str, Any] | None,
     workers: int | str | None,
+    order: str | None,
     epochs: int | None,
     shard: tuple[int, int] | str | None,
     host: str | None,
@@ -136,6 +141,8 @@ def plan(
         whole_number("epochs", epochs, _ENDLESS, ", or None")
     if workers is not None and workers != "auto":
         whole_number("workers", workers, _MAX_WORKERS, ', or "auto"')
+    if order not in (None, "strict", "any"):
+        raise ValueError(f'order={order!r}: expected "strict" or "any"')
     part, node = _part(shard, host)
     name, table = source_table(source)
     _deal(table, source, part, node)
@@ -157,6 +164,7 @@ def plan(
         "batch_across": batch_across,
         "shuffle": {"seed": shuffle} if isinstance(shuffle, int) else shuffle,
         "workers": workers,
+        "order": order,
         "ring": {"slots": max(_SLOTS, credits + 2)},
     }
     return name, channel, node

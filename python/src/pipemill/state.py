@@ -82,6 +82,11 @@ class Tracker:
         """The state: see :meth:`Stream.state_dict`."""
         if self._gap is not None:
             raise StateError(self._gap)
+        if self._last is not None and self._settings.get("order") == "any":
+            raise StateError(
+                f"channel {self._channel!r}: order = \"any\" leaves no place inside of an epoch to go "
+                "on at; take the state between two epochs, or set order = \"strict\""
+            )
         state: dict[str, Any] = {
             "version": VERSION,
             "channel": self._channel,

@@ -262,7 +262,7 @@ class Stream:
         and no message.
 
         Raises :class:`StateError` where this program was not given all batches of the channel:
-        in mode "share", others get some.
+        in mode "share", others get some. With ``order = "any"``, inside of an epoch, too.
         """
         return self._tracker.state(self._receiver.fields)
 

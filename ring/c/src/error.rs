@@ -90,7 +90,7 @@ impl From<ReaderError> for Error {
             ReaderError::Protocol { .. } | ReaderError::Memory(_) | ReaderError::Socket(_) => {
                 ErrorKind::Protocol
             }
-            ReaderError::Gap { .. } => ErrorKind::State,
+            ReaderError::Gap { .. } | ReaderError::AnyOrder { .. } => ErrorKind::State,
             ReaderError::Forked { .. } => ErrorKind::Fork,
             ReaderError::Failed(report) => match report.kind {
                 Failure::Decode => ErrorKind::Decode,

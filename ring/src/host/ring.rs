@@ -1,7 +1,7 @@
 //! One channel's ring: its memory, and its state under a lock. See the parent module for the locks.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,10 @@ const MAX_CLIENT_CHARS: usize = 200;
 pub struct Ring {
     config: RingConfig,
     memory: RingMemory,
+    /// Slots beside those of `config`, which are filled beside the next batch.
+    slots_beside: u32,
+    /// Those of them that are being filled, or more.
+    pub(super) filled_beside: AtomicU32,
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
     /// The beginnings that the channel can have. Set at most once.
@@ -78,12 +82,27 @@ impl Ring {
     /// [`RingError::Config`] where a setting is out of its range, [`RingError::Memory`] where the
     /// kernel does not give the memory.
     pub fn new(config: RingConfig) -> Result<Arc<Ring>, RingError> {
-        let bytes = config.check()?;
+        Self::with_slots_beside(config, 0)
+    }
+
+    /// Makes a ring with `slots_beside` more slots, for [`acquire_beside`](Ring::acquire_beside).
+    ///
+    /// # Errors
+    /// As [`new`](Ring::new).
+    pub fn with_slots_beside(
+        config: RingConfig,
+        slots_beside: u32,
+    ) -> Result<Arc<Ring>, RingError> {
+        let slots = config.slots.saturating_add(slots_beside);
+        let all = RingConfig { slots, ..config.clone() };
+        let bytes = all.check()?;
         let memory = RingMemory::create(&format!("pipemill:{}", config.channel), bytes)?;
         Ok(Arc::new(Ring {
-            state: Mutex::new(RingState::new(&config)),
+            state: Mutex::new(RingState::new(&all)),
             config,
             memory,
+            slots_beside,
+            filled_beside: AtomicU32::new(0),
             schema: OnceLock::new(),
             beginnings: OnceLock::new(),
             next_batch: AtomicU64::new(0),
@@ -332,6 +351,25 @@ impl Ring {
         result
     }
 
+    /// Takes a slot with `take`, if there is one and the writer would not wait for anything else.
+    /// Counts it in `filled_beside`, which may not be more than `slots_beside`.
+    pub(super) fn take_beside(
+        &self,
+        take: impl Fn(&mut Table) -> Option<SlotId>,
+    ) -> Option<SlotId> {
+        let mut state = self.lock();
+        let ends = state.stopped
+            || state.table.begins_again()
+            || state.table.epoch_end_requested().is_some();
+        // Only this function adds to it, under the lock.
+        if ends || self.filled_beside.load(Ordering::Relaxed) >= self.slots_beside {
+            return None;
+        }
+        let slot = take(&mut state.table)?;
+        self.filled_beside.fetch_add(1, Ordering::Relaxed);
+        Some(slot)
+    }
+
     /// # Safety
     /// As for [`RingMemory::part`]: the caller has taken this slot from the table.
     #[expect(clippy::mut_from_ref, reason = "slots are lent apart from each other")]
@@ -419,7 +457,7 @@ impl Ring {
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
             channel: self.config.channel.clone(),
             mode: beginning.mode,
-            slots: self.config.slots,
+            slots: self.config.slots + self.slots_beside,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
             resumed: beginning.resumed.is_some().then(|| beginning.state_of(rank)),

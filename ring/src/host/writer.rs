@@ -3,6 +3,7 @@
 //! batch is granted.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 pub use pipemill_types::Column;
 use pipemill_types::{BatchPosition, ChunkMemory, SharedPart};
@@ -76,6 +77,8 @@ pub struct Writer {
     /// None once it is granted.
     slot: Option<SlotId>,
     memory: Memory,
+    /// Whether it counts in the ring's `filled_beside`.
+    is_beside: bool,
 }
 
 enum Memory {
@@ -104,7 +107,20 @@ impl Ring {
     /// because these consumers may hold every slot while they wait for the epoch's end.
     pub fn acquire(self: &Arc<Ring>) -> Result<Writer, AcquireError> {
         let slot = self.take(Table::take_slot)?;
-        Ok(Writer { ring: self.clone(), slot: Some(slot), memory: Memory::Slot(slot) })
+        Ok(self.writer(slot, Memory::Slot(slot), false))
+    }
+
+    /// A free slot to be filled beside others, for a batch that comes after them. `None` where none is
+    /// free, where the writer should begin elsewhere or end, and where all slots that there are for
+    /// this are being filled: see [`with_slots_beside`](Ring::with_slots_beside). So what is filled
+    /// beside never takes a slot from the next batch, nor from consumers.
+    pub fn acquire_beside(self: &Arc<Ring>) -> Option<Writer> {
+        let slot = self.take_beside(Table::take_slot)?;
+        Some(self.writer(slot, Memory::Slot(slot), true))
+    }
+
+    fn writer(self: &Arc<Ring>, slot: SlotId, memory: Memory, is_beside: bool) -> Writer {
+        Writer { ring: self.clone(), slot: Some(slot), memory, is_beside }
     }
 
     /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
@@ -120,7 +136,7 @@ impl Ring {
     ) -> Result<Writer, AcquireError> {
         let slot = self.take(Table::take_dedicated)?;
         // Where making the buffer fails, dropping this frees the slot.
-        let mut writer = Writer { ring: self.clone(), slot: Some(slot), memory: Memory::None };
+        let mut writer = self.writer(slot, Memory::None, false);
         writer.make_buffer(payload_bytes).map_err(AcquireError::Memory)?;
         Ok(writer)
     }
@@ -305,6 +321,9 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             self.ring.put_back(slot);
+        }
+        if self.is_beside {
+            self.ring.filled_beside.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -198,6 +198,11 @@ pub struct State {
 impl State {
     /// Version of the form of states.
     pub const VERSION: u32 = 1;
+    /// Name of the setting that says in which order records come.
+    pub const ORDER: &str = "order";
+    /// Its value where the order is another one in each run: then no place inside of an epoch says
+    /// what came before it.
+    pub const ANY_ORDER: &str = "any";
 
     /// A state of this version.
     pub fn new(channel: &str, settings: BTreeMap<String, String>, place: Resumed) -> State {

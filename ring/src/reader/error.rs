@@ -50,6 +50,16 @@ pub enum ReaderError {
         /// Number of the first batch that came in the place of another.
         batch: u64,
     },
+    /// The records come in another order in each run, so no place inside of an epoch says what came
+    /// before it.
+    #[error(
+        "channel {channel:?}: order = \"any\" leaves no place inside of an epoch to go on at; take the \
+         state between two epochs, or set order = \"strict\""
+    )]
+    AnyOrder {
+        /// Name of the channel.
+        channel: String,
+    },
     /// This process was forked from the one that connected.
     #[error("channel {channel:?}: connected before a fork; a child process must connect itself")]
     Forked {

@@ -155,7 +155,8 @@ impl Reader {
     /// JSON it is what [`Hello::state`] takes, and `pipemill run --resume`.
     ///
     /// # Errors
-    /// [`ReaderError::Gap`] where this consumer was not given all batches.
+    /// [`ReaderError::Gap`] where this consumer was not given all batches, and
+    /// [`ReaderError::AnyOrder`] inside of an epoch whose order is another one in each run.
     pub fn state(&self) -> Result<State, ReaderError> {
         self.tracker.state(self.fields())
     }

@@ -82,6 +82,10 @@ impl Tracker {
         if let Some(found) = self.gap {
             return Err(ReaderError::Gap { channel: self.channel.clone(), batch: found });
         }
+        let is_any = self.settings.get(State::ORDER).is_some_and(|order| order == State::ANY_ORDER);
+        if is_any && self.last.given > 0 {
+            return Err(ReaderError::AnyOrder { channel: self.channel.clone() });
+        }
         let mut resumed = self.last.clone();
         if resumed.schema.is_empty() {
             let text = fields.and_then(schema_extension).map(|(_, text)| text);

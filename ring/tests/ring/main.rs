@@ -1,6 +1,7 @@
 //! The ring as its users meet it: real sockets, real memory, real processes that are killed.
 
 mod begins_again;
+mod beside;
 mod child;
 mod crowds;
 mod deaths;

@@ -47,9 +47,12 @@ pub fn fields() -> Vec<Field> {
 }
 
 pub fn host(config: RingConfig) -> Host {
+    serve(Ring::new(config).unwrap())
+}
+
+pub fn serve(ring: Arc<Ring>) -> Host {
     let folder = folder();
     let socket = folder.path().join("run/socket");
-    let ring = Ring::new(config).unwrap();
     ring.set_schema(fields()).unwrap();
     let server =
         Server::start(&socket, &ServerConfig::default(), vec![ring.clone()], None).unwrap();

@@ -1,7 +1,7 @@
 //! All keys of the file with their ranges and defaults. The parser, its messages and the test of
 //! docs/configuration.md take them from here and from nowhere else.
 
-use pipemill_channel::OnPluginError;
+use pipemill_channel::{OnPluginError, RecordOrder};
 use pipemill_source::s3::{self, Addressing, OnChange};
 use pipemill_source::{Balance, Compression};
 use pipemill_types::{BatchAcross, BatchSize, Mode, Tail};
@@ -216,6 +216,11 @@ pub(super) static WORKERS: FreeForm =
     free_form("workers", "a whole number from 1 to 256, or \"auto\"", "1");
 pub(super) static WORKER_COUNT: Number<&str> = Number::new("workers", Unit::Count, (1, 256), "1");
 pub(super) static AUTO: &str = "auto";
+pub(super) static ORDER: Choice<RecordOrder> = Choice {
+    name: "order",
+    words: &[("strict", RecordOrder::Strict), ("any", RecordOrder::Any)],
+    default: RecordOrder::Strict,
+};
 
 pub(super) static SHUFFLE: FreeForm =
     free_form("shuffle", "a table, { seed = N, window = … }", "not shuffled");
@@ -302,6 +307,7 @@ pub(super) static CHANNEL_TABLE: Table = Table {
         &MAX_ERRORS,
         &MAX_RECORD,
         &WORKERS,
+        &ORDER,
         &MODE,
         &CONSUMERS,
         &BATCH,

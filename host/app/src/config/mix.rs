@@ -12,7 +12,7 @@ use super::model::{Channel, Mix, MixInput, Source};
 use super::read::Reader;
 
 /// Keys of a channel that reads: a mix has none of them.
-static READING_KEYS: [&dyn Key; 10] = [
+static READING_KEYS: [&dyn Key; 11] = [
     &DECODER,
     &SHA256,
     &OPTIONS,
@@ -22,6 +22,7 @@ static READING_KEYS: [&dyn Key; 10] = [
     &MAX_ERRORS,
     &MAX_RECORD,
     &WORKERS,
+    &ORDER,
     &LIMITS,
 ];
 /// Keys of a channel that is served: one that is mixed has none of them.
@@ -175,6 +176,12 @@ fn as_input(input: ReadChannel<'_>, mix: &ReadChannel<'_>) -> ReadResult<Channel
     for key in SERVING_KEYS.into_iter().filter(|key| reader.has(*key)) {
         let message = format!("this channel is mixed into `{name}`, and has no consumers");
         result = Err(reader.fault(key.name(), message, format!("set it in `{name}`")));
+    }
+    if channel.order != ORDER.default {
+        let message = format!(
+            "this channel is mixed into `{name}`, whose order follows from that of its channels"
+        );
+        result = Err(reader.fault(ORDER.name, message, "leave it out".to_owned()));
     }
     if channel.shuffle.is_some_and(|shuffle| shuffle.window.is_some()) {
         let message = format!("this channel is mixed into `{name}`, and has no window");

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_channel::{OnError, OnPluginError, Until, Window};
+use pipemill_channel::{OnError, OnPluginError, RecordOrder, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
@@ -74,6 +74,8 @@ pub struct Channel {
     pub max_record: u64,
     /// How many objects are decoded at the same time. Default: 1.
     pub workers: WorkerCount,
+    /// The order in which several workers' records leave. Default: `Strict`.
+    pub order: RecordOrder,
     /// Which consumers get a batch. Default: `Share`.
     pub mode: Mode,
     /// Number of consumers to wait for before the first batch, 1 to 256. Always 1 with
@@ -140,6 +142,7 @@ impl Channel {
             max_errors: 0,
             max_record: keys::MAX_RECORD.default,
             workers: WorkerCount::Exactly(1),
+            order: keys::ORDER.default,
             mode: keys::MODE.default,
             consumers: keys::CONSUMERS.default as u32,
             batch: None,

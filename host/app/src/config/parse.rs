@@ -7,7 +7,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use pipemill_channel::{OnError, OnPluginError, Window};
+use pipemill_channel::{OnError, OnPluginError, RecordOrder, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
 use pipemill_types::{BatchAcross, BatchSize, Mode, Tail};
@@ -251,6 +251,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let batch = batch(reader);
     let shuffle = shuffle(reader, &batch, &mut source);
     let checkpoint = checkpoint(reader, &batch, taken);
+    let order = order(reader, &workers, &batch, &shuffle);
     let ring = ring(reader);
     if let (Ok(Mode::Shard), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring)
     {
@@ -271,6 +272,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         max_errors: max_errors?,
         max_record: max_record?,
         workers: workers?,
+        order: order?,
         mode: mode?,
         consumers: consumers?,
         batch: batch?,
@@ -462,6 +464,35 @@ fn workers(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<WorkerCou
         }
         _ => Ok(WorkerCount::Exactly(count)),
     }
+}
+
+/// Reads the order in which workers' records leave.
+fn order(
+    reader: &Reader,
+    workers: &ReadResult<WorkerCount>,
+    batch: &ReadResult<Option<BatchSize>>,
+    shuffle: &ReadResult<Option<Shuffle>>,
+) -> ReadResult<RecordOrder> {
+    let order = reader.choice(&ORDER)?;
+    if order == RecordOrder::Strict {
+        return Ok(order);
+    }
+    if let Ok(WorkerCount::Exactly(1)) = workers {
+        return Err(needs(reader, &ORDER, "`workers` of 2 or more"));
+    }
+    let word = ORDER.word(order);
+    let is_of_object = |size: BatchSize| size.across == BatchAcross::Object;
+    let (other, why) = if matches!(batch, Ok(Some(size)) if is_of_object(*size)) {
+        (BATCH_ACROSS.name, "mixes the records of objects, and `batch_across` is \"object\"")
+    } else if matches!(shuffle, Ok(Some(Shuffle { window: Some(_), .. }))) {
+        ("the window", "is another one in each run, and that of a window follows from its seed")
+    } else if reader.has(&CHECKPOINT) {
+        (CHECKPOINT.name, "leaves no place to go on at, and `checkpoint` keeps one")
+    } else {
+        return Ok(order);
+    };
+    let remedy = format!("leave out {other}, or set {} = \"strict\"", ORDER.name);
+    Err(reader.fault(ORDER.name, format!("\"{word}\" {why}"), remedy))
 }
 
 /// Reads the order of objects and records, and shuffles the source's objects.

@@ -97,6 +97,7 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
         WorkerCount::Exactly(count) => writer.line(WORKERS.name, count),
         WorkerCount::Auto => writer.line(WORKERS.name, word(AUTO)),
     }
+    writer.line(ORDER.name, word(ORDER.word(channel.order)));
 }
 
 /// What the channel's consumers get.

@@ -12,12 +12,12 @@ use pipemill_source::{Awaited, Compression, Source, Stop};
 
 use super::state::{Origins, beginning, resume};
 use super::work::Work;
-use super::workers::worker_count;
+use super::workers::{slots_beside, worker_count};
 use crate::config::{self, Config, DecoderRef, Fault};
 use crate::detect::{self, DetectError};
 use crate::factory::Sources;
 use crate::telemetry::progress::is_watched;
-use crate::telemetry::{ChannelHandle, EpochLog};
+use crate::telemetry::{ChannelHandle, Cores, EpochLog};
 
 /// A channel that is ready to run.
 pub struct PreparedChannel {
@@ -61,7 +61,7 @@ pub fn prepare(
         let decoded = config.channels.iter().flat_map(config::Channel::decoded);
         let threads: Vec<_> = decoded.map(load).collect();
         // While the plugins compile, because getting memory from the kernel takes about as long.
-        let rings = config.channels.iter().map(ring).collect();
+        let rings = config.channels.iter().map(|channel| ring(config, channel)).collect();
         // A panic of a thread goes on here.
         let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
         (plugins.collect(), rings)
@@ -113,6 +113,7 @@ fn prepared(
     stop: Stop,
 ) -> PreparedChannel {
     let can_reread = decoded.iter().all(|one| one.source.can_reread());
+    let cores = Cores::of(decoded.iter().map(|one| one.workers.count()).sum());
     let begins = beginning(channel);
     let resumed = begins.decoded_from().map(resume);
     let (awaited, work) = match (&channel.source, decoded.pop()) {
@@ -128,7 +129,7 @@ fn prepared(
         (_, None) => unreachable!("each channel decodes, or mixes channels that do"),
     };
     let (name, source, decoder) = (&channel.name, &channel.source, work.decoder());
-    let handle = Arc::new(ChannelHandle::new(name, source, decoder, ring, awaited));
+    let handle = Arc::new(ChannelHandle::new(name, source, cores, decoder, ring, awaited));
     handle.ring.set_beginning(begins, Box::new(Origins::new(channel, can_reread)));
     let mut prepared = PreparedChannel { work, handle };
     let log = EpochLog::new(prepared.handle.clone());
@@ -259,8 +260,8 @@ pub(super) fn load(
     Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
 }
 
-fn ring(channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
-    Ring::new(RingConfig {
+fn ring(config: &Config, channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
+    let ring = RingConfig {
         channel: channel.name.clone(),
         slots: channel.ring.slots,
         slot_bytes: channel.ring.slot_size,
@@ -269,7 +270,8 @@ fn ring(channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
         credits: channel.ring.credits,
         mode: channel.mode,
         consumers: channel.consumers,
-    })
+    };
+    Ring::with_slots_beside(ring, slots_beside(config, channel))
 }
 
 /// Where an operator finds the errors that the log does not show one by one.
@@ -305,7 +307,7 @@ pub(super) fn new_channel(
         shuffle: channel.window_shuffle(),
         resume: None,
         offsets: false,
-        workers: Workers::new(workers),
+        workers: Workers::new(workers).in_order(channel.order),
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,
             more_errors(&channel.on_error),

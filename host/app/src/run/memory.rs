@@ -6,12 +6,14 @@ use pipemill_source::container::{killed_for_memory, memory_limit};
 
 use pipemill_channel::{Window, Workers};
 
-use super::workers::worker_count;
-use crate::config::{Channel, Config, Ring, Source, show_size};
+use super::workers::{slots_beside, worker_count};
+use crate::config::{Channel, Config, Source, show_size};
 
 /// Bytes that the host needs at least, without the rings and the windows of shuffles: for its code,
 /// decoders and threads.
 const HOST_MEMORY: u64 = 16 << 20;
+/// Bytes that the decoder of a worker needs at least.
+const INSTANCE_MEMORY: u64 = 2 << 20;
 /// Bytes of the records that a channel has ready for its mix.
 const MIXED_CHANNEL_MEMORY: u64 = 6 << 20;
 
@@ -23,15 +25,14 @@ pub fn exceeds_limit(config: &Config) -> Option<String> {
 }
 
 fn check_limit(config: &Config, limit: u64) -> Option<String> {
-    let rings: u64 = config.channels.iter().map(|channel| ring_bytes(&channel.ring)).sum();
+    let rings: u64 = config.channels.iter().map(|channel| ring_bytes(config, channel)).sum();
     let windows: u64 = config.channels.iter().map(window_bytes).sum();
     let workers = worker_bytes(config);
     let itself = host_bytes(config);
     (rings + windows + workers + itself > limit).then(|| {
-        let each = config
-            .channels
-            .iter()
-            .map(|channel| format!("`{}` {}", channel.name, show_size(ring_bytes(&channel.ring))));
+        let each = config.channels.iter().map(|channel| {
+            format!("`{}` {}", channel.name, show_size(ring_bytes(config, channel)))
+        });
         let smaller = match (windows, workers) {
             (0, 0) => "`slots` or `slot_size` in [channel.ring] smaller",
             (_, 0) => "`slots` or `slot_size` in [channel.ring], or `window` in `shuffle` smaller",
@@ -43,7 +44,7 @@ fn check_limit(config: &Config, limit: u64) -> Option<String> {
         };
         let workers = match workers {
             0 => String::new(),
-            bytes => format!(" what workers decode ahead {},", show_size(bytes)),
+            bytes => format!(" the workers {},", show_size(bytes)),
         };
         let windows = match windows {
             0 => String::new(),
@@ -60,8 +61,9 @@ fn check_limit(config: &Config, limit: u64) -> Option<String> {
     })
 }
 
-fn ring_bytes(ring: &Ring) -> u64 {
-    ring.slots as u64 * ring.slot_size as u64
+fn ring_bytes(config: &Config, channel: &Channel) -> u64 {
+    let slots = channel.ring.slots + slots_beside(config, channel);
+    u64::from(slots) * channel.ring.slot_size as u64
 }
 
 /// Bytes of the channel's window, if it is counted in bytes.
@@ -72,9 +74,31 @@ fn window_bytes(channel: &Channel) -> u64 {
     }
 }
 
-/// Bytes of records that the workers of all channels have ready.
+/// What the workers of each channel that has several may take: a line for each, for people.
+pub fn worker_memory(config: &Config) -> Vec<String> {
+    let of_channel = |channel: &Channel| {
+        let count = worker_count(config, channel);
+        let held = Workers::bytes(count);
+        (held > 0).then(|| {
+            format!(
+                "{}: {count} workers hold up to {} of records and input, and the decoder of each may \
+                 take {} (limits.memory)",
+                channel.name,
+                show_size(held),
+                show_size(channel.limits.memory)
+            )
+        })
+    };
+    config.channels.iter().flat_map(Channel::decoded).filter_map(of_channel).collect()
+}
+
+/// Bytes that the workers of all channels take, with decoders that need little.
 fn worker_bytes(config: &Config) -> u64 {
-    let of_channel = |channel| Workers::bytes(worker_count(config, channel));
+    let of_channel = |channel| {
+        let count = worker_count(config, channel);
+        let instances = if count > 1 { count as u64 * INSTANCE_MEMORY } else { 0 };
+        Workers::bytes(count) + instances
+    };
     config.channels.iter().flat_map(Channel::decoded).map(of_channel).sum()
 }
 
@@ -89,7 +113,7 @@ fn host_bytes(config: &Config) -> u64 {
 
 /// Bytes that the channels take: of their rings, their windows and their workers.
 fn all_channel_bytes(config: &Config) -> u64 {
-    let of_channel = |channel: &Channel| ring_bytes(&channel.ring) + window_bytes(channel);
+    let of_channel = |channel: &Channel| ring_bytes(config, channel) + window_bytes(channel);
     config.channels.iter().map(of_channel).sum::<u64>() + worker_bytes(config)
 }
 
@@ -200,10 +224,14 @@ mod tests {
     fn workers_count() {
         let mut config = two_channels();
         config.channels[0].workers = WorkerCount::Exactly(3);
-        assert_eq!(check_limit(&config, 304 << 20), None);
-        let why = check_limit(&config, 303 << 20).expect("it is too tight");
-        let part = "64MiB), what workers decode ahead 192MiB, and pipemill itself at least 16MiB";
+        assert_eq!(check_limit(&config, 374 << 20), None);
+        let why = check_limit(&config, 373 << 20).expect("it is too tight");
+        let part =
+            "`train` 80MiB, `test` 64MiB), the workers 214MiB, and pipemill itself at least 16MiB";
         assert!(why.contains(part), "{why}");
         assert!(why.ends_with("or `workers`, smaller"), "{why}");
+        let said = "train: 3 workers hold up to 208MiB of records and input, and the decoder of each \
+                    may take 512MiB (limits.memory)";
+        assert_eq!(worker_memory(&config), [said]);
     }
 }

@@ -54,7 +54,7 @@ use crate::telemetry::{
 pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
-pub use memory::exceeds_limit;
+pub use memory::{exceeds_limit, worker_memory};
 pub use owner::Owner;
 pub use signals::Signals;
 pub use state::resume_from;

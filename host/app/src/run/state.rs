@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pipemill_channel::{Resume, Until, Window};
+use pipemill_channel::{RecordOrder, Resume, Until, Window};
 use pipemill_decode::Digest;
 use pipemill_ring::host::{Beginning, Beginnings};
 use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
@@ -69,6 +69,9 @@ pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
     }
     if let Source::Mix(_) = channel.source {
         put("shuffle", seed_text(channel));
+    }
+    if channel.order == RecordOrder::Any {
+        put(State::ORDER, State::ANY_ORDER.to_owned());
     }
     match channel.shuffle.and_then(|shuffle| shuffle.window) {
         Some(Window::Bytes(bytes)) => put("window", show_size(bytes)),
@@ -190,6 +193,12 @@ impl Origins {
         if !(1..=most).contains(&asked.records) {
             let found = asked.records;
             return Err(format!("batch: expected 1 to {most} records, found {found}"));
+        }
+        if self.channel.order == RecordOrder::Any && asked.across == BatchAcross::Object {
+            return Err("batch: the configuration says order = \"any\", which mixes the records of \
+                        objects, and this consumer asks for batch_across = \"object\"; change one of \
+                        them"
+                .to_owned());
         }
         match self.channel.batch {
             Some(own) if own != asked => Err(format!(
@@ -337,6 +346,12 @@ fn fitting(state: ChannelState, channel: &Channel) -> Result<Resumed, Vec<String
         return Err(vec![format!(
             "the state of `{name}` has version {}; this host reads version {VERSION}",
             state.version
+        )]);
+    }
+    if channel.order == RecordOrder::Any && state.given > 0 {
+        return Err(vec![format!(
+            "channel `{name}` has order = \"any\": no place inside of an epoch says what came before \
+             it; give a state that was taken between two epochs"
         )]);
     }
     if state.position.header > state.position.offset {

@@ -4,6 +4,19 @@ use std::thread::available_parallelism;
 
 use crate::config::{Channel, Config, WorkerCount};
 
+/// Slots beside those of the ring for each worker: enough for a section of an object.
+const SLOTS_OF_WORKER: u32 = 4;
+
+/// Slots of the channel's ring, beside those of the configuration, that its workers fill. Records
+/// that are gathered to batches of a fixed size are copied anyway.
+pub fn slots_beside(config: &Config, channel: &Channel) -> u32 {
+    match worker_count(config, channel) {
+        ..=1 => 0,
+        _ if channel.batch.is_some() => 0,
+        count => count as u32 * SLOTS_OF_WORKER,
+    }
+}
+
 /// The number of the channel's workers. "auto": its part of the cores that the host may use, by
 /// their affinity and by the container's quota; all channels that decode have an equal part.
 pub fn worker_count(config: &Config, channel: &Channel) -> usize {

@@ -1,6 +1,7 @@
 //! The bottleneck of a channel: the stage that took the most of the time of the channel's thread,
 //! and what to do about it.
 
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use pipemill_channel::{Stage, StatsSnapshot};
@@ -19,6 +20,22 @@ pub struct Bottleneck {
     pub percent: u32,
 }
 
+/// The cores that decode a channel's objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cores {
+    /// Number of its workers.
+    pub workers: usize,
+    /// Number of cores that this process may use, by its affinity and the container's quota.
+    pub usable: usize,
+}
+
+impl Cores {
+    /// Those of this many workers.
+    pub fn of(workers: usize) -> Self {
+        Self { workers, usable: available_parallelism().map_or(1, |count| count.get()) }
+    }
+}
+
 impl Bottleneck {
     /// The bottleneck of these totals. `None` if they cover less than 0.2 s.
     pub fn of(totals: &StatsSnapshot) -> Option<Self> {
@@ -32,7 +49,7 @@ impl Bottleneck {
     }
 
     /// A sentence with the stage, its share and the remedy. `missed` as for [`remedy`].
-    pub(super) fn words(&self, source: &Source, missed: bool) -> String {
+    pub(super) fn words(&self, source: &Source, cores: Cores, missed: bool) -> String {
         let waits = match self.stage {
             Stage::Source => "for its source",
             Stage::Decoder => "for its decoder",
@@ -41,7 +58,7 @@ impl Bottleneck {
         format!(
             "it waited {}% of the time {waits}: {}",
             self.percent,
-            remedy(self.stage, source, missed)
+            remedy(self.stage, source, cores, missed)
         )
     }
 }
@@ -54,22 +71,37 @@ pub(super) fn were_missed(missed: Duration, totals: &StatsSnapshot) -> bool {
 
 /// What to do if this stage is the bottleneck. `missed`: the time of the stage `Consumer` was mostly
 /// a wait for consumers that were not connected.
-pub(super) fn remedy(stage: Stage, source: &Source, missed: bool) -> String {
+pub(super) fn remedy(stage: Stage, source: &Source, cores: Cores, missed: bool) -> String {
     match stage {
         Stage::Source => source_remedy(source),
-        Stage::Decoder => {
-            let more = match source.can_reread() {
-                true => "raise `workers` if the machine has idle cores",
-                false => "divide the input over several channels",
-            };
-            format!(
-                "have it decode less (fewer fields, `verify = false` where it has that), or {more}"
-            )
-        }
+        Stage::Decoder => decoder_remedy(source, cores),
         Stage::Consumer if missed => "for most of that none was connected, or too few: the input \
                                       was there before them"
             .to_owned(),
         Stage::Consumer => "input keeps up with training: nothing to do here".to_owned(),
+    }
+}
+
+fn decoder_remedy(source: &Source, cores: Cores) -> String {
+    const LESS: &str = "have it decode less (fewer fields, `verify = false` where it has that)";
+    let Cores { workers, usable } = cores;
+    if workers >= usable {
+        return match usable {
+            1 => format!("{LESS}; the one core that pipemill may use decodes already"),
+            _ => format!("{LESS}; all {usable} cores that pipemill may use decode already"),
+        };
+    }
+    let are = if workers == 1 { "is" } else { "are" };
+    let used = format!("{workers} of {usable} cores {are} used");
+    match source {
+        Source::Mix(_) => {
+            format!("raise `workers` in the channels that it mixes, {used}; or {LESS}")
+        }
+        _ if source.can_reread() => format!("raise `workers`, {used}; or {LESS}"),
+        _ => format!(
+            "bring the input as files, which several `workers` decode, or divide it over several \
+             channels, {used}; or {LESS}"
+        ),
     }
 }
 
@@ -131,10 +163,38 @@ mod tests {
         let source = crate::config::fifo_source("/in".into(), None);
         let words = |missed| {
             let bottleneck = Bottleneck::of(&totals).unwrap();
-            bottleneck.words(&source, were_missed(missed, &totals))
+            bottleneck.words(&source, Cores::of(1), were_missed(missed, &totals))
         };
         assert!(words(4 * second).contains("input keeps up with training: nothing to do here"));
         assert!(words(5 * second).contains("consumers: for most of that none was connected"));
         assert!(!were_missed(Duration::ZERO, &StatsSnapshot::default()));
+    }
+
+    #[test]
+    fn a_slow_decoder_is_told_of_cores_that_are_idle() {
+        let text = "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\n";
+        let config = crate::config::parse(text, "pipemill.toml", &|_| None).expect("it is right");
+        let files = config.channels[0].source.clone();
+        let fifo = crate::config::fifo_source("/in".into(), None);
+        let said = |source, workers, usable| {
+            remedy(Stage::Decoder, source, Cores { workers, usable }, false)
+        };
+        assert!(
+            said(&files, 2, 16).starts_with("raise `workers`, 2 of 16 cores are used; or have")
+        );
+        assert!(said(&files, 1, 2).starts_with("raise `workers`, 1 of 2 cores is used; or have"));
+        for (workers, usable) in [(16, 16), (20, 16)] {
+            let said = said(&files, workers, usable);
+            assert!(
+                said.ends_with("; all 16 cores that pipemill may use decode already"),
+                "{said}"
+            );
+        }
+        assert!(
+            said(&files, 1, 1).ends_with("; the one core that pipemill may use decodes already")
+        );
+        let said = said(&fifo, 1, 16);
+        assert!(said.starts_with("bring the input as files, which several `workers`"), "{said}");
+        assert!(said.contains("channels, 1 of 16 cores is used; or have"), "{said}");
     }
 }

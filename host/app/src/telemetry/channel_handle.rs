@@ -11,6 +11,7 @@ use pipemill_ring::host::{Ring, Status};
 use pipemill_source::Awaited;
 use pipemill_types::log::log_with;
 
+use super::bottleneck::Cores;
 use super::summary;
 use super::waits::{Observed, Wait};
 use crate::config::Source;
@@ -51,6 +52,8 @@ pub struct ChannelHandle {
     pub name: String,
     /// Its source, as configured.
     pub source: Source,
+    /// The cores that decode it.
+    pub cores: Cores,
     /// The decoder's name.
     pub decoder: String,
     /// Counts and times. Only the channel's thread writes them.
@@ -71,6 +74,7 @@ impl ChannelHandle {
     pub fn new(
         name: &str,
         source: &Source,
+        cores: Cores,
         decoder: &str,
         ring: Arc<Ring>,
         awaited: Awaited,
@@ -78,7 +82,7 @@ impl ChannelHandle {
         let stats = ChannelStats::default();
         let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
         let (drains, outcome, last_wait) = Default::default();
-        Self { name, source, decoder, stats, ring, awaited, drains, outcome, last_wait }
+        Self { name, source, cores, decoder, stats, ring, awaited, drains, outcome, last_wait }
     }
 
     /// Whether the source has ended. The channel runs on until consumers have read what is left; or

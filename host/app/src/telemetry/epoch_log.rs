@@ -31,10 +31,10 @@ impl Observer for EpochLog {
             let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *missed, all_missed)
         };
-        let ChannelHandle { name, source, .. } = &*self.channel;
+        let channel = &*self.channel;
         let fields: [&dyn kv::Source; 3] =
-            [&("channel", name), &("epoch", epoch.number), &epoch.totals];
-        let line = summary::of_epoch(name, source, epoch, all_missed.saturating_sub(before));
+            [&("channel", &channel.name), &("epoch", epoch.number), &epoch.totals];
+        let line = summary::of_epoch(channel, epoch, all_missed.saturating_sub(before));
         log_with(Level::Info, &fields, format_args!("{line}"));
     }
 }

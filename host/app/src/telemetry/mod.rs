@@ -29,7 +29,7 @@ mod trace;
 mod wait_log;
 pub mod waits;
 
-pub use bottleneck::Bottleneck;
+pub use bottleneck::{Bottleneck, Cores};
 pub use channel_handle::{ChannelHandle, ChannelState};
 pub use epoch_log::EpochLog;
 pub use history::{Sample, SlotCounts};

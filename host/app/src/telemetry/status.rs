@@ -190,7 +190,7 @@ fn channel(handle: &ChannelHandle) -> ChannelStatus {
     let bottleneck = Bottleneck::of(&totals).map(|bottleneck| BottleneckStatus {
         stage: bottleneck.stage.word().to_owned(),
         percent: bottleneck.percent,
-        remedy: remedy(bottleneck.stage, &handle.source, missed),
+        remedy: remedy(bottleneck.stage, &handle.source, handle.cores, missed),
     });
     let epochs = stats.epochs();
     let decode_errors = stats.decode_errors().into_iter().filter(|(_, count)| *count > 0);
@@ -217,9 +217,9 @@ fn channel(handle: &ChannelHandle) -> ChannelStatus {
         decode_errors: decode_errors.map(|(kind, count)| (kind.word().to_owned(), count)).collect(),
         bottleneck,
         remedies: Remedies {
-            source: remedy(Stage::Source, &handle.source, false),
-            decoder: remedy(Stage::Decoder, &handle.source, false),
-            consumer: remedy(Stage::Consumer, &handle.source, misses_now),
+            source: remedy(Stage::Source, &handle.source, handle.cores, false),
+            decoder: remedy(Stage::Decoder, &handle.source, handle.cores, false),
+            consumer: remedy(Stage::Consumer, &handle.source, handle.cores, misses_now),
         },
         epochs: epochs[epochs.len().saturating_sub(MAX_EPOCHS)..].iter().map(epoch).collect(),
         ring: ring(handle, &status),

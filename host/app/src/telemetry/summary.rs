@@ -7,22 +7,17 @@ use pipemill_ring::host::Status;
 
 use super::ChannelHandle;
 use super::bottleneck::{Bottleneck, were_missed};
-use crate::config::Source;
 
 /// The line about an epoch that has ended. `missed`: for how long the channel waited in it for
 /// consumers that were not connected.
-pub(super) fn of_epoch(
-    name: &str,
-    source: &Source,
-    epoch: &EpochStats,
-    missed: Duration,
-) -> String {
+pub(super) fn of_epoch(channel: &ChannelHandle, epoch: &EpochStats, missed: Duration) -> String {
     let early = if epoch.early { ", ended early by its consumers" } else { "" };
     format!(
-        "channel `{name}`, epoch {}{early}: {}{}",
+        "channel `{}`, epoch {}{early}: {}{}",
+        channel.name,
         epoch.number,
         totals_text(&epoch.totals),
-        bottleneck_text(source, &epoch.totals, missed)
+        bottleneck_text(channel, &epoch.totals, missed)
     )
 }
 
@@ -38,7 +33,7 @@ pub(super) fn of_channel(channel: &ChannelHandle, totals: &StatsSnapshot, ring: 
         return format!("channel `{name}` was never read, {why}: {text}");
     }
     let word = channel.state().word();
-    let bottleneck = bottleneck_text(&channel.source, totals, ring.consumers_missed);
+    let bottleneck = bottleneck_text(channel, totals, ring.consumers_missed);
     format!("channel `{name}` {word}: {text}{bottleneck}")
 }
 
@@ -80,10 +75,10 @@ fn totals_text(totals: &StatsSnapshot) -> String {
     )
 }
 
-fn bottleneck_text(source: &Source, totals: &StatsSnapshot, missed: Duration) -> String {
+fn bottleneck_text(channel: &ChannelHandle, totals: &StatsSnapshot, missed: Duration) -> String {
     let missed = were_missed(missed, totals);
-    Bottleneck::of(totals)
-        .map_or_else(String::new, |bottleneck| format!("; {}", bottleneck.words(source, missed)))
+    let words = |bottleneck: Bottleneck| bottleneck.words(&channel.source, channel.cores, missed);
+    Bottleneck::of(totals).map_or_else(String::new, |bottleneck| format!("; {}", words(bottleneck)))
 }
 
 #[cfg(test)]

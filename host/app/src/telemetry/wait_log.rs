@@ -97,6 +97,7 @@ mod tests {
 
     use super::*;
     use crate::config::fifo_source;
+    use crate::telemetry::Cores;
 
     fn channel() -> Arc<ChannelHandle> {
         let ring = Ring::new(RingConfig {
@@ -109,7 +110,14 @@ mod tests {
             consumers: 2,
         });
         let (source, ring) = (fifo_source("/in".into(), None), ring.expect("there is memory"));
-        Arc::new(ChannelHandle::new("val", &source, "lines", ring, Awaited::default()))
+        Arc::new(ChannelHandle::new(
+            "val",
+            &source,
+            Cores::of(1),
+            "lines",
+            ring,
+            Awaited::default(),
+        ))
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Makes batches of the portions that workers decoded, in their order. Without a fixed number of
-//! records, each portion is copied as it is and becomes a batch; else value by value.
+//! records, each portion becomes a batch: as it is, if it lies in memory of the sink, else as a copy.
+//! With one, records are copied value by value.
 
 use std::sync::Arc;
 
 use pipemill_types::{BatchAcross, BatchSize, Field};
 
+use super::worker::MemoryPool;
 use crate::batch::Batch;
 use crate::batch_builder::BatchBuilder;
 use crate::block_memory::BlockMemory;
@@ -32,6 +34,14 @@ pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
     /// As those of [`Sink::grant`].
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason>;
 
+    /// Gives memory for portions, in the place of that of a portion that it was given.
+    fn take_back(&mut self, pool: &MemoryPool);
+
+    /// Gives memory of batches for portions, if there is some for that now.
+    fn lend(&mut self, pool: &MemoryPool) {
+        let _ = pool;
+    }
+
     /// All portions of an object were given.
     ///
     /// # Errors
@@ -46,6 +56,13 @@ impl<S: Sink> PortionSink for WindowSink<'_, S> {
 
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason> {
         self.add(memory, portion)
+    }
+
+    fn take_back(&mut self, pool: &MemoryPool) {
+        // It has memory at any time.
+        if let Ok(memory) = self.memory() {
+            pool.give_back(memory);
+        }
     }
 
     fn object_ended(&mut self) -> Result<(), StopReason> {
@@ -116,6 +133,11 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
         passed: usize,
     ) -> Result<(), StopReason> {
         portion.remove_first(passed);
+        let memory = match memory.into_lent::<S::Memory>() {
+            Ok(memory) if portion.records > 0 => return self.out.give(memory, portion),
+            Ok(_) => return Ok(()),
+            Err(memory) => memory,
+        };
         if portion.records > 0 {
             self.out.give_copy(memory.as_ref(), portion)?;
         }
@@ -175,6 +197,21 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
         match self.size {
             None => self.give_copy(memory, portion, passed),
             Some(size) => self.pick(memory, portion, passed, size),
+        }
+    }
+
+    fn take_back(&mut self, pool: &MemoryPool) {
+        for memory in self.spare.drain(..) {
+            pool.give_back(memory);
+        }
+        self.lend(pool);
+    }
+
+    fn lend(&mut self, pool: &MemoryPool) {
+        if self.size.is_none() {
+            while let Some(memory) = self.out.sink().memory_beside() {
+                pool.give_back(BlockMemory::lent(memory));
+            }
         }
     }
 

@@ -1,21 +1,27 @@
 //! Workers: threads that decode the objects of a channel side by side. What leaves is what one
-//! thread would give, in the same order.
+//! thread would give: in the same order, or in the order in which objects get ready.
 //!
 //! **Way**: the planner (`plan`) takes the source's objects in order and gives each one to the next
 //! worker that is free. A worker (`worker`) decodes its object with a stream of its own, into
 //! memory of its own. The channel's thread takes what the workers have, object by object in the
-//! order of the source (`sequence`), and copies it to batches of the sink (`in_order`) or hands it
-//! to a shuffle's window.
+//! order of the source or from all that have something (`sequence`), and copies it to batches of the
+//! sink (`in_order`) or hands it to a shuffle's window.
 //!
 //! **Sections**: a long object is divided (`sections`): the planner reads it, and workers look for
 //! the start of a record in their sections (`search`). To all others, a section is an object of its
 //! own that goes on where another one has ended.
 //!
-//! **Turns**: it is the turn of the first object that was not taken to its end. Workers of later
-//! objects wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`). The worker
+//! **Memory**: without a fixed number of records, a portion may lie in memory of the sink and leave as
+//! a batch without a copy. The sink has some of it beside that of the next batch, so a portion whose
+//! turn has not come never takes it from the one whose turn it is. What there is not for all goes
+//! into memory of the worker's own, and is copied.
+//!
+//! **Turns**: it is the turn of the first object that was not taken to its end; in any order, of each
+//! object that is being taken, but not of its later sections. Workers of others
+//! wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`). The worker
 //! whose turn it is waits only while something of its object is there to be taken. So each worker
-//! that waits, waits for the consumers or for an object before its own, and these chains end at the
-//! consumers.
+//! that waits, waits for the consumers or for an object or section before its own, and these chains
+//! end at the consumers.
 //!
 //! **Fields**: decoders are told which fields the objects before had. So until an object has said
 //! its fields, one object is decoded at a time.
@@ -56,10 +62,25 @@ const SECTION_BYTES: usize = 4 << 20;
 /// Objects that wait for their turn, at most. Each one of them has a portion of memory or none.
 const MAX_PLANNED: usize = 1_024;
 
+/// Objects that are taken at the same time in any order, for each worker. Those that no worker has
+/// are decoded, so they have something.
+const OPEN_OBJECTS: usize = 2;
+
+/// The order in which the records of several objects leave. Those of one object keep theirs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RecordOrder {
+    /// That of the source: what one worker gives.
+    #[default]
+    Strict,
+    /// That in which they get ready. No place in it says what came before.
+    Any,
+}
+
 /// The workers of a channel.
 pub struct Workers {
     /// What each of them did.
     stats: Vec<Arc<ChannelStats>>,
+    order: RecordOrder,
     /// Bytes of a section of an object.
     section_bytes: usize,
 }
@@ -68,7 +89,13 @@ impl Workers {
     /// This many, 1 or more. One worker is the channel's thread itself.
     pub fn new(count: usize) -> Self {
         let stats = (0..count.max(1)).map(|_| Arc::default()).collect();
-        Self { stats, section_bytes: SECTION_BYTES }
+        Self { stats, order: RecordOrder::Strict, section_bytes: SECTION_BYTES }
+    }
+
+    /// The same in this order. Any other than [`RecordOrder::Strict`] is not for a shuffle's window, and
+    /// not for batches of one object each.
+    pub fn in_order(self, order: RecordOrder) -> Self {
+        Self { order, ..self }
     }
 
     /// Sections of this many bytes, 1 or more.
@@ -78,9 +105,10 @@ impl Workers {
     }
 
     /// Bytes that this many workers hold at most, without their decoders, where records are not
-    /// larger than usual.
+    /// larger than usual: records, and the bytes of an object that is divided.
     pub fn bytes(count: usize) -> u64 {
-        if count > 1 { (count * AHEAD_BYTES) as u64 } else { 0 }
+        let sections = (count + 1) * SECTION_BYTES;
+        if count > 1 { (count * AHEAD_BYTES + sections) as u64 } else { 0 }
     }
 
     /// Number of them.
@@ -96,13 +124,15 @@ impl Channel {
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
-        let (stats, section_bytes) = (self.workers.stats.clone(), self.workers.section_bytes);
+        let Workers { stats, order, section_bytes } = &self.workers;
+        let (stats, order, section_bytes) = (stats.clone(), *order, *section_bytes);
         let (Parts { decoding, source, policy, batch }, resume) = self.parts();
         builder.pass_over(resume.as_ref().map_or(0, Resume::passed_over));
         let ahead = stats.len() * AHEAD_BYTES;
         let turns = Arc::new(Turns::new(ahead));
         let portion_bytes = builder.sink().portion_bytes()?;
         let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
+        builder.sink().lend(&memory);
         let (planned, plan) = sync_channel(MAX_PLANNED);
         let (next_epoch, may_go_on) = channel();
         thread::scope(|scope| {
@@ -146,8 +176,11 @@ impl Channel {
                 memory: &memory,
                 stats: &stats,
                 bytes,
-                next_section: None,
-                first_record: 0,
+                most_open: match order {
+                    RecordOrder::Strict => 1,
+                    RecordOrder::Any => OPEN_OBJECTS * stats.len(),
+                },
+                progress: Default::default(),
             };
             sequencer.take_all()
         })

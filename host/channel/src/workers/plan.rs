@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{Field, schema_extension};
 
-use super::sections::{Room, SectionPart, Sections};
+use super::sections::{NextSection, Room, SectionPart, Sections};
 use super::turns::Turns;
 use super::worker::{Delivery, Job};
 use crate::object::{Begin, Decoding};
@@ -69,6 +69,7 @@ impl Planner<'_> {
     fn send(&self, planned: Planned) {
         // Fails if nothing is wanted any more: the next wait says so.
         let _ = self.planned.send(planned);
+        self.turns.tell();
     }
 
     fn plan_objects(&mut self, mut resume: Option<Resume>) -> Result<(), StopReason> {
@@ -150,8 +151,7 @@ impl Planner<'_> {
         is_long && object.input.is_stored()
     }
 
-    /// Reads an object, and hands it to workers section by section. Returns the next number of the
-    /// plan.
+    /// Hands an object to workers section by section. Returns the next number of the plan.
     fn divide(
         &mut self,
         first: u64,
@@ -159,24 +159,55 @@ impl Planner<'_> {
         begin: Begin,
         fields: Option<Arc<[Field]>>,
     ) -> Result<u64, StopReason> {
-        let most = (self.workers + 1) * self.section_bytes;
-        let sections = Sections::new(self.turns.clone(), object.epoch, first, most);
-        let copy = |object: &Object| Object {
-            name: object.name.clone(),
-            identity: object.identity.clone(),
-            facts: object.facts.clone(),
-            input: Box::new(NoInput),
-            ..*object
-        };
-        let (planned, job) = Self::job(first, copy(&object), begin, fields, Some(sections.first()));
+        let (most, epoch) = ((self.workers + 1) * self.section_bytes, object.epoch);
+        let copied = copy(&object);
+        let mut input = object.input;
+        let reads_themselves = matches!(input.at(0), Some(Ok(_))) && copied.facts.size.is_some();
+        let whole = reads_themselves.then(|| std::mem::replace(&mut input, Box::new(NoInput)));
+        let sections = Sections::new(self.turns.clone(), epoch, first, most, whole);
+        let part = Some(sections.first());
+        let (planned, job) = Self::job(first, copy(&copied), begin, fields, part);
         self.send(Planned::Object(planned));
         self.turns.hand_over(job, true)?;
-        let mut number = first + 1;
+        if reads_themselves {
+            self.divide_whole(first + 1, &sections, &copied)
+        } else {
+            self.divide_pieces(first + 1, &sections, &copied, input)
+        }
+    }
+
+    /// Begins sections of an object that each worker reads by itself.
+    fn divide_whole(
+        &mut self,
+        mut number: u64,
+        sections: &Arc<Sections>,
+        object: &Object,
+    ) -> Result<u64, StopReason> {
+        let size = object.facts.size.unwrap_or(0);
+        while !self.turns.is_over(object.epoch) {
+            match sections.begin_after(number, self.section_bytes as u64, size) {
+                NextSection::Begun(part) => {
+                    self.plan_section(number, sections, object, part)?;
+                    number += 1;
+                }
+                NextSection::None => {}
+                NextSection::Done => break,
+            }
+        }
+        Ok(number)
+    }
+
+    /// Reads an object, and begins sections where it has come to.
+    fn divide_pieces(
+        &mut self,
+        mut number: u64,
+        sections: &Arc<Sections>,
+        object: &Object,
+        mut input: Box<dyn Input>,
+    ) -> Result<u64, StopReason> {
         let step = self.section_bytes as u64;
         let (mut read, mut next) = (0, step);
-        let mut input = object.input;
-        let copied = copy(&Object { input: Box::new(NoInput), name: object.name, ..object });
-        while !self.turns.is_over(copied.epoch) {
+        while !self.turns.is_over(object.epoch) {
             let most = match sections.room(next - read, self.source.can_reread()) {
                 Room::None => continue,
                 Room::Read(most) => most,
@@ -194,23 +225,34 @@ impl Planner<'_> {
                 continue;
             }
             next += step;
-            let Some(fields) = self.turns.fields() else { continue };
             if let Some(part) = sections.begin(number, self.workers) {
-                let schema = schema_extension(&fields);
-                let begin = Begin::new(None, schema);
-                let (planned, job) =
-                    Self::job(number, copy(&copied), begin, Some(fields), Some(part));
-                // Whoever has to take what was planned may wait for bytes of this object.
-                if self.planned.try_send(Planned::Object(planned)).is_err() {
-                    sections.drop_last();
-                    continue;
-                }
-                self.turns.begin_section();
-                self.turns.hand_over(job, false)?;
+                self.plan_section(number, sections, object, part)?;
                 number += 1;
             }
         }
         Ok(number)
+    }
+
+    /// Hands a section that has begun to a worker. If it can't be planned, it is dropped for ever: no
+    /// other may have its number.
+    fn plan_section(
+        &mut self,
+        number: u64,
+        sections: &Sections,
+        object: &Object,
+        part: SectionPart,
+    ) -> Result<(), StopReason> {
+        let fields = self.turns.fields();
+        let begin = Begin::new(None, fields.as_deref().and_then(schema_extension));
+        let (planned, job) = Self::job(number, copy(object), begin, fields, Some(part));
+        // Whoever has to take what was planned may wait for bytes of this object.
+        if job.fields.is_none() || self.planned.try_send(Planned::Object(planned)).is_err() {
+            sections.drop_last();
+            return Ok(());
+        }
+        self.turns.tell();
+        self.turns.begin_section();
+        self.turns.hand_over(job, false)
     }
 
     /// An object whose bytes are its header, and then those from the place of a state on.
@@ -247,6 +289,17 @@ impl Planner<'_> {
             }
         }
         Ok(header)
+    }
+}
+
+/// The object, with an input that somebody else reads.
+fn copy(object: &Object) -> Object {
+    Object {
+        name: object.name.clone(),
+        identity: object.identity.clone(),
+        facts: object.facts.clone(),
+        input: Box::new(NoInput),
+        ..*object
     }
 }
 

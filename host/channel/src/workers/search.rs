@@ -24,7 +24,8 @@ pub(super) fn inside(header: u64, offset: u64, schema: Option<String>) -> Resume
 }
 
 /// The byte offset of the first place at or after `from` that looks like the start of a record, if
-/// one of the next `most` bytes does.
+/// one of the next `most` bytes does. The decoder is shown no others: so what it finds does not lie
+/// beyond what the search in the next section finds.
 ///
 /// # Errors
 /// Nobody wants the section any more.
@@ -47,7 +48,7 @@ pub(super) fn find_start(
     let (mut passed, mut is_end) = (0, false);
     loop {
         let len = chunk.len();
-        chunk.resize(len + READ_BYTES, 0);
+        chunk.resize(len + READ_BYTES.min(most - passed - len), 0);
         let outcome = input.read(&mut chunk[len..], Some(POLL_INTERVAL));
         let read = match outcome {
             Ok(ReadOutcome::Bytes(read)) => read,
@@ -64,6 +65,8 @@ pub(super) fn find_start(
         if read == 0 && !is_end {
             continue;
         }
+        // The decoder has to decide now.
+        is_end |= passed + chunk.len() >= most;
         let bytes = Arc::new(std::mem::take(&mut chunk));
         let shown: Bytes = bytes.clone();
         let Ok((count, is_found)) = stream.resync(&shown, 0..bytes.len(), is_end) else {
@@ -76,7 +79,7 @@ pub(super) fn find_start(
         }
         chunk = Arc::into_inner(bytes).unwrap_or_default();
         chunk.drain(..count);
-        if is_end || passed + chunk.len() >= most {
+        if is_end {
             return Ok(None);
         }
     }

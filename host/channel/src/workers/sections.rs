@@ -1,8 +1,8 @@
 //! An object that several workers decode: its bytes as they are read, and the sections that it is
 //! divided into.
 //!
-//! The planner reads the object into pieces. Every now and then it begins a section, at a place that
-//! is hardly ever the start of a record. The worker that takes the section looks for the first place
+//! The planner reads the object into pieces; a file, each worker reads by itself. Every now and then
+//! the planner begins a section, at a place that is hardly ever the start of a record. The worker that takes the section looks for the first place
 //! in it that looks like one (`search`) and decodes from there on. Whether it *is* one, the worker of
 //! the section before decides: it stops there, and if its decoder has used all bytes up to the place
 //! and could begin again there, the records on both sides fit together. Else it goes on, as if the
@@ -48,6 +48,10 @@ struct State {
     end: Option<Result<(), SourceError>>,
     /// The input, where one worker has to read it by itself from here on.
     rest: Option<Box<dyn Input>>,
+    /// The input, where each worker reads its section by itself. Then there are no pieces.
+    whole: Option<Box<dyn Input>>,
+    /// Where the next section begins of an object of which there are no pieces.
+    next_start: u64,
     sections: Vec<Section>,
     /// The sections before this one are over, or were dropped.
     first: usize,
@@ -127,6 +131,13 @@ impl State {
         (index + 1..self.sections.len()).find(|next| self.sections[*next].is_there())
     }
 
+    /// The place of the next byte that a section's worker reads, and the end of what it may read.
+    fn place(&self, index: usize) -> (u64, u64) {
+        let Section { at, stage, .. } = self.sections[index];
+        let is_searching = stage == SectionStage::Searching;
+        (at, if is_searching { u64::MAX } else { self.limit(index) })
+    }
+
     fn limit(&self, index: usize) -> u64 {
         self.next(index).map_or(u64::MAX, |next| self.sections[next].start)
     }
@@ -160,6 +171,16 @@ impl State {
     /// A copy of the first bytes of the object.
     fn first_bytes(&self, count: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
+        if let Some(Ok(mut input)) = self.whole.as_ref().and_then(|whole| whole.at(0)) {
+            bytes.resize(count as usize, 0);
+            let mut read = 0;
+            while let Some(rest @ [_, ..]) = bytes.get_mut(read..)
+                && let Ok(ReadOutcome::Bytes(len)) = input.read(rest, None)
+            {
+                read += len;
+            }
+            bytes.truncate(read);
+        }
         while (bytes.len() as u64) < count
             && let Some(piece) = self.piece_with(bytes.len() as u64)
         {
@@ -169,6 +190,16 @@ impl State {
         }
         bytes
     }
+}
+
+/// What the planner may do next with an object that each worker reads by itself.
+pub(super) enum NextSection {
+    /// Hand this section to a worker.
+    Begun(SectionPart),
+    /// Nothing yet: all sections have workers, or none is known to be possible.
+    None,
+    /// Go on with other objects: this one gets no more sections.
+    Done,
 }
 
 /// What the planner may do next with an object.
@@ -183,14 +214,22 @@ pub(super) enum Room {
 
 impl Sections {
     /// Of an object of this epoch, of which nothing was read. `first` is the number of its first
-    /// section, and `most` the bytes of it that are kept.
-    pub(super) fn new(turns: Arc<Turns>, epoch: u32, first: u64, most: usize) -> Arc<Self> {
+    /// section, and `most` the bytes of it that are kept. With `whole`, workers read it by themselves.
+    pub(super) fn new(
+        turns: Arc<Turns>,
+        epoch: u32,
+        first: u64,
+        most: usize,
+        whole: Option<Box<dyn Input>>,
+    ) -> Arc<Self> {
         let stage = SectionStage::Begun;
         let state = State {
             pieces: VecDeque::new(),
             read: 0,
             end: None,
             rest: None,
+            whole,
+            next_start: 0,
             sections: vec![Section { number: first, start: 0, at: 0, stage }],
             first: 0,
             waiting: 0,
@@ -296,6 +335,36 @@ impl Sections {
         Some(SectionPart { sections: self.clone(), index, header })
     }
 
+    /// Begins the next section of an object of this size, of which each worker reads its own, after
+    /// `step` bytes or more, or waits for a short time. A section is begun only when a worker has the
+    /// one before, so that workers stay close to each other.
+    pub(super) fn begin_after(self: &Arc<Self>, number: u64, step: u64, size: u64) -> NextSection {
+        let mut state = self.state();
+        let Header::Known(header) = state.header.clone() else {
+            if matches!(state.header, Header::None) {
+                return NextSection::Done;
+            }
+            drop(self.wait(state, POLL_INTERVAL));
+            return NextSection::None;
+        };
+        let come = state.sections.iter().filter(|section| section.is_there());
+        let come = come.map(|section| section.at).max().unwrap_or(0);
+        let start = (state.next_start + step).max(come.next_multiple_of(step));
+        // A short rest is not worth a section.
+        if start + step / 2 >= size || state.failed_searches >= MAX_FAILED_SEARCHES {
+            return NextSection::Done;
+        }
+        if state.sections.iter().any(|section| section.stage == SectionStage::Waiting) {
+            drop(self.wait(state, POLL_INTERVAL));
+            return NextSection::None;
+        }
+        state.next_start = start;
+        let stage = SectionStage::Waiting;
+        state.sections.push(Section { number, start, at: start, stage });
+        let index = state.sections.len() - 1;
+        NextSection::Begun(SectionPart { sections: self.clone(), index, header })
+    }
+
     /// The last section, which no worker has, belongs to the one before.
     pub(super) fn drop_last(&self) {
         let mut state = self.state();
@@ -338,16 +407,21 @@ impl SectionPart {
         let is_waiting = section.stage == SectionStage::Waiting;
         if is_waiting {
             section.stage = SectionStage::Searching;
+            self.sections.changed.notify_all();
         }
-        is_waiting.then_some(section.start)
+        let start = state.sections[self.index].start;
+        is_waiting.then_some(start)
     }
 
-    /// It begins at this place, or nowhere.
+    /// It begins at this place, or nowhere. Places after the start of the next section don't count:
+    /// there, that section would have to end before it has begun.
     pub(super) fn found(&self, start: Option<u64>) {
         let mut state = self.sections.state();
+        let limit = state.limit(self.index);
         let section = &mut state.sections[self.index];
         if section.stage == SectionStage::Searching {
             match start {
+                Some(start) if start > limit => section.stage = SectionStage::Dropped,
                 Some(start) => {
                     (section.start, section.at) = (start, start);
                     section.stage = SectionStage::Begun;
@@ -379,7 +453,8 @@ impl SectionPart {
 
     /// The bytes of the object from where the section begins.
     pub(super) fn input(&self) -> SectionInput {
-        SectionInput { part: self.clone(), rest: None }
+        let reads_itself = self.sections.state().whole.is_some();
+        SectionInput { part: self.clone(), rest: None, reads_itself, own: None }
     }
 
     /// Where it ends.
@@ -393,9 +468,47 @@ pub(super) struct SectionInput {
     part: SectionPart,
     /// The input itself, once it was handed over.
     rest: Option<Box<dyn Input>>,
+    /// Whether there are no pieces.
+    reads_itself: bool,
+    /// An input of its own, and the byte offset at which it is.
+    own: Option<(u64, Box<dyn Input>)>,
 }
 
 impl SectionInput {
+    /// Reads from an input of its own.
+    fn read_itself(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        let SectionPart { sections, index, .. } = &self.part;
+        let state = sections.state();
+        if !sections.is_wanted(&state, *index) {
+            return Ok(ReadOutcome::Stopped);
+        }
+        let (at, limit) = state.place(*index);
+        if at >= limit {
+            // The next section has begun in the meantime.
+            return Ok(ReadOutcome::Nothing);
+        }
+        let (_, input) = match (self.own.take(), &state.whole) {
+            (Some(own), _) if own.0 == at => self.own.insert(own),
+            (_, Some(whole)) => match whole.at(at) {
+                Some(input) => self.own.insert((at, input?)),
+                None => return Ok(ReadOutcome::End),
+            },
+            (_, None) => return Ok(ReadOutcome::End),
+        };
+        drop(state);
+        let most = buf.len().min(usize::try_from(limit - at).unwrap_or(usize::MAX));
+        let outcome = input.read(&mut buf[..most], timeout)?;
+        if let (ReadOutcome::Bytes(len), Some((own_at, _))) = (outcome, &mut self.own) {
+            *own_at += len as u64;
+            sections.state().sections[*index].at += len as u64;
+        }
+        Ok(outcome)
+    }
+
     /// Bytes that are there, or how the wait for them ended.
     fn take(&self, most: usize, timeout: Option<Duration>) -> Result<Taken, SourceError> {
         let SectionPart { sections, index, .. } = &self.part;
@@ -405,11 +518,7 @@ impl SectionInput {
             if !sections.is_wanted(&state, *index) {
                 return Ok(Taken::Outcome(ReadOutcome::Stopped));
             }
-            let at = state.sections[*index].at;
-            let limit = match state.sections[*index].stage {
-                SectionStage::Searching => u64::MAX,
-                _ => state.limit(*index),
-            };
+            let (at, limit) = state.place(*index);
             if at >= limit {
                 // The next section has begun in the meantime.
                 return Ok(Taken::Outcome(ReadOutcome::Nothing));
@@ -455,6 +564,9 @@ impl Input for SectionInput {
         if let Some(rest) = &mut self.rest {
             return rest.read(buf, timeout);
         }
+        if self.reads_itself {
+            return self.read_itself(buf, timeout);
+        }
         match self.take(buf.len(), timeout)? {
             Taken::Bytes(bytes, from, to) => {
                 buf[..to - from].copy_from_slice(&bytes[from..to]);
@@ -493,6 +605,7 @@ impl SectionEnd for EndOfSection {
                 _ => Header::None,
             };
             state.release();
+            self.part.sections.changed.notify_all();
         }
     }
 
@@ -559,7 +672,7 @@ mod tests {
     #[test]
     fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside() {
         const MOST: usize = 3 * PIECE_BYTES;
-        let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, MOST);
+        let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, MOST, None);
         let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
         for _ in 0..100 {
             if let Room::Read(most) = sections.room(u64::MAX, false) {
@@ -571,5 +684,25 @@ mod tests {
             assert!(sections.state().kept() <= MOST as u64);
         }
         assert!(matches!(sections.room(u64::MAX, true), Room::HandOver));
+    }
+
+    /// Else the section that has found it, and the one after it, would both have its records.
+    #[test]
+    fn what_is_found_beyond_the_next_section_does_not_count() {
+        let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, 10 * PIECE_BYTES, None);
+        sections.first().end().can_restart(0);
+        let begin = |number| {
+            assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
+            sections.begin(number, 5).expect("a section")
+        };
+        let (second, third) = (begin(1), begin(2));
+        assert_eq!((second.search(), third.search()), (Some(100), Some(200)));
+        second.found(Some(201));
+        assert_eq!(sections.first().end().limit(), 200);
+        third.found(Some(230));
+        assert_eq!(sections.first().end().limit(), 230);
+        let mut end = sections.first().end();
+        assert!(matches!(end.reach(Some(0)), Ok(true)));
+        assert_eq!(end.next, Some(2));
     }
 }

@@ -1,9 +1,10 @@
-//! The channel's thread: takes what the workers decoded, object by object in the order of the
-//! source, and applies the channel's error policy.
+//! The channel's thread: takes what the workers decoded, and applies the channel's error policy. In
+//! strict order it takes object by object, in the order of the source; else from each object that
+//! has something.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 use pipemill_types::BatchSize;
@@ -39,101 +40,42 @@ pub(super) struct Sequencer<'a, 'b, 's, S: PortionSink> {
     pub(super) stats: &'b [Arc<ChannelStats>],
     /// Bytes that the workers read, as far as they were counted.
     pub(super) bytes: u64,
-    /// The section that goes on where the one before has ended.
-    pub(super) next_section: Option<u64>,
-    /// Number of the section's first record in the object; 0 in an object's first section.
-    pub(super) first_record: u64,
+    /// Objects that are taken at the same time, at most: 1 in strict order.
+    pub(super) most_open: usize,
+    pub(super) progress: Progress,
 }
 
-impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
-    /// Takes all objects. Returns whether the consumers ended an epoch early.
-    pub(super) fn take_all(mut self) -> Result<bool, StopReason> {
-        let (mut early, mut left_early) = (false, false);
-        loop {
-            self.monitor.enter(Stage::Source);
-            // The planner has panicked; the panic goes on where the thread is waited for.
-            let planned = self.plan.recv().map_err(|_| StopReason::Stopped)?;
-            match planned {
-                Planned::End => return Ok(left_early),
-                Planned::Failed(failure) => return Err(failure.into()),
-                Planned::EpochEnd(epoch) => {
-                    let early = std::mem::take(&mut early);
-                    let (builder, monitor) = (&mut *self.builder, self.monitor);
-                    left_early |=
-                        end_epoch(&self.decoding, self.batch, builder, monitor, epoch, early)?;
-                    // The planner may have ended.
-                    let _ = self.next_epoch.send(());
-                }
-                Planned::Object(object) if early => self.turns.end(object.number),
-                // The section before went beyond its start.
-                Planned::Object(object)
-                    if object.goes_on && self.next_section != Some(object.number) =>
-                {
-                    self.turns.drop_job(object.number);
-                }
-                Planned::Object(object) => {
-                    let (number, epoch) = (object.number, object.epoch);
-                    self.turns.begin(number);
-                    if !object.goes_on {
-                        self.first_record = 0;
-                        self.monitor.object_begins(epoch, &object.name);
-                    }
-                    let taken = self.take(object);
-                    self.turns.end(number);
-                    self.next_section = *taken.as_ref().unwrap_or(&None);
-                    if self.next_section.is_none() {
-                        self.monitor.object_ends();
-                    }
-                    match taken.map(|_| ()) {
-                        Err(StopReason::EpochEnded) => {
-                            (early, left_early) = (true, true);
-                            self.turns.end_epoch(epoch);
-                        }
-                        other => other?,
-                    }
-                }
-            }
-        }
-    }
+/// How far the channel's thread came.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// The objects that are being taken, in the order of the source.
+    open: VecDeque<OpenObject>,
+    /// What comes once these were taken to their ends.
+    after_open: Option<Planned>,
+    /// The consumers want no more of this epoch.
+    early: bool,
+    /// The consumers ended an epoch early.
+    left_early: bool,
+}
 
-    /// Takes an object, or a section of it, to its end. Returns the number of the section that goes
-    /// on there.
-    fn take(&mut self, object: PlannedObject) -> Result<Option<u64>, StopReason> {
-        let mut errors = VecDeque::new();
-        loop {
-            match self.receive(&object)? {
-                Delivery::Fields(fields) => {
-                    // Nobody has said fields before, so they agree.
-                    let _ = self.builder.set_schema(&fields);
-                }
-                Delivery::Skipped(mut error) => {
-                    self.count_from_start(&mut error.failure);
-                    errors.push_back(error);
-                }
-                Delivery::Records(memory, mut batch) => {
-                    self.turns.taken(object.number, memory.as_ref().len());
-                    batch.start.first_record += self.first_record;
-                    self.give(memory, batch, &mut errors)?;
-                }
-                Delivery::Ended(Ended { mut result, records, next }) => {
-                    for error in errors {
-                        self.apply(&error)?;
-                    }
-                    if let Err(StopReason::Failed(failure)) = &mut result {
-                        self.count_from_start(failure);
-                    }
-                    result?;
-                    self.first_record += records;
-                    if next.is_none() {
-                        self.builder.sink().object_ended()?;
-                    }
-                    return Ok(next);
-                }
-            }
-            if self.builder.wants_epoch_end(object.epoch) {
-                return Err(StopReason::EpochEnded);
-            }
-        }
+/// An object that is being taken.
+struct OpenObject {
+    /// The section that is taken now; the object itself, if it has one.
+    section: PlannedObject,
+    /// The sections after it that were planned so far.
+    later: VecDeque<PlannedObject>,
+    /// No object was planned after it, so more of its sections may come.
+    is_last: bool,
+    /// Errors that were skipped, whose place has not come.
+    errors: VecDeque<SkippedError>,
+    /// Number of the section's first record in the object.
+    first_record: u64,
+}
+
+impl OpenObject {
+    fn new(section: PlannedObject) -> Self {
+        let (later, errors) = Default::default();
+        Self { section, later, is_last: true, errors, first_record: 0 }
     }
 
     /// A worker counts the records of a section from 0.
@@ -142,34 +84,212 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             *record += self.first_record;
         }
     }
+}
 
-    /// What the object's worker has next.
-    fn receive(&mut self, object: &PlannedObject) -> Result<Delivery, StopReason> {
-        let delivery = loop {
-            if let Ok(delivery) = object.deliveries.try_recv() {
-                break delivery;
+impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
+    /// Takes all objects. Returns whether the consumers ended an epoch early.
+    pub(super) fn take_all(mut self) -> Result<bool, StopReason> {
+        loop {
+            let news = self.turns.news();
+            self.open_planned()?;
+            if self.progress.open.is_empty() {
+                match self.progress.after_open.take() {
+                    Some(Planned::End) => return Ok(self.progress.left_early),
+                    Some(Planned::Failed(failure)) => return Err(failure.into()),
+                    Some(Planned::EpochEnd(epoch)) => self.end_epoch(epoch)?,
+                    Some(Planned::Object(_)) | None => {}
+                }
+                continue;
             }
-            // The channel waits for what the worker waits for.
-            let stage = object.worker.get().and_then(|worker| worker.stage());
-            self.monitor.enter(if stage == Some(Stage::Source) {
-                Stage::Source
+            match self.take_round() {
+                Ok(true) => {}
+                Ok(false) => self.wait(news),
+                Err(StopReason::EpochEnded) => self.leave_epoch(),
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Opens the objects that were planned, as many as may be open.
+    fn open_planned(&mut self) -> Result<(), StopReason> {
+        while self.progress.open.len() < self.most_open && self.progress.after_open.is_none() {
+            let planned = if self.progress.open.is_empty() {
+                self.monitor.enter(Stage::Source);
+                // If the planner has panicked, the panic goes on where its thread is waited for.
+                self.plan.recv().map_err(|_| StopReason::Stopped)?
             } else {
-                Stage::Decoder
-            });
-            match object.deliveries.recv_timeout(POLL_INTERVAL) {
-                Ok(delivery) => break delivery,
+                let Ok(planned) = self.plan.try_recv() else { return Ok(()) };
+                planned
+            };
+            match planned {
+                Planned::Object(object) => self.open(object),
+                other => self.progress.after_open = Some(other),
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, object: PlannedObject) {
+        let mut open = self.progress.open.iter_mut();
+        if self.progress.early {
+            self.turns.end(object.number);
+        } else if !object.goes_on {
+            open.for_each(|other| other.is_last = false);
+            self.turns.begin(object.number);
+            self.monitor.object_begins(object.epoch, &object.name);
+            self.progress.open.push_back(OpenObject::new(object));
+        } else if let Some(last) = open.find(|other| other.is_last) {
+            last.later.push_back(object);
+        } else {
+            // The section before went beyond its start, to the end of the object.
+            self.turns.drop_job(object.number);
+        }
+    }
+
+    fn end_epoch(&mut self, epoch: u32) -> Result<(), StopReason> {
+        let early = std::mem::take(&mut self.progress.early);
+        self.progress.left_early |=
+            end_epoch(&self.decoding, self.batch, self.builder, self.monitor, epoch, early)?;
+        // The planner may have ended.
+        let _ = self.next_epoch.send(());
+        Ok(())
+    }
+
+    /// The consumers want no more of the epoch.
+    fn leave_epoch(&mut self) {
+        (self.progress.early, self.progress.left_early) = (true, true);
+        for object in std::mem::take(&mut self.progress.open) {
+            self.turns.end_epoch(object.section.epoch);
+            self.close(object);
+        }
+    }
+
+    fn close(&self, object: OpenObject) {
+        self.turns.end(object.section.number);
+        for section in object.later {
+            self.turns.drop_job(section.number);
+        }
+        self.monitor.object_ends();
+    }
+
+    /// Takes from each open object what its worker has next. Returns whether one had something.
+    fn take_round(&mut self) -> Result<bool, StopReason> {
+        let (mut has_taken, mut at) = (false, 0);
+        while let Some(object) = self.progress.open.get_mut(at) {
+            let delivery = match object.section.deliveries.try_recv() {
+                Ok(delivery) => delivery,
+                Err(TryRecvError::Empty) => {
+                    at += 1;
+                    continue;
+                }
                 // The worker has panicked; the panic goes on where the thread is waited for.
-                Err(RecvTimeoutError::Disconnected) => return Err(StopReason::Stopped),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
+                Err(TryRecvError::Disconnected) => return Err(StopReason::Stopped),
+            };
+            has_taken = true;
+            self.monitor.enter(Stage::Consumer);
             self.count_bytes();
-            if self.builder.wants_epoch_end(object.epoch) {
-                return Err(StopReason::EpochEnded);
+            let Some(mut object) = self.progress.open.remove(at) else { break };
+            let epoch = object.section.epoch;
+            let taken = self.take(&mut object, delivery);
+            if let Ok(false) = taken {
+                self.progress.open.insert(at, object);
+                at += 1;
+            } else {
+                self.close(object);
             }
+            if matches!(taken, Err(StopReason::EpochEnded)) {
+                self.turns.end_epoch(epoch);
+            }
+            taken?;
+            self.check_wanted(epoch)?;
+        }
+        if !has_taken && let Some(object) = self.progress.open.front() {
+            self.check_wanted(object.section.epoch)?;
+        }
+        Ok(has_taken)
+    }
+
+    /// # Errors
+    /// The consumers want no more of this epoch.
+    fn check_wanted(&mut self, epoch: u32) -> Result<(), StopReason> {
+        if self.builder.wants_epoch_end(epoch) {
+            self.turns.end_epoch(epoch);
+            return Err(StopReason::EpochEnded);
+        }
+        Ok(())
+    }
+
+    /// Takes what an object's worker has. Returns whether the object is at its end.
+    fn take(&mut self, object: &mut OpenObject, delivery: Delivery) -> Result<bool, StopReason> {
+        match delivery {
+            Delivery::Fields(fields) => {
+                // Nobody has said fields before, so they agree.
+                let _ = self.builder.set_schema(&fields);
+            }
+            Delivery::Skipped(mut error) => {
+                object.count_from_start(&mut error.failure);
+                object.errors.push_back(error);
+            }
+            Delivery::Records(memory, mut batch) => {
+                self.turns.taken(object.section.number, memory.as_ref().len());
+                batch.start.first_record += object.first_record;
+                self.give(memory, batch, &mut object.errors)?;
+            }
+            Delivery::Ended(ended) => return self.take_end(object, ended),
+        }
+        Ok(false)
+    }
+
+    fn take_end(&mut self, object: &mut OpenObject, ended: Ended) -> Result<bool, StopReason> {
+        let Ended { mut result, records, next } = ended;
+        for error in object.errors.drain(..) {
+            self.apply(&error)?;
+        }
+        if let Err(StopReason::Failed(failure)) = &mut result {
+            object.count_from_start(failure);
+        }
+        result?;
+        let Some(next) = next else {
+            self.builder.sink().object_ended()?;
+            return Ok(true);
         };
-        self.monitor.enter(Stage::Consumer);
+        self.turns.end(object.section.number);
+        object.section = self.section(object, next)?;
+        object.first_record += records;
+        self.turns.begin(next);
+        Ok(false)
+    }
+
+    /// The section of this number, which goes on in the object. Those before it belong to the section
+    /// that has ended there.
+    fn section(&self, object: &mut OpenObject, number: u64) -> Result<PlannedObject, StopReason> {
+        loop {
+            let section = match object.later.pop_front() {
+                Some(section) => section,
+                // It was planned before a worker had it, and no other object was planned since.
+                None => match self.plan.recv() {
+                    Ok(Planned::Object(section)) => section,
+                    _ => return Err(StopReason::Stopped),
+                },
+            };
+            if section.number == number {
+                return Ok(section);
+            }
+            self.turns.drop_job(section.number);
+        }
+    }
+
+    /// Waits until a worker or the planner has something, or for a short time.
+    fn wait(&mut self, news: u64) {
+        // The channel waits for what the workers wait for.
+        let reads = |object: &OpenObject| {
+            object.section.worker.get().and_then(|worker| worker.stage()) == Some(Stage::Source)
+        };
+        let all_read = self.progress.open.iter().all(reads);
+        self.monitor.enter(if all_read { Stage::Source } else { Stage::Decoder });
+        self.turns.wait_for_news(news, POLL_INTERVAL);
+        self.builder.sink().lend(self.memory);
         self.count_bytes();
-        Ok(delivery)
     }
 
     fn count_bytes(&mut self) {
@@ -199,10 +319,15 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             }
         }
         let records = batch.records;
+        if self.builder.schema().is_none()
+            // Another object has said them, whose deliveries may come later.
+            && let Some(fields) = self.turns.fields()
+        {
+            let _ = self.builder.set_schema(&fields);
+        }
         if records > 0 {
             self.builder.sink().give(memory, batch)?;
-            let spare = self.builder.sink().memory()?;
-            self.memory.give_back(spare);
+            self.builder.sink().take_back(self.memory);
             self.monitor.records_decoded(records, self.builder.granted());
         }
         failed.map_or(Ok(()), |failure| Err(failure.into()))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pipemill_types::Field;
 
@@ -14,6 +15,9 @@ pub(super) struct Turns {
     changed: Condvar,
     /// Bytes that may wait for their turn.
     limit: usize,
+    /// How often something came for the channel's thread.
+    news: Mutex<u64>,
+    news_changed: Condvar,
 }
 
 #[derive(Default)]
@@ -22,8 +26,8 @@ struct State {
     held: usize,
     /// Bytes of them that are of each object, by its number.
     of_object: HashMap<u64, usize>,
-    /// Number of the object whose turn it is.
-    turn: u64,
+    /// Numbers of the objects whose turn it is: one in strict order.
+    due: BTreeSet<u64>,
     /// Objects of epochs before this one are not wanted any more.
     first_epoch: u32,
     stopped: bool,
@@ -54,13 +58,16 @@ impl Drop for EndAtDrop<'_> {
     fn drop(&mut self) {
         self.0.state().stopped = true;
         self.0.changed.notify_all();
+        self.0.tell();
     }
 }
 
 impl Turns {
-    /// At the first object, number 0. Later ones may hold `limit` bytes.
+    /// Objects whose turn it is not may hold `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), limit }
+        let (state, changed) = Default::default();
+        let (news, news_changed) = Default::default();
+        Self { state, changed, limit, news, news_changed }
     }
 
     /// Ends all waits when the result is dropped.
@@ -71,6 +78,24 @@ impl Turns {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic can't leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is something for the channel's thread.
+    pub(super) fn tell(&self) {
+        *self.news.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.news_changed.notify_one();
+    }
+
+    /// How often something came for the channel's thread.
+    pub(super) fn news(&self) -> u64 {
+        *self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something has come since there was this news, or for this time.
+    pub(super) fn wait_for_news(&self, since: u64, most: Duration) {
+        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whether something came shows where it is looked for.
+        let _ = self.news_changed.wait_timeout_while(news, most, |news| *news == since);
     }
 
     /// Waits until this condition gives something.
@@ -94,7 +119,7 @@ impl Turns {
                 return Some(Err(StopReason::Stopped));
             }
             let own = state.of_object.get(&object).copied().unwrap_or(0);
-            let is_due = state.turn == object && own == 0;
+            let is_due = own == 0 && state.due.contains(&object);
             if !is_due && state.held + bytes > self.limit {
                 return None;
             }
@@ -116,13 +141,14 @@ impl Turns {
 
     /// It is the turn of this object.
     pub(super) fn begin(&self, object: u64) {
-        self.state().turn = object;
+        self.state().due.insert(object);
         self.changed.notify_all();
     }
 
     /// Nothing more of this object is taken.
     pub(super) fn end(&self, object: u64) {
         let mut state = self.state();
+        state.due.remove(&object);
         let left = state.of_object.remove(&object).unwrap_or(0);
         state.held -= left;
         self.changed.notify_all();

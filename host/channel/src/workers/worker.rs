@@ -1,6 +1,7 @@
 //! A worker: decodes one object after the other, each with a stream of its own, and hands over
 //! portions of its records.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -62,8 +63,9 @@ pub(super) struct Job {
 }
 
 /// Memory that is used again and again.
-pub(super) struct MemoryPool {
-    spare: Mutex<Vec<BlockMemory>>,
+pub(crate) struct MemoryPool {
+    /// What is lent is at the end: it is used first.
+    spare: Mutex<VecDeque<BlockMemory>>,
     /// Bytes of each piece.
     bytes: usize,
     /// Pieces that are kept.
@@ -76,14 +78,17 @@ impl MemoryPool {
     }
 
     fn take(&self) -> BlockMemory {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop_back();
         spare.unwrap_or_else(|| BlockMemory::new(self.bytes))
     }
 
     pub(super) fn give_back(&self, memory: BlockMemory) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < self.most {
-            spare.push(memory);
+        if memory.is_lent() {
+            spare.push_back(memory);
+        } else if spare.len() < self.most {
+            let own = spare.partition_point(|memory| !memory.is_lent());
+            spare.insert(own, memory);
         }
     }
 }
@@ -118,6 +123,7 @@ impl Worker<'_> {
             };
             // Who took the records may be gone.
             let _ = job.deliveries.send(Delivery::Ended(ended));
+            self.turns.tell();
             self.turns.end_decoding();
         }
         std::mem::forget(end);
@@ -250,7 +256,9 @@ impl Sink for PortionOutput<'_> {
         self.turns.hold(self.object, self.epoch, memory.as_ref().len())?;
         // Fails if nobody takes the records of this object any more.
         let delivery = Delivery::Records(memory, batch.clone());
-        self.deliveries.send(delivery).map_err(|_| StopReason::Stopped)
+        let sent = self.deliveries.send(delivery).map_err(|_| StopReason::Stopped);
+        self.turns.tell();
+        sent
     }
 
     fn has_demand(&self) -> bool {

@@ -11,5 +11,6 @@ mod messages;
 mod options;
 mod python;
 mod real_files;
+mod search;
 mod splits;
 mod vectors;

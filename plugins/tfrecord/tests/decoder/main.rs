@@ -2,5 +2,6 @@
 
 mod need;
 mod real_files;
+mod search;
 mod splits;
 mod vectors;

@@ -69,6 +69,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         batch_across: str | None = None,
         shuffle: Any = None,
         workers: int | str | None = None,
+        order: str | None = None,
         epochs: int | None = None,
         shard: Any = "auto",
         host: str | None = None,
@@ -80,7 +81,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             raise TypeError(f"pipemill.torch takes no argument {unknown[0]!r}")
         how.update(
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
-            shuffle=shuffle, workers=workers, epochs=epochs, host=host,
+            shuffle=shuffle, workers=workers, order=order, epochs=epochs, host=host,
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
         self._copy = copy

@@ -53,7 +53,7 @@ class Reading:
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
         for name in ("options", "fields", "batch", "tail", "batch_across", "shuffle", "workers",
-                     "host"):  # fmt: skip
+                     "order", "host"):  # fmt: skip
             asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")

@@ -106,6 +106,8 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
             return Some(Ok(progress(whole, 4)));
         }
         "fall-over-percent" if chunk.contains(&b'%') => panic!("100 %"),
+        "spin-at-percent" if chunk.contains(&b'%') => spin(),
+        "lie-about-percent" if chunk.contains(&b'%') => emit(&[span(size, 1)], &[], &[0]),
         "mix-schema" => return Some(Ok(mix::records(chunk))),
         "blocks-schema" => return Some(blocks::records(chunk)),
         "list-schema" => emit(&[IN_PAYLOAD | span(0, 9)], b"\x08\0\0\0\x0b\0\0\0x", &[0]),

@@ -77,6 +77,30 @@ const SINGLE: &[(&str, &str)] = &[
         "pipemill.toml:6:11: channel `a`: shuffle.seed: missing; give a whole number from 0 to \
          9223372036854775807",
     ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
+         order = 'any'\n",
+        "pipemill.toml:5:9: channel `a`: order: needs `workers` of 2 or more; set that, or leave this \
+         out",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
+         workers = 2\norder = 'any'\nbatch = 2\nbatch_across = 'object'\n",
+        "pipemill.toml:6:9: channel `a`: order: \"any\" mixes the records of objects, and `batch_across` \
+         is \"object\"; leave out batch_across, or set order = \"strict\"",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
+         workers = 2\norder = 'any'\nbatch = 2\nshuffle = { seed = 1, window = 2 }\n",
+        "pipemill.toml:6:9: channel `a`: order: \"any\" is another one in each run, and that of a \
+         window follows from its seed; leave out the window, or set order = \"strict\"",
+    ),
+    (
+        "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
+         workers = 2\norder = 'any'\nbatch = 2\ncheckpoint = { path = 'c' }\n",
+        "pipemill.toml:6:9: channel `a`: order: \"any\" leaves no place to go on at, and `checkpoint` \
+         keeps one; leave out checkpoint, or set order = \"strict\"",
+    ),
     ("[[channel]\n", "pipemill.toml:1:11: not TOML: unclosed array table, expected `]`"),
     ("a = 1\na = 2\n", "pipemill.toml:2:1: not TOML: duplicate key"),
     (

@@ -103,6 +103,11 @@ fn a_mix_names_what_is_wrong() {
              or leave this out",
         ),
         (
+            format!("{}workers = 2\norder = 'any'\n", with_mix(mix)),
+            "channel `code`: order: this channel is mixed into `train`, whose order follows from that \
+             of its channels; leave it out",
+        ),
+        (
             format!("{}mode = 'broadcast'\n", with_mix(mix)),
             "channel `code`: mode: this channel is mixed into `train`, and has no consumers; \
              set it in `train`",

@@ -18,6 +18,7 @@ use pipemill_types::Mode;
 use pipemill_types::{BatchAcross, BatchSize};
 
 use super::super::key::Number;
+use super::super::model::Ring;
 use super::super::{keys, vars};
 use super::*;
 
@@ -233,7 +234,7 @@ fn channel() -> impl Strategy<Value = Channel> {
         Just(WorkerCount::Auto),
         any_in_range(&keys::WORKER_COUNT).prop_map(|count| WorkerCount::Exactly(count as u32)),
     ];
-    let order = (batch, shuffle, workers);
+    let order = (batch, shuffle, workers, select(keys::ORDER.words));
     let decoder = (text(), option::of(any::<[u8; 8]>().prop_map(|bytes| Digest::of(&bytes))));
     let record =
         any_in_range(&keys::MAX_RECORD).prop_flat_map(|record| (Just(record), limits(record)));
@@ -248,7 +249,7 @@ fn channel() -> impl Strategy<Value = Channel> {
             (mode, consumers),
             ring,
             record,
-            (batch, shuffle, workers),
+            (batch, shuffle, workers, (_, order)),
         )| {
             let (max_record, limits) = record;
             let mixes = batch.is_some_and(|size| size.across == BatchAcross::Epoch);
@@ -257,9 +258,14 @@ fn channel() -> impl Strategy<Value = Channel> {
             let shuffle = shuffle
                 .filter(|shuffle| source.shuffle_objects(shuffle.seed) || shuffle.window.is_some());
             let can_reread = source.can_reread();
+            let workers = if can_reread { workers } else { WorkerCount::Exactly(1) };
+            let has_window = shuffle.is_some_and(|shuffle| shuffle.window.is_some());
+            let is_of_objects = batch.is_some_and(|size| size.across == BatchAcross::Object);
+            let is_strict = workers == WorkerCount::Exactly(1) || has_window || is_of_objects;
             let new = Channel::new(&name, source, DecoderRef::of(&decoder));
             Channel {
-                workers: if can_reread { workers } else { WorkerCount::Exactly(1) },
+                workers,
+                order: if is_strict { keys::ORDER.default } else { order },
                 sha256,
                 options,
                 on_error,

@@ -35,7 +35,7 @@ pub(super) fn write(page: &mut String, number: usize, view: &ChannelView) {
         let _ = writeln!(page, "<p><strong>When the run ended, {}.</strong></p>", Prose(waited));
     }
     if let Some(bottleneck) = Bottleneck::of(&view.totals) {
-        let words = bottleneck.words(&view.source, view.missed);
+        let words = bottleneck.words(&view.source, view.cores, view.missed);
         let (stage, remedy) = words.split_once(": ").unwrap_or((&words, ""));
         let _ = writeln!(
             page,

@@ -9,7 +9,7 @@ use pipemill_types::{ErrorKind, Fault, Position};
 use super::page::Run;
 use super::view::{ChannelEnd, ChannelView};
 use crate::config::fifo_source;
-use crate::telemetry::{Sample, SlotCounts};
+use crate::telemetry::{Cores, Sample, SlotCounts};
 
 const HOSTILE: &str =
     "</td></pre></style></title>\"'><script>alert(1)</script><img src=x onerror=alert(1)>";
@@ -35,6 +35,7 @@ fn view() -> ChannelView {
         name: "train".into(),
         decoder: "tfrecord".into(),
         source: fifo_source("/opt/ml/input/data".into(), None),
+        cores: Cores { workers: 2, usable: 2 },
         end: ChannelEnd::Ended,
         totals: totals(30),
         epochs: [0, 1]

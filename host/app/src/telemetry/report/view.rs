@@ -7,7 +7,7 @@ use pipemill_source::{Pattern, s3};
 use pipemill_types::ErrorKind;
 
 use crate::config::Source;
-use crate::telemetry::bottleneck::were_missed;
+use crate::telemetry::bottleneck::{Cores, were_missed};
 use crate::telemetry::waits::show_time;
 use crate::telemetry::{ChannelHandle, ChannelState, Sample};
 
@@ -39,6 +39,7 @@ pub(super) struct ChannelView {
     pub(super) name: String,
     pub(super) decoder: String,
     pub(super) source: Source,
+    pub(super) cores: Cores,
     pub(super) end: ChannelEnd,
     pub(super) totals: StatsSnapshot,
     /// The epochs that have ended; of very many only the last ones.
@@ -74,6 +75,7 @@ impl ChannelView {
             name: channel.name.clone(),
             decoder: channel.decoder.clone(),
             source: channel.source.clone(),
+            cores: channel.cores,
             end,
             totals,
             epochs: stats.epochs(),

@@ -9,11 +9,14 @@
 
 mod crc;
 mod errors;
+mod search;
 
 use std::ops::Range;
 
 use crc::unmask;
-use pipemill_plugin::{DecodeError, OptionSpec, Options, Progress, Records, StreamInfo, pack};
+use pipemill_plugin::{
+    DecodeError, OptionSpec, Options, Progress, Records, Resync, StreamInfo, pack,
+};
 
 /// Size of the length and its checksum, in bytes.
 const HEADER: usize = 12;
@@ -94,6 +97,12 @@ impl Framing {
                 }
             }
         }
+    }
+
+    /// Looks for what looks like the start of a record, anywhere in the chunk. No error asks for it:
+    /// only the bytes of a length and its checksum tell it, and payloads may have such bytes, too.
+    pub fn resync(&self, chunk: &[u8], end: bool) -> Resync {
+        search::find(chunk, end, self.max_record)
     }
 
     /// Follows the lengths from `at` on and gathers the spans to check. The length of a last record
