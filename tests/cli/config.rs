@@ -54,10 +54,10 @@ fn what_workers_may_take_is_said() {
     let ended = run(&place, &["config", "check", "p.toml"]).with_code(0);
     let says = "a: 4 workers hold up to 276MiB of records and input, and the decoder of each may take \
                 512MiB (limits.memory)";
-    assert!(ended.stdout.lines().any(|line| line == says), "{ended:#?}");
+    assert!(ended.text().lines().any(|line| line == says), "{ended:#?}");
     place.write("p.toml", channel);
     let ended = run(&place, &["config", "check", "p.toml"]).with_code(0);
-    assert!(!ended.stdout.contains("workers"), "{ended:#?}");
+    assert!(!ended.text().contains("workers"), "{ended:#?}");
 }
 
 /// Only `run`, which stops at what is wrong in the text, does not look for them.
