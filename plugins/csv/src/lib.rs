@@ -180,7 +180,8 @@ impl Decoder for Csv {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        self.search.take_if(|search| self.offset >= search.header);
+        // It begins here, and is not asked for a place: the chunk has more than the header.
+        self.search.take_if(|search| self.offset + bytes.len() as u64 > search.header);
         let mut counted = LineCount::default();
         let result = self.decode_rows(bytes, end, &mut counted, out);
         let done = match &result {

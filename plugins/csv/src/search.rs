@@ -48,7 +48,10 @@ impl Search {
         let mut readers = FIRST.map(|state| Reader::new(state, columns));
         let mut rows = [None; FIRST.len()];
         let view = &chunk[..chunk.len().min(VIEW)];
+        // A few bytes without quotes may lie inside of quotes.
+        let is_whole_view = end || chunk.len() >= VIEW;
         let has_quotes = dialect.quote.is_some_and(|quote| view.contains(&quote));
+        let are_lines = is_whole_view && !has_quotes;
         for (at, byte) in view.iter().enumerate() {
             for (reader, row) in readers.iter_mut().zip(&mut rows) {
                 if reader.read(dialect, *byte) {
@@ -57,7 +60,7 @@ impl Search {
             }
             let [first, others @ ..] = &readers;
             let met = others.iter().all(|other| other.place == first.place);
-            if met || !has_quotes && rows[0] == Some(at) {
+            if met || are_lines && rows[0] == Some(at) {
                 let mut reader = first.clone();
                 let later = |byte: &u8| reader.read(dialect, *byte);
                 let row = match first.is_at_row() {
@@ -67,7 +70,7 @@ impl Search {
                 return self.row_of(reader, row, chunk.len());
             }
         }
-        if chunk.len() < VIEW && !end {
+        if !is_whole_view {
             return Resync { consumed: 0, found: false };
         }
         let fewest = (0..FIRST.len()).min_by_key(|index| readers[*index].odd).unwrap_or(0);
