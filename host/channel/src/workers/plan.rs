@@ -148,7 +148,7 @@ impl Planner<'_> {
             return true;
         }
         let is_long = object.facts.size.is_some_and(|size| size > 2 * self.section_bytes as u64);
-        is_long && object.input.is_stored()
+        is_long && object.input.is_stored() && !self.turns.sections_are_wasted()
     }
 
     /// Hands an object to workers section by section. Returns the next number of the plan.

@@ -26,6 +26,11 @@ const PIECE_BYTES: usize = 256 << 10;
 const MAX_HEADER: u64 = 1 << 20;
 /// After this many sections in which no start of a record was found, the object gets no more.
 const MAX_FAILED_SEARCHES: u32 = 2;
+/// Sections in a row that were decoded in vain, after which no more are begun in an object.
+const MAX_WASTED: u32 = 8;
+/// The same, as long as no section of the channel has gone on where another one had ended: some decoders
+/// never come to the very start of the next section.
+const MAX_WASTED_AT_FIRST: u32 = 2;
 /// How often a wait is interrupted to see whether anybody wants the object.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -60,6 +65,8 @@ struct State {
     /// The bytes at the object's start that a decoder is shown first.
     header: Header,
     failed_searches: u32,
+    /// Sections in a row that were decoded in vain: the one before went beyond their start.
+    wasted: u32,
     spare: Vec<Vec<u8>>,
 }
 
@@ -235,6 +242,7 @@ impl Sections {
             waiting: 0,
             header: Header::Unknown,
             failed_searches: 0,
+            wasted: 0,
             spare: Vec::new(),
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
@@ -252,7 +260,19 @@ impl Sections {
         section.is_there() && !self.turns.is_unwanted(section.number, self.epoch)
     }
 
+    /// Whether no more sections are begun, because they don't help.
+    fn has_given_up(&self, state: &State) -> bool {
+        let most = if self.turns.has_joined() { MAX_WASTED } else { MAX_WASTED_AT_FIRST };
+        state.failed_searches >= MAX_FAILED_SEARCHES || state.wasted >= most
+    }
+
     fn drop_section(&self, state: &mut State, index: usize) {
+        if matches!(state.sections[index].stage, SectionStage::Begun | SectionStage::Over) {
+            state.wasted += 1;
+            if state.wasted >= MAX_WASTED_AT_FIRST {
+                self.turns.sections_were_wasted();
+            }
+        }
         state.sections[index].stage = SectionStage::Dropped;
         self.turns.drop_job(state.sections[index].number);
         self.changed.notify_all();
@@ -276,8 +296,7 @@ impl Sections {
         if state.kept() >= self.most && state.waiting == 0 {
             state = self.wait(state, POLL_INTERVAL);
         }
-        let is_whole =
-            matches!(state.header, Header::None) || state.failed_searches >= MAX_FAILED_SEARCHES;
+        let is_whole = matches!(state.header, Header::None) || self.has_given_up(&state);
         // Bytes that one section has taken are lost to the others.
         let is_alone = !state.sections[1..].iter().any(Section::is_there);
         if may_hand_over && is_whole && is_alone {
@@ -324,9 +343,7 @@ impl Sections {
         let mut state = self.state();
         let waits = |section: &&Section| section.stage == SectionStage::Waiting;
         let Header::Known(header) = state.header.clone() else { return None };
-        if state.sections.iter().filter(waits).count() >= workers
-            || state.failed_searches >= MAX_FAILED_SEARCHES
-        {
+        if state.sections.iter().filter(waits).count() >= workers || self.has_given_up(&state) {
             return None;
         }
         let (start, stage) = (state.read, SectionStage::Waiting);
@@ -351,7 +368,7 @@ impl Sections {
         let come = come.map(|section| section.at).max().unwrap_or(0);
         let start = (state.next_start + step).max(come.next_multiple_of(step));
         // A short rest is not worth a section.
-        if start + step / 2 >= size || state.failed_searches >= MAX_FAILED_SEARCHES {
+        if start + step / 2 >= size || self.has_given_up(&state) {
             return NextSection::Done;
         }
         if state.sections.iter().any(|section| section.stage == SectionStage::Waiting) {
@@ -627,6 +644,8 @@ impl SectionEnd for EndOfSection {
                 SectionStage::Searching => state = sections.wait(state, POLL_INTERVAL),
                 SectionStage::Begun | SectionStage::Over if start > limit => return Ok(false),
                 SectionStage::Begun | SectionStage::Over if start == limit && fits => {
+                    state.wasted = 0;
+                    sections.turns.section_joined();
                     self.next = Some(number);
                     return Ok(true);
                 }

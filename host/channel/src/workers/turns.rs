@@ -1,6 +1,7 @@
 //! Whose turn it is, and how far the others may be ahead.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ pub(super) struct Turns {
     /// How often something came for the channel's thread.
     news: Mutex<u64>,
     news_changed: Condvar,
+    /// A section has gone on where the one before had ended.
+    has_joined: AtomicBool,
+    /// Sections were decoded in vain.
+    has_wasted: AtomicBool,
 }
 
 #[derive(Default)]
@@ -67,7 +72,8 @@ impl Turns {
     pub(super) fn new(limit: usize) -> Self {
         let (state, changed) = Default::default();
         let (news, news_changed) = Default::default();
-        Self { state, changed, limit, news, news_changed }
+        let (has_joined, has_wasted) = Default::default();
+        Self { state, changed, limit, news, news_changed, has_joined, has_wasted }
     }
 
     /// Ends all waits when the result is dropped.
@@ -137,6 +143,26 @@ impl Turns {
             *own -= bytes;
         }
         self.changed.notify_all();
+    }
+
+    /// A section has gone on where the one before had ended.
+    pub(super) fn section_joined(&self) {
+        self.has_joined.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was ever so.
+    pub(super) fn has_joined(&self) -> bool {
+        self.has_joined.load(Ordering::Relaxed)
+    }
+
+    /// Several sections of an object were decoded in vain.
+    pub(super) fn sections_were_wasted(&self) {
+        self.has_wasted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is of no use to divide objects: sections were decoded in vain, and none was not.
+    pub(super) fn sections_are_wasted(&self) -> bool {
+        self.has_wasted.load(Ordering::Relaxed) && !self.has_joined()
     }
 
     /// It is the turn of this object.
