@@ -15,8 +15,8 @@ const READ_BYTES: usize = 64 << 10;
 /// How often a wait for bytes is interrupted to see whether anybody wants the section.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Where decoding of a section begins: behind `header` bytes, at this byte offset. The number of the
-/// record there is not known, so its records count from 0.
+/// Where decoding of a section begins: at this byte offset, after the first `header` bytes of the
+/// object. The number of the record there is not known, so its records count from 0.
 pub(super) fn inside(header: u64, offset: u64, schema: Option<String>) -> Resume {
     let mut resume = Resume { schema, ..Resume::at_start() };
     (resume.position.header, resume.position.offset) = (header, offset);

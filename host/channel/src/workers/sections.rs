@@ -724,4 +724,43 @@ mod tests {
         assert!(matches!(end.reach(Some(0)), Ok(true)));
         assert_eq!(end.next, Some(2));
     }
+
+    /// Begins a section and lets its worker find a record where it begins. `None`: no more are begun.
+    fn begun(sections: &Arc<Sections>, number: u64) -> Option<SectionPart> {
+        assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
+        let part = sections.begin(number, 5)?;
+        part.found(part.search());
+        Some(part)
+    }
+
+    /// A decoder that never comes to the very start of the next section would decode all twice.
+    #[test]
+    fn no_more_sections_are_begun_where_they_are_decoded_in_vain() {
+        let turns = Arc::new(Turns::new(1));
+        let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
+        let mut end = sections.first().end();
+        end.can_restart(0);
+        for number in 1..=2 {
+            assert!(!turns.sections_are_wasted());
+            assert!(begun(&sections, number).is_some(), "{number}");
+            end.go_beyond();
+        }
+        assert!(begun(&sections, 3).is_none());
+        assert!(turns.sections_are_wasted(), "nor in later objects");
+    }
+
+    #[test]
+    fn sections_go_on_if_some_of_the_channel_were_of_use() {
+        let turns = Arc::new(Turns::new(1));
+        let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
+        sections.first().end().can_restart(0);
+        let second = begun(&sections, 1).expect("a section");
+        assert!(matches!(sections.first().end().reach(Some(0)), Ok(true)));
+        for number in 2..10 {
+            assert!(begun(&sections, number).is_some(), "{number}");
+            second.end().go_beyond();
+        }
+        assert!(begun(&sections, 10).is_none(), "eight in a row were in vain");
+        assert!(!turns.sections_are_wasted());
+    }
 }
