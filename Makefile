@@ -28,7 +28,7 @@ PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
 
 help: ## what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
 	@$(call build,debug,$(DEBUG))
@@ -80,17 +80,29 @@ static: wasm ## target/static/pipemill, which runs on any Linux
 	@$(call static,release,--release,$(OUT))
 	@ls -l $(OUT)/pipemill
 
+# For 64-bit Arm, built on another machine. It has to decode a file there, in qemu.
+static-aarch64: wasm aarch64 ## target/static-aarch64/pipemill, the same for 64-bit Arm
+	@$(call static-aarch64,$(TARGET)/static-aarch64)
+	@printf 'a,b\n1,x\n' >$(TARGET)/static-aarch64/rows.csv
+	@$(QEMU) $(TARGET)/static-aarch64/pipemill cat $(TARGET)/static-aarch64/rows.csv 2>/dev/null | grep -qF '"fields":{"a":1,"b":"x"}' || \
+	    { echo "make: $(TARGET)/static-aarch64/pipemill does not decode $(TARGET)/static-aarch64/rows.csv" >&2; exit 1; }
+	@ls -l $(TARGET)/static-aarch64/pipemill
+
 # The binary is that of `make static`, unless BINARY names another one.
 wheel: $(WHEEL_VENV)/ready $(if $(BINARY),,static) ## target/wheels: the Python package with the binary in it, and without
-	rm -rf $(TARGET)/wheels
-	cd python && $(WHEEL_VENV)/bin/hatchling build -t wheel -d $(TARGET)/wheels
+	rm -rf $(WHEELS)
+	cd python && $(WHEEL_VENV)/bin/hatchling build -t wheel -d $(WHEELS)
 	cd python && PIPEMILL_WHEEL_BINARY=$(abspath $(or $(BINARY),$(OUT)/pipemill)) \
-	    $(WHEEL_VENV)/bin/hatchling build -t wheel -d $(TARGET)/wheels
-	$(WHEEL_VENV)/bin/twine check --strict $(TARGET)/wheels/*
-	$(WHEEL_VENV)/bin/auditwheel show $(TARGET)/wheels/*linux*
-	@ls -l $(TARGET)/wheels
-	@test -z "$$(find $(TARGET)/wheels -size +16000000c)" || \
+	    $(WHEEL_VENV)/bin/hatchling build -t wheel -d $(WHEELS)
+	$(WHEEL_VENV)/bin/twine check --strict $(WHEELS)/*
+	$(WHEEL_VENV)/bin/auditwheel show $(WHEELS)/*linux*
+	@ls -l $(WHEELS)
+	@test -z "$$(find $(WHEELS) -size +16000000c)" || \
 	    { echo "make: a wheel has more than 16 MB: what has made the program larger?" >&2; exit 1; }
+WHEELS := $(TARGET)/wheels
+
+wheel-aarch64: static-aarch64 ## target/wheels-aarch64: the same for 64-bit Arm
+	@$(MAKE) --no-print-directory wheel BINARY=$(TARGET)/static-aarch64/pipemill WHEELS=$(TARGET)/wheels-aarch64
 
 c-library: ## target/c: pipemill.h, libpipemill.so and libpipemill.a, to read channels from C
 	cargo build --release -p pipemill-c
@@ -201,6 +213,16 @@ static  = $(call link-static,$(2)) && $(TARGET)/$(1)/pipemill-static plugin comp
     $(call link-static,-q $(2)) && \
     mkdir -p $(3) && cp $(TARGET)/$(1)/pipemill-static $(3)/pipemill
 
+# $(call static-aarch64,FOLDER): the same for 64-bit Arm. The built-in decoders are compiled by the program itself, in qemu.
+ARM  = aarch64-unknown-linux-gnu
+QEMU = qemu-aarch64-static
+link-aarch64 = CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+    CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc PIPEMILL_PRECOMPILED=$(PIPEMILL_PRECOMPILED)-aarch64 \
+    cargo rustc -p pipemill-static --release --target $(ARM) -- -C target-feature=+crt-static
+static-aarch64 = $(link-aarch64) && \
+    $(QEMU) $(TARGET)/$(ARM)/release/pipemill-static plugin compile --builtin $(PIPEMILL_PRECOMPILED)-aarch64 && \
+    $(link-aarch64) && mkdir -p $(1) && cp $(TARGET)/$(ARM)/release/pipemill-static $(1)/pipemill
+
 # $(call install-c,PROFILE,FOLDER): the C library with its header, as a program is compiled with it.
 install-c = rm -rf $(2) && mkdir -p $(2)/include $(2)/lib && cp ring/include/pipemill.h $(2)/include && \
     cp $(TARGET)/$(1)/libpipemill.a $(2)/lib && cp $(TARGET)/$(1)/libpipemill.so $(2)/lib/libpipemill.so.0.1 && \
@@ -249,6 +271,11 @@ compilers: $(call if-python,venv)
 	$(call from-debian,clang lld,$(has-clang),decoders in C are)
 	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25,\
 	    echo "make: decoders in Python are not tested; PIPEMILL_TEST_PYTHON_PLUGINS=1 does it, in minutes")
+
+aarch64:
+	$(call from-debian,gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static,$(has-aarch64),wheels for 64-bit Arm are)
+	@test -d "$$(rustc --print sysroot)/lib/rustlib/$(ARM)" || rustup target add $(ARM)
+has-aarch64 = { command -v aarch64-linux-gnu-gcc && command -v $(QEMU); } >/dev/null
 
 podman:
 	$(call from-debian,podman runc,command -v podman >/dev/null,images are)
@@ -326,6 +353,7 @@ $(DIGITS): | venv
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
+.PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling fuzz soak lint
 .PHONY: c-library c-header miri sanitizers deny docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv

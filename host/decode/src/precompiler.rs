@@ -4,9 +4,16 @@ use super::cache::compatibility;
 use super::load::machine_code;
 use super::settings::settings;
 
-/// The processor features of x86-64-v3, which x86-64 servers have had since 2015.
+/// The machines that the code runs on.
 #[cfg(target_arch = "x86_64")]
-const X86_64_V3: [&str; 11] = [
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+#[cfg(target_arch = "aarch64")]
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// Features that these machines have beside those that all of the architecture have: those of
+/// x86-64-v3, which x86-64 servers have had since 2015.
+#[cfg(target_arch = "x86_64")]
+const FEATURES: [&str; 11] = [
     "has_sse3",
     "has_ssse3",
     "has_sse41",
@@ -19,9 +26,12 @@ const X86_64_V3: [&str; 11] = [
     "has_bmi2",
     "has_lzcnt",
 ];
+#[cfg(target_arch = "aarch64")]
+const FEATURES: [&str; 0] = [];
 
 /// Compiles plugins to machine code that can be embedded in a binary. On x86-64 the code runs on any
-/// machine with x86-64-v3; on other architectures, on machines with the features of this one.
+/// machine with x86-64-v3, on 64-bit Arm on any machine; on other architectures, on machines with the
+/// features of this one.
 pub struct Precompiler(wasmtime::Engine);
 
 impl Precompiler {
@@ -31,12 +41,12 @@ impl Precompiler {
     /// There is no compiler for this machine.
     pub fn new() -> Result<Self, String> {
         let mut settings = settings();
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         {
             // With an explicit target, the compiler uses only the features that are enabled
             // explicitly.
-            settings.target("x86_64-unknown-linux-gnu").map_err(|why| format!("{why:#}"))?;
-            for feature in X86_64_V3 {
+            settings.target(TARGET).map_err(|why| format!("{why:#}"))?;
+            for feature in FEATURES {
                 // SAFETY: an engine on a machine without the feature refuses to load the code.
                 unsafe { settings.cranelift_flag_enable(feature) };
             }
