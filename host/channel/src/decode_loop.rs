@@ -12,7 +12,7 @@ use super::cut::CutPoint;
 use super::error_policy::{ErrorPolicy, MAX_KEPT_BYTES};
 use super::failure::SHOWN_BYTES;
 use super::monitor::Monitor;
-use super::section_end::SectionEnd;
+use super::section_end::{DecodedTo, SectionEnd};
 use super::{Failure, Sink, Stage, StopReason};
 
 /// Bytes read and decoded at a time. The second-level cache of a server's core holds them twice: also
@@ -131,10 +131,14 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         if self.room() > 0 || self.progress.rest_skipped {
             return Ok(false);
         }
-        let is_used_up = self.builder.len() == 0;
-        let restart = self.builder.restart_here().filter(|_| is_used_up);
+        let offset = self.builder.position();
+        let decoded = DecodedTo {
+            offset,
+            restart: self.builder.restart_here(),
+            wants: offset.saturating_add(self.progress.need as u64),
+        };
         match &mut self.section {
-            Some(section) => section.reach(restart),
+            Some(section) => section.reach(&decoded),
             None => Ok(false),
         }
     }
@@ -235,10 +239,20 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                 self.context.monitor.bytes_read(count);
             }
             Ok(ReadOutcome::Stopped) => return Err(StopReason::Stopped),
-            Ok(ReadOutcome::End) => self.progress.input_ended = true,
+            Ok(ReadOutcome::End) => self.input_ended(),
             Ok(ReadOutcome::Nothing) | Err(_) => {}
         }
         Ok(outcome)
+    }
+
+    /// The object has no more bytes, so no other section goes on where this one ends.
+    fn input_ended(&mut self) {
+        self.progress.input_ended = true;
+        if let Some(section) = self.section.as_mut().filter(|_| self.progress.in_section) {
+            while section.limit() != u64::MAX {
+                section.go_beyond();
+            }
+        }
     }
 
     /// How many bytes to read at once. A read that ends close to the end of a batch leaves few

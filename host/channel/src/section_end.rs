@@ -2,6 +2,17 @@
 
 use super::StopReason;
 
+/// How far a decoder came with the bytes that it was shown.
+pub(super) struct DecodedTo {
+    /// Byte offset in the object of the first byte that it has not used.
+    pub(super) offset: u64,
+    /// It could begin again there, after the object's first bytes of this number.
+    pub(super) restart: Option<u64>,
+    /// Byte offset in the object up to which it has to be shown bytes before it gets further. Not
+    /// known if the decoder was shown them.
+    pub(super) wants: u64,
+}
+
 /// Where the decoder of a section stops, and what it tells and asks on its way.
 pub(super) trait SectionEnd {
     /// The byte offset in the object up to which the decoder may be shown bytes now.
@@ -10,13 +21,12 @@ pub(super) trait SectionEnd {
     /// The decoder could begin again here, after the object's first `header` bytes.
     fn can_restart(&mut self, header: u64);
 
-    /// The decoder was shown all bytes up to the limit. `restart`: it has used all of them, and could
-    /// begin again at the limit, after a header of this many bytes. Returns whether the section is
-    /// over; else the limit is another one now.
+    /// The decoder was shown all bytes up to the limit. Returns whether the section is over; else the
+    /// limit is a later one now.
     ///
     /// # Errors
     /// Nobody wants the section any more.
-    fn reach(&mut self, restart: Option<u64>) -> Result<bool, StopReason>;
+    fn reach(&mut self, decoded: &DecodedTo) -> Result<bool, StopReason>;
 
     /// The bytes after the limit belong to this section, too: the limit is another one now.
     fn go_beyond(&mut self);

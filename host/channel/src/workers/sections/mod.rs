@@ -2,13 +2,16 @@
 //! divided into.
 //!
 //! The planner reads the object into pieces; a file, each worker reads by itself. Every now and then
-//! the planner begins a section, at a place that is hardly ever the start of a record. The worker that takes the section looks for the first place
-//! in it that looks like one (`search`) and decodes from there on. Whether it *is* one, the worker of
-//! the section before decides: it stops there, and if its decoder has used all bytes up to the place
-//! and could begin again there, the records on both sides fit together. Else it goes on, as if the
-//! section had never begun. So what a section looks for is a guess, and a wrong one costs time, but
+//! the planner begins a section, at a place that is hardly ever the start of a record. The worker that
+//! takes the section looks for the first place in it that looks like one (`search`) and decodes from
+//! there on. Whether it *is* one, the worker of the section before decides (`end`): it stops there, and
+//! if its decoder has used all bytes up to the place and could begin again there, the records on both
+//! sides fit together. Else it goes on, as if the section had never begun. So what a section looks for is a guess, and a wrong one costs time, but
 //! never gives a wrong record: each record that leaves was decoded from a place that a decoder had
 //! come to from the start of the object.
+
+mod end;
+mod input;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +21,6 @@ use pipemill_source::{Input, ReadOutcome, SourceError};
 
 use super::turns::Turns;
 use crate::StopReason;
-use crate::section_end::SectionEnd;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -100,6 +102,8 @@ struct Section {
     start: u64,
     /// Byte offset in the object of the next byte that its worker reads.
     at: u64,
+    /// Bytes after the start of the next section that its decoder may be shown all the same.
+    beyond: u64,
     stage: SectionStage,
 }
 
@@ -118,6 +122,10 @@ enum SectionStage {
 }
 
 impl Section {
+    fn new(number: u64, start: u64, stage: SectionStage) -> Self {
+        Self { number, start, at: start, beyond: 0, stage }
+    }
+
     fn is_there(&self) -> bool {
         self.stage != SectionStage::Dropped
     }
@@ -142,11 +150,17 @@ impl State {
     fn place(&self, index: usize) -> (u64, u64) {
         let Section { at, stage, .. } = self.sections[index];
         let is_searching = stage == SectionStage::Searching;
-        (at, if is_searching { u64::MAX } else { self.limit(index) })
+        (at, if is_searching { u64::MAX } else { self.shown_to(index) })
     }
 
+    /// The start of the section after this one.
     fn limit(&self, index: usize) -> u64 {
         self.next(index).map_or(u64::MAX, |next| self.sections[next].start)
+    }
+
+    /// The end of what a section's decoder may be shown.
+    fn shown_to(&self, index: usize) -> u64 {
+        self.limit(index).saturating_add(self.sections[index].beyond)
     }
 
     /// Forgets pieces that nobody needs any more. The bytes of a section that is over are needed as
@@ -229,7 +243,6 @@ impl Sections {
         most: usize,
         whole: Option<Box<dyn Input>>,
     ) -> Arc<Self> {
-        let stage = SectionStage::Begun;
         let state = State {
             pieces: VecDeque::new(),
             read: 0,
@@ -237,7 +250,7 @@ impl Sections {
             rest: None,
             whole,
             next_start: 0,
-            sections: vec![Section { number: first, start: 0, at: 0, stage }],
+            sections: vec![Section::new(first, 0, SectionStage::Begun)],
             first: 0,
             waiting: 0,
             header: Header::Unknown,
@@ -274,6 +287,9 @@ impl Sections {
             }
         }
         state.sections[index].stage = SectionStage::Dropped;
+        if let Some(before) = (0..index).rfind(|before| state.sections[*before].is_there()) {
+            state.sections[before].beyond = 0;
+        }
         self.turns.drop_job(state.sections[index].number);
         self.changed.notify_all();
     }
@@ -346,8 +362,8 @@ impl Sections {
         if state.sections.iter().filter(waits).count() >= workers || self.has_given_up(&state) {
             return None;
         }
-        let (start, stage) = (state.read, SectionStage::Waiting);
-        state.sections.push(Section { number, start, at: start, stage });
+        let start = state.read;
+        state.sections.push(Section::new(number, start, SectionStage::Waiting));
         let index = state.sections.len() - 1;
         Some(SectionPart { sections: self.clone(), index, header })
     }
@@ -376,8 +392,7 @@ impl Sections {
             return NextSection::None;
         }
         state.next_start = start;
-        let stage = SectionStage::Waiting;
-        state.sections.push(Section { number, start, at: start, stage });
+        state.sections.push(Section::new(number, start, SectionStage::Waiting));
         let index = state.sections.len() - 1;
         NextSection::Begun(SectionPart { sections: self.clone(), index, header })
     }
@@ -467,300 +482,7 @@ impl SectionPart {
         state.release();
         self.sections.changed.notify_all();
     }
-
-    /// The bytes of the object from where the section begins.
-    pub(super) fn input(&self) -> SectionInput {
-        let reads_itself = self.sections.state().whole.is_some();
-        SectionInput { part: self.clone(), rest: None, reads_itself, own: None }
-    }
-
-    /// Where it ends.
-    pub(super) fn end(&self) -> EndOfSection {
-        EndOfSection { part: self.clone(), next: None }
-    }
-}
-
-/// Reads the bytes of a section, and those after it.
-pub(super) struct SectionInput {
-    part: SectionPart,
-    /// The input itself, once it was handed over.
-    rest: Option<Box<dyn Input>>,
-    /// Whether there are no pieces.
-    reads_itself: bool,
-    /// An input of its own, and the byte offset at which it is.
-    own: Option<(u64, Box<dyn Input>)>,
-}
-
-impl SectionInput {
-    /// Reads from an input of its own.
-    fn read_itself(
-        &mut self,
-        buf: &mut [u8],
-        timeout: Option<Duration>,
-    ) -> Result<ReadOutcome, SourceError> {
-        let SectionPart { sections, index, .. } = &self.part;
-        let state = sections.state();
-        if !sections.is_wanted(&state, *index) {
-            return Ok(ReadOutcome::Stopped);
-        }
-        let (at, limit) = state.place(*index);
-        if at >= limit {
-            // The next section has begun in the meantime.
-            return Ok(ReadOutcome::Nothing);
-        }
-        let (_, input) = match (self.own.take(), &state.whole) {
-            (Some(own), _) if own.0 == at => self.own.insert(own),
-            (_, Some(whole)) => match whole.at(at) {
-                Some(input) => self.own.insert((at, input?)),
-                None => return Ok(ReadOutcome::End),
-            },
-            (_, None) => return Ok(ReadOutcome::End),
-        };
-        drop(state);
-        let most = buf.len().min(usize::try_from(limit - at).unwrap_or(usize::MAX));
-        let outcome = input.read(&mut buf[..most], timeout)?;
-        if let (ReadOutcome::Bytes(len), Some((own_at, _))) = (outcome, &mut self.own) {
-            *own_at += len as u64;
-            sections.state().sections[*index].at += len as u64;
-        }
-        Ok(outcome)
-    }
-
-    /// Bytes that are there, or how the wait for them ended.
-    fn take(&self, most: usize, timeout: Option<Duration>) -> Result<Taken, SourceError> {
-        let SectionPart { sections, index, .. } = &self.part;
-        let mut state = sections.state();
-        let mut is_late = false;
-        loop {
-            if !sections.is_wanted(&state, *index) {
-                return Ok(Taken::Outcome(ReadOutcome::Stopped));
-            }
-            let (at, limit) = state.place(*index);
-            if at >= limit {
-                // The next section has begun in the meantime.
-                return Ok(Taken::Outcome(ReadOutcome::Nothing));
-            }
-            if let Some(piece) = state.piece_with(at) {
-                let from = (at - piece.at) as usize;
-                let most = most.min(usize::try_from(limit - at).unwrap_or(usize::MAX));
-                let to = piece.len.min(from + most);
-                let bytes = piece.bytes.clone();
-                state.sections[*index].at += (to - from) as u64;
-                return Ok(Taken::Bytes(bytes, from, to));
-            }
-            if let Some(rest) = state.rest.take() {
-                return Ok(Taken::Rest(rest));
-            }
-            if let Some(end) = state.end.clone() {
-                return end.map(|()| Taken::Outcome(ReadOutcome::End));
-            }
-            if is_late {
-                return Ok(Taken::Outcome(ReadOutcome::Nothing));
-            }
-            state.waiting += 1;
-            sections.changed.notify_all();
-            state = sections.wait(state, timeout.unwrap_or(Duration::MAX));
-            state.waiting -= 1;
-            is_late = timeout.is_some();
-        }
-    }
-}
-
-enum Taken {
-    Bytes(Arc<Vec<u8>>, usize, usize),
-    Rest(Box<dyn Input>),
-    Outcome(ReadOutcome),
-}
-
-impl Input for SectionInput {
-    fn read(
-        &mut self,
-        buf: &mut [u8],
-        timeout: Option<Duration>,
-    ) -> Result<ReadOutcome, SourceError> {
-        if let Some(rest) = &mut self.rest {
-            return rest.read(buf, timeout);
-        }
-        if self.reads_itself {
-            return self.read_itself(buf, timeout);
-        }
-        match self.take(buf.len(), timeout)? {
-            Taken::Bytes(bytes, from, to) => {
-                buf[..to - from].copy_from_slice(&bytes[from..to]);
-                drop(bytes);
-                let sections = &self.part.sections;
-                sections.state().release();
-                sections.changed.notify_all();
-                Ok(ReadOutcome::Bytes(to - from))
-            }
-            Taken::Rest(rest) => self.rest.insert(rest).read(buf, timeout),
-            Taken::Outcome(outcome) => Ok(outcome),
-        }
-    }
-}
-
-/// The end of a section, for its decoder.
-pub(super) struct EndOfSection {
-    part: SectionPart,
-    /// Number in the plan of the section that goes on where this one has ended.
-    pub(super) next: Option<u64>,
-}
-
-impl SectionEnd for EndOfSection {
-    fn limit(&self) -> u64 {
-        self.part.sections.state().limit(self.part.index)
-    }
-
-    fn can_restart(&mut self, header: u64) {
-        if !self.part.is_first() {
-            return;
-        }
-        let mut state = self.part.sections.state();
-        if matches!(state.header, Header::Unknown) {
-            state.header = match header {
-                0..=MAX_HEADER => Header::Known(Arc::new(state.first_bytes(header))),
-                _ => Header::None,
-            };
-            state.release();
-            self.part.sections.changed.notify_all();
-        }
-    }
-
-    fn reach(&mut self, restart: Option<u64>) -> Result<bool, StopReason> {
-        let SectionPart { sections, index, .. } = &self.part;
-        let mut state = sections.state();
-        let limit = state.limit(*index);
-        loop {
-            if !sections.is_wanted(&state, *index) {
-                return Err(StopReason::Stopped);
-            }
-            let Some(next) = state.next(*index) else { return Ok(false) };
-            let Section { number, start, stage, .. } = state.sections[next];
-            let fits = match &state.header {
-                Header::Known(header) => restart == Some(header.len() as u64),
-                Header::Unknown | Header::None => false,
-            };
-            match stage {
-                SectionStage::Searching => state = sections.wait(state, POLL_INTERVAL),
-                SectionStage::Begun | SectionStage::Over if start > limit => return Ok(false),
-                SectionStage::Begun | SectionStage::Over if start == limit && fits => {
-                    state.wasted = 0;
-                    sections.turns.section_joined();
-                    self.next = Some(number);
-                    return Ok(true);
-                }
-                SectionStage::Waiting
-                | SectionStage::Begun
-                | SectionStage::Over
-                | SectionStage::Dropped => {
-                    sections.drop_section(&mut state, next);
-                    if state.limit(*index) > limit {
-                        return Ok(false);
-                    }
-                }
-            }
-        }
-    }
-
-    fn go_beyond(&mut self) {
-        let SectionPart { sections, index, .. } = &self.part;
-        let mut state = sections.state();
-        if let Some(next) = state.next(*index) {
-            sections.drop_section(&mut state, next);
-        }
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Zeros;
-
-    impl Input for Zeros {
-        fn read(
-            &mut self,
-            buf: &mut [u8],
-            _: Option<Duration>,
-        ) -> Result<ReadOutcome, SourceError> {
-            buf.fill(0);
-            Ok(ReadOutcome::Bytes(buf.len()))
-        }
-    }
-
-    #[test]
-    fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside() {
-        const MOST: usize = 3 * PIECE_BYTES;
-        let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, MOST, None);
-        let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
-        for _ in 0..100 {
-            if let Room::Read(most) = sections.room(u64::MAX, false) {
-                let read = sections.read_from(&mut Zeros, most);
-                assert!(matches!(read, Ok((_, false))));
-            }
-            let read = input.read(&mut buf, Some(Duration::ZERO));
-            assert_eq!(read, Ok(ReadOutcome::Bytes(PIECE_BYTES)));
-            assert!(sections.state().kept() <= MOST as u64);
-        }
-        assert!(matches!(sections.room(u64::MAX, true), Room::HandOver));
-    }
-
-    /// Else the section that has found it, and the one after it, would both have its records.
-    #[test]
-    fn what_is_found_beyond_the_next_section_does_not_count() {
-        let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, 10 * PIECE_BYTES, None);
-        sections.first().end().can_restart(0);
-        let begin = |number| {
-            assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
-            sections.begin(number, 5).expect("a section")
-        };
-        let (second, third) = (begin(1), begin(2));
-        assert_eq!((second.search(), third.search()), (Some(100), Some(200)));
-        second.found(Some(201));
-        assert_eq!(sections.first().end().limit(), 200);
-        third.found(Some(230));
-        assert_eq!(sections.first().end().limit(), 230);
-        let mut end = sections.first().end();
-        assert!(matches!(end.reach(Some(0)), Ok(true)));
-        assert_eq!(end.next, Some(2));
-    }
-
-    /// Begins a section and lets its worker find a record where it begins. `None`: no more are begun.
-    fn begun(sections: &Arc<Sections>, number: u64) -> Option<SectionPart> {
-        assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
-        let part = sections.begin(number, 5)?;
-        part.found(part.search());
-        Some(part)
-    }
-
-    /// A decoder that never comes to the very start of the next section would decode all twice.
-    #[test]
-    fn no_more_sections_are_begun_where_they_are_decoded_in_vain() {
-        let turns = Arc::new(Turns::new(1));
-        let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
-        let mut end = sections.first().end();
-        end.can_restart(0);
-        for number in 1..=2 {
-            assert!(!turns.sections_are_wasted());
-            assert!(begun(&sections, number).is_some(), "{number}");
-            end.go_beyond();
-        }
-        assert!(begun(&sections, 3).is_none());
-        assert!(turns.sections_are_wasted(), "nor in later objects");
-    }
-
-    #[test]
-    fn sections_go_on_if_some_of_the_channel_were_of_use() {
-        let turns = Arc::new(Turns::new(1));
-        let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
-        sections.first().end().can_restart(0);
-        let second = begun(&sections, 1).expect("a section");
-        assert!(matches!(sections.first().end().reach(Some(0)), Ok(true)));
-        for number in 2..10 {
-            assert!(begun(&sections, number).is_some(), "{number}");
-            second.end().go_beyond();
-        }
-        assert!(begun(&sections, 10).is_none(), "eight in a row were in vain");
-        assert!(!turns.sections_are_wasted());
-    }
-}
+mod tests;

@@ -1,0 +1,110 @@
+//! The end of a section: whether the next section goes on there.
+
+use std::sync::Arc;
+
+use super::{Header, MAX_HEADER, POLL_INTERVAL, Section, SectionPart, SectionStage, State};
+use crate::StopReason;
+use crate::section_end::{DecodedTo, SectionEnd};
+
+/// Bytes after the start of the next section that a decoder is shown at first, if it does not say how
+/// many it wants.
+const MIN_BEYOND: u64 = 512;
+/// The most that it is shown of them. Some decoders see only in the header of a record that the one
+/// before is whole.
+const MAX_BEYOND: u64 = 64 << 10;
+
+impl SectionPart {
+    /// Where it ends.
+    pub(in crate::workers) fn end(&self) -> EndOfSection {
+        EndOfSection { part: self.clone(), next: None }
+    }
+}
+
+/// The end of a section, for its decoder.
+pub(in crate::workers) struct EndOfSection {
+    part: SectionPart,
+    /// Number in the plan of the section that goes on where this one has ended.
+    pub(in crate::workers) next: Option<u64>,
+}
+
+impl SectionEnd for EndOfSection {
+    fn limit(&self) -> u64 {
+        self.part.sections.state().shown_to(self.part.index)
+    }
+
+    fn can_restart(&mut self, header: u64) {
+        if !self.part.is_first() {
+            return;
+        }
+        let mut state = self.part.sections.state();
+        if matches!(state.header, Header::Unknown) {
+            state.header = match header {
+                0..=MAX_HEADER => Header::Known(Arc::new(state.first_bytes(header))),
+                _ => Header::None,
+            };
+            state.release();
+            self.part.sections.changed.notify_all();
+        }
+    }
+
+    fn reach(&mut self, decoded: &DecodedTo) -> Result<bool, StopReason> {
+        let SectionPart { sections, index, .. } = &self.part;
+        let mut state = sections.state();
+        let shown = state.shown_to(*index);
+        loop {
+            if !sections.is_wanted(&state, *index) {
+                return Err(StopReason::Stopped);
+            }
+            let Some(next) = state.next(*index) else { return Ok(false) };
+            let Section { number, start, stage, .. } = state.sections[next];
+            if stage == SectionStage::Searching {
+                state = sections.wait(state, POLL_INTERVAL);
+                continue;
+            }
+            let has_begun = matches!(stage, SectionStage::Begun | SectionStage::Over);
+            if has_begun && state.fits(start, decoded) {
+                state.wasted = 0;
+                sections.turns.section_joined();
+                self.next = Some(number);
+                return Ok(true);
+            }
+            let may_join = start > shown || state.look_beyond(*index, start, shown, decoded);
+            if !(has_begun && may_join) {
+                sections.drop_section(&mut state, next);
+            }
+            if state.shown_to(*index) > shown {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn go_beyond(&mut self) {
+        let SectionPart { sections, index, .. } = &self.part;
+        let mut state = sections.state();
+        if let Some(next) = state.next(*index) {
+            sections.drop_section(&mut state, next);
+        }
+    }
+}
+
+impl State {
+    /// Whether a section that begins at `start` goes on where a decoder came to.
+    fn fits(&self, start: u64, decoded: &DecodedTo) -> bool {
+        let Header::Known(header) = &self.header else { return false };
+        decoded.offset == start && decoded.restart == Some(header.len() as u64)
+    }
+
+    /// Lets the decoder of a section see more bytes after the `start` of the next one, unless it has
+    /// used bytes after the start, or has seen enough of them. It was shown those before `shown`.
+    fn look_beyond(&mut self, index: usize, start: u64, shown: u64, decoded: &DecodedTo) -> bool {
+        let to = match decoded.wants {
+            wants if wants > shown => wants,
+            _ => shown + (shown - start).max(MIN_BEYOND),
+        };
+        let may_join = decoded.offset < start && to - start <= MAX_BEYOND;
+        if may_join {
+            self.sections[index].beyond = to - start;
+        }
+        may_join
+    }
+}

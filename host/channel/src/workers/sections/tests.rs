@@ -1,0 +1,143 @@
+use super::*;
+use crate::section_end::{DecodedTo, SectionEnd};
+
+struct Zeros;
+
+impl Input for Zeros {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        _: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        buf.fill(0);
+        Ok(ReadOutcome::Bytes(buf.len()))
+    }
+}
+
+#[test]
+fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside() {
+    const MOST: usize = 3 * PIECE_BYTES;
+    let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, MOST, None);
+    let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
+    for _ in 0..100 {
+        if let Room::Read(most) = sections.room(u64::MAX, false) {
+            let read = sections.read_from(&mut Zeros, most);
+            assert!(matches!(read, Ok((_, false))));
+        }
+        let read = input.read(&mut buf, Some(Duration::ZERO));
+        assert_eq!(read, Ok(ReadOutcome::Bytes(PIECE_BYTES)));
+        assert!(sections.state().kept() <= MOST as u64);
+    }
+    assert!(matches!(sections.room(u64::MAX, true), Room::HandOver));
+}
+
+/// Else the section that has found it, and the one after it, would both have its records.
+#[test]
+fn what_is_found_beyond_the_next_section_does_not_count() {
+    let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, 10 * PIECE_BYTES, None);
+    sections.first().end().can_restart(0);
+    let begin = |number| {
+        assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
+        sections.begin(number, 5).expect("a section")
+    };
+    let (second, third) = (begin(1), begin(2));
+    assert_eq!((second.search(), third.search()), (Some(100), Some(200)));
+    second.found(Some(201));
+    assert_eq!(sections.first().end().limit(), 200);
+    third.found(Some(230));
+    assert_eq!(sections.first().end().limit(), 230);
+    let mut end = sections.first().end();
+    assert!(matches!(end.reach(&decoded(230, 0)), Ok(true)));
+    assert_eq!(end.next, Some(2));
+}
+
+/// Begins a section and lets its worker find a record where it begins. `None`: no more are begun.
+fn begun(sections: &Arc<Sections>, number: u64) -> Option<SectionPart> {
+    assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
+    let part = sections.begin(number, 5)?;
+    part.found(part.search());
+    Some(part)
+}
+
+/// A decoder that never comes to the very start of the next section would decode all twice.
+#[test]
+fn no_more_sections_are_begun_where_they_are_decoded_in_vain() {
+    let turns = Arc::new(Turns::new(1));
+    let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
+    let mut end = sections.first().end();
+    end.can_restart(0);
+    for number in 1..=2 {
+        assert!(!turns.sections_are_wasted());
+        assert!(begun(&sections, number).is_some(), "{number}");
+        end.go_beyond();
+    }
+    assert!(begun(&sections, 3).is_none());
+    assert!(turns.sections_are_wasted(), "nor in later objects");
+}
+
+#[test]
+fn sections_go_on_if_some_of_the_channel_were_of_use() {
+    let turns = Arc::new(Turns::new(1));
+    let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
+    sections.first().end().can_restart(0);
+    let second = begun(&sections, 1).expect("a section");
+    assert!(matches!(sections.first().end().reach(&decoded(100, 0)), Ok(true)));
+    for number in 2..10 {
+        assert!(begun(&sections, number).is_some(), "{number}");
+        second.end().go_beyond();
+    }
+    assert!(begun(&sections, 10).is_none(), "eight in a row were in vain");
+    assert!(!turns.sections_are_wasted());
+}
+
+/// A decoder came to `offset` and was shown the bytes up to `limit`; it could begin again there.
+fn decoded(offset: u64, wants: u64) -> DecodedTo {
+    DecodedTo { offset, restart: Some(0), wants }
+}
+
+/// Two sections of an object of which 100,000 bytes were read, the second one from byte 100 on.
+fn two_sections() -> (Arc<Sections>, EndOfSection) {
+    let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, 10 * PIECE_BYTES, None);
+    let mut end = sections.first().end();
+    end.can_restart(0);
+    assert!(begun(&sections, 1).is_some());
+    assert!(matches!(sections.read_from(&mut Zeros, 99_900), Ok((_, false))));
+    (sections, end)
+}
+
+/// A decoder of tar archives knows that a sample is whole when it sees the next one's header.
+#[test]
+fn a_decoder_that_has_to_look_beyond_the_end_of_its_section_ends_there() {
+    let (sections, mut end) = two_sections();
+    let mut input = sections.first().input();
+    let mut buf = [0; 1_000];
+    assert_eq!(input.read(&mut buf, None), Ok(ReadOutcome::Bytes(100)));
+    assert!(matches!(end.reach(&decoded(40, 150)), Ok(false)));
+    assert_eq!(end.limit(), 150);
+    assert_eq!(input.read(&mut buf, None), Ok(ReadOutcome::Bytes(50)));
+    assert!(matches!(end.reach(&decoded(40, 0)), Ok(false)), "it does not say what it wants");
+    assert_eq!(end.limit(), 662);
+    assert!(matches!(end.reach(&decoded(100, 0)), Ok(true)));
+    assert_eq!(end.next, Some(1));
+}
+
+#[test]
+fn a_decoder_that_uses_bytes_beyond_the_end_of_its_section_goes_on() {
+    let (_sections, mut end) = two_sections();
+    assert!(matches!(end.reach(&decoded(40, 150)), Ok(false)));
+    assert!(matches!(end.reach(&decoded(101, 0)), Ok(false)));
+    assert_eq!((end.limit(), end.next), (u64::MAX, None));
+}
+
+#[test]
+fn a_decoder_is_not_shown_much_beyond_the_end_of_its_section() {
+    for wants in [0, 100 + (64 << 10) + 1] {
+        let (_sections, mut end) = two_sections();
+        let mut last = 0;
+        while end.limit() != u64::MAX {
+            last = end.limit();
+            assert!(matches!(end.reach(&decoded(40, wants)), Ok(false)));
+        }
+        assert!(last <= 100 + (64 << 10), "{last}");
+    }
+}
