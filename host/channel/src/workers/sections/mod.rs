@@ -169,7 +169,8 @@ impl State {
         while self.sections.get(self.first).is_some_and(|first| first.needs_from().is_none()) {
             self.first += 1;
         }
-        let first = self.sections.get(self.first).and_then(Section::needs_from);
+        // The first section may have looked beyond the start of the second one.
+        let first = self.sections[self.first..].iter().filter_map(Section::needs_from).min();
         let needed = match self.header {
             Header::Unknown => 0,
             Header::Known(_) | Header::None => first.unwrap_or(self.read),

@@ -1,14 +1,11 @@
+use super::end::EndOfSection;
 use super::*;
 use crate::section_end::{DecodedTo, SectionEnd};
 
 struct Zeros;
 
 impl Input for Zeros {
-    fn read(
-        &mut self,
-        buf: &mut [u8],
-        _: Option<Duration>,
-    ) -> Result<ReadOutcome, SourceError> {
+    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
         buf.fill(0);
         Ok(ReadOutcome::Bytes(buf.len()))
     }
@@ -139,5 +136,24 @@ fn a_decoder_is_not_shown_much_beyond_the_end_of_its_section() {
             assert!(matches!(end.reach(&decoded(40, wants)), Ok(false)));
         }
         assert!(last <= 100 + (64 << 10), "{last}");
+    }
+}
+
+#[test]
+fn bytes_that_a_decoder_has_seen_beyond_its_section_stay_for_the_next_one() {
+    let sections = Sections::new(Arc::new(Turns::new(1)), 0, 0, 10 * PIECE_BYTES, None);
+    let mut end = sections.first().end();
+    end.can_restart(0);
+    let second = begun(&sections, 1).expect("a section");
+    assert!(matches!(end.reach(&decoded(40, 200)), Ok(false)));
+    for part in [sections.first(), second] {
+        assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
+        let (mut input, mut buf, mut read) = (part.input(), [0; 100], 0);
+        while read < 100 {
+            match input.read(&mut buf[read..], Some(Duration::ZERO)) {
+                Ok(ReadOutcome::Bytes(len)) => read += len,
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }
