@@ -84,3 +84,20 @@ fn types_go_on(objects: &[&[u8]]) {
     let rest = host::run(&job, &Setup { resume: Some(resume), ..way });
     assert_eq!((rest.schema, rest.cuts), (whole.schema, whole.cuts[3..].to_vec()));
 }
+
+/// A worker went on after the error that ended the channel, and the fields that it found then were said.
+#[test]
+fn an_error_too_many_before_the_fields_are_known() {
+    let long = b"00.0,0.000,0.000000,-00000.0\n";
+    let job = Job {
+        options: vec![("types", "float32".to_owned())],
+        on_error: Bad::Skip,
+        max_record: 9,
+        ..job("csv", &[&long.repeat(3)[..], b"0.0,000.000,-000.000000000,0.0\n,,0.0,0.0"].concat())
+    };
+    let whole = host::run(&job, &Setup::in_one_piece());
+    assert!(matches!(whole.end, End::Failed { .. }), "{:?}", whole.end);
+    assert_eq!(whole.schema, None);
+    let split = host::run(&job, &Setup { workers: 2, ..Setup::in_one_piece() });
+    assert_eq!(whole.difference(&split), None);
+}

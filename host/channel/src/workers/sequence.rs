@@ -223,6 +223,8 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     fn take(&mut self, object: &mut OpenObject, delivery: Delivery) -> Result<bool, StopReason> {
         match delivery {
             Delivery::Fields(fields) => {
+                // No record has come, so the place of the errors before has come.
+                self.apply_all(&mut object.errors)?;
                 // Nobody has said fields before, so they agree.
                 let _ = self.builder.set_schema(&fields);
             }
@@ -242,9 +244,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
 
     fn take_end(&mut self, object: &mut OpenObject, ended: Ended) -> Result<bool, StopReason> {
         let Ended { mut result, records, next } = ended;
-        for error in object.errors.drain(..) {
-            self.apply(&error)?;
-        }
+        self.apply_all(&mut object.errors)?;
         if let Err(StopReason::Failed(failure)) = &mut result {
             object.count_from_start(failure);
         }
@@ -331,6 +331,13 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             self.monitor.records_decoded(records, self.builder.granted());
         }
         failed.map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    fn apply_all(&mut self, errors: &mut VecDeque<SkippedError>) -> Result<(), StopReason> {
+        for error in errors.drain(..) {
+            self.apply(&error)?;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, error: &SkippedError) -> Result<(), Box<Failure>> {
