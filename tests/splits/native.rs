@@ -1,7 +1,7 @@
 //! The same input through the decoder's native core, shown as a whole: what the host must agree with.
 
-use pipemill_plugin::testing::{Outcome, Setup, assert_restart, decode_whole, restarts};
-use pipemill_plugin::{Decoder, Field};
+use pipemill_plugin::testing::{Outcome, Setup, assert_restart, decode_whole, restarts, schema_extension};
+use pipemill_plugin::Decoder;
 use pipemill_types::printable;
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
     let outcomes = job.objects.iter().map(|object| {
         let outcome = decode_whole::<D>(&setup, &object.0);
         if let (Some(fields), []) = (&outcome.schema, &*setup.extensions) {
-            setup.extensions.push(("schema".to_owned(), described(fields)));
+            setup.extensions.push(schema_extension(fields));
         }
         outcome
     });
@@ -90,11 +90,6 @@ pub fn compare_restarts<D: Decoder>(job: &Job, pieces: &[usize]) {
             assert_restart::<D>(&setup, &object.0, &reversed, place, &whole);
         }
     }
-}
-
-/// The fields of the objects before, as the host tells them to the decoders of later ones.
-fn described(fields: &[Field]) -> String {
-    fields.iter().map(|field| format!("{} {}\n", field.scalar.word(), field.name)).collect()
 }
 
 fn check_records<'a>(

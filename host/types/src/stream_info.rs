@@ -22,15 +22,21 @@ pub struct StreamInfo {
 }
 
 /// The fields of the channel's records so far, for decoders that would learn them again from each
-/// object: the extension `schema`. Each line of its value has the type of a field, a space and its
-/// name. `None` if a name has a line end, which this can't say.
+/// object: the extension `schema`. Each line of its value has the type of a field, its shape in
+/// brackets if it has one, a space and its name, as in `float32[2,3] image`. `None` if a name has a
+/// line end, which this can't say.
 pub fn schema_extension(fields: &[Field]) -> Option<(String, String)> {
     let mut text = String::new();
     for field in fields {
         if field.name.contains('\n') {
             return None;
         }
-        text += &format!("{} {}\n", field.scalar.word(), field.name);
+        text += field.scalar.word();
+        if !field.shape.is_empty() {
+            let sizes: Vec<_> = field.shape.iter().map(u32::to_string).collect();
+            text += &format!("[{}]", sizes.join(","));
+        }
+        text += &format!(" {}\n", field.name);
     }
     Some(("schema".to_owned(), text))
 }

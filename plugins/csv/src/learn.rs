@@ -216,6 +216,12 @@ pub(crate) fn fields_before(info: &StreamInfo) -> Option<Vec<(String, Scalar)>> 
     text.split_terminator('\n').map(field).collect()
 }
 
+/// The number of numbers in the field `x` of the records before, with `emit = "dense"`.
+pub(crate) fn width_before(info: &StreamInfo) -> Option<usize> {
+    let (_, text) = info.extensions.iter().find(|(key, _)| key == "schema")?;
+    text.lines().find_map(|line| line.strip_suffix("] x")?.strip_prefix("float32[")?.parse().ok())
+}
+
 /// What the fields of the objects before tell of this object, whose first row is `first`. The error
 /// is a text for the operator.
 pub(crate) fn of_fields_before(

@@ -121,10 +121,8 @@ impl Decoder for Csv {
         };
         if let Some(restart) = restart {
             settings.header = if restart.header == 0 { Header::No } else { Header::Yes };
-            if restart.header == 0 && settings.names.is_none() && settings.emit == Emit::Fields {
-                let fields = learn::fields_before(info);
-                settings.names =
-                    fields.map(|fields| fields.into_iter().map(|(name, _)| name).collect());
+            if restart.header == 0 && settings.names.is_none() {
+                settings.names = names_before(&settings, info);
             }
         }
         let layout = match (&settings.names, settings.emit) {
@@ -161,17 +159,18 @@ impl Decoder for Csv {
     }
 
     fn restart(&self) -> Option<u64> {
-        let of_objects_before = self.settings.learns();
-        match self.first_row {
-            Some(FirstRow::IsHeader) => {
-                // The new stream learns from the schema, which can't say such a name.
-                let layout = self.layout.as_ref()?;
-                let is_said = self.settings.emit == Emit::Fields
-                    && layout.fields.iter().all(|field| !field.name.contains('\n'));
-                (!of_objects_before || is_said).then_some(self.header_end)
-            }
-            _ => (self.settings.header == Header::No && self.knows_columns).then_some(0),
-        }
+        // A new stream takes types that were learnt from the schema, which can't say such a name.
+        let is_said = self.settings.types.default.is_some()
+            || self.settings.emit == Emit::Fields
+                && self.layout.as_ref().is_some_and(|layout| {
+                    layout.fields.iter().all(|field| !field.name.contains('\n'))
+                });
+        let place = match self.first_row {
+            Some(FirstRow::IsHeader) => Some(self.header_end),
+            Some(FirstRow::IsData(_)) => self.knows_columns.then_some(0),
+            None => (self.settings.header == Header::No && self.knows_columns).then_some(0),
+        };
+        place.filter(|_| is_said)
     }
 
     fn decode(
@@ -210,6 +209,21 @@ impl Decoder for Csv {
         self.count_lines(&chunk[..consumed]);
         self.offset += consumed as u64;
         Resync { consumed, found: line_end.is_some() }
+    }
+}
+
+/// The names of the columns of a stream that begins inside of an object without a header.
+fn names_before(settings: &Settings, info: &StreamInfo) -> Option<Vec<String>> {
+    match settings.emit {
+        Emit::Fields => {
+            let fields = learn::fields_before(info)?;
+            Some(fields.into_iter().map(|(name, _)| name).collect())
+        }
+        Emit::Dense => {
+            let columns = learn::width_before(info)? + usize::from(settings.label.is_some());
+            Some((0..columns).map(default_name).collect())
+        }
+        Emit::Row => None,
     }
 }
 

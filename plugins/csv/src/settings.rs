@@ -149,10 +149,14 @@ impl Settings {
     }
 
     /// Whether the columns of a row are known without a header and without the first row: from the
-    /// options, or from the names of the fields, if all columns are fields.
+    /// options, or from the fields of the records before.
     pub(crate) fn knows_columns(&self) -> bool {
-        let has_all = self.emit == Emit::Fields && self.columns.is_none();
-        !self.learns() && (self.names.is_some() || self.emit == Emit::Row || has_all)
+        self.names.is_some()
+            || match self.emit {
+                Emit::Row => true,
+                Emit::Fields => self.columns.is_none(),
+                Emit::Dense => self.columns.is_none() && !self.flexible,
+            }
     }
 
     /// Refuses options that have no meaning together.

@@ -172,6 +172,17 @@ pub fn assert_restarts<D: Decoder>(
     restarts
 }
 
+/// The extension that tells the streams of later objects, and those that begin inside of this one, the
+/// fields of the records before.
+pub fn schema_extension(fields: &[Field]) -> (String, String) {
+    let line = |field: &Field| {
+        let sizes: Vec<_> = field.shape.iter().map(u32::to_string).collect();
+        let shape = if sizes.is_empty() { String::new() } else { format!("[{}]", sizes.join(",")) };
+        format!("{}{shape} {}\n", field.scalar.word(), field.name)
+    };
+    ("schema".to_owned(), fields.iter().map(line).collect())
+}
+
 /// Asserts that decoding can begin again at a place: it gives the records and the errors of `whole`
 /// after that place. The input after the place arrives in pieces of these sizes. The messages of
 /// errors may differ, because lines count from the place.
@@ -188,10 +199,7 @@ pub fn assert_restart<D: Decoder>(
     let RestartPlace { header, place, records, errors } = *restart;
     let mut setup = setup.clone();
     setup.extensions.retain(|(key, _)| key != "schema");
-    if let Some(fields) = &whole.schema {
-        let line = |field: &Field| format!("{} {}\n", field.scalar.word(), field.name);
-        setup.extensions.push(("schema".to_owned(), fields.iter().map(line).collect()));
-    }
+    setup.extensions.extend(whole.schema.as_deref().map(schema_extension));
     setup.extensions.push(("restart".to_owned(), format!("{header} {place}")));
     // No record begins at the end of the object, so no stream does.
     if header > 0 && place < input.len() {

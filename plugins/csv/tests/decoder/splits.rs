@@ -20,7 +20,14 @@ const OPTIONS: &[&[(&str, &str)]] = &[
     &[("types", "bytes")],
     &[("types", "utf8"), ("flexible", "true")],
     &[("types", "auto"), ("header", "auto"), ("flexible", "true")],
+    &[("types", "auto"), ("header", "auto")],
+    &[("types", "auto"), ("null", "NA")],
+    &[("types", "auto"), ("names", "a,b")],
+    &[("header", "auto")],
     &[("types", "float64"), ("flexible", "true")],
+    &[("emit", "dense")],
+    &[("emit", "dense"), ("header", "auto")],
+    &[("emit", "dense"), ("empty", "nan"), ("label", "1")],
     &[("emit", "dense"), ("flexible", "true"), ("empty", "nan"), ("label", "0")],
 ];
 
