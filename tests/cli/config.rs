@@ -52,7 +52,7 @@ fn what_workers_may_take_is_said() {
     let channel = "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\n";
     place.write("p.toml", format!("{channel}workers = 4\n"));
     let ended = run(&place, &["config", "check", "p.toml"]).with_code(0);
-    let says = "a: 4 workers hold up to 276MiB of records and input, and the decoder of each may take \
+    let says = "a: 4 workers hold up to 296MiB of records and input, and the decoder of each may take \
                 512MiB (limits.memory)";
     assert!(ended.text().lines().any(|line| line == says), "{ended:#?}");
     place.write("p.toml", channel);

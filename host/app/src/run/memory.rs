@@ -224,13 +224,13 @@ mod tests {
     fn workers_count() {
         let mut config = two_channels();
         config.channels[0].workers = WorkerCount::Exactly(3);
-        assert_eq!(check_limit(&config, 374 << 20), None);
-        let why = check_limit(&config, 373 << 20).expect("it is too tight");
+        assert_eq!(check_limit(&config, 438 << 20), None);
+        let why = check_limit(&config, 437 << 20).expect("it is too tight");
         let part =
-            "`train` 80MiB, `test` 64MiB), the workers 214MiB, and pipemill itself at least 16MiB";
+            "`train` 128MiB, `test` 64MiB), the workers 230MiB, and pipemill itself at least 16MiB";
         assert!(why.contains(part), "{why}");
         assert!(why.ends_with("or `workers`, smaller"), "{why}");
-        let said = "train: 3 workers hold up to 208MiB of records and input, and the decoder of each \
+        let said = "train: 3 workers hold up to 224MiB of records and input, and the decoder of each \
                     may take 512MiB (limits.memory)";
         assert_eq!(worker_memory(&config), [said]);
     }

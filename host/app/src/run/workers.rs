@@ -4,8 +4,8 @@ use std::thread::available_parallelism;
 
 use crate::config::{Channel, Config, WorkerCount};
 
-/// Slots beside those of the ring for each worker: enough for a section of an object.
-const SLOTS_OF_WORKER: u32 = 4;
+/// Slots beside those of the ring for each worker: enough for a long section of an object.
+const SLOTS_OF_WORKER: u32 = 8;
 
 /// Slots of the channel's ring, beside those of the configuration, that its workers fill. Records
 /// that are gathered to batches of a fixed size are copied anyway.

@@ -45,7 +45,7 @@ use std::thread;
 use pipemill_types::{ErrorKind, Fault};
 
 pub(super) use self::in_order::{InOrderSink, PortionSink};
-use self::plan::Planner;
+use self::plan::{LONG_SECTION, Planner};
 use self::sequence::Sequencer;
 use self::turns::Turns;
 use self::worker::{MemoryPool, Worker};
@@ -56,7 +56,7 @@ use crate::{ChannelStats, Resume, StopReason};
 
 /// Bytes of records that wait for the turn of their objects, for each worker.
 pub(super) const AHEAD_BYTES: usize = 64 << 20;
-/// Bytes of a section: of a part of an object that a worker of its own decodes. A multiple of the
+/// Bytes of a short section: of a part of an object that a worker of its own decodes. A multiple of the
 /// blocks that formats have.
 const SECTION_BYTES: usize = 4 << 20;
 /// Objects that wait for their turn, at most. Each one of them has a portion of memory or none.
@@ -81,7 +81,7 @@ pub struct Workers {
     /// What each of them did.
     stats: Vec<Arc<ChannelStats>>,
     order: RecordOrder,
-    /// Bytes of a section of an object.
+    /// Bytes of a short section of an object.
     section_bytes: usize,
 }
 
@@ -107,7 +107,7 @@ impl Workers {
     /// Bytes that this many workers hold at most, without their decoders, where records are not
     /// larger than usual: records, and the bytes of an object that is divided.
     pub fn bytes(count: usize) -> u64 {
-        let sections = (count + 1) * SECTION_BYTES;
+        let sections = (count + 1) * LONG_SECTION * SECTION_BYTES;
         if count > 1 { (count * AHEAD_BYTES + sections) as u64 } else { 0 }
     }
 

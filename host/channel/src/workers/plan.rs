@@ -12,6 +12,11 @@ use super::worker::{Delivery, Job};
 use crate::object::{Begin, Decoding};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
+/// Long sections that an object must have for each worker; else it gets short ones.
+const SECTIONS_OF_WORKER: usize = 4;
+/// How many times as long as a short section a long one is.
+pub(super) const LONG_SECTION: usize = 2;
+
 /// What comes next, in the order of the source.
 pub(super) enum Planned {
     /// An object.
@@ -43,7 +48,7 @@ pub(super) struct Planner<'a> {
     pub(super) source: &'a mut dyn Source,
     pub(super) turns: &'a Arc<Turns>,
     pub(super) workers: usize,
-    /// Bytes of a section. Objects that are not longer have one.
+    /// Bytes of a short section. Objects that are not longer than two have one.
     pub(super) section_bytes: usize,
     pub(super) planned: SyncSender<Planned>,
     /// Has something after each end of an epoch, when the next one may begin.
@@ -159,7 +164,8 @@ impl Planner<'_> {
         begin: Begin,
         fields: Option<Arc<[Field]>>,
     ) -> Result<u64, StopReason> {
-        let (most, epoch) = ((self.workers + 1) * self.section_bytes, object.epoch);
+        let step = self.step(object.facts.size);
+        let (most, epoch) = ((self.workers + 1) * step, object.epoch);
         let copied = copy(&object);
         let mut input = object.input;
         let reads_themselves = matches!(input.at(0), Some(Ok(_))) && copied.facts.size.is_some();
@@ -170,10 +176,18 @@ impl Planner<'_> {
         self.send(Planned::Object(planned));
         self.turns.hand_over(job, true)?;
         if reads_themselves {
-            self.divide_whole(first + 1, &sections, &copied)
+            self.divide_whole(first + 1, &sections, &copied, step as u64)
         } else {
-            self.divide_pieces(first + 1, &sections, &copied, input)
+            self.divide_pieces(first + 1, &sections, &copied, input, step as u64)
         }
+    }
+
+    /// Bytes of the sections of an object. Each section costs the same work beside its records, so those
+    /// of an object that has enough of them are longer.
+    fn step(&self, size: Option<u64>) -> usize {
+        let long = LONG_SECTION * self.section_bytes;
+        let is_enough = (SECTIONS_OF_WORKER * self.workers * long) as u64;
+        if size.is_some_and(|size| size >= is_enough) { long } else { self.section_bytes }
     }
 
     /// Begins sections of an object that each worker reads by itself.
@@ -182,10 +196,11 @@ impl Planner<'_> {
         mut number: u64,
         sections: &Arc<Sections>,
         object: &Object,
+        step: u64,
     ) -> Result<u64, StopReason> {
         let size = object.facts.size.unwrap_or(0);
         while !self.turns.is_over(object.epoch) {
-            match sections.begin_after(number, self.section_bytes as u64, size) {
+            match sections.begin_after(number, step, size) {
                 NextSection::Begun(part) => {
                     self.plan_section(number, sections, object, part)?;
                     number += 1;
@@ -204,8 +219,8 @@ impl Planner<'_> {
         sections: &Arc<Sections>,
         object: &Object,
         mut input: Box<dyn Input>,
+        step: u64,
     ) -> Result<u64, StopReason> {
-        let step = self.section_bytes as u64;
         let (mut read, mut next) = (0, step);
         while !self.turns.is_over(object.epoch) {
             let most = match sections.room(next - read, self.source.can_reread()) {
