@@ -1,6 +1,8 @@
 """Workers: with several, consumers get what one worker gives."""
 
+import io
 import os
+import tarfile
 
 import pipemill
 import pytest
@@ -198,3 +200,49 @@ def test_records_inside_of_records_of_one_long_tfrecord(start, tmp_path):  # noq
         host.end()
     assert given[0] == [inner + bytes([n]) for n in range(100)]
     assert given[1] == given[0]
+
+
+def tar(samples):
+    """An archive of samples: dicts of members by their names after the dot."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for number, sample in enumerate(samples):
+            for name, data in sample.items():
+                info = tarfile.TarInfo(f"{'long/' * (number % 40)}{number:06}.{name}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_archives_inside_of_one_long_archive(start, tmp_path):  # noqa: F811
+    """The members of an archive that is a member look like samples, too."""
+    inner = tar({"bin": bytes([n]) * (37 * n), "cls": b"1"} for n in range(200))
+    samples = [{"bin": inner if n % 3 == 0 else bytes(n % 700), "txt": b"text %d" % n} for n in range(60)]
+    (tmp_path / "a.tar").write_bytes(tar(samples))
+    assert (tmp_path / "a.tar").stat().st_size > 2 * (4 << 20)
+    given = []
+    for workers in (1, 3):
+        source = f'source = {{ file = "{tmp_path}/a.tar" }}\ndecoder = "webdataset"\nworkers = {workers}\n'
+        host = start(f'[[channel]]\nname = "train"\n{source}options = {{ fields = "bin,txt" }}\n')
+        with host.connect() as stream:
+            given.append([(bytes(b), bytes(t)) for batch in stream for b, t in zip(batch["bin"], batch["txt"])])
+        host.end()
+    assert given[0] == [(sample["bin"], sample["txt"]) for sample in samples]
+    assert given[1] == given[0]
+
+
+def test_sections_of_rows_without_a_header(start, tmp_path):  # noqa: F811
+    """A section does not see the first row, which says how many numbers a row has."""
+    count = 300_000
+    (tmp_path / "a.csv").write_text("".join(f"{n},{n % 7}.25,{n % 3}e2,1,2,3,4,5,6,7,8,9\n" for n in range(count)))
+    assert (tmp_path / "a.csv").stat().st_size > 2 * (4 << 20)
+    given = []
+    for workers in (1, 3):
+        source = f'source = {{ file = "{tmp_path}/a.csv" }}\ndecoder = "csv"\nworkers = {workers}\n'
+        options = 'options = { emit = "dense", label = "0" }\nbatch = 1000\n'
+        host = start(f'[[channel]]\nname = "train"\n{source}{options}')
+        with host.connect() as stream:
+            given.append([(batch.number, bytes(batch["x"]), bytes(batch["y"])) for batch in stream])
+        host.end()
+    assert given[0] == given[1]
+    assert sum(len(y) // 4 for _, _, y in given[0]) == count
