@@ -407,38 +407,15 @@ impl DecodedRecords {
     /// after the end of the record before it; they may be in any order. `sizes` are those of the
     /// chunk and of the payload.
     fn append_rows(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
-        let (chunk, payload) = sizes;
         let fields = self.columns.len();
         let (before, mut bad) = (self.end, false);
         for rows in spans.chunks(BLOCK_RECORDS * fields) {
-            for row in rows.chunks_exact(fields) {
-                let (mut low, mut high) = (u64::MAX, self.end);
-                for span in row {
-                    let (offset, end) = (span >> 32, (span >> 32) + (span & 0xffff_ffff));
-                    if *span >> 63 == 0 {
-                        low = low.min(offset);
-                        high = high.max(end);
-                        bad |= end > chunk;
-                        self.all_in_payload = false;
-                    } else if *span != u64::MAX {
-                        let end = end - u64::from(IN_PAYLOAD);
-                        bad |= end > payload;
-                        self.has_payload = true;
-                    } else {
-                        self.absent = true;
-                    }
-                }
-                bad |= low < self.end;
-                self.end = high;
+            match end_in_order(self.end, sizes.0, rows) {
+                Some(end) => (self.end, self.all_in_payload) = (end, false),
+                None => bad |= !self.take_rows(sizes, rows),
             }
             for (field, column) in self.columns.iter_mut().enumerate() {
-                let of_field = rows[field..].iter().step_by(fields);
-                // The offset of an absent field is `ABSENT`: all bits of its span are set.
-                column.offsets.extend(of_field.clone().map(|span| (span >> 32) as u32));
-                column.lengths.extend(of_field.map(|span| match *span {
-                    u64::MAX => 0,
-                    span => span as u32,
-                }));
+                append_field(column, rows, field, fields);
             }
         }
         if bad {
@@ -446,6 +423,32 @@ impl DecodedRecords {
             return Err(self.describe_bad_span(sizes, spans));
         }
         Ok(())
+    }
+
+    /// Takes notes of the places of these spans. Returns whether they are good.
+    fn take_rows(&mut self, (chunk, payload): (u64, u64), rows: &[u64]) -> bool {
+        let mut bad = false;
+        for row in rows.chunks_exact(self.columns.len()) {
+            let (mut low, mut high) = (u64::MAX, self.end);
+            for span in row {
+                let (offset, end) = (span >> 32, (span >> 32) + (span & 0xffff_ffff));
+                if *span >> 63 == 0 {
+                    low = low.min(offset);
+                    high = high.max(end);
+                    bad |= end > chunk;
+                    self.all_in_payload = false;
+                } else if *span != u64::MAX {
+                    let end = end - u64::from(IN_PAYLOAD);
+                    bad |= end > payload;
+                    self.has_payload = true;
+                } else {
+                    self.absent = true;
+                }
+            }
+            bad |= low < self.end;
+            self.end = high;
+        }
+        !bad
     }
 
     /// Finds the first wrong span, and describes it.
@@ -478,6 +481,36 @@ impl DecodedRecords {
             records_end = records_end.max(end.unwrap_or(0));
         }
         Fault::contract("emitted a span that is not in order")
+    }
+}
+
+/// The end of the last span, if all spans lie in a chunk of `chunk` bytes at or after `from`, in order
+/// and without overlap: so most decoders emit them.
+fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
+    // Where one field of a record lies in the payload, it is mostly the first one, too.
+    if spans.first().is_none_or(|span| span >> 63 == 1) {
+        return None;
+    }
+    let (mut end, mut bad, mut all_bits) = (from, false, 0u64);
+    for span in spans {
+        bad |= span >> 32 < end;
+        end = (span >> 32) + (span & 0xffff_ffff);
+        all_bits |= span;
+    }
+    (!bad && all_bits >> 63 == 0 && end <= chunk).then_some(end)
+}
+
+/// Adds the spans of one field of records with `fields` fields.
+fn append_field(column: &mut Column, rows: &[u64], field: usize, fields: usize) {
+    let (from, records) = (column.offsets.len(), rows.len() / fields);
+    column.offsets.resize(from + records, 0);
+    column.lengths.resize(from + records, 0);
+    let (offsets, lengths) = (&mut column.offsets[from..], &mut column.lengths[from..]);
+    for ((offset, length), row) in offsets.iter_mut().zip(lengths).zip(rows.chunks_exact(fields)) {
+        let span = row[field];
+        // The offset of an absent field is `ABSENT`: all bits of its span are set.
+        *offset = (span >> 32) as u32;
+        *length = if span == u64::MAX { 0 } else { span as u32 };
     }
 }
 
