@@ -1,7 +1,9 @@
 //! The same input through the decoder's native core, shown as a whole: what the host must agree with.
 
-use pipemill_plugin::testing::{Outcome, Setup, assert_restart, decode_whole, restarts, schema_extension};
 use pipemill_plugin::Decoder;
+use pipemill_plugin::testing::{
+    Outcome, Setup, assert_restart, decode_whole, restarts, schema_extension,
+};
 use pipemill_types::printable;
 use proptest::prelude::*;
 
