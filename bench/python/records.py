@@ -2,6 +2,7 @@
 
 import time
 
+import numpy  # noqa: F401  # as in `batches.py`
 import pipemill
 
 records = size = batches = 0
