@@ -90,20 +90,27 @@ def test_the_first_bad_object_ends_the_channel_and_nothing_after_it_is_given(sta
     assert host.child.wait() != 0
 
 
+def of_one_and_three(start, path, decoder, take):
+    """What `take` makes of each batch of a long file: with one worker, and with three."""
+    assert path.stat().st_size > 2 * (4 << 20)
+    given = []
+    for workers in (1, 3):
+        host = start(f'[[channel]]\nname = "train"\nsource = {{ file = "{path}" }}\nworkers = {workers}\n{decoder}')
+        with host.connect() as stream:
+            given.append([take(batch) for batch in stream])
+        host.end()
+    return given
+
+
 def test_sections_of_one_long_file(start, tmp_path):  # noqa: F811
     """Quoted line ends, and rows that look like others inside of them: most guesses are wrong."""
     row = '{n},"line one of {n}\n1,2,3\n{pad}",{n}.5\n'
     rows = [row.format(n=n, pad="x,y,z\n" * (n % 50)) for n in range(60_000)]
     (tmp_path / "a.csv").write_text("a,b,c\n" + "".join(rows))
-    assert (tmp_path / "a.csv").stat().st_size > 2 * (4 << 20)
-    given = []
-    for workers in (1, 3):
-        source = f'source = {{ file = "{tmp_path}/a.csv" }}\ndecoder = "csv"\nworkers = {workers}\n'
-        options = 'options = { header = true, types = "a:int64,c:float64" }\nbatch = 1000\n'
-        host = start(f'[[channel]]\nname = "train"\n{source}{options}')
-        with host.connect() as stream:
-            given.append([(batch.number, bytes(batch["a"]), list(batch["b"]), bytes(batch["c"])) for batch in stream])
-        host.end()
+    decoder = 'decoder = "csv"\noptions = { header = true, types = "a:int64,c:float64" }\nbatch = 1000\n'
+    given = of_one_and_three(
+        start, tmp_path / "a.csv", decoder, lambda batch: (batch.number, bytes(batch["a"]), list(batch["b"]), bytes(batch["c"]))
+    )
     assert given[0] == given[1]
     assert sum(len(texts) for _, _, texts, _ in given[0]) == 60_000
 
@@ -190,14 +197,8 @@ def test_records_inside_of_records_of_one_long_tfrecord(start, tmp_path):  # noq
     with open(tmp_path / "a.tfrecord", "wb") as file:
         for n in range(100):
             file.write(tfrecord(inner + bytes([n])))
-    assert (tmp_path / "a.tfrecord").stat().st_size > 2 * (4 << 20)
-    given = []
-    for workers in (1, 3):
-        source = f'source = {{ file = "{tmp_path}/a.tfrecord" }}\ndecoder = "tfrecord"\n'
-        host = start(f'[[channel]]\nname = "train"\n{source}workers = {workers}\n')
-        with host.connect() as stream:
-            given.append([bytes(record) for batch in stream for record in batch["data"]])
-        host.end()
+    read = lambda batch: [bytes(record) for record in batch["data"]]  # noqa: E731
+    given = [sum(batches, []) for batches in of_one_and_three(start, tmp_path / "a.tfrecord", 'decoder = "tfrecord"\n', read)]
     assert given[0] == [inner + bytes([n]) for n in range(100)]
     assert given[1] == given[0]
 
@@ -219,14 +220,9 @@ def test_archives_inside_of_one_long_archive(start, tmp_path):  # noqa: F811
     inner = tar({"bin": bytes([n]) * (37 * n), "cls": b"1"} for n in range(200))
     samples = [{"bin": inner if n % 3 == 0 else bytes(n % 700), "txt": b"text %d" % n} for n in range(60)]
     (tmp_path / "a.tar").write_bytes(tar(samples))
-    assert (tmp_path / "a.tar").stat().st_size > 2 * (4 << 20)
-    given = []
-    for workers in (1, 3):
-        source = f'source = {{ file = "{tmp_path}/a.tar" }}\ndecoder = "webdataset"\nworkers = {workers}\n'
-        host = start(f'[[channel]]\nname = "train"\n{source}options = {{ fields = "bin,txt" }}\n')
-        with host.connect() as stream:
-            given.append([(bytes(b), bytes(t)) for batch in stream for b, t in zip(batch["bin"], batch["txt"])])
-        host.end()
+    decoder = 'decoder = "webdataset"\noptions = { fields = "bin,txt" }\n'
+    read = lambda batch: [(bytes(b), bytes(t)) for b, t in zip(batch["bin"], batch["txt"])]  # noqa: E731
+    given = [sum(batches, []) for batches in of_one_and_three(start, tmp_path / "a.tar", decoder, read)]
     assert given[0] == [(sample["bin"], sample["txt"]) for sample in samples]
     assert given[1] == given[0]
 
@@ -235,14 +231,7 @@ def test_sections_of_rows_without_a_header(start, tmp_path):  # noqa: F811
     """A section does not see the first row, which says how many numbers a row has."""
     count = 300_000
     (tmp_path / "a.csv").write_text("".join(f"{n},{n % 7}.25,{n % 3}e2,1,2,3,4,5,6,7,8,9\n" for n in range(count)))
-    assert (tmp_path / "a.csv").stat().st_size > 2 * (4 << 20)
-    given = []
-    for workers in (1, 3):
-        source = f'source = {{ file = "{tmp_path}/a.csv" }}\ndecoder = "csv"\nworkers = {workers}\n'
-        options = 'options = { emit = "dense", label = "0" }\nbatch = 1000\n'
-        host = start(f'[[channel]]\nname = "train"\n{source}{options}')
-        with host.connect() as stream:
-            given.append([(batch.number, bytes(batch["x"]), bytes(batch["y"])) for batch in stream])
-        host.end()
+    decoder = 'decoder = "csv"\noptions = { emit = "dense", label = "0" }\nbatch = 1000\n'
+    given = of_one_and_three(start, tmp_path / "a.csv", decoder, lambda batch: (batch.number, bytes(batch["x"]), bytes(batch["y"])))
     assert given[0] == given[1]
     assert sum(len(y) // 4 for _, _, y in given[0]) == count
