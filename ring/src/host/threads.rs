@@ -15,7 +15,7 @@ use super::config::{AcquireError, RingConfig};
 use super::ring::Ring;
 use super::table::ConsumerId;
 use super::writer::{BatchInfo, Writer};
-use crate::protocol::{self, Hello, Mode, PROTOCOL, ToConsumer, ToHost};
+use crate::protocol::{self, Hello, Mode, ToConsumer, ToHost};
 use crate::socket::{Peer, Received, buffer, receive_with_fd};
 
 const ORDERS: usize = 2000;
