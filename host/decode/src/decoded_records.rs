@@ -412,7 +412,7 @@ impl DecodedRecords {
         for rows in spans.chunks(BLOCK_RECORDS * fields) {
             match end_in_order(self.end, sizes.0, rows) {
                 Some(end) => (self.end, self.all_in_payload) = (end, false),
-                None => bad |= !self.take_rows(sizes, rows),
+                None => bad |= !self.check_rows(sizes, rows),
             }
             for (field, column) in self.columns.iter_mut().enumerate() {
                 append_field(column, rows, field, fields);
@@ -425,8 +425,9 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Takes notes of the places of these spans. Returns whether they are good.
-    fn take_rows(&mut self, (chunk, payload): (u64, u64), rows: &[u64]) -> bool {
+    /// Checks the places of these spans, and notes what they say of the call. Returns whether all of
+    /// them are good.
+    fn check_rows(&mut self, (chunk, payload): (u64, u64), rows: &[u64]) -> bool {
         let mut bad = false;
         for row in rows.chunks_exact(self.columns.len()) {
             let (mut low, mut high) = (u64::MAX, self.end);

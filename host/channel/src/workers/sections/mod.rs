@@ -6,9 +6,9 @@
 //! takes the section looks for the first place in it that looks like one (`search`) and decodes from
 //! there on. Whether it *is* one, the worker of the section before decides (`end`): it stops there, and
 //! if its decoder has used all bytes up to the place and could begin again there, the records on both
-//! sides fit together. Else it goes on, as if the section had never begun. So what a section looks for is a guess, and a wrong one costs time, but
-//! never gives a wrong record: each record that leaves was decoded from a place that a decoder had
-//! come to from the start of the object.
+//! sides fit together. Else it goes on, as if the section had never begun. So what a section looks for
+//! is a guess, and a wrong one costs time, but never gives a wrong record: each record that leaves was
+//! decoded from a place that a decoder had come to from the start of the object.
 
 mod end;
 mod input;
@@ -364,9 +364,7 @@ impl Sections {
             return None;
         }
         let start = state.read;
-        state.sections.push(Section::new(number, start, SectionStage::Waiting));
-        let index = state.sections.len() - 1;
-        Some(SectionPart { sections: self.clone(), index, header })
+        Some(self.push(&mut state, number, start, header))
     }
 
     /// Begins the next section of an object of this size, of which each worker reads its own, after
@@ -393,9 +391,19 @@ impl Sections {
             return NextSection::None;
         }
         state.next_start = start;
+        NextSection::Begun(self.push(&mut state, number, start, header))
+    }
+
+    /// Adds a section after the others, which no worker has yet.
+    fn push(
+        self: &Arc<Self>,
+        state: &mut State,
+        number: u64,
+        start: u64,
+        header: Arc<Vec<u8>>,
+    ) -> SectionPart {
         state.sections.push(Section::new(number, start, SectionStage::Waiting));
-        let index = state.sections.len() - 1;
-        NextSection::Begun(SectionPart { sections: self.clone(), index, header })
+        SectionPart { sections: self.clone(), index: state.sections.len() - 1, header }
     }
 
     /// The last section, which no worker has, belongs to the one before.
