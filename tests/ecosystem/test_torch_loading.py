@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import pipemill
 import pytest
 from e2e import PATIENCE
 from pipemill.torch import Dataset, Loader
@@ -118,11 +119,47 @@ def test_a_state_from_the_end_of_an_epoch_goes_on_with_the_next_one(dataset, wor
     assert first + taken([loader, loader]) == [expected(workers)] * 3
 
 
-@pytest.mark.parametrize("workers, persistent", [(0, False), (2, False), (2, True)])
-def test_each_pass_of_a_dataloader_is_a_whole_epoch_also_after_one_that_was_left(dataset, workers, persistent):
-    loader = DataLoader(dataset(), batch_size=None, num_workers=workers, persistent_workers=persistent)
-    assert values(next(iter(loader))) == expected(workers)[0]
-    assert taken([loader, loader]) == [expected(workers)] * 2
+def left_and_whole(loader, left):
+    """Passes that are left after so many batches, and a whole one after each: all batches' epochs and rows."""
+    got = []
+    for count in left:
+        got.append([(batch.epoch, values(batch)) for batch, _ in zip(loader, range(count))])
+        got.append([(batch.epoch, values(batch)) for batch in loader])
+    return got
+
+
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("workers, context, persistent", [
+    (0, None, False), (1, "fork", False), (2, "fork", False), (2, "fork", True), (2, "spawn", False),
+])  # fmt: skip
+def test_each_pass_is_a_whole_epoch_also_after_one_that_was_left(dataset, kind, workers, context, persistent):
+    loader = kind(
+        dataset(), batch_size=None, num_workers=workers, persistent_workers=persistent,
+        multiprocessing_context=context,
+    )  # fmt: skip
+    got = left_and_whole(loader, (1, 3))
+    whole = expected(workers)
+    epochs = [[(epoch, rows) for rows in whole] for epoch in range(4)]
+    assert got == [epochs[0][:1], epochs[1], epochs[2][:3], epochs[3]]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_first_state_of_new_workers_is_the_epoch_after_the_one_that_was_left(dataset, workers):
+    loader = stateful(dataset(), workers, "fork", False)
+    next(iter(loader))
+    iter(loader)
+    state = loader.state_dict()
+    loader = stateful(dataset(), workers, "fork", False)
+    loader.load_state_dict(json.loads(json.dumps(state)))
+    assert [(batch.epoch, values(batch)) for batch in loader] == [(1, rows) for rows in expected(workers)]
+
+
+def test_a_pass_that_a_newer_one_has_followed_says_so(dataset):
+    data = dataset()
+    older, newer = (iter(DataLoader(data, batch_size=None, num_workers=1, prefetch_factor=1)) for _ in range(2))
+    next(newer)
+    with pytest.raises(pipemill.Refused, match="this pass over the data is over, because a newer one"):
+        list(older)
 
 
 @pytest.mark.parametrize("stop", range(13))

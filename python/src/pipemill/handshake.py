@@ -11,7 +11,7 @@ from typing import Any
 
 from . import protocol
 from .connection import FD_SPACE, Connection, descriptor
-from .errors import ConnectError, ProtocolError, Refused
+from .errors import ConnectError, ProtocolError
 from .memory import Mapping
 
 
@@ -103,8 +103,7 @@ def _accept_welcome(
         )
     kind = protocol.TYPE.unpack_from(message)[0] if len(message) >= 4 else None
     if kind == protocol.REFUSED:
-        reason = protocol.parse_json("REFUSED", message[4:]).get("message")
-        raise Refused(f"the host refused channel {channel!r}: {reason}")
+        raise protocol.parse_refused(message[4:], channel)
     if kind != protocol.WELCOME or fd is None:
         raise ProtocolError(
             "the answer to HELLO is not a WELCOME with the ring's memory (it is a message of type "

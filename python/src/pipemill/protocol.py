@@ -6,7 +6,7 @@ import json
 import struct
 from typing import Any, NamedTuple
 
-from .errors import BY_KIND, DecodeError, ProtocolError
+from .errors import BY_KIND, DecodeError, ProtocolError, Refused
 
 VERSION = 2
 #: The longest message, in bytes.
@@ -185,6 +185,12 @@ def parse_error(body: bytes, channel: str) -> DecodeError:
     text = str(value.get("message") or f"the host ended channel {channel!r}: {kind} error")
     where = {key: value.get(key) for key in ("epoch", "object", "offset", "record", "decoder")}
     return BY_KIND.get(kind, DecodeError)(text, kind=kind, channel=channel, **where)
+
+
+def parse_refused(body: bytes, channel: str) -> Refused:
+    """The exception for a REFUSED message."""
+    reason = parse_json("REFUSED", body).get("message")
+    return Refused(f"the host refused channel {channel!r}: {reason}")
 
 
 def parse_grant(message: memoryview, size: int, fd: int | None) -> Grant:

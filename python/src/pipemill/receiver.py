@@ -57,10 +57,6 @@ class Receiver:
         """Whether the host has sent the end of the stream."""
         return self._final is not None
 
-    def set_timeout(self, timeout: float) -> None:
-        """From now on waits that many seconds for a message, and not longer."""
-        self._timeout = timeout
-
     def discard(self) -> None:
         """Drops a grant that was peeked at. The host gives its batch to another consumer."""
         if isinstance(self._peeked, Grant) and self._peeked.fd is not None:
@@ -98,6 +94,8 @@ class Receiver:
                 self.fields = parse_schema(body)
             elif kind in (protocol.STREAM_END, protocol.ERROR):
                 self._final = kind, body
+            elif kind == protocol.REFUSED:
+                raise protocol.parse_refused(body, self._channel)
             else:
                 self._raise_unexpected(f"a message of type {kind} and {size} bytes")
         kind, body = self._final

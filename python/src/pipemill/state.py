@@ -35,7 +35,9 @@ class Tracker:
         connection: Connection,
         shard: dict[str, int] | None,
         state: dict[str, Any] | None,
+        follows_others: bool,
     ) -> None:
+        """`follows_others`: the batches before the first one went to other consumers of this program."""
         self._channel = channel
         self._settings = connection.welcome.settings
         shard = shard or {"rank": 0, "world": 1}
@@ -54,6 +56,7 @@ class Tracker:
         #: No batch is expected to follow the one before. A host that has ended the epoch before
         #: early has counted batches that it dropped.
         self._any_batch = resumed["given"] == 0 and resumed["epoch"] > 0
+        self._any_batch |= follows_others and state is None
 
     def batch(self, batch: Batch) -> None:
         """The program is given this batch."""

@@ -39,6 +39,7 @@ def connect(
     timeout: float | None = None,
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
+    _pass: dict[str, Any] | None = None,
 ) -> Stream:
     """Connects to a channel of the pipemill host. The result is a context manager. ::
 
@@ -92,9 +93,13 @@ def connect(
         wishes["shard"] = {"rank": part[0], "world": part[1]}
     if state is not None:
         wishes["state"] = check_state(channel, state)
+    if _pass is not None:
+        wishes["pass"] = _pass
     connection = establish(path, channel, wishes, wait, __version__)
     receiver = Receiver(channel, connection, timeout, hold_timeout)
-    tracker = Tracker(channel, connection, wishes.get("shard"), wishes.get("state"))
+    tracker = Tracker(
+        channel, connection, wishes.get("shard"), wishes.get("state"), _pass is not None
+    )
     return Stream(channel, connection, receiver, tracker)
 
 

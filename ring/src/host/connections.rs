@@ -11,6 +11,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::ring::Ring;
 use super::status_answer::StatusAnswer;
 use super::table::ConsumerId;
+use crate::protocol::Pass;
 use crate::socket::Peer;
 
 /// A connection that has said nothing for this long after it was accepted is ended.
@@ -33,8 +34,10 @@ pub(super) enum Role {
     /// It has said nothing yet. The time at which it was accepted.
     Silent(Instant),
     StatusClient(StatusAnswer),
-    /// The ring that it reads.
-    Consumer(Arc<Ring>),
+    /// The ring that it reads, and the pass of its program that it is for.
+    Consumer(Arc<Ring>, Option<Pass>),
+    /// A newer pass has taken the place of this consumer of the ring. It is to hang up.
+    Departed(Arc<Ring>),
 }
 
 /// All connections, oldest first: ids rise.
@@ -85,6 +88,20 @@ impl Connections {
         self.all.get_mut(&id)
     }
 
+    /// The consumers of this ring that are for another pass of the same program, and their passes.
+    pub(super) fn other_passes(&self, ring: &Ring, pass: &Pass) -> Vec<(ConsumerId, u64)> {
+        let number_of = |connection: &Connection| match &connection.role {
+            Role::Consumer(read, Some(of))
+                if std::ptr::eq(&**read, ring) && of.program == pass.program =>
+            {
+                Some(of.number)
+            }
+            _ => None,
+        };
+        let all = self.all.iter().filter_map(|(id, one)| Some((*id, number_of(one)?)));
+        all.filter(|(_, number)| *number != pass.number).collect()
+    }
+
     /// The ids of all.
     pub(super) fn ids(&self) -> Vec<ConsumerId> {
         self.all.keys().copied().collect()
@@ -100,7 +117,7 @@ impl Connections {
     pub(super) fn idlest_status_client(&self) -> Option<ConsumerId> {
         let asked = |(id, connection): (&ConsumerId, &Connection)| match &connection.role {
             Role::StatusClient(answer) => Some((answer.asked(), *id)),
-            Role::Silent(_) | Role::Consumer(_) => None,
+            Role::Silent(_) | Role::Consumer(..) | Role::Departed(_) => None,
         };
         self.all.iter().filter_map(asked).min().map(|(_, id)| id)
     }
@@ -109,7 +126,7 @@ impl Connections {
     pub(super) fn overdue(&self, now: Instant) -> Vec<ConsumerId> {
         let overdue = |connection: &Connection| match connection.role {
             Role::Silent(since) => now.saturating_duration_since(since) >= HELLO_TIMEOUT,
-            Role::StatusClient(_) | Role::Consumer(_) => false,
+            Role::StatusClient(_) | Role::Consumer(..) | Role::Departed(_) => false,
         };
         self.all.iter().filter(|(_, one)| overdue(one)).map(|(id, _)| *id).collect()
     }

@@ -480,15 +480,35 @@ impl Ring {
     /// Forgets a consumer: it has hung up, or the server is about to hang up on it. The batches
     /// that it had not ACKed go back to the queue.
     pub(super) fn disconnect(&self, id: ConsumerId) {
+        self.forget(id, Table::disconnect);
+    }
+
+    fn forget(&self, id: ConsumerId, how: fn(&mut Table, ConsumerId, Instant)) {
         self.change(|state, now| {
             state.sockets.retain(|socket| socket.id != id);
             if let Some(observer) = self.observer() {
                 observer::report_disconnect(observer, &state.table, id);
             }
-            state.table.disconnect(id, now);
+            how(&mut state.table, id, now);
             state.attendance.change(now);
             state.look_for_missing(now);
         });
+    }
+
+    /// The consumer's program has left the epoch in which the consumer has begun.
+    pub(super) fn leave_epoch(&self, id: ConsumerId) {
+        self.change(|state, now| state.table.leave_epoch(id, now));
+    }
+
+    /// As [`disconnect`](Ring::disconnect), but the consumer may read what it holds until it is
+    /// [`gone`](Ring::gone).
+    pub(super) fn depart(&self, id: ConsumerId) {
+        self.forget(id, Table::depart);
+    }
+
+    /// A consumer that has departed has hung up.
+    pub(super) fn gone(&self, id: ConsumerId) {
+        self.change(|state, _| state.table.gone(id));
     }
 
     /// Number of batches that the consumer was granted and has not ACKed.

@@ -3,7 +3,7 @@
 //! it came from.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use log::Level;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
+use nix::sys::socket::{Shutdown, shutdown};
 use nix::unistd::geteuid;
 
 use super::beginning::{Admitted, Denied};
@@ -39,6 +40,10 @@ const MAX_ACCEPTS_PER_TURN: usize = 64;
 /// How often the loop looks for stuck consumers and silent connections, and tries again to accept
 /// after a failure.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why a consumer of an older pass is hung up on.
+const PASS_IS_OVER: &str = "this pass over the data is over, because a newer one of the same \
+                            program has begun; to read the data twice at once, make another Dataset";
 
 /// Makes the host's status, as JSON. The server's thread calls it, and holds no lock meanwhile.
 pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
@@ -281,12 +286,12 @@ impl ServerLoop {
     /// Sends what waits for room in a socket.
     fn send_waiting(&mut self, id: ConsumerId) -> NextAction {
         match self.connections.get(id).map(|connection| &connection.role) {
-            Some(Role::Consumer(ring)) => {
+            Some(Role::Consumer(ring, _)) => {
                 ring.flush(id);
                 NextAction::Continue
             }
             Some(Role::StatusClient(_)) => self.send_status(id),
-            Some(Role::Silent(_)) | None => NextAction::Continue,
+            Some(Role::Silent(_) | Role::Departed(_)) | None => NextAction::Continue,
         }
     }
 
@@ -297,12 +302,13 @@ impl ServerLoop {
             Err(error) => return NextAction::Refuse(error.to_string()),
         };
         let hello = match (&connection.role, message) {
-            (Role::Consumer(ring), message) => {
+            (Role::Consumer(ring, _), message) => {
                 return match ring.obey(id, &message) {
                     Ok(()) => NextAction::Continue,
                     Err(reason) => NextAction::Refuse(reason),
                 };
             }
+            (Role::Departed(_), _) => return NextAction::Continue,
             (Role::Silent(_), ToHost::Hello(hello)) => hello,
             (_, ToHost::GetStatus) => return self.make_status(id),
             (Role::StatusClient(_), _) => {
@@ -314,7 +320,8 @@ impl ServerLoop {
             Ok(ring) => ring.clone(),
             Err(reason) => return NextAction::Refuse(reason),
         };
-        let admitted = match self.prepare(&ring, &hello) {
+        let admitted = match self.replace(&ring, &hello).and_then(|()| self.prepare(&ring, &hello))
+        {
             Ok(admitted) => admitted,
             Err(reason) => return NextAction::Refuse(reason),
         };
@@ -333,8 +340,56 @@ impl ServerLoop {
             connection.peer.pid,
             hello.client
         );
-        connection.role = Role::Consumer(ring);
+        connection.role = Role::Consumer(ring, hello.pass);
         NextAction::Continue
+    }
+
+    /// Hangs up on the consumers of older passes of the same program, as if that had left its epoch.
+    /// The messages that they have sent count.
+    fn replace(&mut self, ring: &Arc<Ring>, hello: &Hello) -> Result<(), String> {
+        let Some(pass) = &hello.pass else { return Ok(()) };
+        for (other, _) in self.connections.other_passes(ring, pass) {
+            self.serve_out_of_turn(other);
+        }
+        let others = self.connections.other_passes(ring, pass);
+        if others.iter().any(|(_, number)| *number > pass.number) {
+            return Err(PASS_IS_OVER.into());
+        }
+        for (other, _) in &others {
+            ring.leave_epoch(*other);
+        }
+        for (other, _) in others {
+            self.depart(other, ring);
+        }
+        Ok(())
+    }
+
+    /// Tells a consumer that another takes its place. It may read what it holds until it hangs up.
+    fn depart(&mut self, id: ConsumerId, ring: &Arc<Ring>) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        // Drops the ring's `ConsumerSocket` too.
+        ring.depart(id);
+        connection.role = Role::Departed(ring.clone());
+        // Fails only where it was never added. Room in its socket is of no interest any more.
+        let _ =
+            self.poller.modify(&*connection.socket, &mut EpollEvent::new(EpollFlags::EPOLLIN, id));
+        let pid = connection.peer.pid;
+        log::debug!("channel {:?}: process {pid}: {PASS_IS_OVER}", ring.config().channel);
+        let refused = protocol::refused(PASS_IS_OVER);
+        if send(&*connection.socket, &refused, None, false).is_err() {
+            // Its socket is full, so it does not look into it. It sees a hang-up in place of the reason.
+            let _ = shutdown(connection.socket.as_raw_fd(), Shutdown::Write);
+        }
+    }
+
+    /// Receives what this consumer has sent by now.
+    fn serve_out_of_turn(&mut self, id: ConsumerId) {
+        // The caller needs what it has received.
+        let buffer = std::mem::replace(&mut self.buffer, buffer());
+        for _ in 0..TURNS_AT_END {
+            self.serve(id, EpollFlags::EPOLLIN);
+        }
+        self.buffer = buffer;
     }
 
     /// Lets the channel begin as HELLO asks for. Consumers that stand in its way and have hung up
@@ -351,11 +406,7 @@ impl ServerLoop {
                     }
                     fewest = others.len();
                     for other in others {
-                        let buffer = std::mem::replace(&mut self.buffer, buffer());
-                        for _ in 0..TURNS_AT_END {
-                            self.serve(other, EpollFlags::EPOLLIN);
-                        }
-                        self.buffer = buffer;
+                        self.serve_out_of_turn(other);
                     }
                 }
             }
@@ -397,7 +448,7 @@ impl ServerLoop {
 
     /// Logs that a consumer has hung up, if it had batches that it had not ACKed.
     fn report_leaving(&mut self, id: ConsumerId) {
-        let Some(Connection { peer, role: Role::Consumer(ring), .. }) = self.connections.get(id)
+        let Some(Connection { peer, role: Role::Consumer(ring, _), .. }) = self.connections.get(id)
         else {
             return;
         };
@@ -420,7 +471,10 @@ impl ServerLoop {
     /// REFUSED before.
     fn close(&mut self, id: ConsumerId, refused: Option<&str>) {
         let Some(Connection { socket, peer, role }) = self.connections.remove(id) else { return };
-        if let Role::Consumer(ring) = &role {
+        if let Role::Departed(ring) = &role {
+            ring.gone(id);
+        }
+        if let Role::Consumer(ring, _) = &role {
             // Drops the ring's `ConsumerSocket`, so that this is the last owner of the socket.
             ring.disconnect(id);
             log::debug!("channel {:?}: process {} is gone", ring.config().channel, peer.pid);
@@ -627,6 +681,63 @@ mod tests {
         send(&consumers[0], &protocol::ack(grants[0].grant), None, true).unwrap();
         server.end();
         assert_eq!(consumers.each_ref().map(next_grant), [None, None]);
+    }
+
+    fn say_hello_in_pass(socket: &OwnedFd, program: &str, number: u64) {
+        let pass = Some(protocol::Pass { program: program.into(), number });
+        let hello = Hello { pass, ..Hello::new("train", "tester") };
+        send(socket, &protocol::hello(&hello), None, true).unwrap();
+    }
+
+    #[test]
+    fn a_newer_pass_of_a_program_takes_the_place_of_an_older_one_and_ends_its_epoch() {
+        let folder = folder();
+        let mut server = server(folder.path(), 10);
+        let ring = server.channels["train"].clone();
+        ring.set_schema(vec![]).unwrap();
+        let (older, other) = (connect(&mut server), connect(&mut server));
+        say_hello_in_pass(&older, "a", 3);
+        say_hello_in_pass(&other, "b", 1);
+        serve_all(&mut server);
+        ring.acquire().unwrap().grant(&BatchInfo::default(), &[]).unwrap();
+        let newer = connect(&mut server);
+        say_hello_in_pass(&newer, "a", 4);
+        serve_all(&mut server);
+        assert!(matches!(next(&older), Some(ToConsumer::Welcome(_))));
+        assert!(matches!(next(&older), Some(ToConsumer::Schema(_))));
+        assert!(matches!(next(&older), Some(ToConsumer::Grant(_))));
+        assert_eq!(refusal(&older), PASS_IS_OVER);
+        assert_eq!(ring.epoch_end_requested(), Some(0));
+        let late = connect(&mut server);
+        say_hello_in_pass(&late, "a", 3);
+        serve_all(&mut server);
+        assert_eq!(refusal(&late), PASS_IS_OVER);
+        // It may read what it was granted until it hangs up.
+        assert_eq!(ring.lock().table.slot_counts().granted, 1);
+        drop(older);
+        serve_all(&mut server);
+        assert_eq!(ring.lock().table.slot_counts().granted, 0);
+        assert_eq!(server.connections.ids().len(), 2, "the other program and the newer pass");
+        ring.end_epoch(0, true);
+        for socket in [&newer, &other] {
+            assert!(matches!(next(socket), Some(ToConsumer::Welcome(_))));
+            assert!(matches!(next(socket), Some(ToConsumer::Schema(_))));
+            let Some(ToConsumer::EpochEnd(end)) = next(socket) else { panic!("no end") };
+            assert!(end.early && end.batches == 0, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_pass_that_was_granted_nothing_leaves_its_epoch_whole() {
+        let folder = folder();
+        let mut server = server(folder.path(), 10);
+        let ring = server.channels["train"].clone();
+        let (older, newer) = (connect(&mut server), connect(&mut server));
+        say_hello_in_pass(&older, "a", 3);
+        serve_all(&mut server);
+        say_hello_in_pass(&newer, "a", 4);
+        serve_all(&mut server);
+        assert_eq!(ring.epoch_end_requested(), None);
     }
 
     #[test]

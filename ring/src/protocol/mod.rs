@@ -59,6 +59,10 @@ pub struct Hello {
     /// channel is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<serde_json::Value>,
+    /// The pass of a program over its data that the consumer is for. None: it has nothing to do with
+    /// other consumers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass: Option<Pass>,
 }
 
 impl Hello {
@@ -72,8 +76,20 @@ impl Hello {
             batch: None,
             shard: None,
             state: None,
+            pass: None,
         }
     }
+}
+
+/// A pass of a program over its data, which may have several consumers. A newer pass takes the place
+/// of an older one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pass {
+    /// Any text that no other program has.
+    pub program: String,
+    /// Higher for a newer pass.
+    pub number: u64,
 }
 
 /// A consumer's part of the batches: those whose number modulo `world` is `rank`.

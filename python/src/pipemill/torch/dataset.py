@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +10,13 @@ import torch.utils.data
 
 from ..protocol import Grant
 from ..state import START_OF_EPOCH
-from .passes import Pass, Progress
+from .passes import Pass, Progress, pass_over_left_epoch
 from .reading import Reading
 
 if TYPE_CHECKING:
     from ..stream import Stream
 
 _VERSION = 1
-#: Seconds that a worker waits for the others at its end. They may be gone, as if they were killed.
-_SETTLE_TIMEOUT = 3.0
 _KEYS = {"version", "finished", "step", "epoch_step", "stream"}
 
 
@@ -159,11 +158,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             worker = torch.utils.data.get_worker_info()
             # PyTorch does not say it any more when a worker ends.
             self._is_worker = worker is not None
-            number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
+            at, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
+            number = None if worker is None else _pass_number(worker)
             state, passed_over = self._loaded, 0
             if state is not None:
                 state, passed_over = self._reading.of_this_host(state, self._epoch_step[1])
-            self._stream = self._reading.connect(number, count, state)
+            self._stream = self._reading.connect(at, count, number, state)
             if state is not None and not state["given"]:
                 self._first_epoch = state["epoch"]
                 # After a batch without records, which is the last one of its epoch.
@@ -189,15 +189,6 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             state = self._connected().state_dict()
             self._hang_up()
             self._loaded, self._loaded_step = state, 0
-
-    def _settle(self) -> None:
-        """A worker that ends in the middle of an epoch waits until the host has ended that, because
-        the next workers are to get the next one. All workers do so at the same time."""
-        stream = self._stream
-        if stream is not None and self._is_worker:
-            stream._receiver.set_timeout(_SETTLE_TIMEOUT)
-            while stream._epoch is not None:
-                stream._skip_batch(stream._epoch)
 
     def _hang_up(self) -> None:
         if self._stream is not None and not self._stream._connection.is_others():
@@ -226,12 +217,20 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         }
 
 
+def _pass_number(worker: Any) -> int:
+    """Higher for the workers of a newer pass: a process numbers those that it starts."""
+    identity: tuple[int, ...] = multiprocessing.current_process()._identity  # type: ignore[attr-defined]
+    return max(identity[-1] - int(worker.id), 0)
+
+
 def _first_state(stream: Stream, resumed: bool) -> dict[str, Any]:
     """The state before the first batch. A stream that was connected while its host was running
     begins in a later epoch than the first one."""
-    first = stream._receiver.peek()
+    if resumed:
+        return stream.state_dict()
+    first = pass_over_left_epoch(stream)
     state = stream.state_dict()
-    if isinstance(first, Grant) and not resumed:
+    if isinstance(first, Grant):
         of_rank_0 = first.batch - first.batch % state["world"]
         state.update(START_OF_EPOCH, epoch=first.epoch, batch=of_rank_0)
     return state

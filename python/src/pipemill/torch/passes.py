@@ -6,7 +6,10 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PipemillError
+import torch.utils.data
+
+from ..errors import PipemillError, Refused
+from ..protocol import ENDED_EARLY, EpochEnd, Grant
 from .tensors import Tensors, tensors
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ class Pass:
                 "at a time: make another Dataset to read the data twice at once"
             )
         while at.epoch is not None:
-            batch = next(at.epoch, None)
+            batch = self._next_batch(at.epoch)
             if batch is not None:
                 if not dataset._is_new(batch.epoch):
                     continue
@@ -65,6 +68,14 @@ class Pass:
         dataset._rest()
         raise StopIteration
 
+    def _next_batch(self, epoch: Epoch) -> Batch | None:
+        try:
+            return next(epoch, None)
+        except Refused:
+            # A newer pass has begun. The host keeps what this one holds until it hangs up.
+            self._dataset._hang_up()
+            raise
+
     def _begin(self) -> None:
         dataset, at = self._dataset, self._progress
         other, dataset._current = dataset._current, at
@@ -76,6 +87,8 @@ class Pass:
             return
         if other is not None:
             _leave(other)
+        if not dataset._resumed and stream._epoch is None and stream._receiver.batches == 0:
+            pass_over_left_epoch(stream)
         wanted, dataset._set_epoch = dataset._set_epoch, None
         first, dataset._first_epoch = dataset._first_epoch, None
         over, dataset._pass_is_over = dataset._pass_is_over, False
@@ -98,11 +111,12 @@ class Pass:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there. Call this before the first batch is asked for."""
         self._dataset.load_state_dict(state)
-        if state["finished"]:
-            self._progress.finished = True
+        if torch.utils.data.get_worker_info() is not None:
             # A DataLoader may end this process now, and start others without a state: they go on
             # where this one has put the host.
             self._dataset._connected()
+        if state["finished"]:
+            self._progress.finished = True
             self._dataset._rest()
 
     def __del__(self) -> None:
@@ -110,7 +124,20 @@ class Pass:
         with contextlib.suppress(Exception):
             if self._steps is None and self._dataset._current is self._progress:
                 _leave(self._progress)
-                self._dataset._settle()
+
+
+def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
+    """What comes first in a stream that has no state, and has got nothing yet. Passes over the end of
+    an epoch whose batches were given to processes that read for this program before."""
+    first, began = stream._receiver.peek(), stream._connection.welcome.resumed
+    if not isinstance(first, EpochEnd):
+        return first
+    is_left = first.flags & ENDED_EARLY or first.batches
+    if is_left or (began and began["given"] and began["epoch"] == first.epoch):
+        next(stream.epochs(), None)
+        while stream._epoch is not None:
+            stream._skip_batch(stream._epoch)
+    return stream._receiver.peek()
 
 
 def _takes_last_credit(batch: Batch) -> bool:

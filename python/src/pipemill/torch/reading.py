@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,7 @@ class Reading:
         for name in ("timeout", "hold_timeout"):
             if name in given:
                 self._wishes[name] = given.pop(name)
+        self._program = uuid.uuid4().hex
         self._socket: str | None = None
         self._host: Host | None = None
         #: The part of the objects that the host reads, where it does not read all.
@@ -126,12 +128,14 @@ class Reading:
         state.update(START_OF_EPOCH, batch=first)
         return state, epoch_step
 
-    def connect(self, worker: int, workers: int, state: Any) -> Stream:
-        """The stream of one of `workers` processes that read for this program."""
+    def connect(self, worker: int, workers: int, number: int | None, state: Any) -> Stream:
+        """The stream of one of `workers` processes that read for this program. `number`: that of their
+        pass. The host hangs up on those of an older one, which a DataLoader may end only later."""
+        passed = None if number is None else {"program": self._program, "number": number}
         part = None if self._alone and workers == 1 else (
             self._rank * workers + worker, self._world * workers,
         )  # fmt: skip
-        stream = connect(self._channel, self._socket, shard=part, state=state, **self._wishes)
+        stream = connect(self._channel, self._socket, shard=part, state=state, _pass=passed, **self._wishes)
         stream._host = self._host
         return stream
 

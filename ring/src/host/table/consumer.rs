@@ -30,6 +30,8 @@ pub(in crate::host) struct Consumer {
     pub(super) blocked: bool,
     /// The epoch whose rest it asked to skip.
     pub(super) skipped: Option<u32>,
+    /// The epoch of the first batch or end that it was sent.
+    first_epoch: Option<u32>,
     /// Rises with each grant to it. The consumer with the lowest has waited longest.
     pub(super) last_grant: u64,
 }
@@ -44,6 +46,7 @@ impl Consumer {
             assigned: VecDeque::new(),
             blocked: false,
             skipped: None,
+            first_epoch: None,
             last_grant: 0,
         }
     }
@@ -51,6 +54,16 @@ impl Consumer {
     /// Whether a GRANT can be sent to it now.
     pub(super) fn can_take(&self) -> bool {
         !self.blocked && self.grants.len() < self.credits as usize
+    }
+
+    /// It is sent a batch or the end of this epoch.
+    pub(super) fn begin_in(&mut self, epoch: u32) {
+        self.first_epoch.get_or_insert(epoch);
+    }
+
+    /// The epoch in which it has begun, if it was granted a batch.
+    pub(super) fn begun_epoch(&self) -> Option<u32> {
+        self.first_epoch.filter(|_| self.last_grant > 0)
     }
 
     /// Whether it has ACKed every batch that it was given.

@@ -60,12 +60,15 @@ impl Table {
         }
         self.queue.pop_front();
         let wanted_from = &self.wanted_from;
-        let wants = |consumer: &&Consumer| match end {
-            End::Epoch(end) => wanted_from[consumer.rank as usize].epoch <= end.epoch,
-            End::Stream | End::Error => true,
-        };
-        let wanting = self.consumers.iter().filter(wants);
-        self.effects.extend(wanting.map(|consumer| Effect::End { to: consumer.id, end }));
+        for consumer in &mut self.consumers {
+            if let End::Epoch(end) = end {
+                if wanted_from[consumer.rank as usize].epoch > end.epoch {
+                    continue;
+                }
+                consumer.begin_in(end.epoch);
+            }
+            self.effects.push(Effect::End { to: consumer.id, end });
+        }
         match end {
             End::Epoch(end) => {
                 self.epoch = end.epoch.saturating_add(1);
@@ -105,10 +108,7 @@ impl Table {
 
     /// Assigns a batch to all connected consumers, as soon as one of them can take it.
     fn assign_to_all(&mut self, slot: SlotId, epoch: u32) -> bool {
-        // Once the whole channel skips the epoch, the queue has no batches of it but those that a
-        // consumer held when it died. They are delivered as in `Share`.
-        let skipped = self.skipped == Some(epoch);
-        let wants = |consumer: &Consumer| skipped || consumer.skipped != Some(epoch);
+        let wants = |consumer: &Consumer| consumer.skipped != Some(epoch);
         let idle = |consumer: &Consumer| consumer.assigned.is_empty() && consumer.can_take();
         if !self.consumers.iter().any(|consumer| wants(consumer) && idle(consumer)) {
             return false;
@@ -167,6 +167,7 @@ impl Table {
         self.has_granted = true;
         let consumer = &mut self.consumers[at];
         consumer.last_grant = self.next_grant;
+        consumer.begin_in(batch.epoch);
         let held = HeldGrant { grant, slot, batch: batch.number, since: now, acked: false };
         consumer.grants.push(held);
         self.effects.push(Effect::Grant { to: consumer.id, grant, slot, batch });

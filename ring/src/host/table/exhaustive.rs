@@ -26,11 +26,12 @@ fn commands(run: &Run) -> Vec<Command> {
     }
     for (at, consumer) in run.model.consumers.values().enumerate() {
         all.extend([Disconnect(at), Wrong(at, true), Wrong(at, false)]);
-        all.extend([Skip(at, 0), Skip(at, 1), Block(at, !consumer.blocked)]);
+        all.extend([Skip(at, 0), Skip(at, 1), Leave(at), Depart(at), Block(at, !consumer.blocked)]);
         for grant in 0..consumer.grants.len() {
             all.extend([Ack(at, grant), Release(at, grant)]);
         }
     }
+    all.extend((0..run.model.departed.len()).map(Gone));
     all
 }
 

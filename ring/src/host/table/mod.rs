@@ -5,7 +5,7 @@
 //! several (`Broadcast`). In `Broadcast` a claim begins in the consumer's `assigned` list, where
 //! the batch waits for credit. Then, and in `Share` from the start, it is one of the consumer's
 //! `grants`, until RELEASE. When the last claim ends, the batch's slot is free; but a batch that
-//! nobody had ACKed goes back to the queue.
+//! nobody had ACKed goes back to the queue, unless the rest of its epoch is skipped.
 //!
 //! In `Shard` a batch is claimed by the consumer whose rank its number gives, in its `assigned` list
 //! as in `Broadcast`. Nothing is granted before each rank is connected for the first time.
@@ -16,6 +16,7 @@
 mod beginning;
 mod consumer;
 mod delivery;
+mod departure;
 #[cfg(test)]
 mod exhaustive;
 #[cfg(any(test, feature = "unstable"))]
@@ -58,6 +59,8 @@ pub(super) struct Table {
     queue: VecDeque<Entry>,
     /// In the order in which they connected.
     consumers: Vec<Consumer>,
+    /// Consumers that have departed and have not hung up, and the slots that they may still read.
+    departed: BTreeMap<ConsumerId, Vec<SlotId>>,
     next_grant: u64,
     /// The epoch that consumers are in: the one after the last EPOCH_END sent.
     epoch: u32,
@@ -116,6 +119,7 @@ impl Table {
             dedicated_limit: dedicated,
             queue: VecDeque::new(),
             consumers: Vec::new(),
+            departed: BTreeMap::new(),
             next_grant: 0,
             epoch: 0,
             writing: 0,
@@ -196,13 +200,15 @@ impl Table {
     /// `rank`: that of the consumer in mode `Shard`, which no other consumer has now; 0 in the
     /// others.
     pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, rank: u32, now: Instant) {
-        self.consumers.push(Consumer::new(id, credits, rank));
+        let mut consumer = Consumer::new(id, credits, rank);
         if let Some(missed) = self.missed_end(rank) {
+            consumer.begin_in(missed.epoch);
             self.effects.push(Effect::End { to: id, end: End::Epoch(missed) });
         }
         if let Some(end) = self.finished {
             self.effects.push(Effect::End { to: id, end });
         }
+        self.consumers.push(consumer);
         self.pump(now);
     }
 
@@ -213,7 +219,8 @@ impl Table {
         consumer.map_or(0, |consumer| consumer.grants.iter().filter(is_open).count())
     }
 
-    /// The consumer's grants end. Batches that it had not ACKed go back to the queue.
+    /// The consumer's grants end. Batches that it had not ACKed go back to the queue, or are dropped
+    /// with the rest of their epoch.
     pub(super) fn disconnect(&mut self, id: ConsumerId, now: Instant) {
         let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
             return;
@@ -260,8 +267,9 @@ impl Table {
     }
 
     /// A consumer asks to skip the rest of `epoch`: those batches of it that nobody holds now. In
-    /// `Broadcast` this is for that consumer alone, until all consumers have asked. Without effect
-    /// where consumers are not in that epoch.
+    /// `Broadcast` this is for that consumer alone, until all consumers have asked. Those that are
+    /// held are skipped, too, if their consumers hang up without an ACK. Without effect where
+    /// consumers are not in that epoch.
     pub(super) fn skip_epoch(&mut self, id: ConsumerId, epoch: u32, now: Instant) {
         if epoch != self.epoch || self.finished.is_some() {
             return;
@@ -371,6 +379,7 @@ impl Table {
                 SlotState::Free if slot >= self.slot_count => continue,
                 _ if slot >= self.slot_count => &mut counts.dedicated,
                 SlotState::Free => &mut counts.free,
+                SlotState::Departed => &mut counts.granted,
                 SlotState::Filling => &mut counts.filling,
                 SlotState::Full { .. } if self.consumers.iter().any(holds) => &mut counts.granted,
                 SlotState::Full { .. } => &mut counts.ready,
@@ -392,6 +401,10 @@ impl Table {
     fn free(&mut self, slot: SlotId) {
         if let SlotState::Full { batch, .. } = self.slots[slot as usize] {
             self.effects.push(Effect::Done(batch.number));
+        }
+        if self.is_read_by_departed(slot) {
+            self.slots[slot as usize] = SlotState::Departed;
+            return;
         }
         self.slots[slot as usize] = SlotState::Free;
         if slot < self.slot_count {
@@ -436,23 +449,31 @@ impl Table {
     }
 
     /// Ends one claim on a batch. The last one frees the slot; but a batch that nobody had ACKed
-    /// goes back to the queue.
+    /// goes back to the queue, unless the rest of its epoch is skipped.
     fn unclaim(&mut self, slot: SlotId) {
-        let Some((batch, acked)) = self.end_claim(slot) else { return };
-        if acked {
-            self.free(slot);
-        } else {
-            self.requeue(slot, batch);
+        match self.end_claim(slot) {
+            Some((_, true)) => self.free(slot),
+            Some((batch, false)) if self.skipped == Some(batch.epoch) => self.drop_unread(slot),
+            Some((batch, false)) => self.requeue(slot, batch),
+            None => {}
         }
     }
 
     /// Ends the claim of a consumer that skips the batch. The last one frees the slot.
     fn unclaim_or_skip(&mut self, slot: SlotId) {
-        let Some((batch, acked)) = self.end_claim(slot) else { return };
-        if !acked {
-            self.uncount(batch, true);
+        match self.end_claim(slot) {
+            Some((_, true)) => self.free(slot),
+            Some((_, false)) => self.drop_unread(slot),
+            None => {}
         }
-        self.free(slot);
+    }
+
+    /// Frees the slot of a batch that is not delivered, because its epoch is ended early.
+    fn drop_unread(&mut self, slot: SlotId) {
+        if let SlotState::Full { batch, .. } = self.slots[slot as usize] {
+            self.uncount(batch, true);
+            self.free(slot);
+        }
     }
 
     /// The batch, and whether it was ACKed, where this was its last claim.
@@ -462,7 +483,7 @@ impl Table {
                 *claims -= 1;
                 (*claims == 0).then_some((*batch, *acked))
             }
-            SlotState::Free | SlotState::Filling => None,
+            SlotState::Free | SlotState::Filling | SlotState::Departed => None,
         }
     }
 
@@ -488,11 +509,8 @@ impl Table {
         let of_epoch =
             |entry: &Entry| matches!(entry, Entry::Batch { epoch: other, .. } if *other == epoch);
         while let Some(at) = self.queue.iter().position(of_epoch) {
-            if let Some(Entry::Batch { slot, .. }) = self.queue.remove(at)
-                && let SlotState::Full { batch, .. } = self.slots[slot as usize]
-            {
-                self.uncount(batch, true);
-                self.free(slot);
+            if let Some(Entry::Batch { slot, .. }) = self.queue.remove(at) {
+                self.drop_unread(slot);
             }
         }
     }

@@ -23,6 +23,8 @@ pub(super) struct ModelConsumer {
     pub(super) rank: u32,
     pub(super) blocked: bool,
     pub(super) skipped: Option<u32>,
+    /// The epoch of the first batch or end that it was sent, and whether it was granted a batch.
+    pub(super) begun: (Option<u32>, bool),
     /// Batches that wait for credit.
     pub(super) assigned: VecDeque<u64>,
     /// Grant, batch, ACKed.
@@ -49,6 +51,8 @@ pub(super) struct Model {
     pub(super) batches: BTreeMap<u64, (SlotId, Batch)>,
     pub(super) filling: Vec<SlotId>,
     pub(super) consumers: BTreeMap<ConsumerId, ModelConsumer>,
+    /// The slots of those that have departed and have not hung up.
+    pub(super) departed: BTreeMap<ConsumerId, Vec<SlotId>>,
     pub(super) acked: BTreeSet<u64>,
     /// Batches and records of each epoch, without those that were skipped.
     pub(super) counts: BTreeMap<u32, (u64, u64)>,
@@ -66,7 +70,9 @@ pub(super) struct Model {
     pub(super) begins_again: bool,
     /// A batch was granted since the channel began.
     pub(super) has_granted: bool,
-    /// Batches that are not delivered, because the program has them or the channel begins again.
+    /// Batches that are not delivered and whose memory is still in use.
+    pub(super) dropped: BTreeSet<u64>,
+    /// Batches that are to be dropped, because the program has them or the channel begins again.
     pub(super) forgotten: BTreeSet<u64>,
     /// The first batch that is delivered, by rank.
     pub(super) wanted_from: Vec<BatchPlace>,
@@ -82,6 +88,7 @@ impl Model {
             batches: BTreeMap::new(),
             filling: Vec::new(),
             consumers: BTreeMap::new(),
+            departed: BTreeMap::new(),
             acked: BTreeSet::new(),
             counts: BTreeMap::new(),
             epoch: 0,
@@ -93,6 +100,7 @@ impl Model {
             early: BTreeSet::new(),
             begins_again: false,
             has_granted: false,
+            dropped: BTreeSet::new(),
             forgotten: BTreeSet::new(),
             wanted_from: vec![BatchPlace::default(); ranks(mode, min_consumers)],
         }
@@ -123,9 +131,11 @@ impl Model {
         self.consumers.values().filter(has).count()
     }
 
-    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers.
+    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers. One of an
+    /// epoch that is skipped is dropped.
     pub(super) fn requeue(&mut self, batch: u64) {
-        if self.holders(batch) == 0 && !self.acked.contains(&batch) {
+        let is_skipped = self.skipped == Some(self.batches[&batch].1.epoch);
+        if self.holders(batch) == 0 && !self.acked.contains(&batch) && !is_skipped {
             let before = |item: &&Item| matches!(item, Item::Batch(number) if *number < batch);
             let at = self.queue.iter().take_while(before).count();
             self.queue.insert(at, Item::Batch(batch));
@@ -150,6 +160,20 @@ impl Model {
         });
         let is_over = self.finished.is_some() || is_skipped;
         assert!(!waits || is_over, "batch {number} is done, and waits");
+        let Some(&(_, batch)) = self.batches.get(&number) else { return };
+        let is_forgotten = self.forgotten.remove(&number);
+        if is_forgotten || !self.acked.contains(&number) && self.finished.is_none() {
+            assert_eq!(self.holders(number), 0, "dropped while a consumer holds it");
+            assert!(is_forgotten || is_skipped, "batch {number} is lost");
+            self.queue.retain(|item| *item != Item::Batch(number));
+            self.dropped.insert(number);
+            if !is_forgotten {
+                self.early.insert(batch.epoch);
+            }
+            if let Some(count) = self.counts.get_mut(&batch.epoch) {
+                *count = (count.0 - 1, count.1 - u64::from(batch.records));
+            }
+        }
     }
 
     fn granted(&mut self, to: ConsumerId, grant: u64, slot: SlotId, batch: Batch) {
@@ -176,8 +200,7 @@ impl Model {
             assert!(!self.acked.contains(&number), "granted after it was ACKed");
             self.epoch = batch.epoch;
             for (id, consumer) in &mut self.consumers {
-                let wants =
-                    consumer.skipped != Some(batch.epoch) || self.skipped == Some(batch.epoch);
+                let wants = consumer.skipped != Some(batch.epoch);
                 if (self.mode == Mode::Share && *id == to)
                     || (self.mode == Mode::Broadcast && wants)
                 {
@@ -189,6 +212,7 @@ impl Model {
         assert!(consumer.can_take(), "beyond its credits or into a full socket");
         assert_eq!(consumer.assigned.pop_front(), Some(number), "out of order");
         consumer.grants.push((grant, number, false));
+        consumer.begun = (consumer.begun.0.or(Some(batch.epoch)), true);
     }
 
     /// Whether a consumer is to get the end of this epoch: its program may have it already.
@@ -213,6 +237,9 @@ impl Model {
     }
 
     fn end_sent(&mut self, to: ConsumerId, end: End) {
+        if let (End::Epoch(end), Some(consumer)) = (end, self.consumers.get_mut(&to)) {
+            consumer.begun.0.get_or_insert(end.epoch);
+        }
         if self.sending.is_none() && self.finished.is_none() {
             let item = match end {
                 End::Epoch(end) => Item::EpochEnd(end.epoch),
@@ -255,25 +282,11 @@ impl Model {
             self.filling.remove(at);
             return;
         }
-        let (&number, &(_, batch)) =
-            self.batches.iter().find(|(_, (at, _))| *at == slot).expect("in use");
+        let (&number, _) = self.batches.iter().find(|(_, (at, _))| *at == slot).expect("in use");
         assert_eq!(self.holders(number), 0, "freed while a consumer holds it");
-        if self.forgotten.remove(&number) {
-            self.queue.retain(|item| *item != Item::Batch(number));
-            if let Some(count) = self.counts.get_mut(&batch.epoch) {
-                *count = (count.0 - 1, count.1 - u64::from(batch.records));
-            }
-        } else if !self.acked.contains(&number) && self.finished.is_none() {
-            let skips = |consumer: &ModelConsumer| consumer.skipped == Some(batch.epoch);
-            assert!(
-                self.skipped == Some(batch.epoch) || self.consumers.values().any(skips),
-                "batch {number} is lost"
-            );
-            self.queue.retain(|item| *item != Item::Batch(number));
-            self.early.insert(batch.epoch);
-            let count = self.counts.get_mut(&batch.epoch).expect("counted when it was pushed");
-            *count = (count.0 - 1, count.1 - u64::from(batch.records));
-        }
+        assert!(!self.departed.values().any(|held| held.contains(&slot)), "and may read it");
+        let is_over = self.acked.contains(&number) || self.finished.is_some();
+        assert!(self.dropped.remove(&number) || is_over, "batch {number} is lost");
         self.batches.remove(&number);
     }
 
@@ -287,9 +300,7 @@ impl Model {
             );
         }
         let idle = |consumer: &ModelConsumer| consumer.assigned.is_empty() && consumer.can_take();
-        let wants = |consumer: &ModelConsumer, epoch| {
-            consumer.skipped != Some(epoch) || self.skipped == Some(epoch)
-        };
+        let wants = |consumer: &ModelConsumer, epoch| consumer.skipped != Some(epoch);
         match self.queue.front() {
             _ if self.begins_again => assert!(self.queue.is_empty()),
             Some(Item::Batch(_)) if self.started && self.mode == Mode::Shard => {

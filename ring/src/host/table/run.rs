@@ -22,6 +22,12 @@ pub(super) enum Command {
     Release(usize, usize),
     Wrong(usize, bool),
     Skip(usize, u32),
+    /// A consumer's program has left the epoch in which the consumer has begun.
+    Leave(usize),
+    /// Another consumer takes the place of this one.
+    Depart(usize),
+    /// One that has departed hangs up.
+    Gone(usize),
     Block(usize, bool),
     /// A consumer asks for another beginning.
     BeginAgain,
@@ -86,6 +92,9 @@ impl Run {
             Command::Release(at, grant) => self.answer(at, grant, true),
             Command::Wrong(at, ack) => self.wrong(at, ack),
             Command::Skip(at, later) => self.skip(at, later),
+            Command::Leave(at) => self.leave(at),
+            Command::Depart(at) => self.depart(at),
+            Command::Gone(at) => self.gone(at),
             Command::Block(at, blocked) => {
                 if let Some(id) = self.pick(at) {
                     self.model.consumers.get_mut(&id).unwrap().blocked = blocked;
@@ -124,8 +133,11 @@ impl Run {
             return;
         }
         let model = &mut self.model;
-        let unacked = model.batches.keys().filter(|number| !model.acked.contains(number));
-        model.forgotten = unacked.copied().collect();
+        let (acked, dropped) = (&model.acked, &model.dropped);
+        let is_open = |number: &&u64| !acked.contains(number) && !dropped.contains(number);
+        model.forgotten = model.batches.keys().filter(is_open).copied().collect();
+        // What a consumer that has departed may still read.
+        model.dropped.extend(model.batches.keys().filter(|number| acked.contains(number)));
         model.queue.clear();
         (model.counts, model.early, model.acked) = Default::default();
         (model.epoch, model.writing, model.skipped) = (1, 1, None);
@@ -234,12 +246,34 @@ impl Run {
 
     fn disconnect(&mut self, at: usize) {
         let Some(id) = self.pick(at) else { return };
+        self.note_gone(id);
+        self.table.disconnect(id, self.now);
+    }
+
+    fn depart(&mut self, at: usize) {
+        let Some(id) = self.pick(at) else { return };
+        let grants = &self.model.consumers[&id].grants;
+        let held = grants.iter().map(|grant| self.model.batches[&grant.1].0).collect();
+        self.model.departed.insert(id, held);
+        self.note_gone(id);
+        self.table.depart(id, self.now);
+    }
+
+    fn note_gone(&mut self, id: ConsumerId) {
         let gone = self.model.consumers.remove(&id).unwrap();
         for batch in gone.grants.iter().map(|grant| grant.1).chain(gone.assigned) {
             self.model.requeue(batch);
         }
         self.skip_if_all_skip();
-        self.table.disconnect(id, self.now);
+    }
+
+    fn gone(&mut self, at: usize) {
+        let ids: Vec<_> = self.model.departed.keys().copied().collect();
+        if !ids.is_empty() {
+            let id = ids[at % ids.len()];
+            self.model.departed.remove(&id);
+            self.table.gone(id);
+        }
     }
 
     fn answer(&mut self, at: usize, grant: usize, release: bool) {
@@ -277,7 +311,25 @@ impl Run {
     fn skip(&mut self, at: usize, later: u32) {
         let Some(id) = self.pick(at) else { return };
         let epoch = self.model.epoch + later;
-        if later == 0 && self.model.finished.is_none() {
+        self.note_skip(id, epoch);
+        self.table.skip_epoch(id, epoch, self.now);
+        if self.model.skipped == Some(epoch) && later == 0 && self.model.mode != Mode::Broadcast {
+            assert!(!self.table.queue.iter().any(
+                |entry| matches!(entry, Entry::Batch { epoch: other, .. } if *other == epoch)
+            ));
+        }
+    }
+
+    fn leave(&mut self, at: usize) {
+        let Some(id) = self.pick(at) else { return };
+        if let (Some(epoch), true) = self.model.consumers[&id].begun {
+            self.note_skip(id, epoch);
+        }
+        self.table.leave_epoch(id, self.now);
+    }
+
+    fn note_skip(&mut self, id: ConsumerId, epoch: u32) {
+        if epoch == self.model.epoch && self.model.finished.is_none() {
             if self.model.mode != Mode::Broadcast {
                 self.model.skipped = Some(epoch);
             } else {
@@ -286,12 +338,6 @@ impl Run {
                 consumer.assigned.clear();
                 self.skip_if_all_skip();
             }
-        }
-        self.table.skip_epoch(id, epoch, self.now);
-        if self.model.skipped == Some(epoch) && later == 0 && self.model.mode != Mode::Broadcast {
-            assert!(!self.table.queue.iter().any(
-                |entry| matches!(entry, Entry::Batch { epoch: other, .. } if *other == epoch)
-            ));
         }
     }
 
@@ -314,6 +360,9 @@ impl Run {
             self.step(Command::Block(at, false));
         }
         self.step(Command::Finish(false));
+        while !self.model.departed.is_empty() {
+            self.step(Command::Gone(0));
+        }
         while self.model.consumers.values().any(|consumer| !consumer.grants.is_empty()) {
             for at in 0..self.model.consumers.len() {
                 self.step(Command::Release(at, 0));
@@ -339,7 +388,7 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
     bytes.as_chunks().0.iter().map(|[command, first, second]| {
         let (at, grant) = (usize::from(*first), usize::from(*second));
         let (number, flag) = (u32::from(*first), second & 1 == 1);
-        match command % 16 {
+        match command % 19 {
             0 => TakeSlot,
             1 => TakeDedicated,
             2 => PutBack,
@@ -355,6 +404,9 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
             12 => BeginAgain,
             13 => Begun,
             14 => Want(number, u64::from(second % 4)),
+            15 => Leave(at),
+            16 => Depart(at),
+            17 => Gone(at),
             _ => Block(at, flag),
         }
     })

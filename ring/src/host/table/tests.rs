@@ -20,6 +20,9 @@ fn command() -> impl Strategy<Value = Command> {
         10 => any::<(usize, usize)>().prop_map(|(consumer, grant)| Release(consumer, grant)),
         1 => any::<(usize, bool)>().prop_map(|(consumer, ack)| Wrong(consumer, ack)),
         1 => (any::<usize>(), 0..2u32).prop_map(|(consumer, later)| Skip(consumer, later)),
+        1 => any::<usize>().prop_map(Leave),
+        1 => any::<usize>().prop_map(Depart),
+        2 => any::<usize>().prop_map(Gone),
         2 => (any::<usize>(), prop::bool::weighted(0.3))
             .prop_map(|(consumer, full)| Block(consumer, full)),
         1 => Just(BeginAgain),
@@ -55,13 +58,13 @@ fn all(run: &mut Run, commands: &[Command]) {
 }
 
 #[test]
-fn a_requeued_batch_is_granted_to_a_consumer_that_skips_its_epoch() {
+fn a_batch_whose_consumer_has_gone_is_dropped_where_its_epoch_is_skipped() {
     use Command::*;
     let mut run = broadcast(1);
     all(&mut run, &[Connect(1), TakeSlot, Push(1), Connect(1), Skip(0, 0), Skip(1, 0)]);
-    all(&mut run, &[Disconnect(0)]);
-    let left: Vec<_> = run.model.consumers.values().map(|consumer| consumer.grants.len()).collect();
-    assert_eq!(left, [1]);
+    all(&mut run, &[Disconnect(0), EndEpoch(false)]);
+    assert_eq!(run.model.counts[&0], (0, 0));
+    assert!(run.model.consumers.values().all(|consumer| consumer.grants.is_empty()));
     run.drain();
 }
 

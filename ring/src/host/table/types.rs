@@ -79,6 +79,8 @@ pub(super) enum SlotState {
         claims: u32,
         acked: bool,
     },
+    /// Its batch is done, and a consumer that has departed may still read it.
+    Departed,
 }
 
 /// What waits to be sent.
