@@ -151,7 +151,7 @@ impl Numbers {
                     return Ok(());
                 }
             }
-            self.ring.end_epoch(epoch, record < self.records);
+            self.ring.end_epoch(epoch, record < self.records)?;
         }
         self.ring.end_stream();
         Ok(())

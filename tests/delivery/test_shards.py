@@ -1,6 +1,7 @@
 """Batches that are dealt to ranks; consumers that say where they go on, and how batches are cut."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import random
@@ -10,7 +11,7 @@ import sys
 
 import pipemill
 import pytest
-from e2e import patiently, tfrecord
+from e2e import PATIENCE, in_background, patiently, tfrecord
 from hosts import channel, rows, start, take, take_all, write_files
 
 __all__ = ["start"]
@@ -299,6 +300,77 @@ def test_a_fifo_is_read_over_and_cannot_go_back(start, tmp_path):
         host.connect(state=state)
     got = [row for _, _, batch in seen for row in batch]
     assert got == names[: 6 * BATCH]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("more", ["", "shuffle = { seed = 3, window = 15 }"])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_fifo_is_read_over_after_epochs_that_were_ended_early(start, tmp_path, world, more, checkpoint):
+    names = [row.encode() for row in rows(46)]
+    whole = b"".join(map(tfrecord, names))
+    kept = f'checkpoint = {{ path = "{tmp_path}/kept.json", every = "1s" }}\n' if checkpoint else ""
+    mode = f'mode = "shard"\nconsumers = {world}\n' if world > 1 else ""
+    config = (
+        f'[[channel]]\nname = "train"\nsource = {{ fifo = "{tmp_path}", epochs = 4 }}\n{mode}'
+        f'decoder = "tfrecord"\nbatch = {BATCH}\ntail = "pad"\n{more}\n{kept}[channel.ring]\nslots = 9\n'
+    )
+
+    def host(*resume):
+        # It fits into the pipe, so the writer need not wait for readers.
+        for epoch in range(4):
+            fifo = tmp_path / f"train_{epoch}"
+            fifo.unlink(missing_ok=True)
+            os.mkfifo(fifo)
+            in_background(feed, fifo, whole)
+        return start(config, *resume)
+
+    def connect(host, states):
+        ranks = [(rank, world) for rank in range(world)] if world > 1 else [None]
+        return [host.connect(shard=rank, state=state) for rank, state in zip(ranks, states)]
+
+    def rounds(streams, count):
+        return [take(stream) for _ in range(count) for stream in streams]
+
+    expected = host()
+    streams = connect(expected, [None] * world)
+    epochs = {}
+    for batch in iter(lambda: rounds(streams, 1), [None] * world):
+        for epoch, _, batch_rows in batch:
+            epochs.setdefault(epoch, []).append(batch_rows)
+    for stream in streams:
+        stream.close()
+    expected.end()
+
+    first = host()
+    streams = connect(first, [None] * world)
+    # Each waits for the other.
+    with concurrent.futures.ThreadPoolExecutor(world) as pool:
+        list(pool.map(lambda stream: stream.set_epoch(2), streams))
+    got = rounds(streams, 2)
+    states = [stream.state_dict() for stream in streams]
+    first.kill()
+    second = host()
+    streams = connect(second, states)
+    got += rounds(streams, 1)
+    states = [stream.state_dict() for stream in streams]
+    if checkpoint:
+        # It writes what was ACKed, once more.
+        second.child.terminate()
+        second.child.wait(PATIENCE)
+    else:
+        second.kill()
+    third = host("--resume", str(tmp_path / "kept.json")) if checkpoint else host()
+    streams = connect(third, [None] * world if checkpoint else states)
+    left = []
+    for batch in iter(lambda: rounds(streams, 1), [None] * world):
+        left += batch
+    assert [batch[2] for batch in got + left] == epochs[2] + epochs[3]
+    assert [batch[0] for batch in got + left] == [2] * len(epochs[2]) + [3] * len(epochs[3])
+
+
+def feed(fifo, data):
+    with contextlib.suppress(BrokenPipeError), open(fifo, "wb", buffering=0) as pipe:
+        pipe.write(data)
 
 
 def test_a_consumer_sets_the_epoch(start, tmp_path):

@@ -57,7 +57,8 @@ impl RingSink {
     /// Ends the stream before the end of its source, and the current epoch early.
     pub fn end_early(self) {
         if self.has_batches {
-            self.ring.end_epoch(self.epoch, true);
+            // Of an epoch that ends early, nothing is missing.
+            let _ = self.ring.end_epoch(self.epoch, true);
         }
         self.ring.end_stream();
     }
@@ -80,15 +81,12 @@ impl RingSink {
     }
 
     fn failure(&self, error: &RingError, remedy: &str) -> StopReason {
-        let failure = Failure {
-            fault: Fault::new(ErrorKind::Host, error.to_string(), remedy),
-            channel: self.ring.config().channel.clone(),
-            position: Position::epoch(self.epoch),
-            decoder: self.decoder.clone(),
-            bytes: Vec::new(),
-            missing: false,
-        };
-        failure.into()
+        self.failure_in(self.epoch, Fault::new(ErrorKind::Host, error.to_string(), remedy))
+    }
+
+    fn failure_in(&self, epoch: u32, fault: Fault) -> StopReason {
+        let channel = &self.ring.config().channel;
+        Failure::new(channel, &self.decoder, Position::epoch(epoch), fault).into()
     }
 
     fn grant_now(&mut self, memory: Writer, batch: &Batch) -> Result<(), StopReason> {
@@ -209,7 +207,12 @@ impl Sink for RingSink {
         } else {
             self.end_rounds(epoch)?;
         }
-        self.ring.end_epoch(epoch, early);
+        self.ring.end_epoch(epoch, early).map_err(|missing| {
+            let remedy = "the input has changed since the state was taken: bring it back, or begin \
+                          without the state";
+            let fault = Fault::new(ErrorKind::Refused, missing.to_string(), remedy);
+            self.failure_in(epoch, fault)
+        })?;
         self.has_batches = false;
         Ok(())
     }

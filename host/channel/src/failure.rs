@@ -34,7 +34,7 @@ impl fmt::Display for Failure {
 
 impl Failure {
     /// A failure that has no bytes to show.
-    pub(super) fn new(channel: &str, decoder: &str, position: Position, fault: Fault) -> Self {
+    pub fn new(channel: &str, decoder: &str, position: Position, fault: Fault) -> Self {
         Self {
             fault,
             channel: channel.to_owned(),

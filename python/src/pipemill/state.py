@@ -53,9 +53,9 @@ class Tracker:
         self._last: tuple[Header, bytes, bytes] | None = None
         #: The epoch that comes next, where the last event was the end of an epoch.
         self._epoch = 0
-        #: No batch is expected to follow the one before. A host that has ended the epoch before
-        #: early has counted batches that it dropped.
-        self._any_batch = resumed["given"] == 0 and resumed["epoch"] > 0
+        #: No batch is expected to follow the one before. Numbers are those of a run: one that has
+        #: ended an epoch early has others.
+        self._any_batch = resumed["epoch"] > 0
         self._any_batch |= follows_others and state is None
 
     def batch(self, batch: Batch) -> None:

@@ -11,7 +11,7 @@ use super::config::RingConfig;
 use super::ledger::Ledger;
 use super::ring::Ring;
 use super::state::RingState;
-use super::table::{ConsumerId, NewBeginning};
+use super::table::{ConsumerId, NewBeginning, RecordPlace, Sought};
 use crate::protocol::{BatchPlace, BatchSize, Hello, Mode, Resumed, Shard, Tail};
 
 /// Where a channel begins, and how its batches are cut and divided.
@@ -244,27 +244,30 @@ impl Ring {
         let can_begin_again = self.beginnings().is_some_and(|known| known.can_begin_again());
         if !is_other {
             let Some(resumed) = &asked.resumed else { return Ok(None) };
-            let first = resumed.first_batch_of(asked.part(rank));
+            let mut first = resumed.first_batch_of(asked.part(rank));
             let is_to_come = asked.batch.is_some() && self.is_to_come(state, now, first, rank);
             let is_coming =
                 has_same_numbers(state, now, first) && self.is_behind_writer(state, first);
             let is_near = others > 0 || !can_begin_again || is_coming;
-            if is_to_come && is_near && now.mode == Mode::Shard {
-                state.table.expect(rank, first);
-                if let Some(ledger) = &mut state.ledger {
-                    ledger.set_place(rank, resumed.clone());
-                }
-                return Ok(None);
-            }
             // Of an epoch that was ended early, what is left was dropped.
             let is_whole = !state.table.is_skipped(first.epoch);
-            if is_to_come && is_near && is_whole && others == 0 {
-                // What this consumer has is not for the others either that may come.
-                state.table.go_on_from(first);
-                if let Some(ledger) = &mut state.ledger {
-                    ledger.set_place(0, resumed.clone());
+            let is_shard = now.mode == Mode::Shard;
+            if is_to_come && is_near && (is_shard || is_whole && others == 0) {
+                let (mut place, mut is_sought) = (resumed.clone(), false);
+                if !can_begin_again && is_of_earlier_run(state, now, first) {
+                    let part = asked.part(rank);
+                    (first, is_sought) = seek(state, part, &mut place)?;
                 }
-                state.beginning = asked;
+                if is_shard {
+                    state.table.expect(rank, first);
+                } else {
+                    // What this consumer has is not for the others either that may come.
+                    state.table.go_on_from(first);
+                    state.beginning = asked;
+                }
+                if let Some(ledger) = &mut state.ledger {
+                    ledger.set_place(rank, place, is_sought);
+                }
                 return Ok(None);
             }
             if !has_granted && now.resumed == asked.resumed {
@@ -330,7 +333,7 @@ impl Ring {
         if let Some(before) = &mut state.ledger {
             let mut ledger = Ledger::new(&again);
             for rank in waiting {
-                ledger.set_place(rank, before.place_of(rank));
+                ledger.set_place(rank, before.place_of(rank), false);
             }
             *before = ledger;
         }
@@ -345,6 +348,30 @@ impl Ring {
             state.table.set_wanted_from(rank, begun.first_batch_of(rank));
         }
     }
+}
+
+/// Whether the state may be of a run before this one that had other numbers: nobody was given anything
+/// of its epoch here.
+fn is_of_earlier_run(state: &RingState, now: &Beginning, first: BatchPlace) -> bool {
+    first.number > 0 && first.epoch > now.start().epoch && !state.table.has_granted_in(first.epoch)
+}
+
+/// The first batch of this part after the state's last one, which is known by its first record; and
+/// whether that has yet to come. `place` gets its number in this run, if it has come.
+fn seek(
+    state: &mut RingState,
+    part: Shard,
+    place: &mut Resumed,
+) -> Result<(BatchPlace, bool), String> {
+    let at = &place.position;
+    let first = RecordPlace { object: at.object_number, record: at.first_record };
+    let found = state.table.seek(Sought { epoch: at.epoch, first, part });
+    let (first, number) = found.ok_or(
+        "state: its last batch is not among those of this run, so the input has changed since; bring \
+         it back and start the host again, or connect without the state",
+    )?;
+    place.position.batch = number.unwrap_or(place.position.batch);
+    Ok((first, number.is_none()))
 }
 
 /// Whether the batches of this epoch have the numbers here that they had where the state was taken.

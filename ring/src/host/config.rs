@@ -122,6 +122,11 @@ pub enum AcquireError {
     Memory(RingError),
 }
 
+/// A consumer's state goes on after a batch that has not come in its epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the batch after which a consumer's state goes on has not come in epoch {0}")]
+pub struct PlaceMissing(pub u32);
+
 impl RingConfig {
     /// The size of all slots together, in bytes, if every setting is in its range.
     pub(super) fn check(&self) -> Result<usize, RingError> {

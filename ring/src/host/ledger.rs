@@ -24,6 +24,8 @@ pub(super) struct Ledger {
 struct Part {
     /// All before it is done.
     place: Resumed,
+    /// The batch of the place has not come yet in this run. What comes before it does not count.
+    is_sought: bool,
     /// What comes after it: batches, and ends of epochs before the batch of that number.
     rest: BTreeMap<(u64, Kind), Entry>,
 }
@@ -44,7 +46,7 @@ struct Entry {
 
 impl Ledger {
     pub(super) fn new(beginning: &Beginning) -> Ledger {
-        let part = |rank| Part { place: beginning.state_of(rank), rest: BTreeMap::new() };
+        let part = |rank| Part::new(beginning.state_of(rank));
         Ledger { parts: (0..beginning.ranks()).map(part).collect() }
     }
 
@@ -52,6 +54,9 @@ impl Ledger {
     pub(super) fn filled(&mut self, place: Resumed) {
         let number = place.position.batch;
         let part = self.part(number);
+        if part.is_sought {
+            return;
+        }
         let shard = part.place.shard;
         let after = (place.given > 0).then_some(Resumed { shard, ..place });
         part.rest.insert((number, Kind::Batch), Entry { after, is_done: false });
@@ -59,7 +64,7 @@ impl Ledger {
 
     /// An epoch is at its end; the next batch has the number of `next`.
     pub(super) fn epoch_ended(&mut self, next: BatchPlace) {
-        for part in &mut self.parts {
+        for part in self.parts.iter_mut().filter(|part| !part.is_sought) {
             let mut after = Resumed { shard: part.place.shard, ..Resumed::default() };
             (after.position.epoch, after.position.batch) = (next.epoch, next.number);
             let entry = Entry { after: Some(after), is_done: true };
@@ -77,10 +82,23 @@ impl Ledger {
         }
     }
 
-    /// A consumer of this rank goes on after its own state.
-    pub(super) fn set_place(&mut self, rank: u32, place: Resumed) {
+    /// A consumer of this rank goes on after its own state. `is_sought`: its last batch has yet to come
+    /// in this run, with a number that is not known.
+    pub(super) fn set_place(&mut self, rank: u32, place: Resumed, is_sought: bool) {
         if let Some(part) = self.parts.get_mut(rank as usize) {
             part.place = Resumed { shard: part.place.shard, ..place };
+            part.is_sought = is_sought;
+            if is_sought {
+                part.rest.clear();
+            }
+        }
+    }
+
+    /// The last batch of this rank's state has come, with this number.
+    pub(super) fn found(&mut self, rank: u32, number: u64) {
+        if let Some(part) = self.parts.get_mut(rank as usize) {
+            part.place.position.batch = number;
+            part.is_sought = false;
         }
     }
 
@@ -105,6 +123,10 @@ fn next_of(state: &Resumed) -> BatchPlace {
 }
 
 impl Part {
+    fn new(place: Resumed) -> Part {
+        Part { place, is_sought: false, rest: BTreeMap::new() }
+    }
+
     /// Moves the place to the end of all that is done without a gap.
     fn advance(&mut self) {
         while let Some(first) = self.rest.first_entry()
@@ -197,7 +219,7 @@ mod tests {
     #[test]
     fn a_place_never_goes_back() {
         let mut ledger = ledger(Mode::Share, 1, None);
-        ledger.set_place(0, place(0, 5, 4));
+        ledger.set_place(0, place(0, 5, 4), false);
         ledger.filled(place(0, 3, 4));
         ledger.done(3);
         assert_eq!(places(&ledger), [(0, 5, 4, vec![])]);

@@ -28,7 +28,7 @@ mod writer;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
 pub use beginning::{Beginning, Beginnings, slots_of_ranks};
-pub use config::{AcquireError, RingConfig, RingError, ServerConfig};
+pub use config::{AcquireError, PlaceMissing, RingConfig, RingError, ServerConfig};
 pub use ledger::Checkpoint;
 pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;

@@ -9,7 +9,7 @@ use nix::sys::epoll::Epoll;
 use pipemill_types::{SharedPart, schema_extension};
 
 use super::beginning::{Admitted, Beginning, Beginnings};
-use super::config::{AcquireError, RingConfig, RingError};
+use super::config::{AcquireError, PlaceMissing, RingConfig, RingError};
 use super::consumer_socket::ConsumerSocket;
 use super::ledger::{Checkpoint, Ledger};
 use super::observer::{self, BatchEvent, Observer};
@@ -231,8 +231,14 @@ impl Ring {
     /// Ends an epoch: no more batches come in it. `early`: not all of its input was read.
     /// Consumers are sent EPOCH_END when all of its batches are ACKed, with the numbers of batches
     /// and records that were delivered.
-    pub fn end_epoch(&self, epoch: u32, early: bool) {
+    ///
+    /// # Errors
+    /// A consumer goes on after a batch of this epoch that has not come. Then the epoch is not ended.
+    pub fn end_epoch(&self, epoch: u32, early: bool) -> Result<(), PlaceMissing> {
         self.change(|state, now| {
+            if !early && state.table.lacks_sought(epoch) {
+                return Err(PlaceMissing(epoch));
+            }
             // An epoch's first batch belongs to rank 0.
             if let (Mode::Shard, ranks) = state.table.division() {
                 let next = self.batches().next_multiple_of(u64::from(ranks));
@@ -244,7 +250,8 @@ impl Ring {
                 ledger.epoch_ended(BatchPlace { epoch, number });
             }
             state.table.end_epoch(epoch, early, now);
-        });
+            Ok(())
+        })
     }
 
     /// Ends the stream. Batches that are granted after this are not delivered.
@@ -424,7 +431,7 @@ impl Ring {
                 ledger.filled(place);
             }
             if let Some(observer) = self.observer() {
-                let Batch { number: batch, epoch, records, bytes } = batch;
+                let Batch { number: batch, epoch, records, bytes, .. } = batch;
                 observer.on_event(BatchEvent::Filled { slot, batch, epoch, records, bytes });
             }
             state.table.push(slot, batch, now);

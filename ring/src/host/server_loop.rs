@@ -718,7 +718,7 @@ mod tests {
         serve_all(&mut server);
         assert_eq!(ring.lock().table.slot_counts().granted, 0);
         assert_eq!(server.connections.ids().len(), 2, "the other program and the newer pass");
-        ring.end_epoch(0, true);
+        ring.end_epoch(0, true).unwrap();
         for socket in [&newer, &other] {
             assert!(matches!(next(socket), Some(ToConsumer::Welcome(_))));
             assert!(matches!(next(socket), Some(ToConsumer::Schema(_))));

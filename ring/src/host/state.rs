@@ -88,6 +88,11 @@ impl RingState {
                             ledger.done(number);
                         }
                     }
+                    Effect::Found { rank, number } => {
+                        if let Some(ledger) = &mut self.ledger {
+                            ledger.found(rank, number);
+                        }
+                    }
                     Effect::Freed(slot) => self.freed(slot, observer),
                     Effect::Grant { to, grant, slot, batch } => {
                         self.grant(to, grant, slot, batch, now, observer);

@@ -51,7 +51,7 @@ fn write(ring: &Arc<Ring>) {
                 Err(error) => panic!("{error}"),
             }
         }
-        ring.end_epoch(epoch, false);
+        ring.end_epoch(epoch, false).unwrap();
     }
     ring.end_stream();
 }

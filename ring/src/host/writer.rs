@@ -10,7 +10,7 @@ use pipemill_types::{BatchPosition, ChunkMemory, SharedPart};
 
 use super::config::{AcquireError, RingError};
 use super::ring::Ring;
-use super::table::{Batch, SlotId, Table};
+use super::table::{Batch, RecordPlace, SlotId, Table};
 use crate::layout::{ABSENT, HEADER_BYTES, Header, Plan, spans_fit};
 use crate::memory::DedicatedBuffer;
 use crate::memory::column::column_bytes;
@@ -202,15 +202,16 @@ impl Writer {
             return Err(RingError::TooLarge { bytes: end, limit: MAX_PAYLOAD });
         };
         let number = self.ring.next_batch();
-        let batch =
-            Batch { number, epoch: info.epoch, records: records as u32, bytes: plan.end as u64 };
+        let (epoch, records, bytes) = (info.epoch, records as u32, plan.end as u64);
+        let first = RecordPlace { object: info.object_number, record: info.first_record };
+        let batch = Batch { number, epoch, records, bytes, first };
         self.write(info, columns, &plan, &batch);
         let sealed = match std::mem::replace(&mut self.memory, Memory::None) {
             Memory::Dedicated(memory) => Some(Arc::new(memory.seal(plan.end)?)),
             Memory::Slot(_) | Memory::None => None,
         };
         self.slot = None;
-        let place = self.ring.keeps_checkpoints().then(|| info.place(number, records));
+        let place = self.ring.keeps_checkpoints().then(|| info.place(number, records as usize));
         self.ring.push(slot, batch, sealed, place);
         Ok(number)
     }

@@ -30,8 +30,8 @@ impl Tracker {
         let known = hello.state.as_ref().and_then(|state| Resumed::deserialize(state).ok());
         let shard = hello.shard.unwrap_or_default();
         let last = known.or_else(|| welcome.resumed.clone()).unwrap_or_default();
-        // A host that has ended the epoch before early has counted batches that it dropped.
-        let any_batch = last.given == 0 && last.position.epoch > 0;
+        // Numbers are those of a run. One that has ended an epoch early has others.
+        let any_batch = last.position.epoch > 0;
         // Another rank may have kept it: all are at the same step then.
         let last = Resumed { shard, ..last };
         Tracker {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_ring::host::{AcquireError, Beginning, Beginnings, Ring};
+use pipemill_ring::host::{AcquireError, Beginning, Beginnings, PlaceMissing, Ring};
 use pipemill_ring::protocol::{BatchSize, Hello, Mode, Resumed, Shard, State, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
@@ -35,8 +35,25 @@ impl Beginnings for Any {
     }
 }
 
+/// Believes each state, and has an input that can't be read again.
+struct Once;
+
+impl Beginnings for Once {
+    fn asked_for(&self, now: &Beginning, hello: &Hello) -> Result<Beginning, String> {
+        Any.asked_for(now, hello)
+    }
+
+    fn can_begin_again(&self) -> bool {
+        false
+    }
+}
+
 /// A host that nobody writes for. It believes each state.
 fn believing_host(tail: Tail) -> Host {
+    host_with(tail, Box::new(Any))
+}
+
+fn host_with(tail: Tail, beginnings: Box<dyn Beginnings>) -> Host {
     let host = host(config());
     let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
     let batch = BatchSize { records: RECORDS as usize, tail, across: Default::default() };
@@ -44,7 +61,7 @@ fn believing_host(tail: Tail) -> Host {
     let (states, done) = Default::default();
     let batch = Some(batch);
     let start = Beginning { mode, consumers, batch, resumed, states, done, settings };
-    host.ring.set_beginning(start, Box::new(Any));
+    host.ring.set_beginning(start, beginnings);
     host
 }
 
@@ -71,7 +88,7 @@ fn write(ring: &Arc<Ring>, first: u64) -> Result<(), AcquireError> {
         let epoch = (number / BATCHES) as u32;
         grant(ring, epoch, number * RECORDS, RECORDS)?;
         if number % BATCHES == BATCHES - 1 {
-            ring.end_epoch(epoch, false);
+            ring.end_epoch(epoch, false).unwrap();
         }
     }
     ring.end_stream();
@@ -137,7 +154,7 @@ fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
     reader.end_epoch(0);
     host.wait_until("asked for the end", |_| host.ring.epoch_end_requested().is_some());
     drop(batch);
-    host.ring.end_epoch(0, true);
+    host.ring.end_epoch(0, true).unwrap();
     assert!(matches!(reader.next().unwrap(), Event::EpochEnd(end) if end.early));
     let state = reader.state().unwrap();
     assert_eq!((state.place.position.batch, state.place.given), (1, 0));
@@ -147,6 +164,51 @@ fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
     let mut reader = ask(&host, None, Some(&state)).unwrap();
     assert_eq!(next_batch(&mut reader).number(), 3);
     assert_eq!(reader.state().unwrap().place.position.batch, 3);
+}
+
+/// The state of a run that has ended an epoch early, after its second batch of epoch 1, which had
+/// number 2.
+fn state_of_a_shorter_run() -> State {
+    let mut place = Resumed { given: RECORDS, ..Resumed::default() };
+    (place.position.epoch, place.position.batch) = (1, 2);
+    place.position.first_record = RECORDS;
+    let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
+    State::new("train", settings, place)
+}
+
+#[test]
+fn an_input_that_is_read_over_goes_on_at_the_same_record_where_epochs_had_fewer_batches() {
+    // The batch has come before the consumer, or comes after it.
+    for written_before in 0..=3 {
+        let host = host_with(Tail::Keep, Box::new(Once));
+        let write = |number: u64| {
+            grant(&host.ring, 1, number * RECORDS, RECORDS).unwrap();
+        };
+        grant(&host.ring, 0, 0, RECORDS).unwrap();
+        host.ring.end_epoch(0, false).unwrap();
+        (0..written_before).for_each(write);
+        let mut reader = ask(&host, None, Some(&state_of_a_shorter_run())).unwrap();
+        (written_before..4).for_each(write);
+        host.ring.end_epoch(1, false).unwrap();
+        host.ring.end_stream();
+        assert_eq!(rest(&mut reader), [3, 4], "{written_before} before");
+        assert_eq!(reader.state().unwrap().place.position.epoch, 2);
+    }
+}
+
+#[test]
+fn an_epoch_without_the_batch_of_a_state_is_an_error() {
+    let host = host_with(Tail::Keep, Box::new(Once));
+    host.ring.end_epoch(0, false).unwrap();
+    let _reader = ask(&host, None, Some(&state_of_a_shorter_run())).unwrap();
+    grant(&host.ring, 1, 0, RECORDS).unwrap();
+    assert_eq!(host.ring.end_epoch(1, false), Err(PlaceMissing(1)));
+    let host = host_with(Tail::Keep, Box::new(Once));
+    host.ring.end_epoch(0, false).unwrap();
+    grant(&host.ring, 1, 0, RECORDS).unwrap();
+    host.ring.end_epoch(1, false).unwrap();
+    let error = ask(&host, None, Some(&state_of_a_shorter_run())).unwrap_err().to_string();
+    assert!(error.contains("its last batch is not among those of this run"), "{error}");
 }
 
 #[test]

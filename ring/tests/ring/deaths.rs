@@ -86,7 +86,7 @@ fn write(ring: &Arc<Ring>, enough: &AtomicBool) -> u64 {
         }
         batch += 1;
     }
-    ring.end_epoch(0, false);
+    ring.end_epoch(0, false).unwrap();
     ring.end_stream();
     record
 }

@@ -37,7 +37,7 @@ fn an_epoch_ends_for_all_when_every_batch_is_acked() {
     let (held, _) = slow.grant();
     let mut fast = host.reader(2);
     grant(&host.ring, 0, 10, RECORDS).unwrap();
-    host.ring.end_epoch(0, false);
+    host.ring.end_epoch(0, false).unwrap();
     grant(&host.ring, 1, 0, RECORDS).unwrap();
     drop(next_batch(&mut fast));
     // While one batch is not ACKed, no EPOCH_END is sent and no batch of the next epoch is granted.
@@ -71,7 +71,7 @@ fn a_late_consumer_gets_the_next_epoch_or_the_end_of_the_stream() {
     let host = host(config());
     let mut first = host.reader(2);
     grant(&host.ring, 0, 0, RECORDS).unwrap();
-    host.ring.end_epoch(0, false);
+    host.ring.end_epoch(0, false).unwrap();
     drop(next_batch(&mut first));
     assert_eq!(epoch_end(&mut first).epoch, 0);
     drop(first);
@@ -95,7 +95,7 @@ fn the_end_of_an_epoch_waits_until_a_consumer_is_connected() {
     host.wait_until("free", |status| status.free == 8);
     drop(first);
     host.wait_until("without consumers", |status| status.consumers.is_empty());
-    host.ring.end_epoch(0, false);
+    host.ring.end_epoch(0, false).unwrap();
     assert_eq!(epoch_end(&mut host.reader(2)).batches, 1);
 }
 
@@ -117,7 +117,7 @@ fn a_consumer_that_holds_every_slot_can_still_end_the_epoch() {
         assert!(matches!(writer.join().unwrap(), Err(AcquireError::EpochEnd(0))));
     });
     assert_eq!(host.ring.epoch_end_requested(), Some(0));
-    host.ring.end_epoch(0, true);
+    host.ring.end_epoch(0, true).unwrap();
     assert_eq!(host.ring.epoch_end_requested(), None);
     assert_eq!(epoch_end(&mut reader), EpochEnd { batches: 2, records: 20, epoch: 0, early: true });
     // Another request for the old epoch is without effect on the next.
@@ -151,7 +151,7 @@ fn in_broadcast_an_epoch_ends_early_when_all_have_requested_it() {
         (0..).map(|_| host.ring.acquire()).find(Result::is_err),
         Some(Err(AcquireError::EpochEnd(0)))
     ));
-    host.ring.end_epoch(0, true);
+    host.ring.end_epoch(0, true).unwrap();
     for reader in [&mut one, &mut other] {
         assert_eq!(epoch_end(reader), EpochEnd { batches: 2, records: 20, epoch: 0, early: true });
     }
@@ -195,12 +195,12 @@ fn messages_that_do_not_fit_a_socket_arrive_later_and_in_order() {
     // Fills the socket: what it holds depends on the machine.
     let mut epochs = 0;
     while host.ring.wait_drained(Some(Duration::ZERO)) {
-        host.ring.end_epoch(epochs, false);
+        host.ring.end_epoch(epochs, false).unwrap();
         epochs += 1;
     }
     // These and the end of the stream wait in the table. They are as many as make a writer wait.
     for _ in 0..100 {
-        host.ring.end_epoch(epochs, false);
+        host.ring.end_epoch(epochs, false).unwrap();
         epochs += 1;
     }
     host.ring.end_stream();

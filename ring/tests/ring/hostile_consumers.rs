@@ -106,7 +106,7 @@ fn random_messages_do_no_harm_to_the_host_or_to_other_consumers() {
             for batch in 0..BATCHES {
                 grant(&host.ring, 0, batch * RECORDS, RECORDS).unwrap();
             }
-            host.ring.end_epoch(0, false);
+            host.ring.end_epoch(0, false).unwrap();
             host.ring.end_stream();
         });
         for seed in 0..2u8 {

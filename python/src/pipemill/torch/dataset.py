@@ -219,7 +219,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
 def _pass_number(worker: Any) -> int:
     """Higher for the workers of a newer pass: a process numbers those that it starts."""
-    identity: tuple[int, ...] = multiprocessing.current_process()._identity  # type: ignore[attr-defined]
+    identity: tuple[int, ...] = multiprocessing.current_process()._identity
     return max(identity[-1] - int(worker.id), 0)
 
 

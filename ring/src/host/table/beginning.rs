@@ -41,6 +41,7 @@ impl Table {
         (self.epoch, self.writing, self.skipped) = (new.epoch, new.epoch, None);
         self.started = self.consumers.len() >= new.consumers as usize;
         (self.has_granted, self.begins_again) = (false, true);
+        (self.sought, self.granted_epoch) = Default::default();
         self.done_before.clear();
         (self.last_end, self.missed_ends) = Default::default();
         (self.count, self.dedicated_limit) = (EpochCount::default(), new.dedicated);

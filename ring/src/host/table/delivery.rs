@@ -164,7 +164,7 @@ impl Table {
         if !self.has_granted {
             self.forget_missed_end();
         }
-        self.has_granted = true;
+        (self.has_granted, self.granted_epoch) = (true, Some(batch.epoch));
         let consumer = &mut self.consumers[at];
         consumer.last_grant = self.next_grant;
         consumer.begin_in(batch.epoch);

@@ -23,6 +23,7 @@ mod exhaustive;
 mod model;
 #[cfg(any(test, feature = "unstable"))]
 mod run;
+mod seek;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -35,7 +36,8 @@ pub use run::check_table;
 
 pub(super) use beginning::NewBeginning;
 pub(super) use consumer::{Consumer, HeldGrant};
-pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, SlotCounts, SlotId};
+pub(super) use seek::Sought;
+pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, RecordPlace, SlotCounts, SlotId};
 use types::{Entry, EpochCount, SlotState};
 
 use crate::protocol::{BatchPlace, EpochEnd, Mode};
@@ -87,8 +89,12 @@ pub(super) struct Table {
     missed_ends: BTreeMap<u32, EpochEnd>,
     /// A consumer has said where it goes on, and not all that are needed have connected since.
     awaits_consumers: bool,
+    /// Batches that have to come again before their ranks are given anything, by rank.
+    sought: BTreeMap<u32, Sought>,
     /// A batch was granted since the channel began.
     has_granted: bool,
+    /// The epoch of the last batch that was granted since the channel began.
+    granted_epoch: Option<u32>,
     /// The channel is to begin elsewhere. What the writer pushes until it does so is dropped.
     begins_again: bool,
     /// Nothing is granted or sent any more.
@@ -109,7 +115,9 @@ impl Table {
             last_end: None,
             missed_ends: BTreeMap::new(),
             awaits_consumers: false,
+            sought: BTreeMap::new(),
             has_granted: false,
+            granted_epoch: None,
             begins_again: false,
             started: false,
             slot_count,
@@ -163,6 +171,7 @@ impl Table {
 
     /// A slot that was taken holds this batch now.
     pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
+        self.look_at(&batch);
         // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
         let is_unwanted = self.begins_again
             || batch.place() < self.wanted_from(batch.number)
@@ -185,6 +194,7 @@ impl Table {
             return;
         }
         let EpochCount { batches, records, skipped } = std::mem::take(&mut self.count);
+        self.sought.retain(|_, sought| sought.epoch > epoch);
         let early = early || skipped || self.skipped == Some(epoch);
         self.writing = epoch.saturating_add(1);
         self.push_end(End::Epoch(EpochEnd { batches, records, epoch, early }), now);

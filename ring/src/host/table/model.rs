@@ -148,6 +148,7 @@ impl Model {
             Effect::End { to, end } => self.end_sent(to, end),
             Effect::Freed(slot) => self.freed(slot),
             Effect::Done(number) => self.done(number),
+            Effect::Found { .. } => panic!("nothing is sought"),
         }
     }
 

@@ -185,7 +185,8 @@ impl Run {
         }
         let Some(slot) = self.model.filling.pop() else { return };
         let epoch = self.model.writing;
-        let batch = Batch { number: self.next_batch, epoch, records, bytes: 1 };
+        let first = RecordPlace { object: 0, record: self.next_batch };
+        let batch = Batch { number: self.next_batch, epoch, records, bytes: 1, first };
         self.next_batch += 1;
         let wanted = self.model.wanted_from[self.model.rank_of(batch.number) as usize];
         if self.model.begins_again || batch.place() < wanted {

@@ -18,6 +18,16 @@ pub(in crate::host) struct Batch {
     pub(in crate::host) records: u32,
     /// Header, payload, name and index together.
     pub(in crate::host) bytes: u64,
+    pub(in crate::host) first: RecordPlace,
+}
+
+/// Where a record is, whatever the number of its batch: the number of its object in its epoch, and of
+/// the record in the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
+pub(in crate::host) struct RecordPlace {
+    pub(in crate::host) object: u64,
+    pub(in crate::host) record: u64,
 }
 
 impl Batch {
@@ -47,6 +57,8 @@ pub(in crate::host) enum Effect {
     Done(u64),
     /// Nobody needs the memory of this slot any more.
     Freed(SlotId),
+    /// The batch after which this rank goes on has this number now.
+    Found { rank: u32, number: u64 },
 }
 
 /// A message named a grant which its sender does not hold.

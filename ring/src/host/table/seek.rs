@@ -1,0 +1,73 @@
+//! A rank goes on after a batch whose number is not known: a run before this one has ended an epoch
+//! early, so its numbers were others. The batch is known by the place of its first record.
+
+use super::{Batch, Effect, Entry, RecordPlace, SlotState, Table};
+use crate::protocol::{BatchPlace, Shard};
+
+/// The batch after which a rank goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
+pub(in crate::host) struct Sought {
+    pub(in crate::host) epoch: u32,
+    pub(in crate::host) first: RecordPlace,
+    /// The rank's part of the batches.
+    pub(in crate::host) part: Shard,
+}
+
+impl Sought {
+    fn is(&self, batch: &Batch) -> bool {
+        (batch.epoch, batch.first) == (self.epoch, self.first)
+    }
+
+    fn after(&self, number: u64) -> BatchPlace {
+        BatchPlace { epoch: self.epoch, number: self.part.next_after(number) }
+    }
+}
+
+impl Table {
+    /// The first batch that the rank is to be given, and the number that the sought one has, if that
+    /// has come already. Else nothing of its epoch is given to the rank before it comes. None where
+    /// it can't come any more.
+    pub(in crate::host) fn seek(&mut self, sought: Sought) -> Option<(BatchPlace, Option<u64>)> {
+        let batches = self.queue.iter().filter_map(|entry| match entry {
+            Entry::Batch { slot, .. } => Some(&self.slots[*slot as usize]),
+            Entry::End(_) => None,
+        });
+        let found = batches.into_iter().find_map(|slot| match slot {
+            SlotState::Full { batch, .. } if sought.is(batch) => Some(batch.number),
+            _ => None,
+        });
+        if let Some(number) = found {
+            return Some((sought.after(number), found));
+        }
+        if sought.epoch < self.writing {
+            return None;
+        }
+        self.sought.insert(sought.part.rank, sought);
+        Some((BatchPlace { epoch: sought.epoch, number: u64::MAX }, None))
+    }
+
+    /// A batch comes that may be sought.
+    pub(super) fn look_at(&mut self, batch: &Batch) {
+        let found: Vec<_> = self.sought.values().filter(|one| one.is(batch)).copied().collect();
+        for sought in found {
+            let rank = sought.part.rank;
+            self.sought.remove(&rank);
+            if let Some(wanted) = self.wanted_from.get_mut(rank as usize) {
+                *wanted = sought.after(batch.number);
+            }
+            self.effects.push(Effect::Found { rank, number: batch.number });
+        }
+    }
+
+    /// Whether a batch that has to come in this epoch has not come.
+    pub(in crate::host) fn lacks_sought(&self, epoch: u32) -> bool {
+        let is_skipped = self.skipped == Some(epoch);
+        !is_skipped && self.sought.values().any(|sought| sought.epoch == epoch)
+    }
+
+    /// Whether a batch of this epoch, or of a later one, was granted since the channel began.
+    pub(in crate::host) fn has_granted_in(&self, epoch: u32) -> bool {
+        self.granted_epoch >= Some(epoch)
+    }
+}
