@@ -79,6 +79,7 @@ impl BenchDecoder {
             resume: None,
             offsets: false,
             workers: Workers::new(1),
+            inflates_beside: false,
             observers: Vec::new(),
         };
         let mut sink = RingSink::new(ring.clone(), "bench", batch);

@@ -179,6 +179,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         workers: Workers::new(way.workers)
             .in_order(way.order)
             .with_section_bytes(way.section.max(1)),
+        inflates_beside: false,
         observers: Vec::new(),
     };
     let stats = ChannelStats::default();

@@ -256,6 +256,7 @@ fn run(job: &Job, resume: Option<Resume>) -> Ran {
             resume: None,
             offsets: false,
             workers: Workers::new(1),
+            inflates_beside: false,
             observers: Vec::new(),
         },
         weight: lines.weight,

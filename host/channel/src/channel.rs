@@ -8,6 +8,7 @@ use pipemill_source::{Source, SourceEvent};
 use pipemill_types::{BatchSize, ErrorKind, Fault, Position, schema_extension};
 
 use super::batch_builder::BatchBuilder;
+use super::beside::InflatedBeside;
 use super::cut::CutPoint;
 use super::monitor::Monitor;
 use super::object::{Begin, Decoding, Reading};
@@ -40,6 +41,9 @@ pub struct Channel {
     /// The threads that decode objects side by side. More than one need a source whose objects can
     /// be read side by side: see [`Source::can_reread`].
     pub workers: Workers,
+    /// Whether long objects that are compressed are inflated in a thread of their own. Only with one
+    /// worker.
+    pub inflates_beside: bool,
     /// Changes the order of the records. Only with `batch`: else it has no effect.
     pub shuffle: Option<Shuffle>,
     /// Where to go on, if not at the beginning.
@@ -127,6 +131,7 @@ impl Channel {
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
+        let inflates_beside = self.inflates_beside;
         let (parts, mut resume) = self.parts();
         let decoding = parts.decoding;
         let (mut epoch, mut early, mut left_early) = (0, false, false);
@@ -153,6 +158,9 @@ impl Channel {
                     let resume = resume.take();
                     if let Some(resume) = &resume {
                         resume.check(&object).map_err(|fault| decoding.failure(&object, fault))?;
+                    }
+                    if inflates_beside {
+                        object.input = Box::new(InflatedBeside::new(object.input));
                     }
                     let schema = builder.schema().and_then(schema_extension);
                     let begin = Begin::new(resume, schema.or(state_schema.clone()));

@@ -13,6 +13,7 @@
 
 mod batch;
 mod batch_builder;
+mod beside;
 mod block_memory;
 mod channel;
 mod cut;

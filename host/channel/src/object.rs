@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin, Stream};
-use pipemill_source::{Object, Source, SourceError, SourceEvent};
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ErrorKind, Fault, Position, StreamInfo};
 
 use super::batch_builder::BatchBuilder;
@@ -164,4 +164,13 @@ fn begin_inside<'a, S: Sink>(
     }
     decode_loop.begin_at(resume.offset(), resume.record(), resume.header());
     Ok(())
+}
+
+/// In the place of an input that somebody else reads.
+pub(super) struct NoInput;
+
+impl Input for NoInput {
+    fn read(&mut self, _: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+        Ok(ReadOutcome::End)
+    }
 }

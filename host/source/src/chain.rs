@@ -25,6 +25,10 @@ impl Chain {
 }
 
 impl Input for Chain {
+    fn is_inflated(&self) -> bool {
+        self.current.as_ref().is_some_and(|input| input.is_inflated())
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

@@ -142,6 +142,10 @@ struct Inflated<D> {
 }
 
 impl<D: Decompressor> Input for Inflated<D> {
+    fn is_inflated(&self) -> bool {
+        true
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

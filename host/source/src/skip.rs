@@ -52,6 +52,10 @@ impl Skip {
 }
 
 impl Input for Skip {
+    fn is_inflated(&self) -> bool {
+        self.input.is_inflated()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

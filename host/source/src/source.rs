@@ -25,6 +25,11 @@ pub trait Input: Send {
         false
     }
 
+    /// Whether the bytes are inflated while they are read, as far as that is known by now.
+    fn is_inflated(&self) -> bool {
+        false
+    }
+
     /// The bytes of the object from this offset on, to be read beside this input. `None` where the
     /// object can't be read in several places at a time.
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {

@@ -88,6 +88,10 @@ fn padding(size: u64) -> usize {
 }
 
 impl Input for Wrapped {
+    fn is_inflated(&self) -> bool {
+        self.input.is_inflated()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

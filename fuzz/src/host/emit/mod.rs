@@ -97,6 +97,7 @@ fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<
         shuffle: None,
         resume: None,
         offsets: true,
+        inflates_beside: false,
         workers: Workers::new(1),
         observers: Vec::new(),
     };

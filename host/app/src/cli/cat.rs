@@ -200,6 +200,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         shuffle: None,
         resume: None,
         offsets: format == Output::Jsonl,
+        inflates_beside: false,
         workers: Workers::new(1),
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };

@@ -128,6 +128,7 @@ pub(super) fn sample(
         shuffle: None,
         resume: None,
         offsets: false,
+        inflates_beside: false,
         workers: Workers::new(1),
         observers: Vec::new(),
     };

@@ -252,6 +252,10 @@ impl Peek {
 }
 
 impl Input for Peek {
+    fn is_inflated(&self) -> bool {
+        self.input.is_inflated()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],
@@ -292,6 +296,10 @@ struct Checked {
 }
 
 impl Input for Checked {
+    fn is_inflated(&self) -> bool {
+        self.peek.is_inflated()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

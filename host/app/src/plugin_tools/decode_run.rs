@@ -192,6 +192,7 @@ impl PluginUnderTest {
             resume: None,
             offsets: true,
             workers: Workers::new(1),
+            inflates_beside: false,
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
         let mut sink = MemorySink::new(RecordCollector::default(), BATCH_BYTES);

@@ -12,7 +12,7 @@ use pipemill_source::{Awaited, Compression, Source, Stop};
 
 use super::state::{Origins, beginning, resume};
 use super::work::Work;
-use super::workers::{slots_beside, worker_count};
+use super::workers::{inflates_beside, slots_beside, worker_count};
 use crate::config::{self, Config, DecoderRef, Fault};
 use crate::detect::{self, DetectError};
 use crate::factory::Sources;
@@ -78,7 +78,9 @@ pub fn prepare(
             };
             match (plugin, source) {
                 (Ok(plugin), Ok(source)) => {
-                    decoded.push(new_channel(one, source, plugin, worker_count(config, one)))
+                    let ready = new_channel(one, source, plugin, worker_count(config, one));
+                    decoded
+                        .push(Channel { inflates_beside: inflates_beside(config, one), ..ready });
                 }
                 (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
                 (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
@@ -308,6 +310,7 @@ pub(super) fn new_channel(
         resume: None,
         offsets: false,
         workers: Workers::new(workers).in_order(channel.order),
+        inflates_beside: false,
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,
             more_errors(&channel.on_error),

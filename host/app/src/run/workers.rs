@@ -23,10 +23,18 @@ pub fn worker_count(config: &Config, channel: &Channel) -> usize {
     match channel.workers {
         WorkerCount::Exactly(count) => count as usize,
         WorkerCount::Auto if !channel.source.can_reread() => 1,
-        WorkerCount::Auto => {
-            let cores = available_parallelism().map_or(1, |count| count.get());
-            let channels = config.channels.iter().flat_map(Channel::decoded).count();
-            (cores / channels.max(1)).max(1)
-        }
+        WorkerCount::Auto => cores_of_channel(config),
     }
+}
+
+/// Whether a channel inflates objects in a thread of its own: if its workers leave a core for it.
+pub fn inflates_beside(config: &Config, channel: &Channel) -> bool {
+    cores_of_channel(config) > worker_count(config, channel)
+}
+
+/// A channel's part of the cores that the host may use, at least one.
+fn cores_of_channel(config: &Config) -> usize {
+    let cores = available_parallelism().map_or(1, |count| count.get());
+    let channels = config.channels.iter().flat_map(Channel::decoded).count();
+    (cores / channels.max(1)).max(1)
 }

@@ -9,7 +9,7 @@ use pipemill_types::{Field, schema_extension};
 use super::sections::{NextSection, Room, SectionPart, Sections};
 use super::turns::Turns;
 use super::worker::{Delivery, Job};
-use crate::object::{Begin, Decoding};
+use crate::object::{Begin, Decoding, NoInput};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
 /// Long sections that an object must have for each worker; else it gets short ones.
@@ -315,19 +315,6 @@ fn copy(object: &Object) -> Object {
         facts: object.facts.clone(),
         input: Box::new(NoInput),
         ..*object
-    }
-}
-
-/// In the place of an input that somebody else reads.
-struct NoInput;
-
-impl Input for NoInput {
-    fn read(
-        &mut self,
-        _: &mut [u8],
-        _: Option<std::time::Duration>,
-    ) -> Result<ReadOutcome, SourceError> {
-        Ok(ReadOutcome::End)
     }
 }
 

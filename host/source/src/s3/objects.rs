@@ -223,6 +223,10 @@ enum ObjectEncoding {
 }
 
 impl Input for ByContentEncoding {
+    fn is_inflated(&self) -> bool {
+        matches!(&self.encoding, ObjectEncoding::Known(input) if input.is_inflated())
+    }
+
     fn is_stored(&self) -> bool {
         match &self.encoding {
             // Most are.
