@@ -412,6 +412,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         Ok(self.memory.as_ref().map_or(0, |memory| (**memory).as_ref().len()))
     }
 
+    /// Takes the memory of a batch that is not wanted, for another builder.
+    pub(super) fn take_memory(&mut self) -> Option<S::Memory> {
+        self.batch.restart();
+        self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok())
+    }
+
     /// The sink.
     pub(super) fn sink(&mut self) -> &mut S {
         self.sink

@@ -191,6 +191,9 @@ impl Worker<'_> {
         {
             result = Err(stopped);
         }
+        if let Some(memory) = builder.take_memory().filter(|memory| !memory.is_dedicated()) {
+            self.memory.give_back(memory);
+        }
         Ended { result, records: builder.records(), next: None }
     }
 }
