@@ -139,6 +139,12 @@ bench-scaling: wasm ## measure what a byte costs as workers, channels, records, 
 	cd bench/python && $(PYTHON) -m scaling $(if $(QUICK),--quick)
 	@$(bench-page)
 
+bench-stages: wasm ## measure where the time of a record goes; needs perf (Debian's linux-perf)
+	@$(call build,release,$(BENCH))
+	@cargo rustc -q --release -p pipemill-bench -- -C strip=none
+	cd bench/python && $(PYTHON) -m stages $(if $(QUICK),--quick)
+	@$(bench-page)
+
 bench-page = cd bench/python && $(PYTHON) -m pages \
     $(if $(QUICK),$(TARGET)/bench/quick $(TARGET)/bench/quick,$(CURDIR)/bench/results $(CURDIR)/docs)
 
@@ -354,6 +360,6 @@ $(DIGITS): | venv
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
-.PHONY: bench-loaders bench-peers bench-scaling fuzz soak lint
+.PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
 .PHONY: c-library c-header miri sanitizers deny docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv

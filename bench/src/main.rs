@@ -5,8 +5,8 @@
 //! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `resume`, `operate`, `loaders`). Without
 //! arguments, all run but `loaders`.
 //!
-//! `pipemill-bench scaling` measures for `make bench-scaling`, and `pipemill-bench read` is a reader of
-//! `make bench-peers`.
+//! `pipemill-bench scaling` measures for `make bench-scaling`, `pipemill-bench read` is a reader of
+//! `make bench-peers`, and `pipemill-bench stages` is what `make bench-stages` profiles.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod rust_readers;
 mod s3;
 mod scaling;
 mod shuffle;
+mod stages;
 
 use anyhow::Result;
 
@@ -41,6 +42,9 @@ fn main() -> Result<()> {
     let paths = report::BenchPaths::find()?;
     if parts.first().is_some_and(|part| part == "scaling") {
         return scaling::measure(&paths, &parts[1..]);
+    }
+    if parts.first().is_some_and(|part| part == "stages") {
+        return stages::run(&paths, &parts[1..]);
     }
     let mut report = report::Report::default();
     if wanted("decode") {

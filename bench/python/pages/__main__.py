@@ -16,9 +16,9 @@ def report(folder: pathlib.Path, name: str) -> dict[str, Any] | None:
 
 
 def main(reports: pathlib.Path, docs: pathlib.Path) -> None:
-    peers, scaling = report(reports, "peers"), report(reports, "scaling")
+    peers, scaling, stages = (report(reports, name) for name in ("peers", "scaling", "stages"))
     (docs / "pictures").mkdir(parents=True, exist_ok=True)
-    (docs / "benchmarks.md").write_text(markdown.page(peers, scaling))
+    (docs / "benchmarks.md").write_text(markdown.page(peers, scaling, stages))
     if peers is not None:
         (docs / "pictures/benchmarks-peers.svg").write_text(peers_plot.draw(peers))
     if scaling is not None:

@@ -11,12 +11,14 @@ from .figures import median_rate, quotient, rates, short, spread
 LIBRARIES = {"peers": "", "older": "in the older environment", "rust": "of Rust"}
 
 
-def page(peers: dict[str, Any] | None, scaling: dict[str, Any] | None) -> str:
+def page(peers: dict[str, Any] | None, scaling: dict[str, Any] | None, stages: dict[str, Any] | None) -> str:
     parts = [words.INTRODUCTION]
     if peers is not None:
         parts += beside(peers)
     if scaling is not None:
         parts += scaled(scaling)
+    if stages is not None:
+        parts += by_stage(stages)
     return "\n".join(parts)
 
 
@@ -156,3 +158,12 @@ def sentence(text: str) -> str:
 
 def cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def by_stage(report: dict[str, Any]) -> list[str]:
+    stages = report["stages"]
+    rows = [f"| | {' | '.join(stages)} | all |", "|---|" + "---|" * (len(stages) + 1)]
+    for row in report["tables"][0]["rows"]:
+        times = [row[stage] for stage in stages]
+        rows.append(f"| {row['case']} | {' | '.join(map(short, [*times, sum(times)]))} |")
+    return ["## Where the time of a record goes\n", measured_on(report, report["tables"]), words.STAGES, "\n".join(rows) + "\n"]

@@ -73,13 +73,14 @@ def point_name(axis: str, place: int) -> str:
 INTRODUCTION = """\
 # Benchmarks
 
-<!-- `make bench-peers` and `make bench-scaling` write this page from bench/results. Its text is in bench/python/pages. -->
+<!-- `make bench-peers`, `make bench-scaling` and `make bench-stages` write this page from bench/results. Its text is in bench/python/pages. -->
 
 What pipemill does beside the readers that people use for the same records, and what a byte costs when there are more workers, \
-channels, objects and plugins, and larger records. Two commands measure and write this page:
+channels, objects and plugins, and larger records, and where the time of a record goes. Three commands measure and write this page:
 
     make bench-peers      # beside other readers; 15 GB the first time, then 12 minutes; QUICK=1: two minutes, into the target folder
     make bench-scaling    # 6 minutes; QUICK=1: one minute
+    make bench-stages     # one minute; needs perf
 
 `make bench` is another one: it compares each release with its own limits, such as the same decoder without the sandbox.
 """
@@ -136,4 +137,18 @@ To neither:
 
 - **Versions.** MXNet, mosaicml-streaming and the SageMaker SDK need an older NumPy, so they are in an environment of their own.
 - **CPU time is counted in steps of 10 ms**, so it is exact to some percent.
+"""
+
+STAGES = """\
+Nanoseconds of the channel's thread for each record, with one worker and a consumer that drops what it gets. A profiler interrupts the \
+thread 4,999 times a second; each sample is of one stage.
+
+- **read**: the kernel copies the file into the ring.
+- **decode**: code of the decoder, in the sandbox.
+- **checksum**: the CRCs, which the host computes for the decoder.
+- **boundary**: calls between host and sandbox, and the loop that makes them.
+- **check**: the host checks what the decoder says of its records, and puts it into columns.
+- **index**: the columns become the batch's index; bytes that belong to the next batch are moved.
+- **grant**: a batch is handed over; most of it is the kernel, which wakes the consumer.
+- **other**: the kernel's memory for instances, mostly.
 """
