@@ -13,13 +13,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pipemill_decode::{Bytes, DecodedRecords};
 use pipemill_source::Object;
 use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Tail};
 
 use super::batch::BatchStart;
-use super::cut::{CutPoint, Fill, is_cut};
+use super::cut::{CutPoint, Fill, WARM_TIME, is_cut};
 use super::dense::row_sizes;
 use super::picked::PickedRecords;
 use super::sink::DeliveryCounts;
@@ -62,6 +63,8 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     /// Bytes of the chunk.
     len: usize,
     batch: Batch,
+    /// When the batch got its first record.
+    began: Instant,
     /// The object, and the last place in it from which its decoder can decode again:
     /// `restart_offset`, with the record of number `first_record`. Batches take this over.
     object: BatchStart,
@@ -92,6 +95,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             at: 0,
             len: 0,
             batch: Batch::default(),
+            began: Instant::now(),
             object: BatchStart::default(),
             position: 0,
             records: 0,
@@ -441,6 +445,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Notes where the batch's first record comes from, if the batch has none yet.
     fn begin_batch(&mut self, first_record: u64) {
         if self.batch.records == 0 {
+            self.began = Instant::now();
             let start = &mut self.batch.start;
             start.object.clone_from(&self.object.object);
             start.metadata.clone_from(&self.object.metadata);
@@ -456,7 +461,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Lets the batch leave if the rule says so at this point. The chunk moves on to other memory.
     pub(super) fn cut_at(&mut self, point: CutPoint) -> Result<(), StopReason> {
         let fill = Fill { records: self.batch.records, bytes: self.batch.payload };
-        if !is_cut(fill, point, self.size, || self.sink.has_demand()) {
+        let is_awaited = || self.began.elapsed() >= WARM_TIME && self.sink.has_demand();
+        if !is_cut(fill, point, self.size, is_awaited) {
             return Ok(());
         }
         match self.size {
