@@ -39,7 +39,6 @@ def connect(
     timeout: float | None = None,
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
-    _pass: dict[str, Any] | None = None,
 ) -> Stream:
     """Connects to a channel of the pipemill host. The result is a context manager. ::
 
@@ -73,12 +72,20 @@ def connect(
     Raises :class:`ConnectError` where no host answers, :class:`Refused` with the host's reason, and
     :class:`ValueError` where an argument is out of its range.
     """
-    path = os.fspath(socket) if socket is not None else os.environ.get("PIPEMILL_SOCKET")
-    if not path:
-        raise ConnectError(
-            "where is the pipemill host? $PIPEMILL_SOCKET is not set; run this program with "
-            "`pipemill run --config FILE -- COMMAND`, or give connect() the socket's path"
-        )
+    wishes = wishes_of(channel, credits, batch, tail, batch_across, shard, state)
+    return stream_of(channel, socket, wishes, timeout, wait, hold_timeout)
+
+
+def wishes_of(
+    channel: str,
+    credits: int | None,
+    batch: int | None = None,
+    tail: str | None = None,
+    batch_across: str | None = None,
+    shard: tuple[int, int] | str | None = None,
+    state: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What a HELLO asks for, of the arguments of :func:`connect`."""
     if credits is not None and credits < 1:
         raise ValueError(f"credits={credits}: 1 or more are needed, and 2 for a loop over batches")
     wishes: dict[str, Any] = {}
@@ -93,12 +100,29 @@ def connect(
         wishes["shard"] = {"rank": part[0], "world": part[1]}
     if state is not None:
         wishes["state"] = check_state(channel, state)
-    if _pass is not None:
-        wishes["pass"] = _pass
+    return wishes
+
+
+def stream_of(
+    channel: str,
+    socket: str | os.PathLike[str] | None,
+    wishes: dict[str, Any],
+    timeout: float | None = None,
+    wait: float = 10.0,
+    hold_timeout: float | None = 10.0,
+) -> Stream:
+    """A connected channel, of which these wishes were said. The other arguments are those of
+    :func:`connect`."""
+    path = os.fspath(socket) if socket is not None else os.environ.get("PIPEMILL_SOCKET")
+    if not path:
+        raise ConnectError(
+            "where is the pipemill host? $PIPEMILL_SOCKET is not set; run this program with "
+            "`pipemill run --config FILE -- COMMAND`, or give connect() the socket's path"
+        )
     connection = establish(path, channel, wishes, wait, __version__)
     receiver = Receiver(channel, connection, timeout, hold_timeout)
     tracker = Tracker(
-        channel, connection, wishes.get("shard"), wishes.get("state"), _pass is not None
+        channel, connection, wishes.get("shard"), wishes.get("state"), "pass" in wishes
     )
     return Stream(channel, connection, receiver, tracker)
 

@@ -17,7 +17,7 @@ from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
 from ..state import START_OF_EPOCH, check_state
-from ..stream import Stream, connect
+from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
 
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
@@ -131,11 +131,15 @@ class Reading:
     def connect(self, worker: int, workers: int, number: int | None, state: Any) -> Stream:
         """The stream of one of `workers` processes that read for this program. `number`: that of their
         pass. The host hangs up on those of an older one, which a DataLoader may end only later."""
-        passed = None if number is None else {"program": self._program, "number": number}
+        asked = dict(self._wishes)
+        times = {name: asked.pop(name) for name in ("timeout", "wait", "hold_timeout") if name in asked}
         part = None if self._alone and workers == 1 else (
             self._rank * workers + worker, self._world * workers,
         )  # fmt: skip
-        stream = connect(self._channel, self._socket, shard=part, state=state, _pass=passed, **self._wishes)
+        wishes = wishes_of(self._channel, shard=part, state=state, **asked)
+        if number is not None:
+            wishes["pass"] = {"program": self._program, "number": number}
+        stream = stream_of(self._channel, self._socket, wishes, **times)
         stream._host = self._host
         return stream
 
