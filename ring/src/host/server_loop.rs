@@ -22,7 +22,7 @@ use super::ring::Ring;
 use super::status_answer::StatusAnswer;
 use super::table::ConsumerId;
 use crate::endpoint::Endpoint;
-use crate::protocol::{self, Hello, Mode, PROTOCOL, ToHost};
+use crate::protocol::{self, Hello, Mode, PROTOCOL, Pass, ToHost};
 use crate::socket::{Received, accept, buffer, hang_up, peer_of, receive, send};
 
 /// The poller's tokens. Each consumer's token is its id.
@@ -515,6 +515,12 @@ fn choose_ring<'c>(
     if hello.credits == Some(0) {
         return Err("credits: expected 1 or more, found 0".into());
     }
+    if let Some(length) = hello.pass.as_ref().map(|pass| pass.program.len())
+        && length > Pass::MAX_PROGRAM
+    {
+        let most = Pass::MAX_PROGRAM;
+        return Err(format!("pass: expected a program of at most {most} bytes, found {length}"));
+    }
     channels.get(&hello.channel).ok_or_else(|| {
         let mut known: Vec<_> = channels.keys().map(|name| format!("{name:?}")).collect();
         known.sort();
@@ -708,10 +714,12 @@ mod tests {
         assert!(matches!(next(&older), Some(ToConsumer::Grant(_))));
         assert_eq!(refusal(&older), PASS_IS_OVER);
         assert_eq!(ring.epoch_end_requested(), Some(0));
-        let late = connect(&mut server);
+        let (late, long) = (connect(&mut server), connect(&mut server));
         say_hello_in_pass(&late, "a", 3);
+        say_hello_in_pass(&long, &"a".repeat(Pass::MAX_PROGRAM + 1), 3);
         serve_all(&mut server);
         assert_eq!(refusal(&late), PASS_IS_OVER);
+        assert_eq!(refusal(&long), "pass: expected a program of at most 128 bytes, found 129");
         // It may read what it was granted until it hangs up.
         assert_eq!(ring.lock().table.slot_counts().granted, 1);
         drop(older);

@@ -86,10 +86,15 @@ impl Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pass {
-    /// Any text that no other program has.
+    /// Any text that no other program has, of at most [`MAX_PROGRAM`](Pass::MAX_PROGRAM) bytes.
     pub program: String,
     /// Higher for a newer pass.
     pub number: u64,
+}
+
+impl Pass {
+    /// Bytes of a program's text, at most.
+    pub const MAX_PROGRAM: usize = 128;
 }
 
 /// A consumer's part of the batches: those whose number modulo `world` is `rank`.
