@@ -141,7 +141,6 @@ bench-scaling: wasm ## measure what a byte costs as workers, channels, records, 
 
 bench-stages: wasm ## measure where the time of a record goes; needs perf (Debian's linux-perf)
 	@$(call build,release,$(BENCH))
-	@cargo rustc -q --release -p pipemill-bench -- -C strip=none
 	cd bench/python && $(PYTHON) -m stages $(if $(QUICK),--quick)
 	@$(bench-page)
 

@@ -14,12 +14,12 @@ use crate::report::{BenchPaths, Report};
 use crate::{in_turns, native};
 
 /// A case: its name, format, record size, decoder options and bar.
-type Case = (&'static str, Format, usize, &'static [(&'static str, &'static str)], f64);
+pub type Case = (&'static str, Format, usize, &'static [(&'static str, &'static str)], f64);
 
 /// How often a run reads the file. In the first epoch, the kernel still fetches the memory of the ring.
 const EPOCHS: u32 = 6;
 
-const CASES: [Case; 8] = [
+pub const CASES: [Case; 8] = [
     ("tfrecord 100 B, full CRC", Format::TfRecord, 100, &[], 0.92),
     ("tfrecord 1 KiB, full CRC", Format::TfRecord, 1 << 10, &[], 0.93),
     ("tfrecord 100 KiB, full CRC", Format::TfRecord, 100 << 10, &[], 0.93),
@@ -33,20 +33,13 @@ const CASES: [Case; 8] = [
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     for (name, format, record, options, bar) in CASES {
         let path = data::file(paths, format, record)?;
-        let options: Vec<_> = options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let options = options_of(options);
         let mill = BenchDecoder::new(format.decoder(), &options)?;
         let stop = Stop::new()?;
         let mut counts = (0, 0);
         let (wasm, native) = in_turns(
             || {
-                let pattern = Pattern::File(path.clone());
-                let reading = ReadSettings {
-                    compression: Compression::None,
-                    epochs: EPOCHS,
-                    ..ReadSettings::default()
-                };
-                let files = Files::new(pattern, reading, 0, stop.clone());
-                let ran = mill.run(&paths.dir, Box::new(files))?;
+                let ran = mill.run(&paths.dir, Box::new(source(&path, EPOCHS, &stop)))?;
                 counts.0 = ran.totals.records;
                 Ok(ran.seconds)
             },
@@ -62,6 +55,18 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
         report.rate(name, bytes / wasm, "GB/s", "the same core, native", bytes / native, Some(bar));
     }
     Ok(())
+}
+
+/// The options of a case, as decoders get them.
+pub fn options_of(options: &[(&str, &str)]) -> Vec<(String, String)> {
+    options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+/// The file, so many times.
+pub fn source(path: &Path, epochs: u32, stop: &Stop) -> Files {
+    let compression = Compression::None;
+    let reading = ReadSettings { compression, epochs, ..ReadSettings::default() };
+    Files::new(Pattern::File(path.to_owned()), reading, 0, stop.clone())
 }
 
 fn run_native(

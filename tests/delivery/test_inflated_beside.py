@@ -7,7 +7,7 @@ import random
 
 import pipemill
 import pytest
-from e2e import in_background
+from e2e import feed, in_background
 from hosts import start, take, take_all
 
 __all__ = ["start"]
@@ -90,11 +90,3 @@ def test_an_epoch_of_a_fifo_that_is_left_is_followed_by_a_whole_one(start, tmp_p
         first.end()
         assert sum(batch.valid for batch in next(epochs)) == len(rows)
     host.end()
-
-
-def feed(fifo, data):
-    try:
-        with open(fifo, "wb") as pipe:
-            pipe.write(data)
-    except BrokenPipeError:
-        pass

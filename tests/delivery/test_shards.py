@@ -1,7 +1,6 @@
 """Batches that are dealt to ranks; consumers that say where they go on, and how batches are cut."""
 
 import concurrent.futures
-import contextlib
 import json
 import os
 import random
@@ -11,7 +10,7 @@ import sys
 
 import pipemill
 import pytest
-from e2e import PATIENCE, in_background, patiently, tfrecord
+from e2e import PATIENCE, feed, in_background, patiently, tfrecord
 from hosts import channel, rows, start, take, take_all, write_files
 
 __all__ = ["start"]
@@ -366,11 +365,6 @@ def test_a_fifo_is_read_over_after_epochs_that_were_ended_early(start, tmp_path,
         left += batch
     assert [batch[2] for batch in got + left] == epochs[2] + epochs[3]
     assert [batch[0] for batch in got + left] == [2] * len(epochs[2]) + [3] * len(epochs[3])
-
-
-def feed(fifo, data):
-    with contextlib.suppress(BrokenPipeError), open(fifo, "wb", buffering=0) as pipe:
-        pipe.write(data)
 
 
 def test_a_consumer_sets_the_epoch(start, tmp_path):

@@ -1,5 +1,6 @@
 """What the end-to-end tests in Python share: the real binary, formats written by hand, patience."""
 
+import contextlib
 import os
 import struct
 import subprocess
@@ -78,6 +79,12 @@ def finish(child, timeout=PATIENCE):
     """Exit code, output and log of a child."""
     out, log = child.communicate(timeout=timeout)
     return child.returncode, out.decode(), log.decode()
+
+
+def feed(fifo, data):
+    """Writes into a FIFO, until nobody reads it any more."""
+    with contextlib.suppress(BrokenPipeError), open(fifo, "wb", buffering=0) as pipe:
+        pipe.write(data)
 
 
 def in_background(work, *args):

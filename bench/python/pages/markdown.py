@@ -166,4 +166,9 @@ def by_stage(report: dict[str, Any]) -> list[str]:
     for row in report["tables"][0]["rows"]:
         times = [row[stage] for stage in stages]
         rows.append(f"| {row['case']} | {' | '.join(map(short, [*times, sum(times)]))} |")
-    return ["## Where the time of a record goes\n", measured_on(report, report["tables"]), words.STAGES, "\n".join(rows) + "\n"]
+    return [
+        "## Where the time of a record goes\n",
+        measured_on(report, report["tables"]),
+        words.STAGES,
+        "\n".join(rows) + "\n",
+    ]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::rounds::Rounds;
-use pipemill_channel::{Batch, Failure, Sink, StopReason};
+use pipemill_channel::{Batch, Failure, Sink, StopReason, changed_input};
 use pipemill_ring::host::{AcquireError, BatchInfo, Ring, RingError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
@@ -207,12 +207,8 @@ impl Sink for RingSink {
         } else {
             self.end_rounds(epoch)?;
         }
-        self.ring.end_epoch(epoch, early).map_err(|missing| {
-            let remedy = "the input has changed since the state was taken: bring it back, or begin \
-                          without the state";
-            let fault = Fault::new(ErrorKind::Refused, missing.to_string(), remedy);
-            self.failure_in(epoch, fault)
-        })?;
+        let ended = self.ring.end_epoch(epoch, early);
+        ended.map_err(|missing| self.failure_in(epoch, changed_input(missing.to_string())))?;
         self.has_batches = false;
         Ok(())
     }

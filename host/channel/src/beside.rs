@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use pipemill_source::{Input, ReadOutcome, SourceError};
 
+use super::object::NoInput;
+
 /// Bytes of an object after which a thread is worth its start.
 const BEGIN_AFTER: u64 = 1 << 20;
 /// Bytes of a block. The second-level cache of a server's core holds it several times.
@@ -30,8 +32,6 @@ enum State {
         left: Option<u64>,
     },
     Beside(Blocks),
-    /// For the time in which the state changes.
-    Changing,
 }
 
 /// What the thread has inflated at once.
@@ -77,9 +77,8 @@ impl InflatedBeside {
             *left = None;
             return;
         }
-        if let State::Here { input, .. } = std::mem::replace(&mut self.0, State::Changing) {
-            self.0 = begin(input);
-        }
+        let input = std::mem::replace(input, Box::new(NoInput));
+        self.0 = begin(input);
     }
 }
 
@@ -92,7 +91,6 @@ impl Input for InflatedBeside {
         let outcome = match &mut self.0 {
             State::Here { input, .. } => input.read(buf, timeout)?,
             State::Beside(blocks) => return blocks.read(buf, timeout),
-            State::Changing => ReadOutcome::Stopped,
         };
         if let ReadOutcome::Bytes(count) = outcome {
             self.count(count);
@@ -113,7 +111,8 @@ fn begin(input: Box<dyn Input>) -> State {
         let Ok(mut input) = input_of_thread.recv() else { return };
         for bytes in to_fill {
             let Some(block) = fill(&mut *input, bytes, &unwanted) else { return };
-            if block.end.is_some() | finished.send(block).is_err() {
+            let is_last = block.end.is_some();
+            if finished.send(block).is_err() || is_last {
                 return;
             }
         }
@@ -304,7 +303,7 @@ mod tests {
 
     #[test]
     fn stored_bytes_are_read_here() {
-        let mut beside = InflatedBeside::after(1, Box::new(super::super::object::NoInput));
+        let mut beside = InflatedBeside::after(1, Box::new(NoInput));
         beside.count(10);
         assert!(matches!(beside.0, State::Here { left: None, .. }));
     }

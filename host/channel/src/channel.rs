@@ -309,6 +309,11 @@ pub(super) fn no_window_thread(channel: &str, decoder: &str, error: &io::Error) 
 pub(super) fn ends_before_state(epoch: u32, left: u64) -> Fault {
     let message =
         format!("epoch {epoch} ends {left} records before the place at which the state goes on");
+    changed_input(message)
+}
+
+/// The fault of an input that is not what it was when a state was taken.
+pub fn changed_input(message: String) -> Fault {
     let remedy = "the input has changed since the state was taken: bring it back, or begin without \
                   the state";
     Fault::new(ErrorKind::Refused, message, remedy)

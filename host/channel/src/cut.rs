@@ -43,13 +43,13 @@ pub(super) struct Fill {
     pub(super) bytes: usize,
 }
 
-/// Whether the batch leaves. `has_demand` says whether a consumer waits for one, and has for long
-/// enough; it is asked only where that matters.
+/// Whether the batch leaves. `is_awaited` says whether a consumer waits for it, [`WARM_TIME`] after its
+/// first record; it is asked only where that matters.
 pub(super) fn is_cut(
     fill: Fill,
     point: CutPoint,
     size: Option<BatchSize>,
-    has_demand: impl FnOnce() -> bool,
+    is_awaited: impl FnOnce() -> bool,
 ) -> bool {
     if fill.records == 0 {
         return false;
@@ -67,7 +67,7 @@ pub(super) fn is_cut(
         };
     }
     match point {
-        CutPoint::Decoded => fill.bytes >= WARM_BYTES && has_demand(),
+        CutPoint::Decoded => fill.bytes >= WARM_BYTES && is_awaited(),
         CutPoint::SourceIdle
         | CutPoint::NoRoom
         | CutPoint::ObjectEnd

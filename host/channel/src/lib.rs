@@ -37,7 +37,7 @@ mod stats;
 mod workers;
 
 pub use batch::{Batch, BatchStart};
-pub use channel::{Channel, Outcome};
+pub use channel::{Channel, Outcome, changed_input};
 pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
 pub use mix::{Mix, MixInput, Until};

@@ -42,6 +42,14 @@ class Pass:
         return self
 
     def __next__(self) -> Tensors:
+        try:
+            return self._next()
+        except Refused:
+            # A newer pass has begun. The host keeps what this one holds until it hangs up.
+            self._dataset._hang_up()
+            raise
+
+    def _next(self) -> Tensors:
         at, dataset = self._progress, self._dataset
         if at.finished:
             raise StopIteration
@@ -53,7 +61,7 @@ class Pass:
                 "at a time: make another Dataset to read the data twice at once"
             )
         while at.epoch is not None:
-            batch = self._next_batch(at.epoch)
+            batch = next(at.epoch, None)
             if batch is not None:
                 if not dataset._is_new(batch.epoch):
                     continue
@@ -67,14 +75,6 @@ class Pass:
         at.finished = True
         dataset._rest()
         raise StopIteration
-
-    def _next_batch(self, epoch: Epoch) -> Batch | None:
-        try:
-            return next(epoch, None)
-        except Refused:
-            # A newer pass has begun. The host keeps what this one holds until it hangs up.
-            self._dataset._hang_up()
-            raise
 
     def _begin(self) -> None:
         dataset, at = self._dataset, self._progress

@@ -171,7 +171,7 @@ impl Table {
 
     /// A slot that was taken holds this batch now.
     pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
-        self.look_at(&batch);
+        self.find_sought(&batch);
         // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
         let is_unwanted = self.begins_again
             || batch.place() < self.wanted_from(batch.number)

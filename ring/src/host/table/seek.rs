@@ -29,13 +29,11 @@ impl Table {
     /// has come already. Else nothing of its epoch is given to the rank before it comes. None where
     /// it can't come any more.
     pub(in crate::host) fn seek(&mut self, sought: Sought) -> Option<(BatchPlace, Option<u64>)> {
-        let batches = self.queue.iter().filter_map(|entry| match entry {
-            Entry::Batch { slot, .. } => Some(&self.slots[*slot as usize]),
-            Entry::End(_) => None,
-        });
-        let found = batches.into_iter().find_map(|slot| match slot {
-            SlotState::Full { batch, .. } if sought.is(batch) => Some(batch.number),
-            _ => None,
+        let found = self.queue.iter().find_map(|entry| {
+            let Entry::Batch { slot, number, .. } = entry else { return None };
+            let state = &self.slots[*slot as usize];
+            let is_it = matches!(state, SlotState::Full { batch, .. } if sought.is(batch));
+            is_it.then_some(*number)
         });
         if let Some(number) = found {
             return Some((sought.after(number), found));
@@ -48,7 +46,7 @@ impl Table {
     }
 
     /// A batch comes that may be sought.
-    pub(super) fn look_at(&mut self, batch: &Batch) {
+    pub(super) fn find_sought(&mut self, batch: &Batch) {
         let found: Vec<_> = self.sought.values().filter(|one| one.is(batch)).copied().collect();
         for sought in found {
             let rank = sought.part.rank;
