@@ -12,6 +12,7 @@ use std::sync::Arc;
 use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem, printable};
 
 use super::account::Account;
+use super::transpose::append_columns;
 
 /// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
 /// chunk.
@@ -414,9 +415,7 @@ impl DecodedRecords {
                 Some(end) => (self.end, self.all_in_payload) = (end, false),
                 None => bad |= !self.check_rows(sizes, rows),
             }
-            for (field, column) in self.columns.iter_mut().enumerate() {
-                append_field(column, rows, field, fields);
-            }
+            append_columns(&mut self.columns, rows);
         }
         if bad {
             self.end = before;
@@ -488,31 +487,18 @@ impl DecodedRecords {
 /// The end of the last span, if all spans lie in a chunk of `chunk` bytes at or after `from`, in order
 /// and without overlap: so most decoders emit them.
 fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
+    let (first, last) = (spans.first()?, spans.last()?);
+    let (offset, end) = (|span: u64| span >> 32, |span: u64| (span >> 32) + (span & 0xffff_ffff));
     // Where one field of a record lies in the payload, it is mostly the first one, too.
-    if spans.first().is_none_or(|span| span >> 63 == 1) {
+    if first >> 63 == 1 || offset(*first) < from {
         return None;
     }
-    let (mut end, mut bad, mut all_bits) = (from, false, 0u64);
-    for span in spans {
-        bad |= span >> 32 < end;
-        end = (span >> 32) + (span & 0xffff_ffff);
-        all_bits |= span;
-    }
-    (!bad && all_bits >> 63 == 0 && end <= chunk).then_some(end)
-}
-
-/// Adds the spans of one field of records with `fields` fields.
-fn append_field(column: &mut Column, rows: &[u64], field: usize, fields: usize) {
-    let (from, records) = (column.offsets.len(), rows.len() / fields);
-    column.offsets.resize(from + records, 0);
-    column.lengths.resize(from + records, 0);
-    let (offsets, lengths) = (&mut column.offsets[from..], &mut column.lengths[from..]);
-    for ((offset, length), row) in offsets.iter_mut().zip(lengths).zip(rows.chunks_exact(fields)) {
-        let span = row[field];
-        // The offset of an absent field is `ABSENT`: all bits of its span are set.
-        *offset = (span >> 32) as u32;
-        *length = if span == u64::MAX { 0 } else { span as u32 };
-    }
+    // The top bit of a distance is set if the span starts before the end of the one before it. Without
+    // comparisons, the loop is compiled to vector instructions.
+    let pairs = spans.iter().zip(&spans[1..]);
+    let bits =
+        pairs.fold(*last, |bits, (one, next)| bits | one | offset(*next).wrapping_sub(end(*one)));
+    (bits >> 63 == 0 && end(*last) <= chunk).then_some(end(*last))
 }
 
 /// The fault of an error whose place lies before the end of the records of its call.

@@ -38,6 +38,7 @@ mod precompiler;
 mod settings;
 mod store;
 mod stream;
+mod transpose;
 mod window;
 
 pub use builtin::{Builtin, Builtins};

@@ -5,12 +5,17 @@ use std::ops::Range;
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records};
 
+use crate::backoff::Backoff;
 use crate::chunk::{Chunk, LineCount};
 use crate::dialect::Cell;
 use crate::emit::{RowContext, ValueError, read, value};
 use crate::fast_path::FastPath;
 use crate::layout::Layout;
-use crate::scan::RowSink;
+use crate::scan::{RowSink, StopReason};
+
+/// Rows of the fast path after which it is worth a second row without it: it reads a row twice that
+/// it can't read.
+const RESET_AFTER: u64 = 8;
 
 /// Emits the field `x`, and the field `y` if there is a label.
 pub(crate) struct Dense<'a> {
@@ -29,35 +34,12 @@ pub(crate) struct Dense<'a> {
     backoff: Backoff,
 }
 
-/// How many rows to read without the fast path after it has met a row that it can't read. The
-/// number doubles each time, so that a file of such rows is not read twice.
-#[derive(Debug, Clone, Copy, Default)]
-struct Backoff {
-    /// Rows left until the fast path is tried again.
-    rows_left: u32,
-    /// The value that `rows_left` had at the start.
-    length: u32,
-}
-
-impl Backoff {
-    const MAX_LENGTH: u32 = 256;
-    /// If the fast path has read at least this many rows, the next backoff has one row again.
-    const RESET_AFTER: u64 = 8;
-
-    /// Starts a backoff after the fast path has read `rows` rows.
-    fn start(&mut self, rows: u64) {
-        let length = if rows >= Self::RESET_AFTER { 1 } else { self.length * 2 };
-        self.length = length.clamp(1, Self::MAX_LENGTH);
-        self.rows_left = self.length;
-    }
-}
-
 impl<'a> Dense<'a> {
     pub(crate) fn new(context: RowContext<'a>, layout: &'a Layout) -> Self {
         let columns = layout.picks.iter().map(|pick| pick.column).collect();
         let row_width = layout.names.len();
         let fast_path = FastPath::new(&context.chunk.dialect, layout, context.empty_is_nan);
-        let (cells, buffer, backoff) = (Vec::new(), Vec::new(), Backoff::default());
+        let (cells, buffer, backoff) = (Vec::new(), Vec::new(), Backoff::new(RESET_AFTER));
         Self { context, layout, columns, row_width, cells, buffer, fast_path, backoff }
     }
 
@@ -133,7 +115,7 @@ impl RowSink for Dense<'_> {
     }
 
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
-        self.backoff.rows_left = self.backoff.rows_left.saturating_sub(1);
+        self.backoff.row();
         self.context.check_width(self.layout, self.cells.len(), &row, next)?;
         if !self.context.is_header(&row) {
             if let Err(column) = self.fields() {
@@ -151,14 +133,14 @@ impl RowSink for Dense<'_> {
         self.cells.clear();
     }
 
-    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> usize {
+    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> StopReason {
         let Self { context, fast_path: Some(fast_path), buffer, backoff, .. } = self else {
-            return start;
+            return StopReason::Fallback(start);
         };
         let chunk = context.chunk;
         let (mut at, mut rows) = (start, 0);
         let lines = counted.up_to(chunk.bytes, start);
-        while backoff.rows_left == 0 {
+        while backoff.is_over() {
             let read = match &fast_path.order {
                 None => context.out.field_made(|x| fast_path.row(chunk.bytes, at, x)),
                 Some(_) => {
@@ -181,12 +163,12 @@ impl RowSink for Dense<'_> {
             (at, rows) = (row.next, rows + 1);
         }
         *counted = LineCount { to: at, lines: lines + rows };
-        at
+        StopReason::Fallback(at)
     }
 
     #[inline(always)]
     fn fast_path_due(&self) -> bool {
-        self.backoff.rows_left == 0 && self.fast_path.is_some()
+        self.backoff.is_over() && self.fast_path.is_some()
     }
 }
 

@@ -7,11 +7,13 @@ use pipemill_parsing::encoding::looks_like;
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records, Scalar};
 
-use crate::chunk::{Chunk, shown};
+use crate::backoff::Backoff;
+use crate::chunk::{Chunk, LineCount, shown};
 use crate::delimiter_hint;
 use crate::dialect::Cell;
 use crate::layout::Layout;
-use crate::scan::RowSink;
+use crate::plain_rows::PlainRows;
+use crate::scan::{RowSink, StopReason};
 
 /// What every sink needs: the chunk, some options, and where records go.
 pub(crate) struct RowContext<'a> {
@@ -167,8 +169,25 @@ impl RowSink for WholeRows<'_> {
 /// Emits all columns as fields of bytes or of text that is known to be UTF-8, in the order of the
 /// row.
 pub(crate) struct AllFields<'a> {
-    pub(crate) context: RowContext<'a>,
-    pub(crate) layout: &'a Layout,
+    context: RowContext<'a>,
+    layout: &'a Layout,
+    /// The fast path, if the dialect has one.
+    plain: Option<&'a mut PlainRows>,
+    backoff: Backoff,
+}
+
+impl<'a> AllFields<'a> {
+    pub(crate) fn new(
+        context: RowContext<'a>,
+        layout: &'a Layout,
+        plain: &'a mut PlainRows,
+    ) -> Self {
+        let dialect = &context.chunk.dialect;
+        let has_fast_path = dialect.escape.is_none() && !dialect.lone_cr;
+        let plain = has_fast_path.then_some(plain);
+        // The fast path reads little of a row that it can't read.
+        Self { context, layout, plain, backoff: Backoff::new(1) }
+    }
 }
 
 impl RowSink for AllFields<'_> {
@@ -181,6 +200,7 @@ impl RowSink for AllFields<'_> {
 
     #[inline(always)]
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
+        self.backoff.row();
         let found = self.context.out.fields_so_far();
         if let Err(error) = self.context.check_width(self.layout, found, &row, next) {
             self.discard_row();
@@ -196,6 +216,23 @@ impl RowSink for AllFields<'_> {
 
     fn discard_row(&mut self) {
         self.context.out.abandon_record();
+    }
+
+    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> StopReason {
+        let Self { context, layout, plain: Some(plain), backoff } = self else {
+            return StopReason::Fallback(start);
+        };
+        if !backoff.is_over() {
+            return StopReason::Fallback(start);
+        }
+        let (rows, stop) = plain.read(context, layout.names.len(), start, counted);
+        backoff.start(rows);
+        stop
+    }
+
+    #[inline(always)]
+    fn fast_path_due(&self) -> bool {
+        self.backoff.is_over() && self.plain.is_some()
     }
 }
 

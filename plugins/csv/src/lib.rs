@@ -31,6 +31,7 @@
 //! adds to their messages. If you change the
 //! format, change `dialect.rs` first; the tests compare the others with it and with Python.
 
+mod backoff;
 mod chunk;
 mod delimiter_hint;
 mod dense;
@@ -40,6 +41,8 @@ mod fast_path;
 mod layout;
 mod learn;
 mod parse_f32x4;
+mod plain_masks;
+mod plain_rows;
 mod scan;
 mod search;
 mod settings;
@@ -58,6 +61,7 @@ use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resume, Resync,
     Scalar, StreamInfo,
 };
+use plain_rows::PlainRows;
 use search::Search;
 use settings::{Emit, Header, Settings};
 
@@ -99,6 +103,8 @@ pub struct Csv {
     layout: Option<Layout>,
     /// The fields of one row. A field only so that its memory is reused.
     cells: Vec<Cell>,
+    /// Memory of the fast path of plain rows.
+    plain: PlainRows,
     /// The search for a row, if decoding began inside of the object and nothing was decoded there.
     search: Option<Search>,
 }
@@ -150,6 +156,7 @@ impl Decoder for Csv {
             learnt: None,
             layout,
             cells: Vec::new(),
+            plain: PlainRows::default(),
             search: restart.map(|at| Search::new(at.header)),
         })
     }
@@ -401,12 +408,13 @@ impl Csv {
             _ => false,
         });
         let null = &settings.null;
-        let row = &mut self.cells;
+        let (row, plain) = (&mut self.cells, &mut self.plain);
         let (cells, value) = (Vec::new(), Vec::new());
         match settings.emit {
             Emit::Row => scan::scan(chunk, at, row, counted, &mut WholeRows { context }),
             Emit::Fields if layout.all && is_plain && !settings.flexible && null.is_empty() => {
-                scan::scan(chunk, at, row, counted, &mut AllFields { context, layout })
+                let rows = &mut AllFields::new(context, layout, plain);
+                scan::scan(chunk, at, row, counted, rows)
             }
             Emit::Fields => {
                 let columns = &mut Columns { context, layout, null, is_utf8, cells, value };

@@ -59,10 +59,10 @@ pub(crate) trait RowSink {
     /// Removes the fields of the row that was not ended: they will come again.
     fn discard_row(&mut self);
     /// Emits the rows from `start` on as long as the sink has a faster way to read them. Returns
-    /// where it stopped, which is the start of a row.
-    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> usize {
+    /// why and where it stopped.
+    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> StopReason {
         let _ = counted;
-        start
+        StopReason::Fallback(start)
     }
     /// Whether to try the fast path before the next row.
     #[inline(always)]
@@ -83,20 +83,22 @@ pub(crate) fn scan<R: RowSink>(
 ) -> Result<usize, DecodeError> {
     let mut at = start;
     loop {
-        at = sink.fast_path(at, counted);
-        if chunk.dialect.escape.is_none() {
-            let stop = scan_blocks(chunk, at, counted, sink)?;
+        let mut stop = sink.fast_path(at, counted);
+        if let StopReason::Fallback(row) = stop
+            && chunk.dialect.escape.is_none()
+        {
+            stop = scan_blocks(chunk, row, counted, sink)?;
             sink.discard_row();
-            at = match stop {
-                StopReason::ChunkEnd(row) if !chunk.end => {
-                    return chunk.check_cut(row).map(|()| row);
-                }
-                StopReason::ChunkEnd(row) | StopReason::Fallback(row) => row,
-            };
-            if sink.fast_path_due() {
+        }
+        at = match stop {
+            StopReason::ChunkEnd(row) if !chunk.end => return chunk.check_cut(row).map(|()| row),
+            StopReason::ChunkEnd(row) => row,
+            StopReason::Fallback(row) if sink.fast_path_due() => {
+                at = row;
                 continue;
             }
-        }
+            StopReason::Fallback(row) => row,
+        };
         let next = match chunk.next_row(at, cells)? {
             NextRow::Whole { row, next } => {
                 if R::FIELDS {
@@ -111,11 +113,13 @@ pub(crate) fn scan<R: RowSink>(
     }
 }
 
-/// Why the scanner stopped. The offset is the start of the row to go on with.
-enum StopReason {
+/// Why the scanner or a fast path stopped. The offset is the start of the row to go on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopReason {
     /// The chunk ends before the row does.
     ChunkEnd(usize),
-    /// The row is for the reference reader, or for the fast path.
+    /// The row is for another reader: for the scanner after a fast path, else for the reference
+    /// reader or the fast path.
     Fallback(usize),
 }
 

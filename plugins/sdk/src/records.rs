@@ -69,7 +69,8 @@ impl HostLink {
 /// The records that a decoder emits.
 ///
 /// A record of one field is one call: [`span`](Self::span) if its bytes are a part of the chunk, or
-/// [`bytes`](Self::bytes) if the decoder made them. Any other record is one call for each field, in
+/// [`bytes`](Self::bytes) if the decoder made them. [`spans`](Self::spans) takes many records at once,
+/// if all fields are parts of the chunk. Any other record is one call for each field, in
 /// the order of the schema, then [`end_record`](Self::end_record). The calls for fields are
 /// [`field`](Self::field), [`field_bytes`](Self::field_bytes), [`field_made`](Self::field_made),
 /// [`field_in`](Self::field_in), [`text`](Self::text), [`list`](Self::list),
@@ -162,6 +163,32 @@ impl Records {
     pub fn bytes(&mut self, start: usize, field: &[u8]) {
         self.field_bytes(field);
         self.end_record(start);
+    }
+
+    /// Emits many records whose fields all are parts of the chunk. `records` has for each record where
+    /// it begins, its framing included. `starts` and `ends` have for each field, record by record,
+    /// where it starts and what follows it.
+    ///
+    /// # Panics
+    /// If it is called inside a record, or if the records have not one start and one end for each
+    /// field of the schema.
+    pub fn spans(&mut self, records: &[u32], starts: &[u32], ends: &[u32]) {
+        let fields = records.len() * self.fields;
+        let are_whole = starts.len() == fields && ends.len() == fields;
+        assert!(are_whole && self.fields_so_far() == 0, "a record has one place for each field");
+        self.spans.extend(
+            starts
+                .iter()
+                .zip(ends)
+                .map(|(start, end)| u64::from(*start) << 32 | u64::from(end.wrapping_sub(*start))),
+        );
+        if self.offsets {
+            self.starts.extend_from_slice(records);
+        }
+        self.record_span = self.spans.len();
+        if self.spans.len() >= FLUSH_SPANS {
+            self.flush();
+        }
     }
 
     /// Adds the next field of the record: a part of the chunk.

@@ -38,6 +38,59 @@ fn whole_records_are_passed_on() {
     out.flush();
 }
 
+/// A host that keeps what it takes: the spans, and where records start.
+struct KeptPlaces(Rc<RefCell<(Vec<u64>, Vec<u32>)>>);
+
+impl Host for KeptPlaces {
+    fn emit(&mut self, records: usize, spans: &[u64], _: &[u8], starts: &[u32]) {
+        assert_eq!((spans.len(), starts.len()), (2 * records, records));
+        self.0.borrow_mut().0.extend_from_slice(spans);
+        self.0.borrow_mut().1.extend_from_slice(starts);
+    }
+    fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
+        None
+    }
+    fn log(&mut self, _: Level, _: &str) {}
+}
+
+#[test]
+fn many_records_at_once() {
+    let kept = Rc::default();
+    let mut out = Records::new(Box::new(KeptPlaces(Rc::clone(&kept))), true);
+    out.set_schema(&[Field::bytes("key"), Field::bytes("value")]);
+    out.field(0..1);
+    out.field(1..3);
+    out.end_record(0);
+    let starts: Vec<u32> = (2..10_002).collect();
+    let ends: Vec<u32> = (2..10_002).map(|at| at + at % 3).collect();
+    let records: Vec<u32> = (0..5_000).collect();
+    out.spans(&records, &starts, &ends);
+    out.spans(&[], &[], &[]);
+    assert_eq!(out.fields_so_far(), 0);
+    out.flush();
+    let (spans, of_records) = &*kept.borrow();
+    let expected = starts.iter().zip(&ends).map(|(start, end)| *start as usize..*end as usize);
+    assert_eq!(
+        spans[2..].iter().map(|span| unpack(*span)).collect::<Vec<_>>(),
+        expected.collect::<Vec<_>>()
+    );
+    assert_eq!(of_records[1..], records);
+}
+
+#[test]
+#[should_panic(expected = "a record has one place for each field")]
+fn records_at_once_that_lack_a_field() {
+    records().spans(&[0, 1], &[0, 1, 2], &[1, 2, 3]);
+}
+
+#[test]
+#[should_panic(expected = "a record has one place for each field")]
+fn records_at_once_inside_of_a_record() {
+    let mut out = records();
+    out.field(0..1);
+    out.spans(&[0], &[0, 1], &[1, 2]);
+}
+
 #[test]
 #[should_panic(expected = "a record was ended after 1 of its 2 fields: `value` is missing")]
 fn a_field_that_is_missing() {

@@ -81,3 +81,21 @@ pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
     }
     file
 }
+
+/// A written table of which some bytes are changed to others, mostly to bytes with a meaning.
+pub fn damaged_table() -> impl Strategy<Value = Vec<u8>> {
+    let byte =
+        prop_oneof![Just(b'"'), Just(b','), Just(b'\n'), Just(b'\r'), Just(b'#'), any::<u8>()];
+    let coins = prop::collection::vec(any::<u8>(), 1..40);
+    let damage = prop::collection::vec((any::<prop::sample::Index>(), byte), 0..4);
+    (table(), coins, damage).prop_map(|(table, coins, damage)| {
+        let mut file = write(&table, &coins);
+        for (at, byte) in damage {
+            if !file.is_empty() {
+                let at = at.index(file.len());
+                file[at] = byte;
+            }
+        }
+        file
+    })
+}

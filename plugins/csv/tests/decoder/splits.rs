@@ -4,7 +4,7 @@ use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_split, decode_whole};
 use proptest::prelude::*;
 
-use crate::inputs::{nasty, table, write};
+use crate::inputs::{damaged_table, nasty, table, write};
 
 /// The options with which each input is decoded.
 const OPTIONS: &[&[(&str, &str)]] = &[
@@ -78,35 +78,40 @@ proptest! {
 
     #[test]
     fn any_split_of_damaged_tables(
-        table in table(),
-        coins in prop::collection::vec(any::<u8>(), 1..40),
-        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        file in damaged_table(),
         sizes in prop::collection::vec(1usize..50, 0..20),
         index in 0..OPTIONS.len(),
         skip: bool,
     ) {
-        let mut file = write(&table, &coins);
-        for (at, byte) in damage {
-            if !file.is_empty() {
-                let at = at.index(file.len());
-                file[at] = byte;
-            }
-        }
         assert_any_split::<Csv>(&setup(index, skip, 1 << 20), &file, &sizes);
     }
 
     /// An escape byte that never comes forces the reference reader.
     #[test]
-    fn scanner_and_reference_agree(input in nasty(), lone_cr: bool, double_quote: bool, row: bool, comment: bool) {
+    fn scanner_and_reference_agree(
+        input in prop_oneof![nasty(), damaged_table()],
+        lone_cr: bool,
+        double_quote: bool,
+        emit in 0usize..3,
+        comment: bool,
+        skip: bool,
+        max_record in prop_oneof![Just(1u64 << 20), 0u64..90],
+    ) {
+        prop_assume!(!input.contains(&1));
         let flag = |on| if on { "true" } else { "false" };
         let mut options = vec![
             ("lone_cr", flag(lone_cr)),
             ("double_quote", flag(double_quote)),
             ("comment", if comment { "#" } else { "none" }),
         ];
-        options.push(if row { ("emit", "row") } else { ("flexible", "true") });
-        let fast = decode_whole::<Csv>(&Setup::new(&options), &input);
+        options.extend([("emit", "row"), ("flexible", "true")].get(emit));
+        let outcome = |options: &[(&str, &str)]| {
+            let mut setup = Setup::new(options);
+            (setup.skip, setup.max_record) = (skip, max_record);
+            decode_whole::<Csv>(&setup, &input)
+        };
+        let fast = outcome(&options);
         options.push(("escape", "\x01"));
-        prop_assert_eq!(fast, decode_whole::<Csv>(&Setup::new(&options), &input));
+        prop_assert_eq!(fast, outcome(&options));
     }
 }

@@ -1,0 +1,350 @@
+//! The fast path for rows whose fields are emitted as they are written: it splits rows 64 bytes at a
+//! time, with no branch that depends on a field.
+//!
+//! # Advice for the next person
+//!
+//! **The idea.** The scanner goes from one end of a field to the next, and asks of each field: is it
+//! quoted, does the row end here? Here a few operations on the masks of 64 bytes answer that for all
+//! fields in these bytes. They leave a mask of where values start and one of where they end, without
+//! their quotes: one bit for each field, in the same order. [`write_places`] turns bits into offsets,
+//! several at a time, and the spans follow from the two lists of offsets. Only line ends are looked at
+//! one by one.
+//!
+//! **What it leaves to others.** It stops before a row that has doubled quotes, a quote in the middle
+//! of a field, text after a closing quote, a wrong number of fields, or too many bytes, and before
+//! blank lines, comments and repeated headers. The scanner reads that row, or reports it. Then the
+//! caller tries again: see `backoff.rs`.
+//!
+//! **CR LF** costs some instructions for each block, so there are two versions of the code. That for
+//! LF stops at the first CR LF, and the other one goes on.
+//!
+//! **Invariants.**
+//! - A row that it emits is what the scanner and the reference reader would emit. It is always
+//!   correct to stop before a row.
+//! - The masks are wrong from the first byte on that is not in [`Masks::known`], so a row counts only
+//!   when its line end is known.
+//!
+//! **What was tried.** Rows that are emitted whole: the scanner is faster, because it has nothing to
+//! do for a field. Looking at the line ends of many blocks at a time, so that no branch depends on
+//! rows: it costs more than the branches.
+//!
+//! **Changing it.** `scanner_and_reference_agree` in `tests/decoder/splits.rs` compares it with the
+//! reference reader; `plain_rows_take_the_fast_path` below asserts that it takes what it should.
+//! Measure as for `scan.rs`.
+
+use crate::chunk::LineCount;
+use crate::emit::RowContext;
+use crate::plain_masks::{Masks, Reader};
+use crate::scan::StopReason;
+
+/// Number of fields after which rows are emitted: their places stay in the L1 cache.
+const EMIT_FIELDS: usize = 1024;
+
+/// Places in the chunk, of rows that were not emitted yet. It is kept for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct PlainRows {
+    /// Where each value starts.
+    starts: Vec<u32>,
+    /// What follows each value.
+    ends: Vec<u32>,
+    /// Where each row starts.
+    rows: Vec<u32>,
+    /// Whether a line has ended with CR LF.
+    has_crlf: bool,
+}
+
+/// Why a pass stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// All bytes were read.
+    ChunkEnd,
+    /// The row is for the scanner.
+    Row,
+    /// The row ends with CR LF.
+    CrLf,
+}
+
+impl PlainRows {
+    /// Emits the rows from `start` on, which is the start of a row. Each has `width` fields. Returns
+    /// the number of rows, and why it stopped.
+    pub(crate) fn read(
+        &mut self,
+        context: &mut RowContext,
+        width: usize,
+        start: usize,
+        counted: &mut LineCount,
+    ) -> (u64, StopReason) {
+        let (mut row, mut records) = (start, 0);
+        loop {
+            let lfs = counted.up_to(context.chunk.bytes, row);
+            let mut pass = Pass { width, base: row, lfs, row, ..Pass::default() };
+            let stop = if self.has_crlf {
+                pass.read::<true>(self, context)
+            } else {
+                pass.read::<false>(self, context)
+            };
+            pass.emit(self, context);
+            *counted = LineCount { to: pass.base, lines: pass.lfs };
+            (row, records) = (pass.row, records + pass.records);
+            match stop {
+                Stop::ChunkEnd => return (records, StopReason::ChunkEnd(row)),
+                Stop::Row => return (records, StopReason::Fallback(row)),
+                Stop::CrLf => self.has_crlf = true,
+            }
+        }
+    }
+
+    /// Makes room for the places of a block after `places` others.
+    #[inline(always)]
+    fn make_room(&mut self, places: usize) {
+        if self.starts.len() < places + 65 {
+            self.grow(places + 65);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, length: usize) {
+        let length = length.next_multiple_of(2 * EMIT_FIELDS);
+        for places in [&mut self.starts, &mut self.ends, &mut self.rows] {
+            places.resize(length, 0);
+        }
+    }
+}
+
+/// One pass over rows. All numbers of places and rows are of those that were not emitted yet.
+#[derive(Default)]
+struct Pass {
+    /// Number of fields of a row.
+    width: usize,
+    /// Where the next block starts.
+    base: usize,
+    /// Number of LFs before `base`.
+    lfs: u64,
+    /// Where the current row starts.
+    row: usize,
+    /// Number of places where values start.
+    starts: usize,
+    /// Number of places where values end.
+    ends: usize,
+    /// Number of whole rows.
+    rows: usize,
+    /// Number of fields of whole rows.
+    fields: usize,
+    /// Number of rows that were emitted.
+    records: u64,
+}
+
+impl Pass {
+    #[inline(never)]
+    fn read<const CRLF: bool>(&mut self, memory: &mut PlainRows, context: &mut RowContext) -> Stop {
+        let bytes = context.chunk.bytes;
+        if self.is_comment(context, self.row) {
+            return Stop::Row;
+        }
+        let mut reader = Reader::new(&context.chunk.dialect);
+        loop {
+            let rest = &bytes[self.base..];
+            let (masks, size) = if let Some(block) = rest.first_chunk::<64>() {
+                let next = if CRLF { rest.get(64).copied() } else { None };
+                (reader.masks::<CRLF>(block, !0, next), 64)
+            } else if rest.is_empty() {
+                return Stop::ChunkEnd;
+            } else {
+                let mut block = [0; 64];
+                block[..rest.len()].copy_from_slice(rest);
+                let real = !0 >> (64 - rest.len());
+                (reader.masks::<CRLF>(&block, real, None), rest.len())
+            };
+            if let Some(stop) = self.block::<CRLF>(&masks, memory, context) {
+                return stop;
+            }
+            self.lfs += u64::from(masks.lfs.count_ones());
+            self.base += size;
+            if self.fields >= EMIT_FIELDS {
+                self.emit(memory, context);
+            }
+        }
+    }
+
+    /// Adds the places of the block at `base`, and ends its rows. Returns why to stop.
+    #[inline(always)]
+    fn block<const CRLF: bool>(
+        &mut self,
+        masks: &Masks,
+        memory: &mut PlainRows,
+        context: &RowContext,
+    ) -> Option<Stop> {
+        memory.make_room(self.ends);
+        let (base, ends_before) = (self.base as u32, self.ends);
+        self.starts += write_places(masks.starts, base, &mut memory.starts, self.starts);
+        self.ends += write_places(masks.ends, base, &mut memory.ends, self.ends);
+        let mut lines = masks.lines & masks.known;
+        while lines != 0 {
+            let bit = lines.trailing_zeros();
+            lines &= lines - 1;
+            let end = self.base + bit as usize;
+            if !CRLF && context.chunk.bytes[self.row..end].last() == Some(&b'\r') {
+                return Some(Stop::CrLf);
+            }
+            let fields = ends_before + (masks.ends << (63 - bit)).count_ones() as usize;
+            let is_plain = fields - self.fields == self.width
+                && end > self.row
+                && (end - self.row) as u64 <= context.chunk.max_record
+                && !context.is_header(&(self.row..end));
+            if !is_plain {
+                return Some(Stop::Row);
+            }
+            memory.rows[self.rows] = self.row as u32;
+            let is_cr = CRLF && masks.crs >> bit & 1 == 1;
+            self.row = end + 1 + usize::from(is_cr);
+            (self.rows, self.fields) = (self.rows + 1, fields);
+            if self.is_comment(context, self.row) {
+                return Some(Stop::Row);
+            }
+        }
+        if masks.known == !0 {
+            return None;
+        }
+        // The CR LF after a closing quote is odd, too.
+        let odd = &context.chunk.bytes[self.base + masks.known.trailing_ones() as usize..];
+        let is_crlf = !CRLF && odd.starts_with(b"\r\n");
+        Some(if is_crlf { Stop::CrLf } else { Stop::Row })
+    }
+
+    #[inline(always)]
+    fn is_comment(&self, context: &RowContext, row: usize) -> bool {
+        let comment = context.chunk.dialect.comment;
+        comment.is_some() && context.chunk.bytes.get(row).copied() == comment
+    }
+
+    /// Emits the whole rows. The places after them stay.
+    #[inline(never)]
+    fn emit(&mut self, memory: &mut PlainRows, context: &mut RowContext) {
+        let PlainRows { starts, ends, rows, .. } = memory;
+        context.out.spans(&rows[..self.rows], &starts[..self.fields], &ends[..self.fields]);
+        starts.copy_within(self.fields..self.starts, 0);
+        ends.copy_within(self.fields..self.ends, 0);
+        self.starts -= self.fields;
+        self.ends -= self.fields;
+        self.records += self.rows as u64;
+        (self.fields, self.rows) = (0, 0);
+    }
+}
+
+/// Writes the place of each bit to `places`, from `from` on. The block of the bits starts at `base`.
+/// Returns the number of bits. Of the 64 places from `from` on, those after them have no meaning.
+#[inline(always)]
+fn write_places(mut bits: u64, base: u32, places: &mut [u32], from: usize) -> usize {
+    let count = bits.count_ones() as usize;
+    let places: &mut [u32; 64] = places[from..].first_chunk_mut().expect("room for a block");
+    let mut write = |place: &mut u32| {
+        *place = base.wrapping_add(bits.trailing_zeros());
+        bits &= bits.wrapping_sub(1);
+    };
+    // Most blocks have few bits. Without a branch for each, no branch is predicted wrong.
+    places[..8].iter_mut().for_each(&mut write);
+    if count > 8 {
+        places[8..16].iter_mut().for_each(&mut write);
+    }
+    if count > 16 {
+        places[16..count].iter_mut().for_each(write);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use pipemill_plugin::{Field, Host, Level, Records};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chunk::Chunk;
+    use crate::dialect::Dialect;
+    use crate::emit::FirstRow;
+
+    struct NoHost;
+
+    impl Host for NoHost {
+        fn emit(&mut self, _: usize, _: &[u64], _: &[u8], _: &[u32]) {}
+        fn check_crc32c(&mut self, _: &[u64], _: &[u32]) -> Option<usize> {
+            None
+        }
+        fn log(&mut self, _: Level, _: &str) {}
+    }
+
+    /// Reads rows of `width` fields. Returns how many, and why and where it stopped.
+    fn read(bytes: &[u8], width: usize) -> (u64, StopReason) {
+        let dialect = Dialect {
+            delimiter: b',',
+            quote: Some(b'"'),
+            escape: None,
+            double_quote: true,
+            comment: Some(b'#'),
+            lone_cr: false,
+        };
+        let chunk = Chunk { bytes, end: false, dialect, max_record: 400, line: 1, after_cr: false };
+        let mut out = Records::new(Box::new(NoHost), true);
+        let fields: Vec<_> = (0..width).map(|i| Field::bytes(i.to_string())).collect();
+        out.set_schema(&fields);
+        let mut context = RowContext {
+            chunk: &chunk,
+            header: Some(b"head"),
+            flexible: false,
+            empty_is_nan: false,
+            first_row: FirstRow::IsHeader,
+            out: &mut out,
+        };
+        let mut counted = LineCount::default();
+        let read = PlainRows::default().read(&mut context, width, 0, &mut counted);
+        assert_eq!(
+            counted.up_to(bytes, bytes.len()),
+            LineCount::default().up_to(bytes, bytes.len())
+        );
+        read
+    }
+
+    proptest! {
+        #[test]
+        fn places_are_those_of_the_bits(bits: u64, base in 0u32..1000, from in 0usize..3) {
+            let mut places = vec![u32::MAX; 64 + from];
+            let count = write_places(bits, base, &mut places, from);
+            let expected = (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit);
+            prop_assert_eq!(&places[from..from + count], expected.collect::<Vec<_>>());
+        }
+
+        /// Plain rows are never left to the scanner.
+        #[test]
+        fn plain_rows_take_the_fast_path(
+            rows in (2usize..14).prop_flat_map(|width| {
+                let field = "|x[a-z\r#]{0,20}x|\"[a-z,\n\r#]{0,10}\"";
+                prop::collection::vec(prop::collection::vec(field, width), 1..300)
+            }),
+            cr: bool,
+        ) {
+            let (width, end) = (rows[0].len(), if cr { "\r\n" } else { "\n" });
+            let file: String = rows.iter().map(|row| row.join(",") + end).collect();
+            let all = (rows.len() as u64, StopReason::ChunkEnd(file.len()));
+            prop_assert_eq!(read(file.as_bytes(), width), all);
+        }
+    }
+
+    #[test]
+    fn other_rows_are_left_to_the_scanner() {
+        let good = "a,\"b\"\n".repeat(100);
+        for row in [
+            "1",
+            "1,2,3",
+            "\"1\"\"\",2",
+            "1,\"2\"a",
+            "1,2\"3\"",
+            "",
+            "#,1",
+            "head",
+            &"1".repeat(401),
+        ] {
+            let file = format!("{good}{row}\n{good}");
+            let stop = (100, StopReason::Fallback(good.len()));
+            assert_eq!(read(file.as_bytes(), 2), stop, "{row:?}");
+        }
+    }
+}
