@@ -124,6 +124,7 @@ pub(crate) enum StopReason {
 }
 
 /// Scans the rows from `start` on, which is the start of a row.
+#[inline(never)]
 fn scan_blocks<R: RowSink>(
     chunk: &Chunk,
     start: usize,
@@ -132,9 +133,9 @@ fn scan_blocks<R: RowSink>(
 ) -> Result<StopReason, DecodeError> {
     let mut scanner = Scanner {
         chunk,
-        start,
         row: start,
         field: start,
+        before: b'\n',
         in_quotes: 0,
         last_doubled: 0,
         after_quote: 0,
@@ -145,10 +146,11 @@ fn scan_blocks<R: RowSink>(
     let (mut base, mut lines) = (start, counted.up_to(chunk.bytes, start));
     let stop = loop {
         let Some(block) = chunk.bytes[base..].first_chunk::<64>() else { break None };
-        let masks = scanner.masks::<R>(base, block, !0);
+        let masks = scanner.masks::<R>(block, !0);
         if scanner.block(base, &masks, sink)?.is_break() {
             break Some(StopReason::Fallback(scanner.row));
         }
+        scanner.before = block[63];
         lines += u64::from(masks.lines.count_ones());
         base += 64;
     };
@@ -160,7 +162,7 @@ fn scan_blocks<R: RowSink>(
     if !rest.is_empty() {
         let mut block = [0; 64];
         block[..rest.len()].copy_from_slice(rest);
-        let masks = scanner.masks::<R>(base, &block, !0 >> (64 - rest.len()));
+        let masks = scanner.masks::<R>(&block, !0 >> (64 - rest.len()));
         if scanner.block(base, &masks, sink)?.is_break() {
             return Ok(StopReason::Fallback(scanner.row));
         }
@@ -171,12 +173,12 @@ fn scan_blocks<R: RowSink>(
 /// The state of the scanner between two blocks.
 struct Scanner<'a> {
     chunk: &'a Chunk<'a>,
-    /// Where the scan started.
-    start: usize,
     /// Where the current row starts.
     row: usize,
     /// Where the current field starts.
     field: usize,
+    /// The byte before the block; LF at the start of a row.
+    before: u8,
     /// All bits set inside a quoted field, else no bit.
     in_quotes: u64,
     /// Offset of the last second quote of two that mean one; 0 if there is none.
@@ -278,7 +280,7 @@ impl Scanner<'_> {
 
     /// The masks of a block. `real` has a bit set for each byte that is in the chunk.
     #[inline(always)]
-    fn masks<R: RowSink>(&mut self, base: usize, block: &[u8; 64], real: u64) -> BlockMasks {
+    fn masks<R: RowSink>(&mut self, block: &[u8; 64], real: u64) -> BlockMasks {
         let dialect = &self.chunk.dialect;
         let bytes = Block::<4>::load(block);
         let mut lines = bytes.eq(b'\n');
@@ -292,25 +294,18 @@ impl Scanner<'_> {
         if plain {
             return BlockMasks { ends, lines, quotes: 0, doubled: 0, fallback: false };
         }
-        self.quoted_masks::<R>(base, quotes, ends, lines)
+        self.quoted_masks::<R>(quotes, ends, lines)
     }
 
     /// The masks of a block that has quotes, or that starts inside a quoted field.
     #[inline(always)]
-    fn quoted_masks<R: RowSink>(
-        &mut self,
-        base: usize,
-        quotes: u64,
-        ends: u64,
-        lines: u64,
-    ) -> BlockMasks {
+    fn quoted_masks<R: RowSink>(&mut self, quotes: u64, ends: u64, lines: u64) -> BlockMasks {
         let dialect = &self.chunk.dialect;
         // Set for each byte inside quotes, and for opening quotes, but not for closing quotes.
         let within = prefix_xor(quotes) ^ self.in_quotes;
         let opening = quotes & within;
-        let before = if base == self.start { b'\n' } else { self.chunk.bytes[base - 1] };
-        let after_end = before == dialect.delimiter || dialect.ends_line(before);
-        let after_quote = Some(before) == dialect.quote;
+        let after_end = self.before == dialect.delimiter || dialect.ends_line(self.before);
+        let after_quote = Some(self.before) == dialect.quote;
         // The byte before an opening quote is outside quotes, so a quote there is a closing one.
         let doubled = opening & (quotes << 1 | u64::from(after_quote));
         let mut allowed = ends << 1 | u64::from(after_end);
