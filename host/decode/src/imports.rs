@@ -125,19 +125,22 @@ fn check_crc(
     append: impl Fn(u32, &[u8]) -> u32,
 ) -> wasmtime::Result<(Option<u32>,)> {
     let mut account = std::mem::take(&mut store.data_mut().account);
-    let found = find_wrong_crc(&store, &spans, &expected, |bytes| {
-        // Spans may overlap, so only their bytes say how much work they are.
-        if bytes.len() <= WORK_PART {
-            account.work(bytes.len())?;
-            return Ok(whole(bytes));
-        }
-        let mut found = 0;
-        for part in bytes.chunks(WORK_PART) {
-            account.work(part.len())?;
-            found = append(found, part);
-        }
-        Ok(found)
-    });
+    // Spans may overlap or be empty, so their bytes and their number say how much work they are.
+    let length = |span: &u64| span & 0xffff_ffff;
+    let bytes = spans.as_le_slice(&store).iter().map(length).sum::<u64>() + 8 * spans.len() as u64;
+    let found = if bytes <= WORK_PART as u64 {
+        let charged = account.work(bytes as usize).map_err(wasmtime::Error::from);
+        charged.and_then(|()| find_wrong_crc(&store, &spans, &expected, |bytes| Ok(whole(bytes))))
+    } else {
+        find_wrong_crc(&store, &spans, &expected, |bytes| {
+            let mut found = 0;
+            for part in bytes.chunks(WORK_PART) {
+                account.work(part.len())?;
+                found = append(found, part);
+            }
+            Ok(found)
+        })
+    };
     store.data_mut().account = account;
     Ok((found?,))
 }

@@ -32,12 +32,13 @@ pub struct Framing {
     verify: bool,
     /// Largest payload in bytes.
     max_record: u64,
-    /// Records checked in one call of the host.
-    batch: usize,
-    /// For each record of the batch: the span of its length, the span of its payload.
+    /// For each record that one call of the host checks: the span of its length, the span of its
+    /// payload. There is room for one length more.
     spans: Vec<u64>,
     /// The stored checksum of each span.
     expected: Vec<u32>,
+    /// Number of spans of the batch.
+    gathered: usize,
 }
 
 /// Why a batch ends. `at` is where the next record starts.
@@ -62,9 +63,9 @@ impl Framing {
         Self {
             verify: options.is_on("verify"),
             max_record: info.max_record,
-            batch,
-            spans: Vec::with_capacity(2 * batch + 1),
-            expected: Vec::with_capacity(2 * batch + 1),
+            spans: vec![0; 2 * batch + 1],
+            expected: vec![0; 2 * batch + 1],
+            gathered: 0,
         }
     }
 
@@ -108,26 +109,33 @@ impl Framing {
     /// Follows the lengths from `at` on and gathers the spans to check. The length of a last record
     /// that is cut or too large is gathered too, because `need` and the error depend on it.
     fn gather_batch(&mut self, chunk: &[u8], mut at: usize) -> StopReason {
-        self.spans.clear();
-        self.expected.clear();
-        for _ in 0..self.batch {
-            let (length, crc) = match self.header(chunk, at) {
+        self.gathered = 0;
+        let (mut stop, mut records) = (None, 0);
+        // Places that are there already: to append would need a test for each.
+        let (spans, _) = self.spans.as_chunks_mut::<2>();
+        let (expected, _) = self.expected.as_chunks_mut::<2>();
+        for (spans, expected) in spans.iter_mut().zip(expected) {
+            let (length, crc) = match header(chunk, at, self.max_record) {
                 Ok(header) => header,
-                Err(stop) => {
-                    if chunk.len() - at >= MIN_RECORD {
-                        self.spans.push(pack(at..at + 8));
-                        self.expected.push(unmask(word(chunk, at + 8)));
-                    }
-                    return stop;
+                Err(why) => {
+                    stop = Some(why);
+                    break;
                 }
             };
             let payload = at + HEADER;
             let end = payload + length;
-            self.spans.extend_from_slice(&[pack(at..at + 8), pack(payload..end)]);
-            self.expected.extend_from_slice(&[unmask(crc), unmask(word(chunk, end))]);
-            at = end + FOOTER;
+            *spans = [pack(at..at + 8), pack(payload..end)];
+            *expected = [unmask(crc), unmask(word(chunk, end))];
+            (at, records) = (end + FOOTER, records + 1);
         }
-        StopReason::Batch { at }
+        self.gathered = 2 * records;
+        let Some(stop) = stop else { return StopReason::Batch { at } };
+        if chunk.len() - at >= MIN_RECORD {
+            self.spans[self.gathered] = pack(at..at + 8);
+            self.expected[self.gathered] = unmask(word(chunk, at + 8));
+            self.gathered += 1;
+        }
+        stop
     }
 
     /// Lets the host check the batch, and emits the records before the first bad checksum.
@@ -138,11 +146,12 @@ impl Framing {
         out: &mut Records,
         emit: &mut impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        if self.spans.is_empty() {
+        if self.gathered == 0 {
             return Ok(());
         }
-        let wrong = out.check_crc32c(&self.spans, &self.expected);
-        let (good, _) = self.spans[..wrong.unwrap_or(self.spans.len())].as_chunks::<2>();
+        let spans = &self.spans[..self.gathered];
+        let wrong = out.check_crc32c(spans, &self.expected[..self.gathered]);
+        let (good, _) = spans[..wrong.unwrap_or(spans.len())].as_chunks::<2>();
         for [_, payload] in good {
             let (from, length) = unpack(*payload);
             emit(out, from - HEADER, from..from + length)?;
@@ -166,7 +175,7 @@ impl Framing {
         emit: &mut impl FnMut(&mut Records, usize, Range<usize>) -> Result<(), DecodeError>,
     ) -> Result<StopReason, DecodeError> {
         loop {
-            let length = match self.header(chunk, at) {
+            let length = match header(chunk, at, self.max_record) {
                 Ok((length, _)) => length,
                 Err(stop) => return Ok(stop),
             };
@@ -175,26 +184,26 @@ impl Framing {
             at = payload + length + FOOTER;
         }
     }
+}
 
-    /// Payload length of the record at `at` and the length's masked checksum, if the record lies
-    /// whole in the chunk and is not too large.
-    #[inline(always)]
-    fn header(&self, chunk: &[u8], at: usize) -> Result<(usize, u32), StopReason> {
-        let left = chunk.len() - at;
-        let Some(header) = chunk[at..].first_chunk::<MIN_RECORD>() else {
-            return Err(StopReason::Cut { at, need: MIN_RECORD });
-        };
-        let word = u128::from_le_bytes(*header);
-        let length = word as u64;
-        if length > self.max_record {
-            return Err(StopReason::TooLarge { at, length });
-        }
-        if length > (left - MIN_RECORD) as u64 {
-            let need = usize::try_from(length.saturating_add(MIN_RECORD as u64));
-            return Err(StopReason::Cut { at, need: need.unwrap_or(usize::MAX) });
-        }
-        Ok((length as usize, (word >> 64) as u32))
+/// Payload length of the record at `at` and the length's masked checksum, if the record lies whole in
+/// the chunk and is not too large.
+#[inline(always)]
+fn header(chunk: &[u8], at: usize, max_record: u64) -> Result<(usize, u32), StopReason> {
+    let left = chunk.len() - at;
+    let Some(header) = chunk[at..].first_chunk::<MIN_RECORD>() else {
+        return Err(StopReason::Cut { at, need: MIN_RECORD });
+    };
+    let word = u128::from_le_bytes(*header);
+    let length = word as u64;
+    if length > max_record {
+        return Err(StopReason::TooLarge { at, length });
     }
+    if length > (left - MIN_RECORD) as u64 {
+        let need = usize::try_from(length.saturating_add(MIN_RECORD as u64));
+        return Err(StopReason::Cut { at, need: need.unwrap_or(usize::MAX) });
+    }
+    Ok((length as usize, (word >> 64) as u32))
 }
 
 /// Where the record after this payload starts.
@@ -205,8 +214,7 @@ pub fn next_start(payload: &Range<usize>) -> usize {
 /// The little-endian number at `at`, which must be in the chunk.
 #[inline(always)]
 fn word(chunk: &[u8], at: usize) -> u32 {
-    let bytes = [chunk[at], chunk[at + 1], chunk[at + 2], chunk[at + 3]];
-    u32::from_le_bytes(bytes)
+    u32::from_le_bytes(*chunk[at..].first_chunk().expect("four bytes of the chunk"))
 }
 
 /// The offset and length of a span of the chunk.
