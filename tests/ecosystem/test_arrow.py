@@ -26,6 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pipemill
+from pipemill.arrow import numpy_buffers, plain_buffers
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -431,6 +432,24 @@ def test_text_that_is_no_text_is_refused():
                     next(stream).to_arrow()
                 gc.collect()
                 assert list(stream) == []
+
+
+@given(st.data())
+def test_each_text_is_checked(data):
+    """Whatever the whole payload is, and wherever in it a text lies."""
+    part = st.binary(max_size=4) | st.text("a\x7fäö€😀", max_size=8).map(str.encode)
+    kinds = st.sampled_from([part, st.text("a\x7fäö€😀", max_size=8).map(str.encode), st.text("abc").map(str.encode)])
+    payload = b"".join(data.draw(st.lists(data.draw(kinds), max_size=30))) + data.draw(st.sampled_from([b"", bytes(999)]))
+    raw, place = np.frombuffer(payload, "u1"), st.integers(0, len(payload))
+    texts = [numpy_buffers.Texts(raw), plain_buffers.Texts(memoryview(payload))]
+    for _ in range(3):
+        pairs = [sorted(pair) for pair in data.draw(st.lists(st.tuples(place, place), max_size=6))]
+        offsets, ends = np.array(pairs, "u4").reshape(-1, 2).T
+        try:
+            sound = [payload[begin:end].decode() for begin, end in pairs] is not None
+        except UnicodeDecodeError:
+            sound = False
+        assert [of.are_sound(offsets, ends - offsets) for of in texts] == [sound, sound]
 
 
 def test_a_time_of_day_that_is_none_is_refused():

@@ -54,6 +54,7 @@ class _Columns:
         self._copy = copy
         self._payload = batch.payload
         self._raw = spans.payload_array(self._payload)
+        self._texts = buffers.Texts(self._raw)
         window: Any = self._payload.obj
         self._address = ctypes.addressof(window) + batch._header.payload_at
 
@@ -193,7 +194,7 @@ class _Columns:
 
     def _check_texts(self, column: Column, offsets: Any, lengths: Any) -> None:
         """Refuses bytes that are not UTF-8: what reads Arrow relies on it."""
-        if column.field.scalar == "utf8" and not buffers.is_text(self._raw, offsets, lengths):
+        if column.field.scalar == "utf8" and not self._texts.are_sound(offsets, lengths):
             for row in range(len(column.offsets)):
                 try:
                     column.value(row)

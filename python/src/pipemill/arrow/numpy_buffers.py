@@ -19,6 +19,8 @@ _CELL = f"V{_INLINE}"
 _MASKS = (255 * np.tri(_INLINE + 1, _INLINE, -1, "u1")).view("<u4")
 #: Mean bytes of values beyond which they are copied one by one.
 _FEW_BYTES = 64
+#: The whole payload is checked for texts that are at least one part of it of so many.
+_PART = 32
 #: Mean bytes of texts beyond which they are checked one by one: to join them saves no time then.
 _MAX_MEAN = 1024
 
@@ -129,26 +131,64 @@ def some_long(lengths: Any) -> bool:
     return bool((lengths > _INLINE).any())
 
 
-def is_text(raw: Any, offsets: Any, lengths: Any) -> bool:
-    """Whether each string is UTF-8."""
-    some = np.flatnonzero(lengths)
-    if not len(some):
-        return True
-    starts, sizes = offsets[some], lengths[some]
-    (first, last), sum = extent(starts, sizes), total(sizes)
-    if last - first <= 2 * sum and int(raw[first:last].max()) < 0x80:
-        return True  # ASCII, with all that lies between the strings
-    try:
-        if sum > _MAX_MEAN * len(some):
-            bytes_of = memoryview(raw)
-            for start, size in zip(starts.tolist(), sizes.tolist()):
-                str(bytes_of[start : start + size], "utf-8")
+class Texts:
+    """Says whether strings of a payload are UTF-8. What it finds of the whole payload serves all
+    fields."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._whole: str | None = None
+
+    def are_sound(self, offsets: Any, lengths: Any) -> bool:
+        """Whether each string is UTF-8."""
+        some = np.flatnonzero(lengths)
+        if not len(some):
             return True
-        str(gather(raw, starts, sizes), "utf-8")
-    except UnicodeDecodeError:
-        return False
-    # All of them together are UTF-8. So each of them is if none begins inside of a character.
-    return not (raw[starts] & 0xC0 == 0x80).any()
+        starts, sizes = offsets[some], lengths[some]
+        sum = total(sizes)
+        if sum * _PART >= len(self._raw):
+            whole = self._kind_of_whole()
+            if whole == "ASCII":
+                return True
+            if whole == "UTF-8":
+                ends = starts + sizes
+                ends = ends[ends < len(self._raw)]
+                return not (self._is_inside(starts) or self._is_inside(ends))
+        return self._are_each_sound(starts, sizes, sum)
+
+    def _kind_of_whole(self) -> str:
+        """What all bytes of the payload are, with what lies between the strings."""
+        if self._whole is None:
+            if int(self._raw.max()) < 0x80:
+                self._whole = "ASCII"
+            else:
+                try:
+                    str(self._raw, "utf-8")
+                    self._whole = "UTF-8"
+                except UnicodeDecodeError:
+                    self._whole = "other"
+        return self._whole
+
+    def _is_inside(self, places: Any) -> bool:
+        """Whether one of these places is inside of a character."""
+        return bool((self._raw[places] & 0xC0 == 0x80).any())
+
+    def _are_each_sound(self, starts: Any, sizes: Any, sum: int) -> bool:
+        raw = self._raw
+        first, last = extent(starts, sizes)
+        if last - first <= 2 * sum and int(raw[first:last].max()) < 0x80:
+            return True  # ASCII, with all that lies between the strings
+        try:
+            if sum > _MAX_MEAN * len(starts):
+                bytes_of = memoryview(raw)
+                for start, size in zip(starts.tolist(), sizes.tolist()):
+                    str(bytes_of[start : start + size], "utf-8")
+                return True
+            str(gather(raw, starts, sizes), "utf-8")
+        except UnicodeDecodeError:
+            return False
+        # All of them together are UTF-8. So each of them is if none begins inside of a character.
+        return not self._is_inside(starts)
 
 
 def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:

@@ -111,14 +111,20 @@ def some_long(lengths: Any) -> bool:
     return any(length > _INLINE for length in lengths)
 
 
-def is_text(raw: Any, offsets: Any, lengths: Any) -> bool:
+class Texts:
     """As in `numpy_buffers`."""
-    try:
-        for offset, length in zip(offsets, lengths):
-            str(raw[offset : offset + length], "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def are_sound(self, offsets: Any, lengths: Any) -> bool:
+        """As in `numpy_buffers`."""
+        try:
+            for offset, length in zip(offsets, lengths):
+                str(self._raw[offset : offset + length], "utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
 
 
 def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
