@@ -169,7 +169,7 @@ impl Sink for Kept<'_> {
         assert!(self.schema.replace(fields.clone()).is_none(), "the schema was said twice");
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
         let column = &batch.columns[0];
         let line = |record: usize| {
             let (from, length) = (column.offsets[record] as usize, column.lengths[record] as usize);

@@ -200,7 +200,7 @@ impl Sink for Collector {
         self.schema = Some(fields.clone());
     }
 
-    fn grant(&mut self, memory: Filled, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: Filled, batch: &mut Batch) -> Result<(), StopReason> {
         self.check(&memory, batch);
         self.batches += 1;
         let payload = &memory.as_ref()[..batch.payload];

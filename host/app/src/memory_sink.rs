@@ -65,7 +65,7 @@ impl<L: LookAtRecords> Sink for MemorySink<L> {
         self.looker.schema(fields);
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
         let looked = self.looker.batch(&memory, batch);
         if memory.len() == self.batch_memory {
             self.spare = Some(memory);

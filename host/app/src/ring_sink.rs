@@ -178,7 +178,7 @@ impl Sink for RingSink {
         self.schema = self.ring.set_schema(fields.to_vec());
     }
 
-    fn grant(&mut self, memory: Writer, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: Writer, batch: &mut Batch) -> Result<(), StopReason> {
         if let Err(error) = std::mem::replace(&mut self.schema, Ok(())) {
             return Err(self.failure(&error, "ask for fewer fields"));
         }

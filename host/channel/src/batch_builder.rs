@@ -381,7 +381,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 
     /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only without a size.
-    pub(super) fn give_copy(&mut self, memory: &[u8], batch: Batch) -> Result<(), StopReason> {
+    pub(super) fn give_copy(&mut self, memory: &[u8], batch: &mut Batch) -> Result<(), StopReason> {
         let (start, payload) = (&batch.start, batch.payload);
         let texts = start.metadata.len() + start.identity.len();
         self.ensure_memory()?;
@@ -393,19 +393,21 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             self.replace_by_dedicated(payload)?;
         }
         self.memory_mut()[..payload].copy_from_slice(&memory[..payload]);
-        self.batch = batch;
-        self.grant()
+        std::mem::swap(&mut self.batch, batch);
+        let granted = self.grant();
+        std::mem::swap(&mut self.batch, batch);
+        granted
     }
 
     /// Hands over a batch whose payload is at the start of memory that the sink gave. Only without a
     /// size.
-    pub(super) fn give(&mut self, memory: S::Memory, batch: Batch) -> Result<(), StopReason> {
+    pub(super) fn give(&mut self, memory: S::Memory, batch: &mut Batch) -> Result<(), StopReason> {
         let texts = batch.start.metadata.len() + batch.start.identity.len();
         let room = self.sink.room(&memory, batch.records, batch.columns.len(), texts);
         if room.is_none_or(|room| batch.payload > room) {
             return self.give_copy(memory.as_ref(), batch);
         }
-        self.sink.grant(memory, &batch)?;
+        self.sink.grant(memory, batch)?;
         self.counts.granted.add(1);
         Ok(())
     }
@@ -505,7 +507,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         self.dedicated = false;
         if let Some(memory) = memory {
-            self.sink.grant(memory, &self.batch)?;
+            self.sink.grant(memory, &mut self.batch)?;
             self.counts.granted.add(1);
         }
         self.batch.restart();

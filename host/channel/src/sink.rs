@@ -121,11 +121,12 @@ pub trait Sink {
     /// Takes the fields of all records. Called at most once, before the first batch.
     fn schema(&mut self, fields: &Arc<[Field]>);
 
-    /// Hands a batch over.
+    /// Hands a batch over. The sink may take it, and leave another one of as many columns: the caller
+    /// fills that from its start.
     ///
     /// # Errors
     /// It can't be handed over, or the run is being stopped.
-    fn grant(&mut self, memory: Self::Memory, batch: &Batch) -> Result<(), StopReason>;
+    fn grant(&mut self, memory: Self::Memory, batch: &mut Batch) -> Result<(), StopReason>;
 
     /// Whether a consumer is waiting for a batch.
     fn has_demand(&self) -> bool;

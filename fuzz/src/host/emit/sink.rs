@@ -94,7 +94,7 @@ impl Sink for Kept {
 
     fn schema(&mut self, _: &Arc<[Field]>) {}
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
         assert!(batch.records > 0, "an empty batch");
         assert_eq!(
             batch.start.first_record,

@@ -117,7 +117,7 @@ impl Sink for InputSink {
         let _ = self.send(Delivery::Fields(fields.clone()));
     }
 
-    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
         if self.wants_epoch_end(batch.epoch) {
             return Ok(());
         }

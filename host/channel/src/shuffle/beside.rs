@@ -187,7 +187,7 @@ impl<S: Sink> Sink for WindowInput<'_, '_, S> {
         }
     }
 
-    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
         let batch = batch.clone();
         let is_full = |queue: &Queue| queue.batches.len() >= QUEUED && queue.stopped.is_none();
         let mut queue = self.shared.wait_while(is_full);

@@ -279,7 +279,7 @@ impl<S: Sink> Sink for WindowSink<'_, S> {
         let _ = self.out.set_schema(fields);
     }
 
-    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
         self.add(memory, batch.clone())
     }
 

@@ -36,7 +36,7 @@ impl Sink for Kept {
 
     fn schema(&mut self, _: &Arc<[Field]>) {}
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
         self.largest_batch = self.largest_batch.max(batch.payload + 16 * batch.records);
         for offset in &batch.columns[0].offsets {
             let value = memory[*offset as usize..][..8].try_into().expect("8 bytes");
@@ -96,7 +96,7 @@ fn send(
             batch.payload = at + length + gap;
             batch.records += 1;
         }
-        window.grant(memory, &batch).unwrap();
+        window.grant(memory, &mut batch).unwrap();
         look(window);
         object += u64::from(batch.records < most);
     }

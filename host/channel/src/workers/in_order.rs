@@ -80,6 +80,7 @@ pub(crate) struct InOrderSink<'s, S: Sink> {
     picks: Vec<PartPlace>,
     epoch: u32,
     spare: Vec<BlockMemory>,
+    spare_batches: Vec<Batch>,
     bytes: usize,
 }
 
@@ -117,6 +118,7 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
             picks: Vec::new(),
             epoch: 0,
             spare: Vec::new(),
+            spare_batches: Vec::new(),
             bytes: PORTION_BYTES,
         }
     }
@@ -133,17 +135,19 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
         passed: usize,
     ) -> Result<(), StopReason> {
         portion.remove_first(passed);
-        let memory = match memory.into_lent::<S::Memory>() {
-            Ok(memory) if portion.records > 0 => return self.out.give(memory, portion),
-            Ok(_) => return Ok(()),
-            Err(memory) => memory,
-        };
-        if portion.records > 0 {
-            self.out.give_copy(memory.as_ref(), portion)?;
+        match memory.into_lent::<S::Memory>() {
+            Ok(memory) if portion.records > 0 => self.out.give(memory, &mut portion)?,
+            Ok(_) => {}
+            Err(memory) => {
+                if portion.records > 0 {
+                    self.out.give_copy(memory.as_ref(), &mut portion)?;
+                }
+                if !memory.is_dedicated() {
+                    self.spare.push(memory);
+                }
+            }
         }
-        if !memory.is_dedicated() {
-            self.spare.push(memory);
-        }
+        self.spare_batches.push(portion);
         Ok(())
     }
 
@@ -204,6 +208,9 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
         for memory in self.spare.drain(..) {
             pool.give_back(memory);
         }
+        for batch in self.spare_batches.drain(..) {
+            pool.give_back_batch(batch);
+        }
         self.lend(pool);
     }
 
@@ -248,7 +255,7 @@ impl<S: Sink> Sink for InOrderSink<'_, S> {
         let _ = self.out.set_schema(fields);
     }
 
-    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
         self.give(memory, batch.clone())
     }
 

@@ -66,6 +66,8 @@ pub(super) struct Job {
 pub(crate) struct MemoryPool {
     /// What is lent is at the end: it is used first.
     spare: Mutex<VecDeque<BlockMemory>>,
+    /// Batches whose columns have memory.
+    batches: Mutex<Vec<Batch>>,
     /// Bytes of each piece.
     bytes: usize,
     /// Pieces that are kept.
@@ -74,7 +76,7 @@ pub(crate) struct MemoryPool {
 
 impl MemoryPool {
     pub(super) fn new(bytes: usize, most: usize) -> Self {
-        Self { spare: Mutex::default(), bytes, most }
+        Self { spare: Mutex::default(), batches: Mutex::default(), bytes, most }
     }
 
     fn take(&self) -> BlockMemory {
@@ -89,6 +91,27 @@ impl MemoryPool {
         } else if spare.len() < self.most {
             let own = spare.partition_point(|memory| !memory.is_lent());
             spare.insert(own, memory);
+        }
+    }
+}
+
+impl MemoryPool {
+    /// A batch without records that takes the place of this one. Its columns have memory, if there is
+    /// some.
+    fn batch_after(&self, batch: &Batch) -> Batch {
+        let spare = self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut next = spare.unwrap_or_default();
+        next.restart();
+        next.epoch = batch.epoch;
+        next.columns.resize_with(batch.columns.len(), Default::default);
+        next
+    }
+
+    /// Keeps the memory of a batch's columns.
+    pub(super) fn give_back_batch(&self, batch: Batch) {
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        if batches.len() < self.most {
+            batches.push(batch);
         }
     }
 }
@@ -255,10 +278,11 @@ impl Sink for PortionOutput<'_> {
         let _ = self.deliveries.send(Delivery::Fields(fields.clone()));
     }
 
-    fn grant(&mut self, memory: BlockMemory, batch: &Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
         self.turns.hold(self.object, self.epoch, memory.as_ref().len())?;
         // Fails if nobody takes the records of this object any more.
-        let delivery = Delivery::Records(memory, batch.clone());
+        let next = self.memory.batch_after(batch);
+        let delivery = Delivery::Records(memory, std::mem::replace(batch, next));
         let sent = self.deliveries.send(delivery).map_err(|_| StopReason::Stopped);
         self.turns.tell();
         sent
