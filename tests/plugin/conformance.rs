@@ -137,7 +137,7 @@ fn mistakes_in_a_built_in_decoder_are_found() {
     let mut mutants = Command::new(env!("CARGO_BIN_EXE_mutants"));
     mutants.arg("lines").env("PIPEMILL", pipemill_tests::pipemill!());
     let report = Process::start(&mut mutants).wait_for(COMPILING).with_code(0).text();
-    assert!(report.contains("5 of 5 mistakes are found"), "{report}");
+    assert!(report.contains("6 of 6 mistakes are found"), "{report}");
 }
 
 /// Tests the decoder that misbehaves, then repeats what the report says; gives both reports.

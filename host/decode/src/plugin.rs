@@ -122,6 +122,12 @@ impl Plugin {
         Ok(Self { inner: Arc::new(inner), window_from: MIN_CHUNK })
     }
 
+    /// Whether its decoder has a window: memory of its own in which the host can show it chunks without
+    /// a copy.
+    pub fn has_window(&self) -> bool {
+        self.inner.window.is_some()
+    }
+
     /// Chunks of at least this many bytes make it use its window.
     #[doc(hidden)]
     pub fn with_window_from(self, bytes: usize) -> Self {

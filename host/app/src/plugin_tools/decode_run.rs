@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, OnPluginError,
-    Outcome, StopReason, Workers,
+    Outcome, Sink, StopReason, Workers,
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, StreamInfo};
 
+use super::slot_sink::SlotSink;
 use super::work::Work;
 use crate::memory_sink::{LookAtRecords, MemorySink};
 
@@ -176,12 +177,42 @@ impl PluginUnderTest {
     /// piece with the rest. With `skip`, decode errors are skipped; else the first one ends the
     /// run.
     pub fn decode(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
+        let mut sink = MemorySink::new(RecordCollector::default(), BATCH_BYTES);
+        let ended = self.run_channel(input, pieces, skip, self.plugin.clone(), &mut sink);
+        self.run_of(sink.looker, ended, input.len())
+    }
+
+    /// As [`decode`](Self::decode), but the decoder sees its chunks in its window.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn decode_in_window(
+        &self,
+        input: &Arc<[u8]>,
+        pieces: &[usize],
+        skip: bool,
+    ) -> Result<DecodeRun, String> {
+        let mut sink = SlotSink::new(RecordCollector::default(), BATCH_BYTES)?;
+        let plugin = self.plugin.clone().with_window_from(0);
+        let ended = self.run_channel(input, pieces, skip, plugin, &mut sink);
+        Ok(self.run_of(sink.looker, ended, input.len()))
+    }
+
+    /// Decodes an input in a channel. Returns the errors, and how often the decoder was called.
+    fn run_channel(
+        &self,
+        input: &Arc<[u8]>,
+        pieces: &[usize],
+        skip: bool,
+        plugin: Plugin,
+        sink: &mut (impl Sink + Send),
+    ) -> (Vec<RunError>, u64) {
         let errors = Arc::new(Mutex::new(Vec::new()));
         let on_error = if skip { OnError::Skip } else { OnError::Fail };
         let mut channel = Channel {
             name: "test".to_owned(),
             source: Box::new(SingleObject { input: Some(input.clone()), pieces: pieces.to_vec() }),
-            plugin: self.plugin.clone(),
+            plugin,
             options: self.options.clone(),
             limits: self.limits.clone(),
             policy: ErrorPolicy::new(on_error, OnPluginError::Fail, u64::MAX),
@@ -195,9 +226,8 @@ impl PluginUnderTest {
             inflates_beside: false,
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
-        let mut sink = MemorySink::new(RecordCollector::default(), BATCH_BYTES);
         let stats = ChannelStats::default();
-        let outcome = channel.run(&mut sink, &stats);
+        let outcome = channel.run(sink, &stats);
         let mut errors =
             errors.lock().map(|mut errors| std::mem::take(&mut *errors)).unwrap_or_default();
         if let Outcome::Failed(failure) = outcome
@@ -205,10 +235,20 @@ impl PluginUnderTest {
         {
             errors.push(run_error(&failure, Resumed::No));
         }
-        let RecordCollector { schema, metadata, records } = sink.looker;
+        (errors, stats.calls().iter().sum())
+    }
+
+    /// The run whose records these are.
+    fn run_of(
+        &self,
+        records: RecordCollector,
+        (errors, calls): (Vec<RunError>, u64),
+        bytes: usize,
+    ) -> DecodeRun {
+        let RecordCollector { schema, metadata, records } = records;
         let metadata = serde_json::from_str(&metadata).unwrap_or_default();
         let run = DecodeRun { schema, metadata, records, errors };
-        self.work.add(stats.calls().iter().sum(), input.len() as u64, run.value_sizes());
+        self.work.add(calls, bytes as u64, run.value_sizes());
         run
     }
 

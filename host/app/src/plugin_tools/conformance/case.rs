@@ -27,6 +27,9 @@ pub enum Property {
     /// The input gives the same result in one piece as in pieces of these sizes, in bytes. One more
     /// piece has the rest. Its end may be shown together with the last piece.
     Pieces(Vec<usize>),
+    /// The input gives the same result in pieces of these sizes if the decoder sees them in its window,
+    /// without a copy.
+    Window(Vec<usize>),
     /// The first `n` bytes of the input give no record that the whole input does not give, and
     /// nothing is lost without an error. The last record may be shorter, because in some formats
     /// the end of the input ends a record.
@@ -72,10 +75,9 @@ impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pieces(sizes) if sizes.is_empty() => Ok(()),
-            Self::Pieces(sizes) => {
-                let sizes: Vec<_> = sizes.iter().map(usize::to_string).collect();
-                write!(f, "--pieces '{}'", sizes.join(","))
-            }
+            Self::Pieces(sizes) => write!(f, "--pieces '{}'", shown_sizes(sizes)),
+            Self::Window(sizes) if sizes.is_empty() => f.write_str("--case window"),
+            Self::Window(sizes) => write!(f, "--case window={}", shown_sizes(sizes)),
             Self::Cut(at) => write!(f, "--cut {at}"),
             Self::Needs => f.write_str("--case needs"),
             Self::Start(record) => write!(f, "--case start={record}"),
@@ -87,6 +89,10 @@ impl fmt::Display for Property {
     }
 }
 
+fn shown_sizes(sizes: &[usize]) -> String {
+    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
 impl Property {
     /// Parses what follows `--case`.
     ///
@@ -96,6 +102,10 @@ impl Property {
         let (kind, value) = text.split_once('=').unwrap_or((text, ""));
         let (at, bytes) = value.split_once(':').unwrap_or((value, ""));
         let parsed = match (kind, at.parse::<u64>(), hex::decode(bytes)) {
+            ("window", ..) => {
+                let sizes = value.split(',').filter(|size| !size.is_empty()).map(str::parse);
+                sizes.collect::<Result<_, _>>().ok().map(Self::Window)
+            }
             ("needs", _, _) => Some(Self::Needs),
             ("start", Ok(record), _) => Some(Self::Start(record as usize)),
             ("max-record", Ok(max), _) => Some(Self::MaxRecord(max)),
@@ -107,8 +117,8 @@ impl Property {
             _ => None,
         };
         parsed.ok_or_else(|| {
-            "expected needs, start=RECORD, max-record=BYTES, restart=OFFSET, gap=OFFSET:HEX or \
-             damage=OFFSET:HEX"
+            "expected needs, window=SIZES, start=RECORD, max-record=BYTES, restart=OFFSET, \
+             gap=OFFSET:HEX or damage=OFFSET:HEX"
                 .to_owned()
         })
     }
@@ -135,6 +145,7 @@ impl Case {
     pub(super) fn check(&self, tested: &PluginUnderTest) -> Result<CaseOutcome, String> {
         match &self.property {
             Property::Pieces(pieces) => self.check_pieces(tested, pieces)?,
+            Property::Window(pieces) => self.check_window(tested, pieces)?,
             Property::Cut(at) => return self.check_cut(tested, *at),
             Property::Needs => needs::check(tested, &self.input).map(|_| ())?,
             Property::Start(record) => starts::check(tested, &self.input, *record)?,
@@ -159,6 +170,23 @@ impl Case {
                 return Err(format!("in pieces it gives something else{skipping}: {other}"));
             }
             check_at_once(tested, &self.input, pieces, skip, &whole)?;
+            if whole.errors.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_window(&self, tested: &PluginUnderTest, pieces: &[usize]) -> Result<(), String> {
+        let size = self.input.len();
+        for skip in [false, true] {
+            let whole = tested.decode_whole(&self.input, skip);
+            let shown = tested.decode_in_window(&self.input, pieces, skip)?;
+            check_run(tested, &shown, size)?;
+            let skipping = if skip { ", decode errors skipped" } else { "" };
+            if let Some(other) = difference(&whole, &shown, (size, skip), "of a copy it is") {
+                return Err(format!("in its window it gives something else{skipping}: {other}"));
+            }
             if whole.errors.is_empty() {
                 break;
             }

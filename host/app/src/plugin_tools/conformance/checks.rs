@@ -33,6 +33,7 @@ type Checked = Result<(), Box<Finding>>;
 
 const UNCHANGED: &str = "the data as it is";
 const PIECES: &str = "same records in any pieces";
+const WINDOW: &str = "same records without a copy of the input";
 const CUT: &str = "nothing invented or swallowed where the input is cut off";
 const STARTS: &str = "records begin where they are said to";
 const GAPS: &str = "no bytes vanish between records";
@@ -57,6 +58,7 @@ impl<'a> Checks<'a> {
         self.starts = whole.records.iter().map(|record| record.start).collect();
         self.starts.dedup();
         self.in_pieces()?;
+        self.in_window()?;
         self.cut_off()?;
         match Structure::of_first_part(&self.tested, &self.input) {
             Some(structure) => {
@@ -141,6 +143,22 @@ impl<'a> Checks<'a> {
         let single = if size <= MAX_SINGLE_BYTES { "single bytes, " } else { "" };
         let random = random.done();
         self.passed(PIECES, format!("{single}{done} of {all} splits in two, {random} random ones"));
+        Ok(())
+    }
+
+    /// The input in the decoder's window, if it has one: in one piece, and in random splits.
+    fn in_window(&mut self) -> Checked {
+        if !self.tested.plugin.has_window() {
+            return Ok(());
+        }
+        self.check(WINDOW, &self.case(Property::Window(Vec::new())))?;
+        let mut random = self.random_budget(1);
+        let mut rng = Rng::with_seed(self.test.seed);
+        while random.take() {
+            let pieces = random_pieces(&mut rng, self.input.len());
+            self.check(WINDOW, &self.case(Property::Window(pieces)))?;
+        }
+        self.passed(WINDOW, format!("in one piece, {} random splits", random.done()));
         Ok(())
     }
 
