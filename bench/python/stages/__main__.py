@@ -29,7 +29,7 @@ CALLS = [
 #: Where code of the host belongs. What stands first counts.
 CODE = [
     ("checksum", re.compile(r"crc32")),
-    ("check", re.compile(r"decoded_records|DecodedRecords")),
+    ("check", re.compile(r"decoded_records|DecodedRecords|transpose")),
     ("index", re.compile(r"pipemill_channel::(batch|dense|cut|picked)|^_*mem(move|cpy|set)")),
     ("grant", re.compile(r"pipemill_ring|pipemill_app::ring_sink|[Ss]endmsg")),
     ("read", re.compile(r"pipemill_source|^read$|__libc_read")),
