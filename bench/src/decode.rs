@@ -62,7 +62,7 @@ pub fn options_of(options: &[(&str, &str)]) -> Vec<(String, String)> {
     options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
-/// The file, so many times.
+/// The file, `epochs` times.
 pub fn source(path: &Path, epochs: u32, stop: &Stop) -> Files {
     let compression = Compression::None;
     let reading = ReadSettings { compression, epochs, ..ReadSettings::default() };

@@ -1,9 +1,9 @@
-//! A sink in ordinary memory, for commands that look at the records themselves.
+//! A sink for commands that look at the records themselves.
 
 use std::sync::Arc;
 
 use pipemill_channel::{Batch, Sink, StopReason};
-use pipemill_types::Field;
+use pipemill_types::{ChunkMemory, Field};
 
 /// Looks at the records of a channel.
 pub(crate) trait LookAtRecords {
@@ -25,30 +25,51 @@ pub(crate) trait LookAtRecords {
     }
 }
 
-/// A sink that shows each batch to `L`, and then uses its memory again.
-pub(crate) struct MemorySink<L> {
-    /// Looks at the records.
-    pub(crate) looker: L,
+/// Where the memory of batches comes from.
+pub(crate) trait Memories {
+    /// Memory of one batch.
+    type Memory: ChunkMemory + AsMut<[u8]> + 'static;
+
+    /// Memory for the next batch.
+    ///
+    /// # Errors
+    /// There is none.
+    fn take(&mut self) -> Result<Self::Memory, StopReason>;
+
+    /// Memory of at least `payload` bytes, for what fits into no other.
+    ///
+    /// # Errors
+    /// There is none.
+    fn dedicated(&mut self, payload: usize) -> Result<Self::Memory, StopReason>;
+
+    /// Makes dedicated memory at least this large. What was written stays.
+    ///
+    /// # Errors
+    /// There is none.
+    fn grow(&mut self, memory: &mut Self::Memory, payload: usize) -> Result<(), StopReason>;
+
+    /// Takes back the memory of a batch that was looked at.
+    fn give_back(&mut self, memory: Self::Memory) {
+        drop(memory);
+    }
+}
+
+/// Memory of the process alone.
+pub(crate) struct PrivateMemories {
     /// Bytes of memory for a batch.
-    batch_memory: usize,
+    bytes: usize,
     /// The memory of the last batch.
     spare: Option<Vec<u8>>,
 }
 
-impl<L> MemorySink<L> {
-    pub(crate) fn new(looker: L, batch_memory: usize) -> Self {
-        Self { looker, batch_memory, spare: None }
-    }
-}
-
-impl<L: LookAtRecords> Sink for MemorySink<L> {
+impl Memories for PrivateMemories {
     type Memory = Vec<u8>;
 
-    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(self.spare.take().unwrap_or_else(|| vec![0; self.batch_memory]))
+    fn take(&mut self) -> Result<Vec<u8>, StopReason> {
+        Ok(self.spare.take().unwrap_or_else(|| vec![0; self.bytes]))
     }
 
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+    fn dedicated(&mut self, payload: usize) -> Result<Vec<u8>, StopReason> {
         Ok(vec![0; payload])
     }
 
@@ -57,19 +78,60 @@ impl<L: LookAtRecords> Sink for MemorySink<L> {
         Ok(())
     }
 
-    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
-        Some(memory.len())
+    fn give_back(&mut self, memory: Vec<u8>) {
+        if memory.len() == self.bytes {
+            self.spare = Some(memory);
+        }
+    }
+}
+
+/// A sink that shows each batch to `L`, and then uses its memory again.
+pub(crate) struct MemorySink<L, M = PrivateMemories> {
+    /// Looks at the records.
+    pub(crate) looker: L,
+    memories: M,
+}
+
+impl<L> MemorySink<L> {
+    /// A sink with `batch_memory` bytes for a batch.
+    pub(crate) fn new(looker: L, batch_memory: usize) -> Self {
+        Self::with_memories(looker, PrivateMemories { bytes: batch_memory, spare: None })
+    }
+}
+
+impl<L, M> MemorySink<L, M> {
+    /// A sink with memory from there.
+    pub(crate) fn with_memories(looker: L, memories: M) -> Self {
+        Self { looker, memories }
+    }
+}
+
+impl<L: LookAtRecords, M: Memories> Sink for MemorySink<L, M> {
+    type Memory = M::Memory;
+
+    fn memory(&mut self) -> Result<M::Memory, StopReason> {
+        self.memories.take()
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<M::Memory, StopReason> {
+        self.memories.dedicated(payload)
+    }
+
+    fn grow(&mut self, memory: &mut M::Memory, payload: usize) -> Result<(), StopReason> {
+        self.memories.grow(memory, payload)
+    }
+
+    fn room(&self, memory: &M::Memory, _: usize, _: usize, _: usize) -> Option<usize> {
+        Some(memory.as_ref().len())
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.looker.schema(fields);
     }
 
-    fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
-        let looked = self.looker.batch(&memory, batch);
-        if memory.len() == self.batch_memory {
-            self.spare = Some(memory);
-        }
+    fn grant(&mut self, memory: M::Memory, batch: &mut Batch) -> Result<(), StopReason> {
+        let looked = self.looker.batch(memory.as_ref(), batch);
+        self.memories.give_back(memory);
         looked
     }
 

@@ -13,7 +13,7 @@ use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, StreamInfo};
 
-use super::slot_sink::SlotSink;
+use super::slot_memories::SlotMemories;
 use super::work::Work;
 use crate::memory_sink::{LookAtRecords, MemorySink};
 
@@ -192,7 +192,9 @@ impl PluginUnderTest {
         pieces: &[usize],
         skip: bool,
     ) -> Result<DecodeRun, String> {
-        let mut sink = SlotSink::new(RecordCollector::default(), BATCH_BYTES)?;
+        let slots = SlotMemories::new(BATCH_BYTES)
+            .map_err(|error| format!("the window can't be tested: {error}"))?;
+        let mut sink = MemorySink::with_memories(RecordCollector::default(), slots);
         let plugin = self.plugin.clone().with_window_from(0);
         let ended = self.run_channel(input, pieces, skip, plugin, &mut sink);
         Ok(self.run_of(sink.looker, ended, input.len()))

@@ -19,7 +19,7 @@ _CELL = f"V{_INLINE}"
 _MASKS = (255 * np.tri(_INLINE + 1, _INLINE, -1, "u1")).view("<u4")
 #: Mean bytes of values beyond which they are copied one by one.
 _FEW_BYTES = 64
-#: The whole payload is checked for texts that are at least one part of it of so many.
+#: The whole payload is checked at once if the texts of a field are at least 1/32 of it.
 _PART = 32
 #: Mean bytes of texts beyond which they are checked one by one: to join them saves no time then.
 _MAX_MEAN = 1024
