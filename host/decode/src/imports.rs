@@ -106,6 +106,9 @@ fn emit(
     result
 }
 
+/// Bytes of a span: an empty one counts as so much work.
+const SPAN_BYTES: usize = size_of::<u64>();
+
 /// Spans and the expected checksum of each.
 type ChecksumLists = (WasmList<u64>, WasmList<u32>);
 
@@ -127,13 +130,15 @@ fn check_crc(
     let mut account = std::mem::take(&mut store.data_mut().account);
     // Spans may overlap or be empty, so their bytes and their number say how much work they are.
     let length = |span: &u64| span & 0xffff_ffff;
-    let bytes = spans.as_le_slice(&store).iter().map(length).sum::<u64>() + 8 * spans.len() as u64;
+    let bytes = spans.as_le_slice(&store).iter().map(length).sum::<u64>()
+        + (SPAN_BYTES * spans.len()) as u64;
     let found = if bytes <= WORK_PART as u64 {
         let charged = account.work(bytes as usize).map_err(wasmtime::Error::from);
         charged.and_then(|()| find_wrong_crc(&store, &spans, &expected, |bytes| Ok(whole(bytes))))
     } else {
         find_wrong_crc(&store, &spans, &expected, |bytes| {
             let mut found = 0;
+            account.work(SPAN_BYTES)?;
             for part in bytes.chunks(WORK_PART) {
                 account.work(part.len())?;
                 found = append(found, part);
