@@ -33,12 +33,15 @@ use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 const PAGE: usize = 4096;
 /// Bytes of a page of WebAssembly.
 pub(super) const WASM_PAGE: usize = 64 << 10;
+/// Bytes of a huge page. A file that has huge pages keeps them where it is mapped at a multiple of this.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// The address space of a linear memory. It never moves.
 pub(super) struct GuestMemory {
+    /// It begins at a multiple of [`HUGE_PAGE`].
     start: NonNull<c_void>,
-    /// Bytes of address space, the guard at its end included.
-    reserved: NonZeroUsize,
+    /// All of the address space, with what lies before the start, and the guard at the end.
+    reserved: (NonNull<c_void>, NonZeroUsize),
     /// Bytes to which the memory can grow.
     capacity: usize,
     /// Bytes that the decoder has.
@@ -53,11 +56,15 @@ unsafe impl Sync for GuestMemory {}
 
 impl GuestMemory {
     fn reserve(capacity: usize, guard: usize) -> Result<Self, Errno> {
-        let bytes = capacity.checked_add(guard).and_then(NonZeroUsize::new);
-        let reserved = bytes.ok_or(Errno::EINVAL)?;
+        let bytes = capacity.checked_add(guard).and_then(|bytes| bytes.checked_add(HUGE_PAGE));
+        let bytes = bytes.and_then(NonZeroUsize::new).ok_or(Errno::EINVAL)?;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
         // SAFETY: no address is asked for, so no mapping is replaced.
-        let start = unsafe { mmap_anonymous(None, reserved, ProtFlags::PROT_NONE, flags) }?;
+        let area = unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_NONE, flags) }?;
+        let at = area.addr().get();
+        // SAFETY: this is less than a huge page away, and the area has one more than is needed.
+        let start = unsafe { area.byte_add(at.next_multiple_of(HUGE_PAGE) - at) };
+        let reserved = (area, bytes);
         Ok(Self { start, reserved, capacity, size: AtomicUsize::new(0) })
     }
 
@@ -121,7 +128,7 @@ impl Drop for GuestMemory {
     fn drop(&mut self) {
         // SAFETY: this is the whole reservation. The instance that used it is gone, because its
         // memory has an `Arc` of this. A failure would leak address space; there is no remedy.
-        let _ = unsafe { munmap(self.start, self.reserved.get()) };
+        let _ = unsafe { munmap(self.reserved.0, self.reserved.1.get()) };
     }
 }
 

@@ -12,7 +12,7 @@ use pipemill_types::{Fault, SharedFile, SharedPart};
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, ResourceAny, TypedFunc};
 
-use super::guest_memory::{GuestMemory, WASM_PAGE};
+use super::guest_memory::{GuestMemory, HUGE_PAGE, WASM_PAGE};
 use super::host_state::HostState;
 use super::interface::WINDOW;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
@@ -127,6 +127,11 @@ impl Window {
             log::debug!("chunks are copied: {} bytes are too many to be mapped", file.bytes);
             return Ok(Self::None);
         }
+        let (size, align) = match size < HUGE_PAGE as u64 {
+            true => (size, WASM_PAGE),
+            // With as much more as it takes to begin at a huge page.
+            false => (size + (HUGE_PAGE - WASM_PAGE) as u64, HUGE_PAGE),
+        };
         store.data_mut().limiter.allow_window(size);
         begin_call(store, 0);
         let (at,) = set_aside.call(&mut *store, (size as u32,)).map_err(NoWindow::Trapped)?;
@@ -141,6 +146,7 @@ impl Window {
                  bytes inside of its memory"
             ))));
         }
+        let at = at.checked_next_multiple_of(align as u32).unwrap_or(at);
         // SAFETY: the call has returned, and the store is this function's alone.
         match unsafe { memory.show(at, file) } {
             Ok(()) => Ok(Self::Shown { decode, file: file.clone(), at }),

@@ -6,6 +6,7 @@
 
 pub(crate) mod column;
 mod fork;
+mod pages;
 mod readable;
 mod writable;
 
@@ -15,10 +16,15 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use nix::errno::Errno;
-use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 pub(crate) use readable::ReadMemory;
 pub(crate) use writable::{DedicatedBuffer, RingMemory};
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+/// Bytes of a huge page. A mapping that begins at a multiple of this can have them.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Why shared memory can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,18 +66,43 @@ impl Mapping {
     fn new(fd: impl AsFd, bytes: usize, prot: ProtFlags) -> Result<Mapping, MemoryError> {
         let length = NonZeroUsize::new(bytes)
             .ok_or_else(|| MemoryError::Unfit("empty: at least one byte is needed".into()))?;
+        let map = |at, flags| {
+            // SAFETY: if an address is asked for, it is that of addresses which nobody else uses.
+            unsafe { mmap(at, length, prot, MapFlags::MAP_SHARED | flags, &fd, 0) }
+                .map_err(failed("mapping it", bytes))
+        };
+        if bytes < HUGE_PAGE {
+            return Ok(Mapping { start: map(None, MapFlags::empty())?, bytes });
+        }
+        let area = Mapping::addresses(bytes.next_multiple_of(PAGE) + HUGE_PAGE)?;
+        let at = NonZeroUsize::new(area.start.addr().get().next_multiple_of(HUGE_PAGE));
+        let start = map(at, MapFlags::MAP_FIXED)?;
+        Ok(area.cut_to(start, bytes))
+    }
+
+    /// Addresses without memory.
+    fn addresses(bytes: usize) -> Result<Mapping, MemoryError> {
+        let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL);
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
         // SAFETY: no address is asked for, so no existing mapping is replaced.
-        let start = unsafe { mmap(None, length, prot, MapFlags::MAP_SHARED, fd, 0) }
-            .map_err(failed("mapping it", bytes))?;
+        let start = length
+            .and_then(|length| unsafe { mmap_anonymous(None, length, ProtFlags::PROT_NONE, flags) })
+            .map_err(failed("reserving addresses for it", bytes))?;
         Ok(Mapping { start, bytes })
     }
 
-    /// Makes the pages of this range present, so that writing to them causes no page faults. Linux
-    /// before 5.14 can't do this.
-    fn populate(&self, from: usize, bytes: usize) -> Result<(), Errno> {
-        assert!(from <= self.bytes && bytes <= self.bytes - from);
-        // SAFETY: the range lies within the mapping, and its contents do not change.
-        unsafe { madvise(self.start.byte_add(from), bytes, MmapAdvise::MADV_POPULATE_WRITE) }
+    /// The `bytes` bytes from `start` on, which lie in this mapping. The rest is unmapped.
+    fn cut_to(self, start: NonNull<c_void>, bytes: usize) -> Mapping {
+        let before = start.addr().get() - self.start.addr().get();
+        let used = bytes.next_multiple_of(PAGE);
+        let after = self.bytes - before - used;
+        // SAFETY: the range ends within the mapping.
+        let rests = [(self.start, before), (unsafe { start.byte_add(used) }, after)];
+        std::mem::forget(self);
+        for (start, bytes) in rests.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            drop(Mapping { start, bytes });
+        }
+        Mapping { start, bytes }
     }
 
     /// The address of the byte at `from`. None where the part is not within the mapping.

@@ -3,42 +3,19 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::thread;
 
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MRemapFlags, ProtFlags, mremap};
+use nix::sys::mman::ProtFlags;
 use nix::unistd::ftruncate;
 use pipemill_types::SharedFile;
 
-use super::{Mapping, MemoryError, failed};
+use super::pages::populate_in_background;
+use super::{Mapping, MemoryError, PAGE, failed};
 
 /// Bytes. A dedicated buffer grows by at least this much, and at least by a quarter of its size,
 /// because growing costs system calls.
 const MIN_GROWTH: usize = 1 << 20;
-/// Bytes.
-const PAGE: usize = 4096;
-/// Bytes whose pages are made present by one system call. While it runs, other threads can't map
-/// or unmap memory, so it is short.
-const POPULATE_STEP: usize = 128 << 10;
-
-/// Makes all pages of a mapping present, from its start on, in a thread: the mapping is in use
-/// meanwhile. A writer that is faster takes one page fault for each page, which costs it no more
-/// than to wait for this.
-fn populate_in_background(map: &Arc<Mapping>) {
-    let (map, bytes) = (Arc::downgrade(map), map.bytes);
-    let work = move || {
-        for from in (0..bytes).step_by(POPULATE_STEP) {
-            let Some(map) = map.upgrade() else { return };
-            if map.populate(from, POPULATE_STEP.min(bytes - from)).is_err() {
-                return;
-            }
-        }
-    };
-    // Where no thread can be started, each page becomes present when it is first written.
-    let _ = thread::Builder::new().name("ring-pages".into()).spawn(work);
-}
 
 fn create(name: &str) -> Result<OwnedFd, MemoryError> {
     // The name is only seen in /proc/PID/maps. The kernel allows 249 bytes and no NUL.
@@ -47,15 +24,10 @@ fn create(name: &str) -> Result<OwnedFd, MemoryError> {
         .map_err(failed("creating it", 0))
 }
 
-/// Reserves the memory now: a lack of it is an error here, and would be SIGBUS at a later write.
-fn reserve(fd: impl AsFd, from: usize, to: usize) -> Result<(), MemoryError> {
-    loop {
-        let (offset, length) = (from as i64, (to - from) as i64);
-        match fallocate(&fd, FallocateFlags::empty(), offset, length) {
-            Err(Errno::EINTR) => continue,
-            result => return result.map_err(failed("reserving it", to)),
-        }
-    }
+/// Makes the file `bytes` bytes long, and maps it.
+fn map_whole(fd: impl AsFd, bytes: usize) -> Result<Mapping, MemoryError> {
+    ftruncate(&fd, bytes as i64).map_err(failed("making it as long", bytes))?;
+    Mapping::new(fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
 }
 
 /// After this, nobody can resize the memory or make a writable mapping of it. The writable mapping
@@ -76,15 +48,17 @@ pub(crate) struct RingMemory {
 }
 
 impl RingMemory {
-    /// `bytes` bytes of zeroed memory, all of it reserved. Its pages become present in the
-    /// background, which takes some 40 ms for 64 MiB.
+    /// `bytes` bytes of zeroed memory, all of it reserved. Pages that are not huge become present in
+    /// the background.
     pub(crate) fn create(name: &str, bytes: usize) -> Result<RingMemory, MemoryError> {
         let fd = create(name)?;
-        reserve(&fd, 0, bytes)?;
-        let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
+        let map = map_whole(&fd, bytes)?;
+        let huge_end = map.reserve(&fd, 0)?;
         seal(&fd, bytes)?;
         let map = Arc::new(map);
-        populate_in_background(&map);
+        if huge_end < bytes {
+            populate_in_background(&map, huge_end);
+        }
         Ok(RingMemory { file: Arc::new(SharedFile { fd, bytes: bytes as u64 }), map })
     }
 
@@ -141,11 +115,11 @@ impl DedicatedBuffer {
     pub(crate) fn create(name: &str, bytes: usize) -> Result<DedicatedBuffer, MemoryError> {
         let bytes = bytes.max(PAGE).next_multiple_of(PAGE);
         let fd = create(name)?;
-        reserve(&fd, 0, bytes)?;
-        let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
+        let map = map_whole(&fd, bytes)?;
+        let huge_end = map.reserve(&fd, 0)?;
         // In the foreground, because all of it is written soon. Without it, each page becomes
         // present when it is first written.
-        let _ = map.populate(0, bytes);
+        let _ = map.populate(huge_end, bytes - huge_end);
         Ok(DedicatedBuffer { fd, map })
     }
 
@@ -156,13 +130,10 @@ impl DedicatedBuffer {
             return Ok(());
         }
         let new = bytes.max(old + MIN_GROWTH.max(old / 4)).next_multiple_of(PAGE);
-        reserve(&self.fd, old, new)?;
-        // SAFETY: the range is exactly this mapping, `&mut self` proves that nobody borrows from
-        // it, and `reserve` has made the file long enough.
-        let start = unsafe { mremap(self.map.start, old, new, MRemapFlags::MREMAP_MAYMOVE, None) }
-            .map_err(failed("growing it", new))?;
-        self.map.start = start;
-        self.map.bytes = new;
+        // The old mapping goes only now, when nothing can fail any more.
+        let map = map_whole(&self.fd, new)?;
+        map.reserve(&self.fd, old)?;
+        self.map = map;
         Ok(())
     }
 

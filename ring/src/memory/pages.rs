@@ -1,0 +1,153 @@
+//! Allocates the pages of memory, huge ones where the kernel has them, and makes them present before
+//! they are written.
+//!
+//! The kernel writes what it reads from a pipe or a file through the host's mapping of a slot, a
+//! decoder reads it through its own, and a consumer through a third one. With pages of 4 KiB, each
+//! mapping of a slot of 4 MiB has 1,024 translations, and 64 page faults when it is new, as that of a
+//! decoder is for each object. With huge pages, it has two of both. They are cleared twice as fast, too.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::libc;
+use nix::sys::mman::{MmapAdvise, madvise};
+
+use super::{HUGE_PAGE, Mapping, MemoryError, PAGE, failed};
+
+/// Bytes whose pages are made present by one system call. While it runs, other threads can't map
+/// or unmap memory, so it is short.
+const POPULATE_STEP: usize = 128 << 10;
+/// From `linux/mman.h`, since Linux 6.1. The C library musl does not have it.
+const MADV_COLLAPSE: i32 = 25;
+/// The kernel takes a quarter of a millisecond to clear a huge page. It takes many times that if it
+/// has to make room in one piece first, or if a hypervisor has to find the memory. Then pages of the
+/// usual size are faster, and what comes next does not wait: huge pages are given up as soon as they
+/// took this longer than `USUAL_TIME` each.
+const MAX_DELAY: Duration = Duration::from_millis(10);
+const USUAL_TIME: Duration = Duration::from_micros(500);
+
+/// Allocates pages now: a lack of memory is an error here, and would be SIGBUS at a later write.
+fn allocate(fd: impl AsFd, from: usize, to: usize) -> Result<(), Errno> {
+    loop {
+        match fallocate(&fd, FallocateFlags::empty(), from as i64, (to - from) as i64) {
+            Err(Errno::EINTR) => continue,
+            result => return result,
+        }
+    }
+}
+
+impl Mapping {
+    /// Allocates the memory from `from` to the mapping's end. `fd` is that of the mapping's file,
+    /// which is as long as the mapping, and has no memory there. Returns where the part ends whose
+    /// pages are huge.
+    pub(super) fn reserve(&self, fd: impl AsFd, from: usize) -> Result<usize, MemoryError> {
+        let huge_end = self.reserve_huge(&fd, from);
+        if huge_end < self.bytes {
+            allocate(&fd, huge_end, self.bytes).map_err(failed("reserving it", self.bytes))?;
+        }
+        Ok(huge_end)
+    }
+
+    /// Allocates as many huge pages as the kernel soon has. Returns where they end.
+    fn reserve_huge(&self, fd: impl AsFd, from: usize) -> usize {
+        let begun = Instant::now();
+        let mut end = from;
+        let mut in_time = MAX_DELAY;
+        // Only a whole huge page of the file can be one.
+        while end.is_multiple_of(HUGE_PAGE)
+            && self.bytes - end >= HUGE_PAGE
+            && begun.elapsed() < in_time
+        {
+            // The kernel makes no huge page of memory that has no page at all.
+            let first_page = allocate(&fd, end, end + PAGE);
+            if first_page.and_then(|()| self.collapse(end)).is_err() {
+                break;
+            }
+            end += HUGE_PAGE;
+            in_time += USUAL_TIME;
+        }
+        end
+    }
+
+    /// Makes the memory at `from` one huge page.
+    fn collapse(&self, from: usize) -> Result<(), Errno> {
+        assert!(from <= self.bytes && HUGE_PAGE <= self.bytes - from);
+        // SAFETY: the range lies within the mapping, and its contents do not change.
+        let done = unsafe {
+            let start = self.start.as_ptr().byte_add(from);
+            libc::madvise(start, HUGE_PAGE, MADV_COLLAPSE)
+        };
+        Errno::result(done).map(drop)
+    }
+
+    /// Makes the pages of this range present, so that writing to them causes no page faults. Linux
+    /// before 5.14 can't do this.
+    pub(super) fn populate(&self, from: usize, bytes: usize) -> Result<(), Errno> {
+        assert!(from <= self.bytes && bytes <= self.bytes - from);
+        // SAFETY: the range lies within the mapping, and its contents do not change.
+        unsafe { madvise(self.start.byte_add(from), bytes, MmapAdvise::MADV_POPULATE_WRITE) }
+    }
+}
+
+/// Makes the pages of a mapping present, from `from` on, in a thread: the mapping is in use
+/// meanwhile. A writer that is faster takes one page fault for each page, which costs it no more
+/// than to wait for this.
+pub(super) fn populate_in_background(map: &Arc<Mapping>, from: usize) {
+    let (map, bytes) = (Arc::downgrade(map), map.bytes);
+    let work = move || {
+        for from in (from..bytes).step_by(POPULATE_STEP) {
+            let Some(map) = map.upgrade() else { return };
+            if map.populate(from, POPULATE_STEP.min(bytes - from)).is_err() {
+                return;
+            }
+        }
+    };
+    // Where no thread can be started, each page becomes present when it is first written.
+    let _ = thread::Builder::new().name("ring-pages".into()).spawn(work);
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use nix::sys::mman::ProtFlags;
+    use nix::sys::stat::fstat;
+    use nix::unistd::ftruncate;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        /// With and without huge pages: that depends on the kernel.
+        #[test]
+        fn all_memory_is_allocated_and_keeps_its_place_in_the_file(
+            pages in 1..3 * HUGE_PAGE / PAGE, had in 0..2 * HUGE_PAGE / PAGE
+        ) {
+            let (bytes, had) = (pages * PAGE, had.min(pages - 1) * PAGE);
+            let fd = memfd_create("test", MFdFlags::MFD_CLOEXEC).unwrap();
+            allocate(&fd, 0, had.max(1)).unwrap();
+            ftruncate(&fd, bytes as i64).unwrap();
+            let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE).unwrap();
+            prop_assert!(bytes < HUGE_PAGE || map.start.addr().get().is_multiple_of(HUGE_PAGE));
+            let huge_end = map.reserve(&fd, had).unwrap();
+            prop_assert!((had..=bytes).contains(&huge_end));
+            let allocated = fstat(&fd).unwrap().st_blocks as usize * 512;
+            prop_assert!(allocated >= bytes, "{} of {} bytes", allocated, bytes);
+            let other = Mapping::new(&fd, bytes, ProtFlags::PROT_READ).unwrap();
+            for page in 0..pages {
+                let at = page * PAGE + page % PAGE;
+                let (here, there) = (map.part(at, 1).unwrap(), other.part(at, 1).unwrap());
+                // SAFETY: both are within mappings that nobody else has.
+                let seen = unsafe {
+                    here.write(page as u8 | 1);
+                    there.read_volatile()
+                };
+                prop_assert_eq!(seen, page as u8 | 1);
+            }
+        }
+    }
+}
