@@ -8,6 +8,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,48 @@ const MADV_COLLAPSE: i32 = 25;
 /// The kernel takes a quarter of a millisecond to clear a huge page. It takes many times that if it
 /// has to make room in one piece first, or if a hypervisor has to find the memory. Then pages of the
 /// usual size are faster, and what comes next does not wait: huge pages are given up as soon as they
-/// took this longer than `USUAL_TIME` each.
-const MAX_DELAY: Duration = Duration::from_millis(10);
+/// are late by more than the caller allows, at this time for each.
 const USUAL_TIME: Duration = Duration::from_micros(500);
+
+/// The part of a mapping whose pages are huge.
+pub(super) struct HugePart {
+    /// Where it ends.
+    pub(super) end: usize,
+    /// Huge pages were given up because they took too long.
+    pub(super) was_late: bool,
+}
+
+/// Says whether to try huge pages again, after they have taken too long: after one time without them,
+/// then two, then four, and so on.
+pub(super) struct Backoff {
+    skipped: AtomicU32,
+    late: AtomicU32,
+}
+
+impl Backoff {
+    /// At most this power of two.
+    const MAX_POWER: u32 = 8;
+
+    pub(super) const fn new() -> Self {
+        Self { skipped: AtomicU32::new(0), late: AtomicU32::new(0) }
+    }
+
+    /// Whether to try now.
+    pub(super) fn is_due(&self) -> bool {
+        let skip = |left: u32| left.checked_sub(1);
+        self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_err()
+    }
+
+    /// They were tried.
+    pub(super) fn tried(&self, was_late: bool) {
+        if was_late {
+            let power = self.late.fetch_add(1, Ordering::Relaxed).min(Self::MAX_POWER);
+            self.skipped.store(1 << power, Ordering::Relaxed);
+        } else {
+            self.late.store(0, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Allocates pages now: a lack of memory is an error here, and would be SIGBUS at a later write.
 fn allocate(fd: impl AsFd, from: usize, to: usize) -> Result<(), Errno> {
@@ -41,27 +81,35 @@ fn allocate(fd: impl AsFd, from: usize, to: usize) -> Result<(), Errno> {
 }
 
 impl Mapping {
-    /// Allocates the memory from `from` to the mapping's end. `fd` is that of the mapping's file,
-    /// which is as long as the mapping, and has no memory there. Returns where the part ends whose
-    /// pages are huge.
-    pub(super) fn reserve(&self, fd: impl AsFd, from: usize) -> Result<usize, MemoryError> {
-        let huge_end = self.reserve_huge(&fd, from);
-        if huge_end < self.bytes {
-            allocate(&fd, huge_end, self.bytes).map_err(failed("reserving it", self.bytes))?;
+    /// Allocates the memory from `from` to the mapping's end: in huge pages, as long as they are late
+    /// by no more than `max_delay`. `None`: without them. `fd` is that of the mapping's file, which is
+    /// as long as the mapping, and has no memory there.
+    pub(super) fn reserve(
+        &self,
+        fd: impl AsFd,
+        from: usize,
+        max_delay: Option<Duration>,
+    ) -> Result<HugePart, MemoryError> {
+        let huge = match max_delay {
+            Some(max_delay) => self.reserve_huge(&fd, from, max_delay),
+            None => HugePart { end: from, was_late: false },
+        };
+        if huge.end < self.bytes {
+            allocate(&fd, huge.end, self.bytes).map_err(failed("reserving it", self.bytes))?;
         }
-        Ok(huge_end)
+        Ok(huge)
     }
 
-    /// Allocates as many huge pages as the kernel soon has. Returns where they end.
-    fn reserve_huge(&self, fd: impl AsFd, from: usize) -> usize {
+    /// Allocates as many huge pages as the kernel has in time.
+    fn reserve_huge(&self, fd: impl AsFd, from: usize, max_delay: Duration) -> HugePart {
         let begun = Instant::now();
         let mut end = from;
-        let mut in_time = MAX_DELAY;
+        let mut in_time = max_delay;
         // Only a whole huge page of the file can be one.
-        while end.is_multiple_of(HUGE_PAGE)
-            && self.bytes - end >= HUGE_PAGE
-            && begun.elapsed() < in_time
-        {
+        while end.is_multiple_of(HUGE_PAGE) && self.bytes - end >= HUGE_PAGE {
+            if begun.elapsed() > in_time {
+                return HugePart { end, was_late: true };
+            }
             // The kernel makes no huge page of memory that has no page at all.
             let first_page = allocate(&fd, end, end + PAGE);
             if first_page.and_then(|()| self.collapse(end)).is_err() {
@@ -70,7 +118,7 @@ impl Mapping {
             end += HUGE_PAGE;
             in_time += USUAL_TIME;
         }
-        end
+        HugePart { end, was_late: begun.elapsed() > in_time }
     }
 
     /// Makes the memory at `from` one huge page.
@@ -125,7 +173,13 @@ mod tests {
         /// With and without huge pages: that depends on the kernel.
         #[test]
         fn all_memory_is_allocated_and_keeps_its_place_in_the_file(
-            pages in 1..3 * HUGE_PAGE / PAGE, had in 0..2 * HUGE_PAGE / PAGE
+            pages in 1..3 * HUGE_PAGE / PAGE,
+            had in 0..2 * HUGE_PAGE / PAGE,
+            max_delay in prop_oneof![
+                Just(None),
+                Just(Some(Duration::ZERO)),
+                Just(Some(Duration::from_secs(60))),
+            ],
         ) {
             let (bytes, had) = (pages * PAGE, had.min(pages - 1) * PAGE);
             let fd = memfd_create("test", MFdFlags::MFD_CLOEXEC).unwrap();
@@ -133,8 +187,9 @@ mod tests {
             ftruncate(&fd, bytes as i64).unwrap();
             let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE).unwrap();
             prop_assert!(bytes < HUGE_PAGE || map.start.addr().get().is_multiple_of(HUGE_PAGE));
-            let huge_end = map.reserve(&fd, had).unwrap();
-            prop_assert!((had..=bytes).contains(&huge_end));
+            let huge = map.reserve(&fd, had, max_delay).unwrap();
+            prop_assert!((had..=bytes).contains(&huge.end));
+            prop_assert!(max_delay.is_some() || huge.end == had);
             let allocated = fstat(&fd).unwrap().st_blocks as usize * 512;
             prop_assert!(allocated >= bytes, "{} of {} bytes", allocated, bytes);
             let other = Mapping::new(&fd, bytes, ProtFlags::PROT_READ).unwrap();
@@ -149,5 +204,20 @@ mod tests {
                 prop_assert_eq!(seen, page as u8 | 1);
             }
         }
+    }
+    #[test]
+    fn after_late_ones_huge_pages_are_tried_ever_less_often() {
+        let backoff = Backoff::new();
+        let skipped = || (0..).find(|_| backoff.is_due()).unwrap();
+        let mut between = Vec::new();
+        for _ in 0..12 {
+            backoff.tried(true);
+            between.push(skipped());
+        }
+        assert_eq!(between, [1, 2, 4, 8, 16, 32, 64, 128, 256, 256, 256, 256]);
+        backoff.tried(false);
+        assert_eq!(skipped(), 0);
+        backoff.tried(true);
+        assert_eq!(skipped(), 1);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -10,12 +11,19 @@ use nix::sys::mman::ProtFlags;
 use nix::unistd::ftruncate;
 use pipemill_types::SharedFile;
 
-use super::pages::populate_in_background;
+use super::pages::{Backoff, populate_in_background};
 use super::{Mapping, MemoryError, PAGE, failed};
 
 /// Bytes. A dedicated buffer grows by at least this much, and at least by a quarter of its size,
 /// because growing costs system calls.
 const MIN_GROWTH: usize = 1 << 20;
+/// A ring is made once.
+const RING_DELAY: Duration = Duration::from_millis(10);
+/// A dedicated buffer is made for each batch that needs one.
+const DEDICATED_DELAY: Duration = Duration::from_millis(1);
+
+/// Whether dedicated buffers get huge pages.
+static DEDICATED_BACKOFF: Backoff = Backoff::new();
 
 fn create(name: &str) -> Result<OwnedFd, MemoryError> {
     // The name is only seen in /proc/PID/maps. The kernel allows 249 bytes and no NUL.
@@ -53,7 +61,7 @@ impl RingMemory {
     pub(crate) fn create(name: &str, bytes: usize) -> Result<RingMemory, MemoryError> {
         let fd = create(name)?;
         let map = map_whole(&fd, bytes)?;
-        let huge_end = map.reserve(&fd, 0)?;
+        let huge_end = map.reserve(&fd, 0, Some(RING_DELAY))?.end;
         seal(&fd, bytes)?;
         let map = Arc::new(map);
         if huge_end < bytes {
@@ -110,13 +118,23 @@ pub(crate) struct DedicatedBuffer {
     map: Mapping,
 }
 
+/// Allocates the memory from `from` on. Returns where its huge pages end.
+fn reserve_dedicated(map: &Mapping, fd: impl AsFd, from: usize) -> Result<usize, MemoryError> {
+    let is_due = DEDICATED_BACKOFF.is_due();
+    let huge = map.reserve(fd, from, is_due.then_some(DEDICATED_DELAY))?;
+    if huge.end > from || huge.was_late {
+        DEDICATED_BACKOFF.tried(huge.was_late);
+    }
+    Ok(huge.end)
+}
+
 impl DedicatedBuffer {
     /// At least `bytes` bytes of zeroed memory.
     pub(crate) fn create(name: &str, bytes: usize) -> Result<DedicatedBuffer, MemoryError> {
         let bytes = bytes.max(PAGE).next_multiple_of(PAGE);
         let fd = create(name)?;
         let map = map_whole(&fd, bytes)?;
-        let huge_end = map.reserve(&fd, 0)?;
+        let huge_end = reserve_dedicated(&map, &fd, 0)?;
         // In the foreground, because all of it is written soon. Without it, each page becomes
         // present when it is first written.
         let _ = map.populate(huge_end, bytes - huge_end);
@@ -132,7 +150,7 @@ impl DedicatedBuffer {
         let new = bytes.max(old + MIN_GROWTH.max(old / 4)).next_multiple_of(PAGE);
         // The old mapping goes only now, when nothing can fail any more.
         let map = map_whole(&self.fd, new)?;
-        map.reserve(&self.fd, old)?;
+        reserve_dedicated(&map, &self.fd, old)?;
         self.map = map;
         Ok(())
     }
