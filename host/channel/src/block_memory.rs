@@ -4,12 +4,7 @@ use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
-use pipemill_types::{ChunkMemory, SharedPart};
-
-/// Memory of this size and more lies in huge pages, where the kernel has them. A window is larger
-/// than the processor's caches, and in small pages its records would cost a miss of the page table
-/// each. The first use of small pages takes as long as decoding does, too.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
+use pipemill_types::{ChunkMemory, HUGE_PAGE, SharedPart};
 
 /// The index of a block takes at most this many times its memory: else records without bytes would
 /// never fill one.
@@ -124,7 +119,9 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// This many zeroed bytes.
+    /// This many zeroed bytes: in huge pages, if they fill one and the kernel has them. A window is
+    /// larger than the processor's caches, and in small pages its records would cost a miss of the
+    /// page table each. The first use of small pages takes as long as decoding does, too.
     pub(crate) fn new(len: usize) -> Self {
         if len >= HUGE_PAGE
             // Fails where a process may have no more mappings.

@@ -26,15 +26,13 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 use nix::sys::stat::fstat;
-use pipemill_types::SharedFile;
+use pipemill_types::{HUGE_PAGE, SharedFile};
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 /// Bytes of a page of the machine.
 const PAGE: usize = 4096;
 /// Bytes of a page of WebAssembly.
 pub(super) const WASM_PAGE: usize = 64 << 10;
-/// Bytes of a huge page. A file that has huge pages keeps them where it is mapped at a multiple of this.
-pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// The address space of a linear memory. It never moves.
 pub(super) struct GuestMemory {

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{Fault, SharedFile, SharedPart};
+use pipemill_types::{Fault, HUGE_PAGE, SharedFile, SharedPart};
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, ResourceAny, TypedFunc};
 
-use super::guest_memory::{GuestMemory, HUGE_PAGE, WASM_PAGE};
+use super::guest_memory::{GuestMemory, WASM_PAGE};
 use super::host_state::HostState;
 use super::interface::WINDOW;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;

@@ -3,6 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+/// Bytes of a huge page. Memory has huge pages only where its address is a multiple of this, and in a
+/// mapping of a file, only where the place in the file is one, too.
+pub const HUGE_PAGE: usize = 2 << 20;
+
 /// Memory that chunks lie in.
 pub trait ChunkMemory: AsRef<[u8]> + Send + Sync {
     /// The file whose pages the memory is, if the file can't shrink. `None` for memory that only

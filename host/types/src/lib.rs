@@ -21,7 +21,7 @@ mod suggest;
 
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
-pub use chunk_memory::{ChunkMemory, SharedFile, SharedPart};
+pub use chunk_memory::{ChunkMemory, HUGE_PAGE, SharedFile, SharedPart};
 pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};

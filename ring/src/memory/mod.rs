@@ -17,14 +17,13 @@ use std::ptr::NonNull;
 
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use pipemill_types::HUGE_PAGE;
 
 pub(crate) use readable::ReadMemory;
 pub(crate) use writable::{DedicatedBuffer, RingMemory};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
-/// Bytes of a huge page. A mapping that begins at a multiple of this can have them.
-const HUGE_PAGE: usize = 2 << 20;
 
 /// Why shared memory can't be used.
 #[derive(Debug, thiserror::Error)]

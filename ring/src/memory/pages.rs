@@ -1,10 +1,11 @@
-//! Allocates the pages of memory, huge ones where the kernel has them, and makes them present before
-//! they are written.
+//! Allocates the pages of memory, huge ones where the kernel has them, and makes them present
+//! before they are written.
 //!
 //! The kernel writes what it reads from a pipe or a file through the host's mapping of a slot, a
 //! decoder reads it through its own, and a consumer through a third one. With pages of 4 KiB, each
-//! mapping of a slot of 4 MiB has 1,024 translations, and 64 page faults when it is new, as that of a
-//! decoder is for each object. With huge pages, it has two of both. They are cleared twice as fast, too.
+//! mapping of a slot of 4 MiB has 1,024 translations, and 64 page faults when it is new. That of a
+//! decoder is new for each object. With huge pages, it has two of both. They are cleared twice as
+//! fast, too.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,18 +17,18 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
 use nix::sys::mman::{MmapAdvise, madvise};
+use pipemill_types::HUGE_PAGE;
 
-use super::{HUGE_PAGE, Mapping, MemoryError, PAGE, failed};
+use super::{Mapping, MemoryError, PAGE, failed};
 
 /// Bytes whose pages are made present by one system call. While it runs, other threads can't map
 /// or unmap memory, so it is short.
 const POPULATE_STEP: usize = 128 << 10;
 /// From `linux/mman.h`, since Linux 6.1. The C library musl does not have it.
 const MADV_COLLAPSE: i32 = 25;
-/// The kernel takes a quarter of a millisecond to clear a huge page. It takes many times that if it
-/// has to make room in one piece first, or if a hypervisor has to find the memory. Then pages of the
-/// usual size are faster, and what comes next does not wait: huge pages are given up as soon as they
-/// are late by more than the caller allows, at this time for each.
+/// How long a huge page usually takes at most. The kernel clears it in a quarter of a millisecond. It
+/// takes many times that to make room in one piece first, or if a hypervisor has to find the
+/// memory: then pages of the usual size are faster.
 const USUAL_TIME: Duration = Duration::from_micros(500);
 
 /// The part of a mapping whose pages are huge.
@@ -38,8 +39,8 @@ pub(super) struct HugePart {
     pub(super) was_late: bool,
 }
 
-/// Says whether to try huge pages again, after they have taken too long: after one time without them,
-/// then two, then four, and so on.
+/// Says whether to try huge pages again after they have taken too long: after one time without
+/// them, then two, then four, and so on.
 pub(super) struct Backoff {
     skipped: AtomicU32,
     late: AtomicU32,
@@ -81,9 +82,9 @@ fn allocate(fd: impl AsFd, from: usize, to: usize) -> Result<(), Errno> {
 }
 
 impl Mapping {
-    /// Allocates the memory from `from` to the mapping's end: in huge pages, as long as they are late
-    /// by no more than `max_delay`. `None`: without them. `fd` is that of the mapping's file, which is
-    /// as long as the mapping, and has no memory there.
+    /// Allocates the memory from `from` to the mapping's end: in huge pages, until they have taken
+    /// `max_delay` more than usual. `None`: without them. `fd` is that of the mapping's file, which
+    /// is as long as the mapping, and has no memory there.
     pub(super) fn reserve(
         &self,
         fd: impl AsFd,
@@ -106,10 +107,10 @@ impl Mapping {
         let mut end = from;
         let mut in_time = max_delay;
         // Only a whole huge page of the file can be one.
-        while end.is_multiple_of(HUGE_PAGE) && self.bytes - end >= HUGE_PAGE {
-            if begun.elapsed() > in_time {
-                return HugePart { end, was_late: true };
-            }
+        while end.is_multiple_of(HUGE_PAGE)
+            && self.bytes - end >= HUGE_PAGE
+            && begun.elapsed() <= in_time
+        {
             // The kernel makes no huge page of memory that has no page at all.
             let first_page = allocate(&fd, end, end + PAGE);
             if first_page.and_then(|()| self.collapse(end)).is_err() {
@@ -205,6 +206,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn after_late_ones_huge_pages_are_tried_ever_less_often() {
         let backoff = Backoff::new();

@@ -17,9 +17,9 @@ use super::{Mapping, MemoryError, PAGE, failed};
 /// Bytes. A dedicated buffer grows by at least this much, and at least by a quarter of its size,
 /// because growing costs system calls.
 const MIN_GROWTH: usize = 1 << 20;
-/// A ring is made once.
+/// How much longer than usual huge pages of a ring may take. It is made once.
 const RING_DELAY: Duration = Duration::from_millis(10);
-/// A dedicated buffer is made for each batch that needs one.
+/// The same for a dedicated buffer. There is one for each batch that fits into no slot.
 const DEDICATED_DELAY: Duration = Duration::from_millis(1);
 
 /// Whether dedicated buffers get huge pages.
@@ -56,8 +56,8 @@ pub(crate) struct RingMemory {
 }
 
 impl RingMemory {
-    /// `bytes` bytes of zeroed memory, all of it reserved. Pages that are not huge become present in
-    /// the background.
+    /// `bytes` bytes of zeroed memory, all of it reserved. Pages that are not huge become present
+    /// in the background.
     pub(crate) fn create(name: &str, bytes: usize) -> Result<RingMemory, MemoryError> {
         let fd = create(name)?;
         let map = map_whole(&fd, bytes)?;

@@ -28,7 +28,7 @@ mod spare;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pipemill_types::{BatchSize, Field, Tail};
+use pipemill_types::{BatchSize, Field, HUGE_PAGE, Tail};
 
 pub(super) use self::beside::with_window;
 use self::blocks::{Blocks, Segment};
@@ -37,7 +37,7 @@ use self::queue::{DelayQueue, RecordPlace};
 use self::selected::Selected;
 use self::spare::SpareMemory;
 use super::batch_builder::BatchBuilder;
-use super::block_memory::{BlockMemory, HUGE_PAGE};
+use super::block_memory::BlockMemory;
 use super::cut::CutPoint;
 use super::sink::DeliveryCounts;
 use super::{Batch, Sink, StopReason};
