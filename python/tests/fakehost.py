@@ -115,6 +115,12 @@ class Memory:
         self.map = mmap.mmap(self.fd, size) if size else None
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
 
+    def overwrite(self, at: int = 0, size: int | None = None) -> None:
+        """As the host does when it uses the memory again."""
+        if self.map:
+            size = len(self.map) - at if size is None else size
+            self.map[at : at + size] = b"\xee" * size
+
     def close(self) -> None:
         os.close(self.fd)
 
@@ -127,7 +133,8 @@ class Peer:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.ring = Memory(slots * slot_bytes)
         self.free = list(range(slots))
-        self.open: dict[int, int | None] = {}
+        #: The slot or the dedicated buffer of each grant.
+        self.open: dict[int, int | Memory] = {}
         self.acked: list[int] = []
         self.released: list[int] = []
         self.ended: list[int] = []
@@ -171,12 +178,14 @@ class Peer:
         if grant not in self.acked:
             self.acked.append(grant)
         if kind == RELEASE:
-            slot = self.open.pop(grant)
+            memory = self.open.pop(grant)
             self.released.append(grant)
-            if slot is not None:
-                at = slot * self.slot_bytes
-                self.ring.map[at : at + self.slot_bytes] = b"\xee" * self.slot_bytes
-                self.free.append(slot)
+            if isinstance(memory, Memory):
+                memory.overwrite()
+                memory.close()
+            else:
+                self.ring.overwrite(memory * self.slot_bytes, self.slot_bytes)
+                self.free.append(memory)
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Receives messages until the condition holds."""
@@ -232,13 +241,18 @@ class Peer:
             bytes=len(data) if buffer else self.slot_bytes, slot=slot, epoch=batch.epoch,
         )  # fmt: skip
         body.update(lies)
-        self.open[self.grants] = None if buffer else slot
+        self.open[self.grants] = buffer or slot
         self.grants += 1
         self.batches += 1
         self.send(GRANT, struct.pack("<QQQII", *body.values()), (buffer.fd,) if buffer else ())
-        if buffer:
-            buffer.close()
         return body["grant"]
+
+    def overwrite_all(self) -> None:
+        """Uses all memory again: the consumer has hung up."""
+        self.ring.overwrite()
+        for memory in self.open.values():
+            if isinstance(memory, Memory):
+                memory.overwrite()
 
     def epoch_end(self, epoch: int = 0, flags: int = 0, batches: int = 0, records: int = 0) -> None:
         """Ends the epoch, when all batches are ACKed."""
@@ -268,7 +282,9 @@ class Peer:
 
     def close(self) -> None:
         self.sock.close()
-        self.ring.close()
+        for memory in [self.ring, *self.open.values()]:
+            if isinstance(memory, Memory):
+                memory.close()
 
 
 class FakeHost:

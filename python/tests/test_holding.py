@@ -175,7 +175,7 @@ def overwritten_after_the_hang_up(hung_up: threading.Event) -> Any:
         for number in range(3):
             peer.grant(Rows([(text(number),)], dedicated=number == 2))
         peer.linger()
-        peer.ring.map[:] = b"\xee" * len(peer.ring.map)
+        peer.overwrite_all()
         hung_up.set()
 
     return script
@@ -330,21 +330,34 @@ def test_a_forked_child_keeps_what_its_parent_held(path: str) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-def test_a_dedicated_buffer_stays_readable_in_a_forked_child(path: str) -> None:
+def test_a_forked_child_keeps_the_dedicated_buffers_that_its_parent_held(path: str) -> None:
+    """The fake host overwrites what the parent RELEASEs. The child's views must not show that."""
+
     def script(peer: Peer) -> None:
         peer.welcome()
-        peer.epoch(0, [Rows([(text(0),)], dedicated=True)])
+        peer.epoch(0, [Rows([(text(number),)], dedicated=number != 1) for number in range(4)])
         peer.stream_end()
         peer.linger()
 
-    with FakeHost(path, script), pipemill.connect("train", path) as stream:
-        batch = next(stream)
+    read, write = os.pipe()
+    with FakeHost(path, script) as host, pipemill.connect("train", path, credits=3) as stream:
+        batches = [next(stream) for _ in range(3)]
+        views = [batch.payload for batch in batches]
+        written = batches[2]._writable_payload()
+        written[:5] = b"mine "
         child = os.fork()
         if child == 0:
-            os._exit(7 if bytes(batch.payload) == text(0) else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        del batch
-        assert list(stream) == []
+            os.close(write)
+            os.read(read, 1)  # the end of the parent's stream
+            right = [bytes(view) for view in views] == [text(number) for number in range(3)]
+            right = right and bytes(written) == b"mine " + text(2)[5:]
+            os._exit(7 if right else 1)
+        del views, batches, written
+        assert [batch.number for batch in stream] == [3]
+    assert sorted(host.peers[0].released) == list(range(4))
+    os.close(read)
+    os.close(write)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_a_forked_child_can_not_read_what_its_parent_did_not_hold(path: str) -> None:

@@ -49,8 +49,8 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     /// The memory is a dedicated buffer, for a record or a batch of a fixed size that fits into no
     /// other memory. Without a size, the batch leaves as soon as it holds a record.
     dedicated: bool,
-    /// Bytes of the largest dedicated buffer of a batch of a fixed size so far; 0 without one. The
-    /// next batches begin in one of this size.
+    /// Somewhat more bytes than the largest batch of a fixed size needed so far that did not fit a
+    /// slot; 0 without one. The next batches begin in a dedicated buffer of this size.
     grown: usize,
     /// The private buffer. It holds the chunk while copying.
     input: Arc<Vec<u8>>,
@@ -505,7 +505,10 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         }
         // Only a call of the decoder holds a clone, and none is running.
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
-        self.dedicated = false;
+        if std::mem::take(&mut self.dedicated) && self.size.is_some() {
+            let used = self.batch.payload + 8 * self.batch.records * self.batch.columns.len();
+            self.grown = self.grown.max(used + used / 8);
+        }
         if let Some(memory) = memory {
             self.sink.grant(memory, &mut self.batch)?;
             self.counts.granted.add(1);
@@ -591,7 +594,6 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             }
             None => return Ok(()),
         };
-        self.grown = self.grown.max(memory.as_ref().len());
         (self.memory, self.dedicated) = (Some(Arc::new(memory)), true);
         Ok(())
     }

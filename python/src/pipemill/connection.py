@@ -260,7 +260,7 @@ class Connection:
             copy = self.copy_held()
         except OSError:
             return False
-        self._ring.replace_by(copy)
+        self._show(copy)
         # What is copied already is a forked child's, too.
         forget(self)
         return True
@@ -282,29 +282,45 @@ class Connection:
 
     # --- a fork, see `fork`
 
-    def copy_held(self) -> Copy | None:
-        """A copy of the slots that views show. None where there is no such view."""
-        held, size = list(self.open.values()), self.welcome.slot_bytes
-        # While these windows live, the host writes to no such slot.
-        shown = [(lease.grant, lease()) for lease in held if lease.grant.slot != DEDICATED]
-        parts, writable = [], []
-        for grant, window in shown:
+    def copy_held(self) -> dict[Mapping, Copy]:
+        """Copies of what views show, for each mapping with such views."""
+        shown: dict[Mapping, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
+        # While these windows live, the host writes to no memory of theirs.
+        windows = [(lease.grant.bytes, lease()) for lease in list(self.open.values())]
+        for size, window in windows:
             if window is not None:
-                parts.append((grant.slot * size, grant.bytes))
+                parts, writable = shown.setdefault(window.mapping, ([], []))
+                parts.append((window.offset, size))
                 if window.writable is not None:
                     writable.append(parts[-1])
-        return self._ring.copy(parts, writable) if parts else None
+        copies: dict[Mapping, Copy] = {}
+        try:
+            for mapping, (parts, writable) in shown.items():
+                copies[mapping] = mapping.copy(parts, writable)
+        except BaseException:
+            self.drop_copies(copies)
+            raise
+        return copies
 
-    def drop_copy(self, copy: Copy) -> None:
-        """In the parent: the child has the copy."""
-        self._ring.drop_copy(copy)
+    @staticmethod
+    def drop_copies(copies: dict[Mapping, Copy]) -> None:
+        """Unmaps copies that nothing shows. In the parent: the child has them."""
+        for mapping, copy in copies.items():
+            mapping.drop_copy(copy)
 
-    def leave_to_parent(self, copy: Copy | None) -> None:
-        """In the child: its views show the copy, and it closes its copy of the socket. With it
+    def _show(self, copies: dict[Mapping, Copy]) -> None:
+        """Puts the copies in the place of the shared memory. What was not copied can't be read."""
+        windows = [lease() for lease in list(self.open.values())]
+        mappings = {window.mapping for window in windows if window is not None}
+        for mapping in mappings | {self._ring}:
+            mapping.replace_by(copies.get(mapping))
+
+    def leave_to_parent(self, copies: dict[Mapping, Copy]) -> None:
+        """In the child: its views show the copies, and it closes its copy of the socket. With it
         open, the host would not notice when the parent dies."""
         self._lock = threading.RLock()
         self._closed = self._closing = True
-        self._ring.replace_by(copy)
+        self._show(copies)
         self._sock.close()
 
     def __del__(self) -> None:

@@ -3,11 +3,9 @@
 The shared memory itself is not the child's. As soon as the parent RELEASEs a batch, the host writes
 another one there, and a view in the child would show it. So the parent copies what it holds before
 it forks, and the child puts the copy in the place of the shared memory, at the same addresses: all
-views show what they showed before the fork, and never anything else. The rest of the ring can't be
-read in the child: an attempt ends it with SIGSEGV. This can only happen to a view that another
-thread made during the fork, or where native code has forked without Python's hooks.
-
-Dedicated buffers need no copy: nobody writes to them again.
+views show what they showed before the fork, and never anything else. The rest of the shared memory
+can't be read in the child: an attempt ends it with SIGSEGV. This can only happen to a view that
+another thread made during the fork, or where native code has forked without Python's hooks.
 """
 
 from __future__ import annotations
@@ -20,15 +18,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .connection import Connection
-    from .memory import Copy
+    from .memory import Copy, Mapping
 
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 class _Forking(threading.local):
-    """The thread that forks: each connection that holds batches, and its copy."""
+    """The thread that forks: each connection that holds batches, and its copies."""
 
-    copies: tuple[tuple[Connection, Copy], ...] = ()
+    copies: tuple[tuple[Connection, dict[Mapping, Copy]], ...] = ()
 
 
 _forking = _Forking()
@@ -49,16 +47,14 @@ def _before() -> None:
     for connection in list(_connections):
         # Without memory for a copy, the child can't read these batches.
         with contextlib.suppress(OSError):
-            copy = connection.copy_held()
-            if copy is not None:
-                copies.append((connection, copy))
+            copies.append((connection, connection.copy_held()))
     _forking.copies = tuple(copies)
 
 
 def _after_in_parent() -> None:
     copies, _forking.copies = _forking.copies, ()
-    for connection, copy in copies:
-        connection.drop_copy(copy)
+    for connection, held in copies:
+        connection.drop_copies(held)
 
 
 def _after_in_child() -> None:
@@ -66,7 +62,7 @@ def _after_in_child() -> None:
     _forking.copies = ()
     try:
         for connection in list(_connections):
-            connection.leave_to_parent(copies.get(connection))
+            connection.leave_to_parent(copies.get(connection, {}))
             # A child of this child inherits the copy.
             _connections.discard(connection)
     except BaseException:

@@ -11,6 +11,7 @@ mod beginning;
 mod config;
 mod connections;
 mod consumer_socket;
+mod dedicated;
 mod ledger;
 mod log_limit;
 mod observer;

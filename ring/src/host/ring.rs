@@ -17,7 +17,7 @@ use super::state::RingState;
 use super::status::{self, Status};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table};
-use crate::memory::RingMemory;
+use crate::memory::{DedicatedBuffer, RingMemory};
 use crate::protocol::{
     self, BatchPlace, ErrorReport, Field, Hello, MAX_MESSAGE, Mode, PROTOCOL, Resumed, ToHost,
     Welcome,
@@ -415,17 +415,27 @@ impl Ring {
         self.next_batch.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Queues a filled batch. `sealed`: its memory, where that is a dedicated buffer. `place`: its
+    /// A dedicated buffer of at least this many bytes that nobody needs any more.
+    pub(super) fn take_spare(&self, bytes: usize) -> Option<DedicatedBuffer> {
+        let mut state = self.lock();
+        let (found, unfit) = state.dedicated.take_spare(bytes);
+        // To unmap a large one takes long.
+        drop(state);
+        drop(unfit);
+        found
+    }
+
+    /// Queues a filled batch. `dedicated`: its memory, where that is a dedicated buffer. `place`: its
     /// own, where account is kept.
     pub(super) fn push(
         &self,
         slot: SlotId,
         batch: Batch,
-        sealed: Option<Arc<OwnedFd>>,
+        dedicated: Option<DedicatedBuffer>,
         place: Option<Resumed>,
     ) {
-        self.change(|state, now| {
-            state.keep_dedicated(slot, sealed);
+        let unused = self.change(|state, now| {
+            let unused = state.dedicated.pushed(slot, dedicated);
             let is_begun = !state.table.begins_again();
             if let Some((ledger, place)) = state.ledger.as_mut().filter(|_| is_begun).zip(place) {
                 ledger.filled(place);
@@ -435,7 +445,10 @@ impl Ring {
                 observer.on_event(BatchEvent::Filled { slot, batch, epoch, records, bytes });
             }
             state.table.push(slot, batch, now);
+            unused
         });
+        // Without the lock: to unmap a large one takes long.
+        drop(unused);
     }
 
     /// Frees a slot that was taken and not filled.

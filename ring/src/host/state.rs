@@ -1,14 +1,13 @@
 //! What a ring's lock protects: the slot table, the consumers' sockets and the dedicated buffers.
 //! Turns the table's effects into messages and events.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::attendance::Attendance;
 use super::beginning::Beginning;
 use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
+use super::dedicated::DedicatedBuffers;
 use super::ledger::Ledger;
 use super::observer::{BatchEvent, Observer};
 use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table};
@@ -32,9 +31,7 @@ pub(super) struct RingState {
     /// The failure that ends the channel.
     pub(super) error: Option<ErrorReport>,
     pub(super) attendance: Attendance,
-    slot_count: u32,
-    /// The dedicated buffers that hold a batch, by slot id less `slot_count`.
-    dedicated: Box<[Option<Arc<OwnedFd>>]>,
+    pub(super) dedicated: DedicatedBuffers,
     /// Empty between two commands; kept for its memory.
     effects: Vec<Effect>,
 }
@@ -52,17 +49,8 @@ impl RingState {
             beginning: Beginning::of(config),
             error: None,
             attendance: Attendance::new(Instant::now()),
-            slot_count: config.slots,
-            dedicated: (0..config.dedicated).map(|_| None).collect(),
+            dedicated: DedicatedBuffers::new(config.slots, config.dedicated),
             effects: Vec::new(),
-        }
-    }
-
-    /// Keeps the dedicated buffer of a batch that is about to be pushed. Without effect for a slot
-    /// of the ring.
-    pub(super) fn keep_dedicated(&mut self, slot: SlotId, sealed: Option<Arc<OwnedFd>>) {
-        if let Some(at) = slot.checked_sub(self.slot_count) {
-            self.dedicated[at as usize] = sealed;
         }
     }
 
@@ -108,7 +96,7 @@ impl RingState {
         if let Some(observer) = observer {
             observer.on_event(BatchEvent::Freed { slot });
         }
-        self.keep_dedicated(slot, None);
+        self.dedicated.freed(slot);
     }
 
     fn grant(
@@ -126,9 +114,9 @@ impl RingState {
             let pid = socket.map_or(0, |socket| socket.peer.pid);
             observer.on_event(BatchEvent::Granted { slot, batch: number, grant, pid });
         }
-        let (slot, attached) = match slot.checked_sub(self.slot_count) {
+        let (slot, attached) = match self.dedicated.fd(slot) {
             None => (slot, None),
-            Some(at) => (DEDICATED, self.dedicated[at as usize].clone()),
+            Some(fd) => (DEDICATED, Some(fd)),
         };
         let grant = Grant { grant, batch: number, bytes, slot, epoch };
         self.send_to(to, &protocol::grant(&grant), attached, now);

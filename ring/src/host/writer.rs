@@ -84,7 +84,7 @@ pub struct Writer {
 enum Memory {
     Slot(SlotId),
     Dedicated(DedicatedBuffer),
-    /// A dedicated buffer that is not made yet, or that was sealed and granted.
+    /// A dedicated buffer that is not made yet, or that was granted.
     None,
 }
 
@@ -124,7 +124,8 @@ impl Ring {
     }
 
     /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
-    /// `payload_bytes` bytes, and can grow. At most [`RingConfig::dedicated`](super::RingConfig) of them
+    /// `payload_bytes` bytes, and can grow. It is one that nobody needs any more, if that is large
+    /// enough. At most [`RingConfig::dedicated`](super::RingConfig) of them
     /// exist at once, with those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
     ///
     /// # Errors
@@ -145,8 +146,11 @@ impl Ring {
 impl Writer {
     fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), RingError> {
         check_size(payload_bytes)?;
-        let name = format!("pipemill:{}:dedicated", self.ring.config().channel);
-        let buffer = DedicatedBuffer::create(&name, HEADER_BYTES + payload_bytes)?;
+        let bytes = HEADER_BYTES + payload_bytes;
+        let buffer = match self.ring.take_spare(bytes) {
+            Some(spare) => spare,
+            None => DedicatedBuffer::create(&dedicated_name(&self.ring), bytes)?,
+        };
         self.memory = Memory::Dedicated(buffer);
         Ok(())
     }
@@ -172,7 +176,7 @@ impl Writer {
         match &mut self.memory {
             Memory::Dedicated(memory) => {
                 check_size(bytes)?;
-                Ok(memory.ensure(HEADER_BYTES + bytes)?)
+                Ok(memory.ensure(&dedicated_name(&self.ring), HEADER_BYTES + bytes)?)
             }
             _ => self.fits(HEADER_BYTES.saturating_add(bytes)),
         }
@@ -195,7 +199,7 @@ impl Writer {
         let plan = Plan::new(info.payload_bytes, names, columns.len(), records);
         let end = plan.map_or(usize::MAX, |plan| plan.end);
         if let Memory::Dedicated(memory) = &mut self.memory {
-            memory.ensure(end)?;
+            memory.ensure(&dedicated_name(&self.ring), end)?;
         }
         self.fits(end)?;
         let (Some(plan), Some(slot)) = (plan, self.slot) else {
@@ -206,13 +210,16 @@ impl Writer {
         let first = RecordPlace { object: info.object_number, record: info.first_record };
         let batch = Batch { number, epoch, records, bytes, first };
         self.write(info, columns, &plan, &batch);
-        let sealed = match std::mem::replace(&mut self.memory, Memory::None) {
-            Memory::Dedicated(memory) => Some(Arc::new(memory.seal(plan.end)?)),
+        let dedicated = match std::mem::replace(&mut self.memory, Memory::None) {
+            Memory::Dedicated(mut memory) => {
+                memory.seal(plan.end)?;
+                Some(memory)
+            }
             Memory::Slot(_) | Memory::None => None,
         };
         self.slot = None;
         let place = self.ring.keeps_checkpoints().then(|| info.place(number, records as usize));
-        self.ring.push(slot, batch, sealed, place);
+        self.ring.push(slot, batch, dedicated, place);
         Ok(number)
     }
 
@@ -303,7 +310,7 @@ impl AsRef<[u8]> for Writer {
 }
 
 impl ChunkMemory for Writer {
-    /// Only of a slot: a dedicated buffer is made shorter when it is granted.
+    /// Only of a slot: a dedicated buffer may be replaced by a larger one while it is filled.
     fn shared(&self) -> Option<SharedPart<'_>> {
         let Memory::Slot(slot) = &self.memory else { return None };
         let SharedPart { file, offset } = self.ring.shared_slot(*slot);
@@ -327,6 +334,11 @@ impl Drop for Writer {
             self.ring.filled_beside.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+/// The name of a channel's dedicated buffers in `/proc/PID/maps`.
+fn dedicated_name(ring: &Ring) -> String {
+    format!("pipemill:{}:dedicated", ring.config().channel)
 }
 
 fn check_size(payload_bytes: usize) -> Result<(), RingError> {

@@ -104,6 +104,18 @@ impl Mapping {
         Mapping { start, bytes }
     }
 
+    /// Unmaps all from `bytes` on, a multiple of [`PAGE`].
+    fn cut(&mut self, bytes: usize) {
+        let end = self.bytes.next_multiple_of(PAGE);
+        if bytes < end {
+            // SAFETY: the rest begins and ends within the mapping, at pages, and nobody has a
+            // reference to it: this takes the mapping for itself.
+            let start = unsafe { self.start.byte_add(bytes) };
+            self.bytes = bytes;
+            drop(Mapping { start, bytes: end - bytes });
+        }
+    }
+
     /// The address of the byte at `from`. None where the part is not within the mapping.
     fn part(&self, from: usize, bytes: usize) -> Option<*mut u8> {
         let fits = from <= self.bytes && bytes <= self.bytes - from;

@@ -9,23 +9,16 @@ use nix::sys::stat::fstat;
 use super::fork::HiddenAfterFork;
 use super::{Mapping, MemoryError, failed};
 
-/// A consumer's read-only mapping of shared memory.
+/// A consumer's read-only mapping of shared memory. In children that are forked later it can't be
+/// read: the host overwrites it as soon as the parent has sent RELEASE.
 #[derive(Debug)]
 pub(crate) struct ReadMemory {
     // Dropped in this order: from then on, a child of a fork has these addresses for other use.
-    hidden: Option<HiddenAfterFork>,
+    _hidden: HiddenAfterFork,
     map: Mapping,
 }
 
 impl ReadMemory {
-    /// Maps a ring of `bytes` bytes. In children that are forked later it can't be read: the host
-    /// overwrites a slot there as soon as the parent has sent RELEASE.
-    pub(crate) fn map_ring(fd: OwnedFd, bytes: u64) -> Result<ReadMemory, MemoryError> {
-        let mut memory = ReadMemory::map(fd, bytes)?;
-        memory.hidden = Some(HiddenAfterFork::new(&memory.map)?);
-        Ok(memory)
-    }
-
     /// Maps `bytes` bytes of a received descriptor, after it has checked that reading them can't
     /// fault.
     pub(crate) fn map(fd: OwnedFd, bytes: u64) -> Result<ReadMemory, MemoryError> {
@@ -41,7 +34,7 @@ impl ReadMemory {
         let bytes = usize::try_from(bytes)
             .map_err(|_| MemoryError::Unfit(format!("{bytes} bytes long: more than fit here")))?;
         let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ)?;
-        Ok(ReadMemory { hidden: None, map })
+        Ok(ReadMemory { _hidden: HiddenAfterFork::new(&map)?, map })
     }
 
     /// `bytes` bytes from `from` on. None where they are not within the memory.

@@ -111,11 +111,15 @@ impl RingMemory {
     }
 }
 
-/// A dedicated buffer: a memfd for one batch. It grows while it is filled, and is
-/// then cut to size and sealed.
+/// A dedicated buffer: a memfd for a batch that fits into no slot. It grows while it is filled for the
+/// first time, and is sealed then. The host can still write to it, and does when nobody reads the
+/// batch any more: new memory would cost several times as much as to fill memory again.
+#[derive(Debug)]
 pub(crate) struct DedicatedBuffer {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     map: Mapping,
+    /// It can't grow any more.
+    is_sealed: bool,
 }
 
 /// Allocates the memory from `from` on. Returns where its huge pages end.
@@ -138,27 +142,40 @@ impl DedicatedBuffer {
         // In the foreground, because all of it is written soon. Without it, each page becomes
         // present when it is first written.
         let _ = map.populate(huge_end, bytes - huge_end);
-        Ok(DedicatedBuffer { fd, map })
+        Ok(DedicatedBuffer { fd: Arc::new(fd), map, is_sealed: false })
     }
 
-    /// Makes it at least `bytes` bytes long. What was written stays; its address may change.
-    pub(crate) fn ensure(&mut self, bytes: usize) -> Result<(), MemoryError> {
+    /// Makes it at least `bytes` bytes long. What was written stays; its address may change. One that
+    /// was sealed is replaced by another one of this name.
+    pub(crate) fn ensure(&mut self, name: &str, bytes: usize) -> Result<(), MemoryError> {
         let old = self.map.bytes;
         if bytes <= old {
             return Ok(());
         }
         let new = bytes.max(old + MIN_GROWTH.max(old / 4)).next_multiple_of(PAGE);
+        if self.is_sealed {
+            let mut larger = DedicatedBuffer::create(name, new)?;
+            larger.bytes()[..old].copy_from_slice(self.bytes_to_read());
+            *self = larger;
+            return Ok(());
+        }
         // The old mapping goes only now, when nothing can fail any more.
-        let map = map_whole(&self.fd, new)?;
-        reserve_dedicated(&map, &self.fd, old)?;
+        let map = map_whole(&*self.fd, new)?;
+        reserve_dedicated(&map, &*self.fd, old)?;
         self.map = map;
         Ok(())
     }
 
-    /// All of it, for writing.
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.map.bytes
+    }
+
+    /// All of it, for writing. It holds the bytes of an older batch, if it was sealed.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: this is the whole mapping, initialised (zeroed by the kernel), borrowed through
-        // `&mut self`, and no other process has its descriptor yet.
+        // `&mut self`. No other process reads it: it was not sealed yet, or the ring has given it
+        // out again because nobody holds a grant of it.
         unsafe {
             std::slice::from_raw_parts_mut(self.map.start.cast::<u8>().as_ptr(), self.map.bytes)
         }
@@ -166,18 +183,30 @@ impl DedicatedBuffer {
 
     /// All of it, for reading.
     pub(crate) fn bytes_to_read(&self) -> &[u8] {
-        // SAFETY: this is the whole mapping, which lives as long as `self`. No other process has it
-        // before it is sealed, and writing needs `&mut self`.
+        // SAFETY: this is the whole mapping, which lives as long as `self`. Writing needs `&mut self`,
+        // and no other process can write.
         unsafe { std::slice::from_raw_parts(self.map.start.cast::<u8>().as_ptr(), self.map.bytes) }
     }
 
-    /// Cuts it to `bytes` bytes and makes it read-only for everybody. Returns the descriptor to
-    /// hand out.
-    pub(crate) fn seal(self, bytes: usize) -> Result<OwnedFd, MemoryError> {
-        let DedicatedBuffer { fd, map } = self;
-        drop(map);
-        ftruncate(&fd, bytes as i64).map_err(failed("cutting it to size", bytes))?;
-        seal(&fd, bytes)?;
-        Ok(fd)
+    /// Makes it read-only for everybody else, once the batch in it has `used` bytes. Gives memory back
+    /// if more than half of it is not in use.
+    pub(crate) fn seal(&mut self, used: usize) -> Result<(), MemoryError> {
+        if self.is_sealed {
+            return Ok(());
+        }
+        // The next batch may be somewhat larger.
+        let kept = (used + used / 4).max(PAGE).next_multiple_of(PAGE);
+        if self.map.bytes / 2 > used && self.map.bytes > kept {
+            self.map.cut(kept);
+            ftruncate(&*self.fd, kept as i64).map_err(failed("cutting it to size", kept))?;
+        }
+        seal(&*self.fd, self.map.bytes)?;
+        self.is_sealed = true;
+        Ok(())
+    }
+
+    /// The descriptor to hand out. Once the buffer is sealed, it gives read access only.
+    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
+        self.fd.clone()
     }
 }

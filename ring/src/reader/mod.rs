@@ -134,7 +134,7 @@ impl Reader {
         let Some(bytes) = bytes.filter(|_| fits) else {
             return Err(broke(format!("an impossible WELCOME: {welcome:?}")));
         };
-        let ring = Arc::new(ReadMemory::map_ring(fd, bytes)?);
+        let ring = Arc::new(ReadMemory::map(fd, bytes)?);
         let (connection, tracker) = (Arc::new(connection), Tracker::new(&welcome, hello));
         let (fields, last, end) = (None, None, None);
         Ok(Reader { connection, ring, welcome, fields, last, end, tracker, buffer })

@@ -11,13 +11,15 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use pipemill_ring::host::Ring;
 use pipemill_ring::layout::DEDICATED;
-use pipemill_ring::reader::{Event, ReaderError};
+use pipemill_ring::reader::{Batch, Event, ReaderError};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::child::Process;
 use crate::raw_consumer::Raw;
-use crate::setup::{RECORDS, check, config, folder, grant, grant_dedicated, host, next_batch};
+use crate::setup::{
+    Host, RECORDS, check, config, folder, grant, grant_dedicated, host, next_batch,
+};
 
 const KILLS: usize = 100;
 
@@ -300,31 +302,34 @@ fn a_reader_hangs_up_while_another_process_has_a_copy_of_its_descriptor() {
 fn a_forked_child_is_ended_where_it_reads_its_parents_batch() {
     let host = host(config());
     grant(&host.ring, 0, 0, RECORDS).unwrap();
-    let mut reader = host.reader(2);
+    grant_dedicated(&host.ring, 0, RECORDS).unwrap();
+    let mut reader = host.reader(3);
     // The memory of a reader that has ended is used again, and is not hidden any more.
     drop(host.reader(1));
     let _second = host.reader(1);
-    let batch = next_batch(&mut reader);
-    for connects in [false, true] {
-        // SAFETY: as above.
-        match unsafe { fork() }.unwrap() {
-            ForkResult::Child => {
-                if connects {
-                    std::mem::forget(host.reader(1));
-                }
-                std::hint::black_box(batch.payload()[0]);
-                // SAFETY: ends the process.
-                unsafe { nix::libc::_exit(0) }
-            }
-            ForkResult::Parent { child } => {
-                let ended = waitpid(child, None);
-                assert!(
-                    matches!(ended, Ok(WaitStatus::Signaled(_, Signal::SIGSEGV, _))),
-                    "{ended:?}"
-                );
-            }
+    for batch in [next_batch(&mut reader), next_batch(&mut reader)] {
+        for connects in [false, true] {
+            check_ended_where_it_reads(&host, &batch, connects);
+            check(&batch);
         }
-        check(&batch);
+    }
+}
+
+fn check_ended_where_it_reads(host: &Host, batch: &Batch, connects: bool) {
+    // SAFETY: as above.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            if connects {
+                std::mem::forget(host.reader(1));
+            }
+            std::hint::black_box(batch.payload()[0]);
+            // SAFETY: ends the process.
+            unsafe { nix::libc::_exit(0) }
+        }
+        ForkResult::Parent { child } => {
+            let ended = waitpid(child, None);
+            assert!(matches!(ended, Ok(WaitStatus::Signaled(_, Signal::SIGSEGV, _))), "{ended:?}");
+        }
     }
 }
 

@@ -1,0 +1,136 @@
+//! The dedicated buffers of a ring: those that hold a batch, and those that are kept for the next ones.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::table::SlotId;
+use crate::memory::DedicatedBuffer;
+
+/// A buffer is given back to the kernel after this many batches that did not need it.
+const KEPT_FOR_BATCHES: u64 = 64;
+
+/// The dedicated buffers of a ring, with those that are filled now no more than the ring may have.
+pub(super) struct DedicatedBuffers {
+    /// The number of slots: larger ids are those of dedicated buffers.
+    slot_count: u32,
+    /// Those that hold a batch, by slot id less `slot_count`.
+    full: Box<[Option<DedicatedBuffer>]>,
+    /// Those that nobody needs, with the number of batches that had been pushed when they were freed.
+    /// The last one was freed last.
+    spare: VecDeque<(u64, DedicatedBuffer)>,
+    /// Number of batches that were pushed.
+    pushed: u64,
+}
+
+impl DedicatedBuffers {
+    pub(super) fn new(slot_count: u32, most: u32) -> Self {
+        let full = (0..most).map(|_| None).collect();
+        Self { slot_count, full, spare: VecDeque::new(), pushed: 0 }
+    }
+
+    /// A batch is pushed, with its buffer where it has one. Returns a buffer that was not needed for
+    /// long.
+    pub(super) fn pushed(
+        &mut self,
+        slot: SlotId,
+        buffer: Option<DedicatedBuffer>,
+    ) -> Option<DedicatedBuffer> {
+        self.pushed += 1;
+        if let Some(at) = slot.checked_sub(self.slot_count) {
+            self.full[at as usize] = buffer;
+        }
+        let pushed = self.pushed;
+        let unused = self.spare.pop_front_if(|(freed, _)| *freed + KEPT_FOR_BATCHES < pushed);
+        unused.map(|(_, buffer)| buffer)
+    }
+
+    /// Nobody needs what this slot holds.
+    pub(super) fn freed(&mut self, slot: SlotId) {
+        let at = slot.checked_sub(self.slot_count);
+        if let Some(buffer) = at.and_then(|at| self.full[at as usize].take()) {
+            self.spare.push_back((self.pushed, buffer));
+        }
+    }
+
+    /// The descriptor of the buffer of this id, if it is one of a dedicated buffer that holds a batch.
+    pub(super) fn fd(&self, slot: SlotId) -> Option<Arc<OwnedFd>> {
+        let at = slot.checked_sub(self.slot_count)?;
+        self.full[at as usize].as_ref().map(DedicatedBuffer::fd)
+    }
+
+    /// The buffer of at least this many bytes that was freed last. Where there is none, one that is too
+    /// small, to be dropped: a larger one takes its place.
+    pub(super) fn take_spare(
+        &mut self,
+        bytes: usize,
+    ) -> (Option<DedicatedBuffer>, Option<DedicatedBuffer>) {
+        match self.spare.iter().rposition(|(_, buffer)| buffer.len() >= bytes) {
+            Some(at) => (self.spare.remove(at).map(|(_, buffer)| buffer), None),
+            None => (None, self.spare.pop_front().map(|(_, buffer)| buffer)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLOTS: u32 = 4;
+    const MOST: usize = 3;
+
+    proptest! {
+        /// There are never more than the ring may have, and none that was not needed for long.
+        #[test]
+        fn buffers_are_used_again_and_given_back(
+            steps in proptest::collection::vec((0_u8..3, 1_usize..20), 1..300),
+        ) {
+            let mut buffers = DedicatedBuffers::new(SLOTS, MOST as u32);
+            let mut full: Vec<SlotId> = Vec::new();
+            let mut since_dedicated = 0;
+            for (step, pages) in steps {
+                let free = (SLOTS..SLOTS + MOST as u32).find(|id| !full.contains(id));
+                match (step, free) {
+                    (0, Some(id)) => {
+                        let bytes = pages * 4096;
+                        let fits = buffers.spare.iter().any(|(_, spare)| spare.len() >= bytes);
+                        let (found, unfit) = buffers.take_spare(bytes);
+                        prop_assert_eq!(found.is_some(), fits);
+                        prop_assert!(found.is_none() || unfit.is_none());
+                        prop_assert!(full.len() + buffers.spare.len() < MOST);
+                        let mut buffer = match found {
+                            Some(found) => found,
+                            None => DedicatedBuffer::create("test", bytes).unwrap(),
+                        };
+                        prop_assert!(buffer.bytes().len() >= bytes);
+                        buffer.bytes()[bytes - 1] = id as u8;
+                        buffer.seal(bytes).unwrap();
+                        prop_assert_eq!(buffer.bytes_to_read()[bytes - 1], id as u8);
+                        let fd = buffer.fd();
+                        buffers.pushed(id, Some(buffer));
+                        prop_assert!(Arc::ptr_eq(&fd, &buffers.fd(id).unwrap()));
+                        full.push(id);
+                        since_dedicated = 0;
+                    }
+                    (1, _) if !full.is_empty() => {
+                        let id = full.swap_remove(pages % full.len());
+                        buffers.freed(id);
+                        prop_assert!(buffers.fd(id).is_none());
+                        since_dedicated = 0;
+                    }
+                    _ => {
+                        for _ in 0..pages {
+                            buffers.pushed(pages as u32 % SLOTS, None);
+                            since_dedicated += 1;
+                        }
+                    }
+                }
+                let kept = KEPT_FOR_BATCHES as usize + MOST;
+                prop_assert!(since_dedicated <= kept || buffers.spare.is_empty());
+                prop_assert!(full.len() + buffers.spare.len() <= MOST);
+            }
+        }
+    }
+}
