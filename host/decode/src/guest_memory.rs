@@ -13,14 +13,21 @@
 //!   Nothing of Wasmtime depends on what is in a decoder's memory.
 //! - The host maps while no code of the decoder runs, and while it holds no reference into its
 //!   memory: this takes the store for itself.
+//!
+//! **Used again.** Each object has an instance of its own, whose memory no other object has seen. To
+//! make such memory costs some 20 page faults, and to give it back interrupts other cores: for a small
+//! object that is more than to decode it. So a thread keeps the memory of its last instance. It clears
+//! the pages that were touched, which the kernel names, and takes the rest away.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -34,16 +41,118 @@ const PAGE: usize = 4096;
 /// Bytes of a page of WebAssembly.
 pub(super) const WASM_PAGE: usize = 64 << 10;
 
-/// The address space of a linear memory. It never moves.
-pub(super) struct GuestMemory {
+/// More than this of a memory is not kept for the next instance.
+const MAX_KEPT: usize = 2 << 20;
+
+/// Reserved addresses. Those from `start` on have memory, as far as somebody has asked for it.
+struct Reservation {
     /// It begins at a multiple of [`HUGE_PAGE`].
     start: NonNull<c_void>,
     /// All of the address space, with what lies before the start, and the guard at the end.
-    reserved: (NonNull<c_void>, NonZeroUsize),
-    /// Bytes to which the memory can grow.
+    all: (NonNull<c_void>, NonZeroUsize),
+    layout: Layout,
+}
+
+/// What Wasmtime asks of a memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    /// Bytes that it has at first.
+    minimum: usize,
+    /// Bytes to which it can grow.
+    capacity: usize,
+    /// Bytes after it that can't be accessed.
+    guard: usize,
+}
+
+// SAFETY: it is address space of the process, and belongs to no thread.
+unsafe impl Send for Reservation {}
+
+impl Reservation {
+    fn new(layout: Layout) -> Result<Self, Errno> {
+        let bytes = layout.capacity.checked_add(layout.guard);
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(HUGE_PAGE));
+        let bytes = bytes.and_then(NonZeroUsize::new).ok_or(Errno::EINVAL)?;
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: no address is asked for, so no mapping is replaced.
+        let area = unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_NONE, flags) }?;
+        let at = area.addr().get();
+        // SAFETY: this is less than a huge page away, and the area has one more than is needed.
+        let start = unsafe { area.byte_add(at.next_multiple_of(HUGE_PAGE) - at) };
+        Ok(Self { start, all: (area, bytes), layout })
+    }
+
+    /// Lets this range be read and written, or neither.
+    fn protect(&self, from: usize, to: usize, prot: ProtFlags) -> Result<(), Errno> {
+        let (from, to) = (from.next_multiple_of(PAGE), to.next_multiple_of(PAGE));
+        if from >= to {
+            return Ok(());
+        }
+        // SAFETY: the range is within the reservation, which starts at a page, and what its user may
+        // access does not shrink while there is one.
+        unsafe { mprotect(self.start.byte_add(from), to - from, prot) }
+    }
+
+    /// Makes the memory what it was at first: as many zeroed bytes as it had then. It has `size` bytes
+    /// now, and from `shown` on others than its own.
+    fn clear(&self, size: usize, shown: usize) -> Result<(), Errno> {
+        let (minimum, end) = (self.layout.minimum, size.next_multiple_of(PAGE));
+        let kept = MAX_KEPT.min(shown / PAGE * PAGE).min(end);
+        if kept < minimum {
+            return Err(Errno::E2BIG);
+        }
+        self.clear_touched(kept / PAGE)?;
+        self.protect(minimum, kept, ProtFlags::PROT_NONE)?;
+        if let Some(rest) = NonZeroUsize::new(end - kept) {
+            let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED | MapFlags::MAP_NORESERVE;
+            // SAFETY: the range is within the reservation, and the instance that used it is gone.
+            unsafe {
+                let from = self.start.byte_add(kept).addr();
+                mmap_anonymous(Some(from), rest, ProtFlags::PROT_NONE, flags)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears those of the first `pages` pages that have memory. All others are zero.
+    fn clear_touched(&self, pages: usize) -> Result<(), Errno> {
+        static PAGE_MAP: OnceLock<Option<File>> = OnceLock::new();
+        /// The bits of an entry of the page map: the page is in memory, or swapped or moved.
+        const HAS_MEMORY: u64 = 3 << 62;
+        let page_map = PAGE_MAP.get_or_init(|| File::open("/proc/self/pagemap").ok());
+        let page_map = page_map.as_ref().ok_or(Errno::ENOENT)?;
+        let mut entries = [0; MAX_KEPT / PAGE * 8];
+        let entries = &mut entries[..pages * 8];
+        let first = self.start.addr().get() / PAGE;
+        page_map.read_exact_at(entries, first as u64 * 8).map_err(|_| Errno::EIO)?;
+        for (page, entry) in entries.as_chunks().0.iter().enumerate() {
+            if u64::from_ne_bytes(*entry) & HAS_MEMORY != 0 {
+                // SAFETY: the page is in the part that can be written, and the instance that used it
+                // is gone.
+                unsafe { self.start.byte_add(page * PAGE).write_bytes(0, PAGE) }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: this is the whole reservation, and nobody uses it any more. A failure would leak
+        // address space; there is no remedy.
+        let _ = unsafe { munmap(self.all.0, self.all.1.get()) };
+    }
+}
+
+/// The address space of a linear memory. It never moves.
+pub(super) struct GuestMemory {
+    /// Always there, but while this is dropped.
+    reservation: Option<Reservation>,
+    start: NonNull<c_void>,
     capacity: usize,
     /// Bytes that the decoder has.
     size: AtomicUsize,
+    /// Where the first file is mapped.
+    shown: AtomicUsize,
 }
 
 // SAFETY: it is address space of the process, and belongs to no thread. Only Wasmtime and `show`
@@ -53,17 +162,20 @@ unsafe impl Send for GuestMemory {}
 unsafe impl Sync for GuestMemory {}
 
 impl GuestMemory {
-    fn reserve(capacity: usize, guard: usize) -> Result<Self, Errno> {
-        let bytes = capacity.checked_add(guard).and_then(|bytes| bytes.checked_add(HUGE_PAGE));
-        let bytes = bytes.and_then(NonZeroUsize::new).ok_or(Errno::EINVAL)?;
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
-        // SAFETY: no address is asked for, so no mapping is replaced.
-        let area = unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_NONE, flags) }?;
-        let at = area.addr().get();
-        // SAFETY: this is less than a huge page away, and the area has one more than is needed.
-        let start = unsafe { area.byte_add(at.next_multiple_of(HUGE_PAGE) - at) };
-        let reserved = (area, bytes);
-        Ok(Self { start, reserved, capacity, size: AtomicUsize::new(0) })
+    /// A zeroed memory: that of the last instance of this thread, if it was like this.
+    fn new(layout: Layout) -> Result<Self, Errno> {
+        let spare = SPARE.take().filter(|spare| spare.layout == layout);
+        let reservation = match spare {
+            Some(spare) => spare,
+            None => {
+                let new = Reservation::new(layout)?;
+                new.protect(0, layout.minimum, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
+                new
+            }
+        };
+        let Reservation { start, layout: Layout { minimum, capacity, .. }, .. } = reservation;
+        let (size, shown) = (AtomicUsize::new(minimum), AtomicUsize::new(usize::MAX));
+        Ok(Self { reservation: Some(reservation), start, capacity, size, shown })
     }
 
     fn size(&self) -> usize {
@@ -76,19 +188,14 @@ impl GuestMemory {
     }
 
     fn grow_to(&self, size: usize) -> Result<(), Errno> {
-        let pages = |bytes: usize| bytes.next_multiple_of(PAGE);
-        let old = pages(self.size());
+        let old = self.size();
         if size > self.capacity {
             return Err(Errno::ENOMEM);
         }
-        if pages(size) > old {
-            // SAFETY: the range is within the reservation, which starts at a page.
-            unsafe {
-                let start = self.start.byte_add(old);
-                mprotect(start, pages(size) - old, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
-            }
+        if let Some(reservation) = &self.reservation {
+            reservation.protect(old, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
         }
-        self.size.store(size.max(self.size()), Ordering::Relaxed);
+        self.size.store(size.max(old), Ordering::Relaxed);
         Ok(())
     }
 
@@ -110,6 +217,7 @@ impl GuestMemory {
         if !stays || has < file.bytes || !fits {
             return Err(Errno::EINVAL);
         }
+        self.shown.fetch_min(at, Ordering::Relaxed);
         let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED | MapFlags::MAP_NORESERVE;
         // SAFETY: the range is within memory that the decoder has, and the caller vouches that
@@ -123,10 +231,14 @@ impl GuestMemory {
 }
 
 impl Drop for GuestMemory {
+    /// The instance that used it is gone, because its memory has an `Arc` of this.
     fn drop(&mut self) {
-        // SAFETY: this is the whole reservation. The instance that used it is gone, because its
-        // memory has an `Arc` of this. A failure would leak address space; there is no remedy.
-        let _ = unsafe { munmap(self.reserved.0, self.reserved.1.get()) };
+        let Some(reservation) = self.reservation.take() else { return };
+        let shown = self.shown.load(Ordering::Relaxed);
+        if reservation.clear(self.size(), shown).is_ok() {
+            // Fails if the thread ends.
+            let _ = SPARE.try_with(|spare| spare.replace(Some(reservation)));
+        }
     }
 }
 
@@ -156,6 +268,8 @@ unsafe impl LinearMemory for InstanceMemory {
 thread_local! {
     /// The memory that this thread has made last.
     static MADE: RefCell<Option<Arc<GuestMemory>>> = const { RefCell::new(None) };
+    /// Memory for this thread's next instance. It is what it was when it was made.
+    static SPARE: RefCell<Option<Reservation>> = const { RefCell::new(None) };
 }
 
 /// Takes the memory that this thread has made last: that of the instance that it has made last, if
@@ -178,12 +292,125 @@ unsafe impl MemoryCreator for GuestMemories {
         guard: usize,
     ) -> Result<Box<dyn LinearMemory>, String> {
         let capacity = reserved.unwrap_or(maximum.unwrap_or(minimum)).max(minimum);
-        let make = || {
-            let memory = GuestMemory::reserve(capacity.next_multiple_of(PAGE), guard)?;
-            memory.grow_to(minimum).map(|()| Arc::new(memory))
-        };
-        let memory = make().map_err(|error| format!("no memory for an instance: {error}"))?;
+        let layout = Layout { minimum, capacity: capacity.next_multiple_of(PAGE), guard };
+        let memory = GuestMemory::new(layout)
+            .map_err(|error| format!("no memory for an instance: {error}"))?;
+        let memory = Arc::new(memory);
         MADE.set(Some(memory.clone()));
         Ok(Box::new(InstanceMemory(memory)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use nix::unistd::{pipe, write};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CAPACITY: usize = 64 << 20;
+    const GUARD: usize = 1 << 20;
+
+    fn memory(minimum: usize) -> (Box<dyn LinearMemory>, Arc<GuestMemory>) {
+        let ty = MemoryType::new(0, None);
+        let made = GuestMemories.new_memory(ty, minimum, None, Some(CAPACITY), GUARD).unwrap();
+        (made, take_made().unwrap())
+    }
+
+    /// The bytes that an instance has.
+    fn bytes(memory: &mut dyn LinearMemory) -> &mut [u8] {
+        // SAFETY: they can be accessed, and nobody else does.
+        unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), memory.byte_size()) }
+    }
+
+    /// Whether the page at this place can be read: a system call fails where an access would trap.
+    fn is_readable(memory: &dyn LinearMemory, at: usize) -> bool {
+        let (_end, pipe) = pipe().unwrap();
+        // SAFETY: only the kernel reads it, and says so if it can't.
+        let byte = unsafe { std::slice::from_raw_parts(memory.as_ptr().add(at), 1) };
+        write(pipe.as_fd(), byte).is_ok()
+    }
+
+    fn check_new(memory: &mut dyn LinearMemory, minimum: usize) -> Result<(), TestCaseError> {
+        prop_assert_eq!(memory.byte_size(), minimum);
+        let dirty = bytes(memory).iter().position(|byte| *byte != 0);
+        prop_assert!(dirty.is_none(), "the byte at {} is not zero", dirty.unwrap_or(0));
+        let after = [minimum, minimum + PAGE, MAX_KEPT - 1, MAX_KEPT, CAPACITY / 2, CAPACITY - 1];
+        for at in after.into_iter().filter(|at| *at >= minimum) {
+            prop_assert!(!is_readable(memory, at), "the byte at {} can be read", at);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Whatever the instances before it did, and whether or not it gets their memory.
+        #[test]
+        fn an_instance_finds_zeroed_memory_of_its_size_and_no_more(
+            instances in proptest::collection::vec(
+                (
+                    1_usize..3,
+                    proptest::collection::vec(0_usize..6 << 20, 0..4),
+                    proptest::collection::vec(any::<proptest::sample::Index>(), 0..40),
+                    any::<Option<proptest::sample::Index>>(),
+                ),
+                1..6,
+            ),
+        ) {
+            SPARE.take();
+            let mut last = None;
+            for (minimum, growths, stores, shown) in instances {
+                let minimum = minimum * 17 * WASM_PAGE;
+                let (mut made, memory) = memory(minimum);
+                if let Some((layout, start)) = last && layout == minimum {
+                    prop_assert_eq!(made.as_ptr().addr(), start, "it was not used again");
+                }
+                check_new(&mut *made, minimum)?;
+                for growth in growths {
+                    let old = made.byte_size();
+                    let size = (old + growth).next_multiple_of(WASM_PAGE);
+                    made.grow_to(size).unwrap();
+                    prop_assert!(bytes(&mut *made)[old..].iter().all(|byte| *byte == 0));
+                }
+                for store in stores {
+                    let bytes = bytes(&mut *made);
+                    let at = store.index(bytes.len());
+                    bytes[at] = 0xee;
+                }
+                let pages = made.byte_size() / WASM_PAGE;
+                let shown = shown.map(|page| page.index(pages) * WASM_PAGE);
+                if let Some(at) = shown {
+                    // SAFETY: nobody has a reference into the memory.
+                    unsafe { memory.show(at as u32, &file()) }.unwrap();
+                    prop_assert!(bytes(&mut *made)[at..at + PAGE].iter().all(|byte| *byte == 7));
+                    // A copy of the page, of its own.
+                    bytes(&mut *made)[at] = 8;
+                }
+                // Memory whose first part is not its own is given back.
+                let is_kept = shown.is_none_or(|at| at >= minimum);
+                last = is_kept.then(|| (minimum, made.as_ptr().addr()));
+            }
+        }
+    }
+
+    /// One page of sevens, sealed.
+    fn file() -> SharedFile {
+        use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let fd = memfd_create("test", flags).unwrap();
+        write(fd.as_fd(), &[7; PAGE]).unwrap();
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
+        SharedFile { fd, bytes: PAGE as u64 }
+    }
+
+    #[test]
+    fn a_memory_of_another_layout_is_not_used_again() {
+        let (first, kept) = memory(WASM_PAGE);
+        drop((first, kept));
+        let (mut other, _) = memory(2 * WASM_PAGE);
+        check_new(&mut *other, 2 * WASM_PAGE).unwrap();
     }
 }

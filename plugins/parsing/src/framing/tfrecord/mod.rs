@@ -32,8 +32,10 @@ pub struct Framing {
     verify: bool,
     /// Largest payload in bytes.
     max_record: u64,
-    /// For each record that one call of the host checks: the span of its length, the span of its
-    /// payload. There is room for one length more.
+    /// Records that one call of the host checks, at most.
+    batch: usize,
+    /// For each of these records: the span of its length, the span of its payload. There is room for
+    /// one length more.
     spans: Vec<u64>,
     /// The stored checksum of each span.
     expected: Vec<u32>,
@@ -63,8 +65,9 @@ impl Framing {
         Self {
             verify: options.is_on("verify"),
             max_record: info.max_record,
-            spans: vec![0; 2 * batch + 1],
-            expected: vec![0; 2 * batch + 1],
+            batch,
+            spans: Vec::new(),
+            expected: Vec::new(),
             gathered: 0,
         }
     }
@@ -109,6 +112,12 @@ impl Framing {
     /// Follows the lengths from `at` on and gathers the spans to check. The length of a last record
     /// that is cut or too large is gathered too, because `need` and the error depend on it.
     fn gather_batch(&mut self, chunk: &[u8], mut at: usize) -> StopReason {
+        // And one more, which tells why there are no more.
+        let most = self.batch.min(chunk.len() / MIN_RECORD + 1);
+        if self.spans.len() < 2 * most + 1 {
+            self.spans.resize(2 * most + 1, 0);
+            self.expected.resize(2 * most + 1, 0);
+        }
         self.gathered = 0;
         let (mut stop, mut records) = (None, 0);
         // Places that are there already: to append would need a test for each.
