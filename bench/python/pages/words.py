@@ -37,9 +37,10 @@ AXES = {
         "Size of records",
         "TFRecord, 256 MiB, in records of this size. The largest is the largest that a configuration allows: one record of 1 GiB, whose "
         "decoder has 2 GiB of memory.",
-        "A record that is larger than a slot, 4 MiB, gets a buffer of its own, and what was read of it is moved there. The "
-        "kernel makes the buffer's pages when it is filled and takes them back when it is released, while slots stay. So "
-        "a byte of a large record costs several times as much, whatever the record's size; a larger `slot_size` avoids it.",
+        "A record that is larger than a slot, 4 MiB, gets a buffer of its own, which is used again once the record is "
+        "released, as slots are. What was read of the record is moved there, and its decoder gets a copy of it, because only "
+        "slots are mapped into the sandbox. The larger the records, the fewer of them are read before each buffer was made "
+        "once: the kernel makes its pages, and those of the decoder's memory.",
     ),
     "objects": Words(
         "Objects",
