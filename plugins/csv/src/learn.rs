@@ -9,7 +9,7 @@
 //! **The next objects** of a channel have the types of the first one: the host passes its schema.
 
 use pipemill_parsing::numbers::{Number, trimmed};
-use pipemill_plugin::{Scalar, StreamInfo};
+use pipemill_plugin::{Field, Scalar};
 
 use crate::chunk::{Chunk, NextRow};
 use crate::dialect::Cell;
@@ -205,27 +205,19 @@ impl Learner {
     }
 }
 
-/// The fields of the objects before, by name, as the host passes them: one in each line, its type
-/// and its name.
-pub(crate) fn fields_before(info: &StreamInfo) -> Option<Vec<(String, Scalar)>> {
-    let (_, text) = info.extensions.iter().find(|(key, _)| key == "schema")?;
-    let field = |line: &str| {
-        let (word, name) = line.split_once(' ')?;
-        Some((name.to_owned(), Scalar::from_word(word)?))
-    };
-    text.split_terminator('\n').map(field).collect()
-}
-
 /// The number of numbers in the field `x` of the records before, with `emit = "dense"`.
-pub(crate) fn width_before(info: &StreamInfo) -> Option<usize> {
-    let (_, text) = info.extensions.iter().find(|(key, _)| key == "schema")?;
-    text.lines().find_map(|line| line.strip_suffix("] x")?.strip_prefix("float32[")?.parse().ok())
+pub(crate) fn width_before(before: &[Field]) -> Option<usize> {
+    let x = before.iter().find(|field| field.name == "x" && field.scalar == Scalar::Float32)?;
+    match x.shape[..] {
+        [width] => Some(width as usize),
+        _ => None,
+    }
 }
 
 /// What the fields of the objects before tell of this object, whose first row is `first`. The error
 /// is a text for the operator.
 pub(crate) fn of_fields_before(
-    before: &[(String, Scalar)],
+    before: &[Field],
     settings: &Settings,
     first: &[Vec<u8>],
 ) -> Result<Learnt, String> {
@@ -242,10 +234,10 @@ pub(crate) fn of_fields_before(
         None => (0..first.len()).map(default_name).collect(),
     };
     let type_of = |names: &[String]| -> Vec<Scalar> {
-        let find = |name: &String| before.iter().find(|(other, _)| other == name);
-        names.iter().map(|name| find(name).map_or(Scalar::Utf8, |(_, scalar)| *scalar)).collect()
+        let find = |name: &String| before.iter().find(|field| field.name == *name);
+        names.iter().map(|name| find(name).map_or(Scalar::Utf8, |field| field.scalar)).collect()
     };
-    let has_all = |names: &[String]| before.iter().all(|(name, _)| names.contains(name));
+    let has_all = |names: &[String]| before.iter().all(|field| names.contains(&field.name));
     let header = match settings.header {
         Header::Yes => true,
         Header::No => false,
@@ -260,7 +252,8 @@ pub(crate) fn of_fields_before(
             settings.names.is_some() && !first.iter().zip(&type_of(&names)).all(fits)
         }
         Header::Auto => {
-            let expected: Vec<_> = before.iter().take(20).map(|(name, _)| name.as_str()).collect();
+            let expected: Vec<_> =
+                before.iter().take(20).map(|field| field.name.as_str()).collect();
             return Err(format!(
                 "expected a header with the columns of the objects before: {}; if this object has no \
                  header, read it in another channel",

@@ -94,7 +94,7 @@ pub struct Csv {
     /// The bytes of the header, if later rows are compared with it.
     header: Vec<u8>,
     /// The fields of the objects before, if the option `header` or `types` is `auto`.
-    fields_before: Option<Vec<(String, Scalar)>>,
+    fields_before: Option<Vec<Field>>,
     /// The rows that tell header and types, while they are read.
     learner: Learner,
     /// What the first rows told.
@@ -151,7 +151,7 @@ impl Decoder for Csv {
             after_cr: false,
             first_row: None,
             header: Vec::new(),
-            fields_before: if is_learnt { learn::fields_before(info) } else { None },
+            fields_before: if is_learnt { info.fields_before() } else { None },
             learner: Learner::default(),
             learnt: None,
             layout,
@@ -223,11 +223,12 @@ impl Decoder for Csv {
 fn names_before(settings: &Settings, info: &StreamInfo) -> Option<Vec<String>> {
     match settings.emit {
         Emit::Fields => {
-            let fields = learn::fields_before(info)?;
-            Some(fields.into_iter().map(|(name, _)| name).collect())
+            let fields = info.fields_before()?;
+            Some(fields.into_iter().map(|field| field.name).collect())
         }
         Emit::Dense => {
-            let columns = learn::width_before(info)? + usize::from(settings.label.is_some());
+            let columns = learn::width_before(&info.fields_before()?)?
+                + usize::from(settings.label.is_some());
             Some((0..columns).map(default_name).collect())
         }
         Emit::Row => None,

@@ -14,3 +14,14 @@ pub(crate) enum ColumnForm {
     /// Three fields: keys, values and shape of a sparse tensor.
     Sparse(Scalar),
 }
+
+impl ColumnForm {
+    /// Number of fields.
+    pub(crate) fn fields(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Bytes | Self::Dense(..) => 1,
+            Self::Sparse(_) => 3,
+        }
+    }
+}

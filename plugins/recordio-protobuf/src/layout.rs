@@ -37,6 +37,33 @@ impl Layout {
         Ok(Self { forms: columns.map(learn).collect::<Result<_, _>>()? })
     }
 
+    /// The layout that was learned before, as the fields of the stream that is begun again tell. `None`
+    /// if they are not those of a layout with these options.
+    pub(crate) fn learned_before(settings: &Settings, before: &[Field]) -> Option<Self> {
+        let mut rest = before;
+        let form = |column: &Column| {
+            let form = match known_form(column) {
+                Some(form) => form,
+                None => form_before(column, rest)?,
+            };
+            rest = rest.get(form.fields()..)?;
+            Some(form)
+        };
+        let layout = Self { forms: settings.columns.iter().map(form).collect::<Option<_>>()? };
+        let what = |field: &Field| (field.name.clone(), field.scalar, field.shape.clone());
+        let fields = layout.fields(settings);
+        fields.iter().map(what).eq(before.iter().map(what)).then_some(layout)
+    }
+
+    /// Whether a stream that begins again can learn the layout from its fields. The host tells one in
+    /// each line.
+    pub(crate) fn can_be_told(&self, settings: &Settings) -> bool {
+        let fields = self.fields(settings);
+        let told = Self::learned_before(settings, &fields);
+        fields.iter().all(|field| !field.name.contains('\n'))
+            && told.is_some_and(|told| told.forms == self.forms)
+    }
+
     /// The fields of a record.
     pub(crate) fn fields(&self, settings: &Settings) -> Vec<Field> {
         let mut fields = Vec::new();
@@ -68,6 +95,19 @@ impl Layout {
 fn known_form(column: &Column) -> Option<ColumnForm> {
     let FieldType { scalar, shape, .. } = column.field_type.clone()?;
     Some(if scalar == Scalar::Bytes { ColumnForm::Bytes } else { ColumnForm::Dense(scalar, shape) })
+}
+
+/// The form of a column whose fields are the first of these, or that has none.
+fn form_before(column: &Column, fields: &[Field]) -> Option<ColumnForm> {
+    let name = &column.name;
+    match fields {
+        [one, ..] if one.name == *name && one.scalar == Scalar::Bytes => Some(ColumnForm::Bytes),
+        [one, ..] if one.name == *name => Some(ColumnForm::Dense(one.scalar, one.shape.clone())),
+        [keys, values, ..] if keys.name == format!("{name}.keys") => {
+            Some(ColumnForm::Sparse(values.scalar))
+        }
+        _ => column.guessed.then_some(ColumnForm::Nothing),
+    }
 }
 
 /// The form of a column that has this tensor in the first record; `None` if the tensor does not

@@ -34,8 +34,8 @@ pub struct RecordIoProtobuf {
     settings: Settings,
     /// The fields, once they are known.
     layout: Option<Layout>,
-    /// Whether the options tell them all.
-    has_set_layout: bool,
+    /// Whether another stream, which may not see the first record, can know them, too.
+    can_begin_again: bool,
     /// The record that is being read. A field so that its memory is reused.
     record: Record,
     /// The joined parts of a record. A field so that its memory is reused.
@@ -54,10 +54,13 @@ impl Decoder for RecordIoProtobuf {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         let settings = Settings::new(options)?;
-        let layout = Layout::from_settings(&settings);
+        // A stream that begins again has the layout of the first record, which it may not see.
+        let before = info.restart().and_then(|_| info.fields_before());
+        let learned = || Layout::learned_before(&settings, &before?);
+        let layout = Layout::from_settings(&settings).or_else(learned);
         Ok(Self {
             framing: Framing::open(options, info),
-            has_set_layout: layout.is_some(),
+            can_begin_again: layout.is_some(),
             layout,
             record: Record::new(&settings),
             settings,
@@ -71,8 +74,7 @@ impl Decoder for RecordIoProtobuf {
     }
 
     fn restart(&self) -> Option<u64> {
-        // A layout that was learned is that of the first record, which a later one need not have.
-        self.has_set_layout.then_some(0)
+        self.can_begin_again.then_some(0)
     }
 
     fn decode(
@@ -130,6 +132,7 @@ impl RecordIoProtobuf {
         let layout = Layout::learn(settings, record, source.bytes)?;
         emit::record(settings, &layout, record, &source, *max_record, out)?;
         out.set_schema(&layout.fields(settings));
+        self.can_begin_again = layout.can_be_told(settings);
         self.layout = Some(layout);
         Ok(())
     }

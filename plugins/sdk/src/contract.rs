@@ -1,6 +1,6 @@
 //! The contract of a decoder: a resumable function of a chunk. Nothing here depends on WebAssembly.
 
-use crate::{Field, OptionSpec, Options, Records};
+use crate::{Field, OptionSpec, Options, Records, Scalar};
 
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
@@ -199,6 +199,26 @@ impl StreamInfo {
         let (header, place) = value.split_once(' ')?;
         Some(Restart { header: header.parse().ok()?, place: place.parse().ok()? })
     }
+
+    /// The fields of the channel's objects before this one, or of the stream that this one begins
+    /// again: their names, types and shapes, and nothing else of them. `None` if there is no such
+    /// object, or if the host has types that this SDK does not know.
+    pub fn fields_before(&self) -> Option<Vec<Field>> {
+        let (_, text) = self.extensions.iter().find(|(key, _)| key == "schema")?;
+        text.split_terminator('\n').map(field_before).collect()
+    }
+}
+
+/// A line of the extension `schema`, such as `float32[2,3] image`.
+fn field_before(line: &str) -> Option<Field> {
+    let (element, name) = line.split_once(' ')?;
+    let (word, sizes) = match element.split_once('[') {
+        Some((word, sizes)) => (word, Some(sizes.strip_suffix(']')?)),
+        None => (element, None),
+    };
+    let sizes = sizes.into_iter().flat_map(|sizes| sizes.split(','));
+    let shape: Vec<u32> = sizes.map(|size| size.parse().ok()).collect::<Option<_>>()?;
+    Some(Field::new(name, Scalar::from_word(word)?).shaped(shape))
 }
 
 /// The beginning of a stream that is not the object's start. The stream is shown the first `header`

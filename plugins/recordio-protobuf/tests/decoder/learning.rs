@@ -1,11 +1,15 @@
 //! Types and shapes that are learned from the first record, and the ways in which protobuf allows a
 //! record to be written.
 
-use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, assert_any_split};
+use pipemill_plugin::testing::{
+    Outcome, Setup, assert_all_splits, assert_any_split, assert_restarts,
+};
 use pipemill_plugin::{Field, Scalar};
 use pipemill_recordio_protobuf::RecordIoProtobuf;
 
-use crate::write::{self, entry, field, float32, int32, part, sparse, tensor, usual, varints};
+use crate::write::{
+    self, bytes, entry, field, float32, int32, part, sparse, tensor, usual, varints,
+};
 
 fn outcome(options: &[(&str, &str)], file: &[u8]) -> Outcome {
     let setup = Setup::new(options);
@@ -44,6 +48,29 @@ fn nothing_is_learned_from_a_refused_record() {
     assert_eq!((outcome.errors.len(), outcome.records.len()), (2, 1));
     let schema = outcome.schema.expect("learned");
     assert_eq!(schema[0], Field::new("features", Scalar::Int32).shaped([3]));
+}
+
+/// Also where the first record that it sees is of another form.
+#[test]
+fn a_stream_that_begins_again_has_the_form_of_the_first_record() {
+    let one = usual(&float32(&[1.0, 2.0]), &int32(&[3]));
+    let forms = [
+        one.clone(),
+        usual(&float32(&[1.0, 2.0, 3.0]), &int32(&[3])),
+        usual(&sparse(&[1.0], &[5], &[9]), &int32(&[3])),
+        entry(1, "values", &float32(&[1.0, 2.0])),
+        usual(&bytes(&[b"image"]), &float32(&[3.0])),
+    ];
+    for first in &forms {
+        let records = [std::slice::from_ref(first), &forms, std::slice::from_ref(&one)].concat();
+        for options in [&[("uid", "true")][..], &[("sparse", "dense")], &[("features", "w=values")]]
+        {
+            let file = write::file(&records);
+            let setup = Setup::new(options).skipping();
+            let places = assert_restarts::<RecordIoProtobuf>(&setup, &file, &vec![1; file.len()]);
+            assert!(places.len() >= 2, "{options:?}: begins again at {places:?}");
+        }
+    }
 }
 
 #[test]
