@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipemill_source::{Input, ReadOutcome, SourceError};
 
-use super::SectionPart;
+use super::{Header, SectionPart};
 
 impl SectionPart {
     /// The bytes of the object from where the section begins.
@@ -56,7 +56,11 @@ impl SectionInput {
         let outcome = input.read(&mut buf[..most], timeout)?;
         if let (ReadOutcome::Bytes(len), Some((own_at, _))) = (outcome, &mut self.own) {
             *own_at += len as u64;
-            sections.state().sections[*index].at += len as u64;
+            let mut state = sections.state();
+            state.sections[*index].at += len as u64;
+            if matches!(state.header, Header::Unknown) {
+                sections.changed.notify_all();
+            }
         }
         Ok(outcome)
     }

@@ -373,11 +373,16 @@ impl Sections {
     pub(super) fn begin_after(self: &Arc<Self>, number: u64, step: u64, size: u64) -> NextSection {
         let mut state = self.state();
         let Header::Known(header) = state.header.clone() else {
-            if matches!(state.header, Header::None) {
-                return NextSection::Done;
+            if matches!(state.header, Header::Unknown) {
+                if state.sections[0].at < step + MAX_HEADER {
+                    drop(self.wait(state, POLL_INTERVAL));
+                    return NextSection::None;
+                }
+                // Its decoder could begin nowhere in so many bytes.
+                state.header = Header::None;
+                self.turns.sections_were_wasted();
             }
-            drop(self.wait(state, POLL_INTERVAL));
-            return NextSection::None;
+            return NextSection::Done;
         };
         let come = state.sections.iter().filter(|section| section.is_there());
         let come = come.map(|section| section.at).max().unwrap_or(0);

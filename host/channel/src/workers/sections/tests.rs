@@ -9,6 +9,10 @@ impl Input for Zeros {
         buf.fill(0);
         Ok(ReadOutcome::Bytes(buf.len()))
     }
+
+    fn at(&self, _: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        Some(Ok(Box::new(Zeros)))
+    }
 }
 
 #[test]
@@ -26,6 +30,26 @@ fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside(
         assert!(sections.state().kept() <= MOST as u64);
     }
     assert!(matches!(sections.room(u64::MAX, true), Room::HandOver));
+}
+
+/// Else the objects after it would wait until it is at its end.
+#[test]
+fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
+    const STEP: u64 = 100;
+    let turns = Arc::new(Turns::new(1));
+    let whole: Option<Box<dyn Input>> = Some(Box::new(Zeros));
+    let sections = Sections::new(turns.clone(), 0, 0, 0, whole);
+    let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
+    let mut read = 0;
+    while matches!(sections.begin_after(1, STEP, u64::MAX), NextSection::None) {
+        assert!(read < STEP + MAX_HEADER, "its decoder was shown {read} bytes");
+        let Ok(ReadOutcome::Bytes(len)) = input.read(&mut buf, None) else { panic!("no bytes") };
+        read += len as u64;
+    }
+    assert!(read >= MAX_HEADER, "a header is not as long as {read} bytes");
+    assert!(turns.sections_are_wasted(), "nor in later objects");
+    sections.first().end().can_restart(0);
+    assert!(matches!(sections.begin_after(1, STEP, u64::MAX), NextSection::Done), "too late");
 }
 
 /// Else the section that has found it, and the one after it, would both have its records.
