@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_ring::layout::index_room;
-use pipemill_types::{ABSENT, ChunkMemory, Field, SharedPart};
+use pipemill_types::{ABSENT, BatchMemory, ChunkMemory, Column, Field, SharedPart};
 
 use crate::batches::{Cut, check_dense};
 use crate::host::Setup;
@@ -25,6 +25,8 @@ pub struct Kept {
 /// Memory of a batch that is being filled.
 pub struct Filled {
     memory: Memory,
+    /// The index that was written.
+    index: Option<Vec<Column>>,
     /// A clone, as long as this lives.
     _filled: Arc<()>,
 }
@@ -44,6 +46,20 @@ impl AsMut<[u8]> for Filled {
 impl ChunkMemory for Filled {
     fn shared(&self) -> Option<SharedPart<'_>> {
         self.memory.shared()
+    }
+}
+
+impl BatchMemory for Filled {
+    fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
+        let records = columns[0].offsets.len();
+        let room = index_room(payload, texts, columns.len(), records);
+        assert!(payload + room <= self.as_ref().len(), "no room for the index");
+        self.index = Some(columns.to_vec());
+        true
+    }
+
+    fn take_index(&mut self) -> Option<Vec<Column>> {
+        self.index.take()
     }
 }
 
@@ -101,7 +117,7 @@ impl Collector {
     /// Memory for the next batch. Nobody keeps any for others, or a ring would have none left.
     fn for_next(&self, memory: Memory) -> Filled {
         assert!(Arc::strong_count(&self.next) <= 2, "two memories beyond those beside");
-        Filled { memory, _filled: self.next.clone() }
+        Filled { memory, index: None, _filled: self.next.clone() }
     }
 
     fn next_number(&self, batch: &Batch) -> u64 {
@@ -167,7 +183,7 @@ impl Sink for Collector {
     fn memory_beside(&mut self) -> Option<Filled> {
         let (filled, most) = &self.beside;
         let is_there = Arc::strong_count(filled) <= *most;
-        is_there.then(|| Filled { memory: self.slot(), _filled: filled.clone() })
+        is_there.then(|| Filled { memory: self.slot(), index: None, _filled: filled.clone() })
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Filled, StopReason> {
@@ -200,7 +216,10 @@ impl Sink for Collector {
         self.schema = Some(fields.clone());
     }
 
-    fn grant(&mut self, memory: Filled, batch: &mut Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, mut memory: Filled, batch: &mut Batch) -> Result<(), StopReason> {
+        if batch.columns.is_empty() {
+            batch.columns = memory.take_index().expect("the index was written");
+        }
         self.check(&memory, batch);
         self.batches += 1;
         let payload = &memory.as_ref()[..batch.payload];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pipemill_channel::{Batch, Sink, StopReason};
-use pipemill_types::{ChunkMemory, Field};
+use pipemill_types::{BatchMemory, Field};
 
 /// Looks at the records of a channel.
 pub(crate) trait LookAtRecords {
@@ -28,7 +28,7 @@ pub(crate) trait LookAtRecords {
 /// Where the memory of batches comes from.
 pub(crate) trait Memories {
     /// Memory of one batch.
-    type Memory: ChunkMemory + AsMut<[u8]> + 'static;
+    type Memory: BatchMemory + 'static;
 
     /// Memory for the next batch.
     ///

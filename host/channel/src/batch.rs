@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
-use pipemill_types::{ABSENT, Column};
+use pipemill_types::{ABSENT, BatchMemory, Column};
 
 /// Records in one piece of memory: of one object, or of several one after the other.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +14,8 @@ pub struct Batch {
     pub start: BatchStart,
     /// Bytes of the memory that the records take, from its start.
     pub payload: usize,
-    /// One column for each field. Offsets count from the start of the memory.
+    /// One column for each field. Offsets count from the start of the memory. None of them, if the
+    /// index was written into the memory already.
     pub columns: Vec<Column>,
     /// Byte offset of each record in its object; empty unless the stream was opened with `offsets`.
     pub starts: Vec<u64>,
@@ -52,7 +53,33 @@ pub struct BatchStart {
     pub restart_records: u64,
 }
 
+impl BatchStart {
+    /// Bytes of the texts that a batch has beside its records, the object's name included.
+    fn texts(&self) -> usize {
+        self.object.len() + self.metadata.len() + self.identity.len()
+    }
+}
+
 impl Batch {
+    /// Writes the index into the batch's memory, if it has a place there, and returns what is to be
+    /// handed over. Then this batch keeps the memory of its columns.
+    pub(super) fn with_written_index(&mut self, memory: &mut impl BatchMemory) -> Option<Batch> {
+        if !memory.write_index(self.payload, self.start.texts(), &self.columns) {
+            return None;
+        }
+        let columns = std::mem::take(&mut self.columns);
+        let written = self.clone();
+        self.columns = columns;
+        Some(written)
+    }
+
+    /// Takes the columns out of the batch's memory, if the index was written there.
+    pub(super) fn take_columns(&mut self, memory: &mut impl BatchMemory) {
+        if let Some(columns) = memory.take_index() {
+            self.columns = columns;
+        }
+    }
+
     /// Removes all records.
     pub(super) fn restart(&mut self) {
         for column in &mut self.columns {

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use pipemill_decode::{Bytes, DecodedRecords};
 use pipemill_source::Object;
-use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Tail};
+use pipemill_types::{BatchSize, Column, ErrorKind, Fault, Field, Tail};
 
 use super::batch::BatchStart;
 use super::cut::{CutPoint, Fill, WARM_TIME, is_cut};
@@ -402,10 +402,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Hands over a batch whose payload is at the start of memory that the sink gave. Only without a
     /// size.
     pub(super) fn give(&mut self, memory: S::Memory, batch: &mut Batch) -> Result<(), StopReason> {
-        let texts = batch.start.metadata.len() + batch.start.identity.len();
-        let room = self.sink.room(&memory, batch.records, batch.columns.len(), texts);
-        if room.is_none_or(|room| batch.payload > room) {
-            return self.give_copy(memory.as_ref(), batch);
+        if !batch.columns.is_empty() {
+            let texts = batch.start.metadata.len() + batch.start.identity.len();
+            let room = self.sink.room(&memory, batch.records, batch.columns.len(), texts);
+            if room.is_none_or(|room| batch.payload > room) {
+                return self.give_copy(memory.as_ref(), batch);
+            }
         }
         self.sink.grant(memory, batch)?;
         self.counts.granted.add(1);
@@ -416,6 +418,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     pub(super) fn memory_bytes(&mut self) -> Result<usize, StopReason> {
         self.ensure_memory()?;
         Ok(self.memory.as_ref().map_or(0, |memory| (**memory).as_ref().len()))
+    }
+
+    /// Exchanges the columns of the batch, which has no records, for the sake of their memory.
+    pub(super) fn swap_columns(&mut self, columns: &mut Vec<Column>) {
+        std::mem::swap(&mut self.batch.columns, columns);
+        self.batch.restart();
     }
 
     /// Takes the memory of a batch that is not wanted, for another builder.

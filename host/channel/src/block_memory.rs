@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
-use pipemill_types::{ChunkMemory, HUGE_PAGE, SharedPart};
+use pipemill_types::{BatchMemory, ChunkMemory, Column, HUGE_PAGE, SharedPart};
 
 /// The index of a block takes at most this many times its memory: else records without bytes would
 /// never fill one.
@@ -33,6 +33,23 @@ impl ChunkMemory for BlockMemory {
     fn shared(&self) -> Option<SharedPart<'_>> {
         match &self.bytes {
             Bytes::Lent(lent) => lent.shared(),
+            Bytes::Heap(_) | Bytes::Mapped(_) => None,
+        }
+    }
+}
+
+/// Only lent memory has a place for an index.
+impl BatchMemory for BlockMemory {
+    fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
+        match &mut self.bytes {
+            Bytes::Lent(lent) => lent.write_index(payload, texts, columns),
+            Bytes::Heap(_) | Bytes::Mapped(_) => false,
+        }
+    }
+
+    fn take_index(&mut self) -> Option<Vec<Column>> {
+        match &mut self.bytes {
+            Bytes::Lent(lent) => lent.take_index(),
             Bytes::Heap(_) | Bytes::Mapped(_) => None,
         }
     }
@@ -107,9 +124,9 @@ impl From<Bytes> for BlockMemory {
 }
 
 /// Memory that can be lent: that of a sink's batches.
-pub(crate) trait LentMemory: ChunkMemory + AsMut<[u8]> + Any {}
+pub(crate) trait LentMemory: BatchMemory + Any {}
 
-impl<M: ChunkMemory + AsMut<[u8]> + Any> LentMemory for M {}
+impl<M: BatchMemory + Any> LentMemory for M {}
 
 /// Bytes: zeroed ones, or those of memory that is lent.
 pub(crate) enum Bytes {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pipemill_types::{ChunkMemory, Field};
+use pipemill_types::{BatchMemory, Field};
 
 use super::{Batch, Failure};
 
@@ -75,7 +75,7 @@ impl Count {
 /// Where batches go.
 pub trait Sink {
     /// Memory for one batch. A call of the decoder shares it, because the chunk lies in it.
-    type Memory: ChunkMemory + AsMut<[u8]> + 'static;
+    type Memory: BatchMemory + 'static;
 
     /// Memory for the next batch. Waits until a consumer has released some.
     ///
@@ -121,7 +121,8 @@ pub trait Sink {
     /// Takes the fields of all records. Called at most once, before the first batch.
     fn schema(&mut self, fields: &Arc<[Field]>);
 
-    /// Hands a batch over. The sink may take it, and leave another one of as many columns: the caller
+    /// Hands a batch over. If it has no columns, its index was [written](BatchMemory::write_index) into the
+    /// memory. The sink may take it, and leave another one of as many columns: the caller
     /// fills that from its start.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch_memory;
 mod batch_position;
 mod batch_size;
 mod chunk_memory;
@@ -19,6 +20,7 @@ mod printable;
 mod stream_info;
 mod suggest;
 
+pub use batch_memory::BatchMemory;
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
 pub use chunk_memory::{ChunkMemory, HUGE_PAGE, SharedFile, SharedPart};

@@ -12,6 +12,7 @@ mod config;
 mod connections;
 mod consumer_socket;
 mod dedicated;
+mod index;
 mod ledger;
 mod log_limit;
 mod observer;

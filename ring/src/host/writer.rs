@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub use pipemill_types::Column;
-use pipemill_types::{BatchPosition, ChunkMemory, SharedPart};
+use pipemill_types::{BatchMemory, BatchPosition, ChunkMemory, SharedPart};
 
 use super::config::{AcquireError, RingError};
+use super::index::Index;
 use super::ring::Ring;
 use super::table::{Batch, RecordPlace, SlotId, Table};
-use crate::layout::{ABSENT, HEADER_BYTES, Header, Plan, spans_fit};
+use crate::layout::{ABSENT, HEADER_BYTES, Header, spans_fit};
 use crate::memory::DedicatedBuffer;
-use crate::memory::column::column_bytes;
 use crate::protocol::Resumed;
 
 /// Bytes. An offset is a u32, and the largest one means "absent".
-const MAX_PAYLOAD: usize = ABSENT as usize;
+pub(super) const MAX_PAYLOAD: usize = ABSENT as usize;
 
 /// What the header of a batch says about it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,6 +77,8 @@ pub struct Writer {
     /// None once it is granted.
     slot: Option<SlotId>,
     memory: Memory,
+    /// The index that was written already.
+    index: Option<Index>,
     /// Whether it counts in the ring's `filled_beside`.
     is_beside: bool,
 }
@@ -120,7 +122,7 @@ impl Ring {
     }
 
     fn writer(self: &Arc<Ring>, slot: SlotId, memory: Memory, is_beside: bool) -> Writer {
-        Writer { ring: self.clone(), slot: Some(slot), memory, is_beside }
+        Writer { ring: self.clone(), slot: Some(slot), memory, index: None, is_beside }
     }
 
     /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
@@ -164,6 +166,7 @@ impl Writer {
     /// metadata and the index must fit in here too, see [`index_room`](crate::layout::index_room). It starts at a
     /// multiple of 64. It holds the bytes of older batches, not zeros.
     pub fn payload(&mut self) -> &mut [u8] {
+        self.index = None;
         self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
     }
 
@@ -186,7 +189,8 @@ impl Writer {
     /// has credit. Returns the batch's number in the channel, from 0. A dedicated buffer grows to
     /// what name and index need.
     ///
-    /// There must be one column for each field of the schema, all of the same length.
+    /// There must be one column for each field of the schema, all of the same length; or none, if the
+    /// index was [written](BatchMemory::write_index) before.
     ///
     /// # Errors
     /// The memory is free again after each of these: [`RingError::NoSchema`] before
@@ -194,33 +198,50 @@ impl Writer {
     /// other, [`RingError::TooLarge`] where the batch does not fit, [`RingError::Memory`] where the
     /// kernel does not give the memory.
     pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, RingError> {
-        let records = self.check(info, columns)?;
-        let names = info.object.len() + info.metadata.len() + info.identity.len();
-        let plan = Plan::new(info.payload_bytes, names, columns.len(), records);
-        let end = plan.map_or(usize::MAX, |plan| plan.end);
-        if let Memory::Dedicated(memory) = &mut self.memory {
-            memory.ensure(&dedicated_name(&self.ring), end)?;
-        }
-        self.fits(end)?;
-        let (Some(plan), Some(slot)) = (plan, self.slot) else {
-            return Err(RingError::TooLarge { bytes: end, limit: MAX_PAYLOAD });
+        let index = self.index_of(info, columns)?;
+        let Some(slot) = self.slot else {
+            return Err(RingError::TooLarge { bytes: index.plan.end, limit: 0 });
         };
         let number = self.ring.next_batch();
-        let (epoch, records, bytes) = (info.epoch, records as u32, plan.end as u64);
+        let (epoch, records) = (info.epoch, index.records as u32);
+        let bytes = index.plan.end as u64;
         let first = RecordPlace { object: info.object_number, record: info.first_record };
         let batch = Batch { number, epoch, records, bytes, first };
-        self.write(info, columns, &plan, &batch);
+        self.write_header(info, &index, &batch);
         let dedicated = match std::mem::replace(&mut self.memory, Memory::None) {
             Memory::Dedicated(mut memory) => {
-                memory.seal(plan.end)?;
+                memory.seal(index.plan.end)?;
                 Some(memory)
             }
             Memory::Slot(_) | Memory::None => None,
         };
         self.slot = None;
-        let place = self.ring.keeps_checkpoints().then(|| info.place(number, records as usize));
+        let place = self.ring.keeps_checkpoints().then(|| info.place(number, index.records));
         self.ring.push(slot, batch, dedicated, place);
         Ok(number)
+    }
+
+    /// The index of the batch: that which was written before, or else these columns, which are written
+    /// now.
+    fn index_of(&mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<Index, RingError> {
+        let fields = self.ring.fields().ok_or(RingError::NoSchema)?;
+        let names = info.object.len() + info.metadata.len() + info.identity.len();
+        let fits = |index: &Index| {
+            columns.is_empty() && index.fields == fields && index.is_of(info.payload_bytes, names)
+        };
+        if let Some(index) = self.index.take().filter(fits) {
+            return Ok(index);
+        }
+        check_columns(fields, columns)?;
+        check_size(info.payload_bytes)?;
+        let index = Index::of(info.payload_bytes, names, columns)?;
+        if let Memory::Dedicated(memory) = &mut self.memory {
+            memory.ensure(&dedicated_name(&self.ring), index.plan.end)?;
+        }
+        self.fits(index.plan.end)?;
+        check_spans(info.payload_bytes, columns);
+        index.write(self.bytes(), columns);
+        Ok(index)
     }
 
     fn bytes(&mut self) -> &mut [u8] {
@@ -239,23 +260,8 @@ impl Writer {
         if bytes <= limit { Ok(()) } else { Err(RingError::TooLarge { bytes, limit }) }
     }
 
-    fn check(&self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<usize, RingError> {
-        let fields = self.ring.fields().ok_or(RingError::NoSchema)?;
-        let records = columns.first().map_or(0, |column| column.offsets.len());
-        let even = |c: &Column| c.offsets.len() == records && c.lengths.len() == records;
-        if columns.len() != fields || !columns.iter().all(even) || u32::try_from(records).is_err() {
-            return Err(RingError::Columns { fields, columns: columns.len(), records });
-        }
-        check_size(info.payload_bytes)?;
-        debug_assert!(
-            columns.iter().all(|c| spans_fit(&c.offsets, &c.lengths, info.payload_bytes as u64)),
-            "a span outside the payload of a batch of {}",
-            info.object
-        );
-        Ok(records)
-    }
-
-    fn write(&mut self, info: &BatchInfo<'_>, columns: &[Column], plan: &Plan, batch: &Batch) {
+    fn write_header(&mut self, info: &BatchInfo<'_>, index: &Index, batch: &Batch) {
+        let plan = &index.plan;
         let metadata_at = plan.object_at + info.object.len();
         let identity_at = metadata_at + info.metadata.len();
         let header = Header {
@@ -263,7 +269,7 @@ impl Writer {
             epoch: info.epoch,
             has_absent: info.has_absent,
             records: batch.records,
-            fields: columns.len() as u32,
+            fields: index.fields as u32,
             payload_at: HEADER_BYTES as u64,
             payload_bytes: info.payload_bytes as u64,
             index_at: plan.index_at as u64,
@@ -282,17 +288,12 @@ impl Writer {
             identity_at: if info.identity.is_empty() { 0 } else { identity_at as u32 },
             identity_bytes: info.identity.len() as u32,
         };
-        let stride = crate::layout::stride(batch.records);
         let memory = self.bytes();
         memory[..HEADER_BYTES].copy_from_slice(&header.encode());
         let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
         put(plan.object_at, info.object.as_bytes());
         put(metadata_at, info.metadata.as_bytes());
         put(identity_at, info.identity.as_bytes());
-        let lists = columns.iter().flat_map(|column| [&column.offsets, &column.lengths]);
-        for (number, list) in lists.enumerate() {
-            put(plan.index_at + number * stride, column_bytes(list));
-        }
     }
 }
 
@@ -318,6 +319,29 @@ impl ChunkMemory for Writer {
     }
 }
 
+/// Of a slot alone: a dedicated buffer grows for its index when it is granted.
+impl BatchMemory for Writer {
+    fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
+        let is_slot = matches!(self.memory, Memory::Slot(_));
+        if !is_slot || check_columns(columns.len(), columns).is_err() {
+            return false;
+        }
+        let Ok(index) = Index::of(payload, texts, columns) else { return false };
+        if self.fits(index.plan.end).is_err() {
+            return false;
+        }
+        check_spans(payload, columns);
+        index.write(self.bytes(), columns);
+        self.index = Some(index);
+        true
+    }
+
+    fn take_index(&mut self) -> Option<Vec<Column>> {
+        let index = self.index.take()?;
+        Some(index.read(self.bytes()))
+    }
+}
+
 /// The payload area, as [`Writer::payload`].
 impl AsMut<[u8]> for Writer {
     fn as_mut(&mut self) -> &mut [u8] {
@@ -339,6 +363,22 @@ impl Drop for Writer {
 /// The name of a channel's dedicated buffers in `/proc/PID/maps`.
 fn dedicated_name(ring: &Ring) -> String {
     format!("pipemill:{}:dedicated", ring.config().channel)
+}
+
+fn check_columns(fields: usize, columns: &[Column]) -> Result<(), RingError> {
+    let records = columns.first().map_or(0, |column| column.offsets.len());
+    let even = |c: &Column| c.offsets.len() == records && c.lengths.len() == records;
+    match columns.len() == fields && columns.iter().all(even) && u32::try_from(records).is_ok() {
+        true => Ok(()),
+        false => Err(RingError::Columns { fields, columns: columns.len(), records }),
+    }
+}
+
+fn check_spans(payload_bytes: usize, columns: &[Column]) {
+    debug_assert!(
+        columns.iter().all(|c| spans_fit(&c.offsets, &c.lengths, payload_bytes as u64)),
+        "a span outside the payload"
+    );
 }
 
 fn check_size(payload_bytes: usize) -> Result<(), RingError> {

@@ -14,3 +14,4 @@ mod raw_consumer;
 mod sealed;
 mod setup;
 mod sharing;
+mod written_index;

@@ -130,11 +130,14 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
 
     fn give_copy(
         &mut self,
-        memory: BlockMemory,
+        mut memory: BlockMemory,
         mut portion: Batch,
         passed: usize,
     ) -> Result<(), StopReason> {
-        portion.remove_first(passed);
+        if passed > 0 {
+            portion.take_columns(&mut memory);
+            portion.remove_first(passed);
+        }
         match memory.into_lent::<S::Memory>() {
             Ok(memory) if portion.records > 0 => self.out.give(memory, &mut portion)?,
             Ok(_) => {}
@@ -147,7 +150,9 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
                 }
             }
         }
-        self.spare_batches.push(portion);
+        if !portion.columns.is_empty() {
+            self.spare_batches.push(portion);
+        }
         Ok(())
     }
 

@@ -12,10 +12,13 @@ use super::worker::{Delivery, Job};
 use crate::object::{Begin, Decoding, NoInput};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
-/// Long sections that an object must have for each worker; else it gets short ones.
+/// Sections that an object should have for each worker; else they are shorter.
 const SECTIONS_OF_WORKER: usize = 4;
 /// How many times as long as a short section a long one is.
 pub(super) const LONG_SECTION: usize = 2;
+/// The same of an object of which each worker reads its own sections, so that nobody keeps their bytes.
+/// More of its records would not fit into the memory for batches while they wait for their turn.
+const LONGEST_SECTION: usize = 4;
 
 /// What comes next, in the order of the source.
 pub(super) enum Planned {
@@ -164,11 +167,12 @@ impl Planner<'_> {
         begin: Begin,
         fields: Option<Arc<[Field]>>,
     ) -> Result<u64, StopReason> {
-        let step = self.step(object.facts.size);
-        let (most, epoch) = ((self.workers + 1) * step, object.epoch);
         let copied = copy(&object);
         let mut input = object.input;
         let reads_themselves = matches!(input.at(0), Some(Ok(_))) && copied.facts.size.is_some();
+        let longest = if reads_themselves { LONGEST_SECTION } else { LONG_SECTION };
+        let step = step(object.facts.size, self.workers, self.section_bytes, longest);
+        let (most, epoch) = ((self.workers + 1) * step, object.epoch);
         let whole = reads_themselves.then(|| std::mem::replace(&mut input, Box::new(NoInput)));
         let sections = Sections::new(self.turns.clone(), epoch, first, most, whole);
         let part = Some(sections.first());
@@ -180,14 +184,6 @@ impl Planner<'_> {
         } else {
             self.divide_pieces(first + 1, &sections, &copied, input, step as u64)
         }
-    }
-
-    /// Bytes of the sections of an object. Each section costs the same work beside its records, so those
-    /// of an object that has enough of them are longer.
-    fn step(&self, size: Option<u64>) -> usize {
-        let long = LONG_SECTION * self.section_bytes;
-        let is_enough = (SECTIONS_OF_WORKER * self.workers * long) as u64;
-        if size.is_some_and(|size| size >= is_enough) { long } else { self.section_bytes }
     }
 
     /// Begins sections of an object that each worker reads by itself.
@@ -307,6 +303,14 @@ impl Planner<'_> {
     }
 }
 
+/// Bytes of the sections of an object. Each section costs the same work beside its records, so those
+/// of an object that has enough of them are longer: up to `longest` times as long as a short one.
+fn step(size: Option<u64>, workers: usize, short: usize, longest: usize) -> usize {
+    let of_each_worker = size.unwrap_or(0) / (SECTIONS_OF_WORKER * workers) as u64;
+    let times = usize::try_from(of_each_worker / short as u64).unwrap_or(longest);
+    short * times.clamp(1, longest)
+}
+
 /// The object, with an input that somebody else reads.
 fn copy(object: &Object) -> Object {
     Object {
@@ -346,5 +350,34 @@ impl Input for HeaderAndRest {
         buf[..count].copy_from_slice(&left[..count]);
         self.read += count;
         Ok(ReadOutcome::Bytes(count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn sections_are_long_where_each_worker_has_enough_of_them(
+            size in 0_u64..10_000,
+            workers in 1_usize..20,
+            short in 1_usize..100,
+            longest in 1_usize..5,
+        ) {
+            let bytes = step(Some(size), workers, short, longest);
+            prop_assert!(bytes.is_multiple_of(short) && (short..=longest * short).contains(&bytes));
+            let needed = |bytes: usize| (bytes * workers * SECTIONS_OF_WORKER) as u64;
+            prop_assert!(bytes == short || needed(bytes) <= size);
+            prop_assert!(bytes == longest * short || needed(bytes + short) > size);
+        }
+    }
+
+    #[test]
+    fn sections_of_an_object_of_unknown_size_are_short() {
+        assert_eq!(step(None, 2, 10, 4), 10);
+        assert_eq!(step(Some(u64::MAX), 2, 10, 4), 40);
     }
 }

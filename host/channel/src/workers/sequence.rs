@@ -303,7 +303,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     /// Gives records to the sink, and applies the policy to the errors before their end.
     fn give(
         &mut self,
-        memory: BlockMemory,
+        mut memory: BlockMemory,
         mut batch: Batch,
         errors: &mut VecDeque<SkippedError>,
     ) -> Result<(), StopReason> {
@@ -313,6 +313,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         let mut failed = None;
         while let Some(error) = errors.pop_front_if(|error| record(error) < end) {
             if let Err(failure) = self.apply(&error) {
+                batch.take_columns(&mut memory);
                 batch.truncate(record(&error).saturating_sub(first) as usize);
                 failed = Some(failure);
                 break;

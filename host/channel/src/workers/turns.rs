@@ -115,6 +115,11 @@ impl Turns {
         }
     }
 
+    /// Whether it is the turn of this object.
+    pub(super) fn is_due(&self, object: u64) -> bool {
+        self.state().due.contains(&object)
+    }
+
     /// Waits until this object may have `bytes` more bytes that wait for its turn.
     ///
     /// # Errors

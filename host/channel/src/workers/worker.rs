@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pipemill_source::Object;
-use pipemill_types::Field;
+use pipemill_types::{Column, Field};
 
 use super::plan::HeaderAndRest;
 use super::search::{find_start, inside};
@@ -133,13 +133,14 @@ impl Worker<'_> {
     pub(super) fn work(&self) {
         // If this panics, nobody waits for what it would have found.
         let end = self.turns.end_at_drop();
+        let mut columns = Vec::new();
         while let Some(mut job) = self.turns.next_job() {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
             let ended = match job.section.take() {
-                None => self.decode(&mut job, None),
+                None => self.decode(&mut job, None, &mut columns),
                 Some(part) => {
-                    let ended = self.decode_section(&mut job, &part);
+                    let ended = self.decode_section(&mut job, &part, &mut columns);
                     part.finish();
                     ended
                 }
@@ -154,7 +155,12 @@ impl Worker<'_> {
     }
 
     /// Looks for the section's first record, and decodes from there on.
-    fn decode_section(&self, job: &mut Job, part: &SectionPart) -> Ended {
+    fn decode_section(
+        &self,
+        job: &mut Job,
+        part: &SectionPart,
+        columns: &mut Vec<Column>,
+    ) -> Ended {
         let stopped = Ended { result: Err(StopReason::Stopped), records: 0, next: None };
         if !part.is_first() {
             let Some(from) = part.search() else { return stopped };
@@ -177,11 +183,17 @@ impl Worker<'_> {
         let input = HeaderAndRest::new(part.header.clone(), Box::new(part.input()));
         job.object.input = Box::new(input);
         let mut end = part.end();
-        let ended = self.decode(job, Some(&mut end));
+        let ended = self.decode(job, Some(&mut end), columns);
         Ended { next: end.next, ..ended }
     }
 
-    fn decode(&self, job: &mut Job, section: Option<&mut (dyn SectionEnd + 'static)>) -> Ended {
+    /// Decodes an object. `columns` keep their memory from one to the next.
+    fn decode(
+        &self,
+        job: &mut Job,
+        section: Option<&mut (dyn SectionEnd + 'static)>,
+        columns: &mut Vec<Column>,
+    ) -> Ended {
         let errors = job.deliveries.clone();
         let mut policy = self.policy.of_worker(move |error| {
             let _ = errors.send(Delivery::Skipped(error));
@@ -194,6 +206,7 @@ impl Worker<'_> {
             memory: self.memory,
         };
         let mut builder = BatchBuilder::new(&mut sink, None);
+        builder.swap_columns(columns);
         if let Some(fields) = &job.fields {
             builder.expect_schema(fields);
         }
@@ -217,6 +230,7 @@ impl Worker<'_> {
         if let Some(memory) = builder.take_memory().filter(|memory| !memory.is_dedicated()) {
             self.memory.give_back(memory);
         }
+        builder.swap_columns(columns);
         Ended { result, records: builder.records(), next: None }
     }
 }
@@ -278,18 +292,22 @@ impl Sink for PortionOutput<'_> {
         let _ = self.deliveries.send(Delivery::Fields(fields.clone()));
     }
 
-    fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
+    fn grant(&mut self, mut memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
+        let portion = batch.with_written_index(&mut memory).unwrap_or_else(|| {
+            let next = self.memory.batch_after(batch);
+            std::mem::replace(batch, next)
+        });
         self.turns.hold(self.object, self.epoch, memory.as_ref().len())?;
+        let delivery = Delivery::Records(memory, portion);
         // Fails if nobody takes the records of this object any more.
-        let next = self.memory.batch_after(batch);
-        let delivery = Delivery::Records(memory, std::mem::replace(batch, next));
         let sent = self.deliveries.send(delivery).map_err(|_| StopReason::Stopped);
         self.turns.tell();
         sent
     }
 
     fn has_demand(&self) -> bool {
-        true
+        // A portion that has to wait may as well fill its memory.
+        self.turns.is_due(self.object)
     }
 
     fn wants_epoch_end(&self, epoch: u32) -> bool {

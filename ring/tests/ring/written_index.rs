@@ -1,0 +1,98 @@
+//! An index that was written into a slot before the rest of its batch.
+
+use pipemill_ring::host::{BatchInfo, Column, RingError, Writer};
+use pipemill_types::BatchMemory;
+
+use crate::setup::{Host, RECORDS, check, config, content, host, next_batch};
+
+const OBJECT: &str = "made-up";
+
+/// A slot with records, what is said of them, and their index.
+fn filled(host: &Host) -> (Writer, BatchInfo<'static>, Column) {
+    let mut writer = host.ring.acquire().unwrap();
+    let (mut column, mut at) = (Column::default(), 0);
+    for record in 0..RECORDS {
+        let bytes = content(record, 50 + record as usize);
+        writer.payload()[at..at + bytes.len()].copy_from_slice(&bytes);
+        column.offsets.push(at as u32);
+        column.lengths.push(bytes.len() as u32);
+        at += bytes.len();
+    }
+    (writer, BatchInfo { object: OBJECT, payload_bytes: at, ..BatchInfo::default() }, column)
+}
+
+fn write(writer: &mut Writer, info: &BatchInfo<'_>, column: &Column) {
+    assert!(writer.write_index(info.payload_bytes, OBJECT.len(), std::slice::from_ref(column)));
+}
+
+#[track_caller]
+fn check_refused(granted: Result<u64, RingError>) {
+    assert!(matches!(granted, Err(RingError::Columns { columns: 0, .. })), "{granted:?}");
+}
+
+#[test]
+fn consumers_find_it_in_the_batch() {
+    let host = host(config());
+    let mut reader = host.reader(1);
+    for unused in [0, 1, 63, 64, 1000] {
+        let (mut writer, info, column) = filled(&host);
+        let texts = OBJECT.len() + unused;
+        assert!(writer.write_index(info.payload_bytes, texts, &[column]));
+        writer.grant(&info, &[]).unwrap();
+        let batch = next_batch(&mut reader);
+        assert_eq!(batch.records() as u64, RECORDS);
+        check(&batch);
+    }
+}
+
+#[test]
+fn it_is_read_back_and_then_counts_no_more() {
+    let host = host(config());
+    for grants_columns in [false, true] {
+        let (mut writer, info, column) = filled(&host);
+        assert_eq!(writer.take_index(), None);
+        write(&mut writer, &info, &column);
+        assert_eq!(writer.take_index().as_deref(), Some(std::slice::from_ref(&column)));
+        assert_eq!(writer.take_index(), None);
+        if grants_columns {
+            writer.grant(&info, &[column]).unwrap();
+            check(&next_batch(&mut host.reader(1)));
+        } else {
+            check_refused(writer.grant(&info, &[]));
+        }
+    }
+}
+
+#[test]
+fn it_is_not_taken_for_that_of_other_records() {
+    let host = host(config());
+    let (mut writer, info, column) = filled(&host);
+    write(&mut writer, &info, &column);
+    writer.payload()[0] ^= 1;
+    check_refused(writer.grant(&info, &[]));
+    let (mut writer, info, column) = filled(&host);
+    write(&mut writer, &info, &column);
+    let payload_bytes = info.payload_bytes + 1;
+    check_refused(writer.grant(&BatchInfo { payload_bytes, ..info }, &[]));
+    let (mut writer, info, column) = filled(&host);
+    write(&mut writer, &info, &column);
+    check_refused(writer.grant(&BatchInfo { metadata: "{}", ..info }, &[]));
+    let (mut writer, info, column) = filled(&host);
+    assert!(writer.write_index(info.payload_bytes, OBJECT.len(), &[column.clone(), column]));
+    check_refused(writer.grant(&info, &[]));
+    assert_eq!(host.ring.status().free, config().slots, "slots are free after errors");
+}
+
+#[test]
+fn it_is_not_written_where_it_has_no_place() {
+    let host = host(config());
+    let (mut writer, info, column) = filled(&host);
+    let index = std::slice::from_ref(&column);
+    assert!(!writer.write_index(info.payload_bytes, config().slot_bytes, index));
+    assert!(!writer.write_index(usize::MAX, OBJECT.len(), index));
+    let uneven = Column { lengths: vec![1], ..column.clone() };
+    assert!(!writer.write_index(info.payload_bytes, OBJECT.len(), &[uneven]));
+    check_refused(writer.grant(&info, &[]));
+    let mut dedicated = host.ring.acquire_dedicated(config().slot_bytes).unwrap();
+    assert!(!dedicated.write_index(info.payload_bytes, OBJECT.len(), &[column]));
+}
