@@ -20,6 +20,7 @@ use pipemill_source::Object;
 use pipemill_types::{BatchSize, Column, ErrorKind, Fault, Field, Tail};
 
 use super::batch::BatchStart;
+use super::copied_run::CopiedRun;
 use super::cut::{CutPoint, Fill, WARM_TIME, is_cut};
 use super::dense::row_sizes;
 use super::picked::PickedRecords;
@@ -376,6 +377,44 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         let mut batch = std::mem::take(&mut self.batch);
         records.copy_to(&mut batch, self.memory_mut(), &places);
         batch.payload = payload;
+        self.batch = batch;
+        Ok(())
+    }
+
+    /// Adds copies of these records of another batch, which lies in `memory`. A batch leaves whenever
+    /// it is full. Only with a size.
+    pub(super) fn append_copies(
+        &mut self,
+        memory: &[u8],
+        other: &Batch,
+        mut records: Range<usize>,
+    ) -> Result<(), StopReason> {
+        while let Some(size) = self.size.filter(|_| !records.is_empty()) {
+            let missing = size.records - self.batch.records;
+            let run = records.start..records.end.min(records.start + missing);
+            records.start = run.end;
+            self.append_run(&CopiedRun::new(other, memory, run))?;
+            self.cut_at(CutPoint::Decoded)?;
+        }
+        Ok(())
+    }
+
+    fn append_run(&mut self, run: &CopiedRun<'_>) -> Result<(), StopReason> {
+        if !self.has_records() {
+            run.begin(&mut self.batch);
+        }
+        self.ensure_memory()?;
+        let (start, fields) = (&self.batch.start, self.batch.columns.len());
+        let texts = start.metadata.len() + start.identity.len();
+        let payload = self.batch.payload + run.payload();
+        let records = self.batch.records + run.records();
+        let memory = self.memory.as_ref();
+        let room = memory.and_then(|memory| self.sink.room(memory, records, fields, texts));
+        if room.is_none_or(|room| payload > room) {
+            self.grow(payload + 8 * records * fields)?;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        run.append_to(&mut batch, self.memory_mut());
         self.batch = batch;
         Ok(())
     }

@@ -16,6 +16,7 @@ mod batch_builder;
 mod beside;
 mod block_memory;
 mod channel;
+mod copied_run;
 mod cut;
 mod decode_loop;
 mod dense;

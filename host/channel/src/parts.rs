@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use pipemill_types::ABSENT;
 
-use crate::batch::{Batch, BatchStart};
+use crate::batch::Batch;
 use crate::block_memory::BlockMemory;
 
 /// Records that lie in one piece of memory.
@@ -95,16 +95,6 @@ impl Parts {
     pub(crate) fn bytes(&self, place: PartPlace) -> usize {
         let columns = &self.part(place).batch.columns;
         columns.iter().map(|column| column.lengths[place.record] as usize).sum()
-    }
-
-    /// Byte offset of the record in its object, if offsets are kept.
-    pub(crate) fn start_of(&self, place: PartPlace) -> Option<u64> {
-        self.part(place).batch.starts.get(place.record).copied()
-    }
-
-    /// Where a record comes from: a place, and the number of records from there to it.
-    pub(crate) fn origin(&self, place: PartPlace) -> (&BatchStart, u64) {
-        (&self.part(place).batch.start, place.record as u64)
     }
 
     fn part(&self, place: PartPlace) -> &Part {

@@ -1,6 +1,6 @@
 //! Makes batches of the portions that workers decoded, in their order. Without a fixed number of
 //! records, each portion becomes a batch: as it is, if it lies in memory of the sink, else as a copy.
-//! With one, records are copied value by value.
+//! With one, records are copied.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use crate::batch::Batch;
 use crate::batch_builder::BatchBuilder;
 use crate::block_memory::BlockMemory;
 use crate::cut::CutPoint;
-use crate::parts::{PartPlace, Parts};
-use crate::picked::PickedRecords;
 use crate::shuffle::WindowSink;
 use crate::sink::DeliveryCounts;
 use crate::{Sink, StopReason};
 
-/// Bytes of a portion, where batches have a fixed number of records.
-const PORTION_BYTES: usize = 1 << 20;
+/// Bytes of a portion, where batches have a fixed number of records. The records of a decoder's last call
+/// may not fit and are copied: they should be few of a portion's.
+const PORTION_BYTES: usize = 4 << 20;
 
 /// A sink of portions.
 pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
@@ -74,38 +73,9 @@ impl<S: Sink> PortionSink for WindowSink<'_, S> {
 pub(crate) struct InOrderSink<'s, S: Sink> {
     out: BatchBuilder<'s, S>,
     size: Option<BatchSize>,
-    /// The portions of the records that have not left.
-    parts: Parts,
-    /// The records of the next batch.
-    picks: Vec<PartPlace>,
-    epoch: u32,
     spare: Vec<BlockMemory>,
     spare_batches: Vec<Batch>,
     bytes: usize,
-}
-
-/// The records of a batch.
-struct Picked<'a> {
-    parts: &'a Parts,
-    picks: &'a [PartPlace],
-}
-
-impl PickedRecords for Picked<'_> {
-    fn len(&self) -> usize {
-        self.picks.len()
-    }
-
-    fn value(&self, at: usize, field: usize) -> Option<&[u8]> {
-        self.parts.value(self.picks[at], field)
-    }
-
-    fn length(&self, at: usize, field: usize) -> u32 {
-        self.parts.length(self.picks[at], field)
-    }
-
-    fn start_of(&self, at: usize) -> Option<u64> {
-        self.parts.start_of(self.picks[at])
-    }
 }
 
 impl<'s, S: Sink> InOrderSink<'s, S> {
@@ -114,9 +84,6 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
         Self {
             out: BatchBuilder::of_picked(sink, size),
             size,
-            parts: Parts::default(),
-            picks: Vec::new(),
-            epoch: 0,
             spare: Vec::new(),
             spare_batches: Vec::new(),
             bytes: PORTION_BYTES,
@@ -156,38 +123,19 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
         Ok(())
     }
 
-    fn pick(
+    /// Adds copies of the portion's records to batches of a fixed size.
+    fn append_copies(
         &mut self,
         memory: BlockMemory,
         portion: Batch,
         passed: usize,
-        size: BatchSize,
     ) -> Result<(), StopReason> {
-        self.parts.push(memory, portion);
-        for _ in 0..passed {
-            self.parts.take();
+        self.out.append_copies(memory.as_ref(), &portion, passed..portion.records)?;
+        if !memory.is_dedicated() {
+            self.spare.push(memory);
         }
-        while self.parts.has_record() {
-            self.picks.push(self.parts.take());
-            if self.picks.len() >= size.records {
-                self.fill(CutPoint::Decoded)?;
-            }
-        }
-        if self.picks.is_empty() {
-            self.parts.release_taken(|memory| self.spare.push(memory));
-        }
+        self.spare_batches.push(portion);
         Ok(())
-    }
-
-    /// Copies the records to a batch, which leaves if the rule says so at this point.
-    fn fill(&mut self, point: CutPoint) -> Result<(), StopReason> {
-        let Some(first) = self.picks.first() else { return Ok(()) };
-        let (start, after) = self.parts.origin(*first);
-        let picked = Picked { parts: &self.parts, picks: &self.picks };
-        self.out.fill(self.epoch, start, after, &picked)?;
-        self.picks.clear();
-        self.parts.release_taken(|memory| self.spare.push(memory));
-        self.out.cut_at(point)
     }
 }
 
@@ -201,11 +149,10 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
     }
 
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason> {
-        self.epoch = portion.epoch;
         let passed = self.pass_over(portion.records);
         match self.size {
             None => self.give_copy(memory, portion, passed),
-            Some(size) => self.pick(memory, portion, passed, size),
+            Some(_) => self.append_copies(memory, portion, passed),
         }
     }
 
@@ -229,7 +176,9 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
 
     fn object_ended(&mut self) -> Result<(), StopReason> {
         match self.size {
-            Some(size) if size.across == BatchAcross::Object => self.fill(CutPoint::ObjectEnd),
+            Some(size) if size.across == BatchAcross::Object => {
+                self.out.cut_at(CutPoint::ObjectEnd)
+            }
             _ => Ok(()),
         }
     }
@@ -273,12 +222,6 @@ impl<S: Sink> Sink for InOrderSink<'_, S> {
     }
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
-        if early {
-            self.picks.clear();
-            self.parts.clear(|memory| self.spare.push(memory));
-        } else {
-            self.fill(CutPoint::Decoded)?;
-        }
         self.out.end_epoch(epoch, early)
     }
 

@@ -18,7 +18,8 @@
 //!
 //! **Turns**: it is the turn of the first object that was not taken to its end; in any order, of each
 //! object that is being taken, but not of its later sections. Workers of others
-//! wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`). The worker
+//! wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`), or less while the
+//! channel's thread has enough to do. The worker
 //! whose turn it is waits only while something of its object is there to be taken. So each worker
 //! that waits, waits for the consumers or for an object or section before its own, and these chains
 //! end at the consumers.
@@ -47,7 +48,7 @@ use pipemill_types::{ErrorKind, Fault};
 pub(super) use self::in_order::{InOrderSink, PortionSink};
 use self::plan::{LONG_SECTION, Planner};
 use self::sequence::Sequencer;
-use self::turns::Turns;
+use self::turns::{AheadLimit, Turns};
 use self::worker::{MemoryPool, Worker};
 use crate::batch_builder::BatchBuilder;
 use crate::channel::{Channel, Parts};
@@ -56,6 +57,8 @@ use crate::{ChannelStats, Resume, StopReason};
 
 /// Bytes of records that wait for the turn of their objects, for each worker.
 pub(super) const AHEAD_BYTES: usize = 64 << 20;
+/// The same while the channel's thread has enough to do without them.
+const AHEAD_WHILE_BUSY: usize = 8 << 20;
 /// Bytes of a short section: of a part of an object that a worker of its own decodes. A multiple of the
 /// blocks that formats have.
 const SECTION_BYTES: usize = 4 << 20;
@@ -129,7 +132,8 @@ impl Channel {
         let (Parts { decoding, source, policy, batch }, resume) = self.parts();
         builder.pass_over(resume.as_ref().map_or(0, Resume::passed_over));
         let ahead = stats.len() * AHEAD_BYTES;
-        let turns = Arc::new(Turns::new(ahead));
+        let while_busy = stats.len() * AHEAD_WHILE_BUSY;
+        let turns = Arc::new(Turns::new(AheadLimit { while_waiting: ahead, while_busy }));
         let portion_bytes = builder.sink().portion_bytes()?;
         let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
         builder.sink().lend(&memory);

@@ -15,7 +15,7 @@ pub(super) struct Turns {
     state: Mutex<State>,
     changed: Condvar,
     /// Bytes that may wait for their turn.
-    limit: usize,
+    limit: AheadLimit,
     /// How often something came for the channel's thread.
     news: Mutex<u64>,
     news_changed: Condvar,
@@ -25,8 +25,20 @@ pub(super) struct Turns {
     has_wasted: AtomicBool,
 }
 
+/// How many bytes may wait for their turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct AheadLimit {
+    /// While the channel's thread waits for the object whose turn it is.
+    pub(super) while_waiting: usize,
+    /// While it has something to do. What waits longer than that for its turn has left the caches of
+    /// the cores when it comes, and is not needed before.
+    pub(super) while_busy: usize,
+}
+
 #[derive(Default)]
 struct State {
+    /// The channel's thread waits for records.
+    is_awaited: bool,
     /// Bytes that wait for their turn.
     held: usize,
     /// Bytes of them that are of each object, by its number.
@@ -68,8 +80,8 @@ impl Drop for EndAtDrop<'_> {
 }
 
 impl Turns {
-    /// Objects whose turn it is not may hold `limit` bytes.
-    pub(super) fn new(limit: usize) -> Self {
+    /// Objects whose turn it is not may hold so many bytes.
+    pub(super) fn new(limit: AheadLimit) -> Self {
         let (state, changed) = Default::default();
         let (news, news_changed) = Default::default();
         let (has_joined, has_wasted) = Default::default();
@@ -99,9 +111,12 @@ impl Turns {
 
     /// Waits until something has come since there was this news, or for this time.
     pub(super) fn wait_for_news(&self, since: u64, most: Duration) {
+        self.state().is_awaited = true;
+        self.changed.notify_all();
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         // Whether something came shows where it is looked for.
-        let _ = self.news_changed.wait_timeout_while(news, most, |news| *news == since);
+        drop(self.news_changed.wait_timeout_while(news, most, |news| *news == since));
+        self.state().is_awaited = false;
     }
 
     /// Waits until this condition gives something.
@@ -131,7 +146,9 @@ impl Turns {
             }
             let own = state.of_object.get(&object).copied().unwrap_or(0);
             let is_due = own == 0 && state.due.contains(&object);
-            if !is_due && state.held + bytes > self.limit {
+            let AheadLimit { while_waiting, while_busy } = self.limit;
+            let limit = if state.is_awaited { while_waiting } else { while_busy };
+            if !is_due && state.held + bytes > limit {
                 return None;
             }
             state.held += bytes;

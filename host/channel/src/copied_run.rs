@@ -1,0 +1,183 @@
+//! Copies records that follow each other in another batch. Their values mostly lie close together, so all
+//! of their bytes are copied at once, with what lies between them.
+
+use std::ops::Range;
+
+use pipemill_types::{ABSENT, Column};
+
+use super::Batch;
+
+/// Values are copied one by one if all bytes from the first to the last one are more than this many times
+/// as many, ...
+const MAX_SPREAD: usize = 2;
+/// ... and more than this many beyond that.
+const MAX_BETWEEN: usize = 4 << 10;
+
+/// Records of a batch that follow each other.
+pub(super) struct CopiedRun<'a> {
+    batch: &'a Batch,
+    /// The memory of the batch.
+    memory: &'a [u8],
+    records: Range<usize>,
+    /// The bytes of the memory from the first value to the end of the last one.
+    span: Range<usize>,
+    /// Bytes of the values.
+    values: usize,
+}
+
+impl<'a> CopiedRun<'a> {
+    pub(super) fn new(batch: &'a Batch, memory: &'a [u8], records: Range<usize>) -> Self {
+        let (mut first, mut end, mut values) = (u32::MAX, 0, 0);
+        for column in &batch.columns {
+            let places =
+                column.offsets[records.clone()].iter().zip(&column.lengths[records.clone()]);
+            for (offset, length) in places {
+                // Absent values have the largest offset.
+                first = first.min(*offset);
+                end = end.max(if *offset == ABSENT { 0 } else { offset + length });
+                values += u64::from(*length);
+            }
+        }
+        let span = first.min(end) as usize..end as usize;
+        Self { batch, memory, records, span, values: values as usize }
+    }
+
+    fn is_together(&self) -> bool {
+        self.span.len() <= MAX_SPREAD * self.values + MAX_BETWEEN
+    }
+
+    /// Number of records.
+    pub(super) fn records(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Begins an empty batch, whose first record is that of the run.
+    pub(super) fn begin(&self, batch: &mut Batch) {
+        batch.epoch = self.batch.epoch;
+        batch.start.clone_from(&self.batch.start);
+        batch.start.first_record += self.records.start as u64;
+        batch.start.restart_records += self.records.start as u64;
+    }
+
+    /// Bytes of payload that the copies take.
+    pub(super) fn payload(&self) -> usize {
+        if self.is_together() { self.span.len() } else { self.values }
+    }
+
+    /// Adds the records to the end of a batch, whose `memory` has room for them.
+    pub(super) fn append_to(&self, batch: &mut Batch, memory: &mut [u8]) {
+        if self.is_together() {
+            self.append_together(batch, memory);
+        } else {
+            self.append_values(batch, memory);
+        }
+        let is_absent = |column: &Column| column.offsets[self.records.clone()].contains(&ABSENT);
+        batch.absent |= self.batch.absent && self.batch.columns.iter().any(is_absent);
+        // All records have one, or none.
+        batch.starts.extend_from_slice(self.batch.starts.get(self.records.clone()).unwrap_or(&[]));
+        batch.records += self.records.len();
+    }
+
+    fn append_together(&self, batch: &mut Batch, memory: &mut [u8]) {
+        let (from, to) = (self.span.start as u32, batch.payload as u32);
+        for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
+            let offsets = of_run.offsets[self.records.clone()].iter();
+            column.offsets.extend(offsets.map(|offset| match *offset {
+                ABSENT => ABSENT,
+                offset => offset - from + to,
+            }));
+            column.lengths.extend_from_slice(&of_run.lengths[self.records.clone()]);
+        }
+        let end = batch.payload + self.span.len();
+        memory[batch.payload..end].copy_from_slice(&self.memory[self.span.clone()]);
+        batch.payload = end;
+    }
+
+    fn append_values(&self, batch: &mut Batch, memory: &mut [u8]) {
+        for record in self.records.clone() {
+            for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
+                let (offset, length) = (of_run.offsets[record], of_run.lengths[record]);
+                column.lengths.push(length);
+                if offset == ABSENT {
+                    column.offsets.push(ABSENT);
+                    continue;
+                }
+                let value = &self.memory[offset as usize..][..length as usize];
+                memory[batch.payload..batch.payload + value.len()].copy_from_slice(value);
+                column.offsets.push(batch.payload as u32);
+                batch.payload += value.len();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn values(batch: &Batch, memory: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
+        let value = |column: &Column, record: usize| {
+            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+            (offset != ABSENT).then(|| memory[offset as usize..][..length].to_vec())
+        };
+        let record = |record| batch.columns.iter().map(|column| value(column, record)).collect();
+        (0..batch.records).map(record).collect()
+    }
+
+    /// A batch of two fields whose values lie anywhere in `memory`.
+    fn batch(memory: &[u8], places: &[[Option<(usize, usize)>; 2]]) -> Batch {
+        let mut batch = Batch { columns: vec![Column::default(); 2], ..Batch::default() };
+        for (record, fields) in places.iter().enumerate() {
+            for (column, place) in batch.columns.iter_mut().zip(fields) {
+                let (offset, length) = match place {
+                    Some((at, length)) => {
+                        let at = at % memory.len();
+                        (at as u32, *length.min(&(memory.len() - at)) as u32)
+                    }
+                    None => (ABSENT, 0),
+                };
+                column.offsets.push(offset);
+                column.lengths.push(length);
+                batch.absent |= offset == ABSENT;
+            }
+            batch.starts.push(record as u64);
+            batch.records += 1;
+        }
+        batch
+    }
+
+    fn places() -> impl Strategy<Value = Vec<[Option<(usize, usize)>; 2]>> {
+        let close = proptest::option::weighted(0.9, (0_usize..2_000, 0_usize..60));
+        let anywhere = proptest::option::weighted(0.9, (0_usize..40_000, 0_usize..60));
+        let field = prop_oneof![3 => close, 1 => anywhere];
+        proptest::collection::vec(proptest::array::uniform2(field), 1..30)
+    }
+
+    proptest! {
+        #[test]
+        fn the_copies_have_the_same_values(
+            places in places(),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..4),
+        ) {
+            let memory: Vec<u8> = (0..40_000_u32).map(|at| (at * 31 >> 3) as u8).collect();
+            let from = batch(&memory, &places);
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(from.records + 1)).collect();
+            cuts.extend([0, from.records]);
+            cuts.sort_unstable();
+            let mut copy = Batch { columns: vec![Column::default(); 2], ..Batch::default() };
+            let mut copied = Vec::new();
+            for run in cuts.windows(2) {
+                let run = CopiedRun::new(&from, &memory, run[0]..run[1]);
+                prop_assert!(run.payload() <= MAX_SPREAD * run.values + MAX_BETWEEN);
+                copied.resize(copy.payload + run.payload(), 0);
+                run.append_to(&mut copy, &mut copied);
+                prop_assert_eq!(copy.payload, copied.len());
+            }
+            prop_assert_eq!(values(&copy, &copied), values(&from, &memory));
+            prop_assert_eq!((copy.records, copy.absent), (from.records, from.absent));
+            prop_assert_eq!(copy.starts, from.starts);
+        }
+    }
+}
