@@ -161,7 +161,7 @@ mod tests {
             places in places(),
             cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..4),
         ) {
-            let memory: Vec<u8> = (0..40_000_u32).map(|at| (at * 31 >> 3) as u8).collect();
+            let memory: Vec<u8> = (0..40_000_u32).map(|at| ((at * 31) >> 3) as u8).collect();
             let from = batch(&memory, &places);
             let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(from.records + 1)).collect();
             cuts.extend([0, from.records]);
