@@ -66,6 +66,14 @@ impl State {
     fn is_unwanted(&self, object: u64, epoch: u32) -> bool {
         self.stopped || epoch < self.first_epoch || self.dropped.contains(&object)
     }
+
+    /// Whether this object may have `bytes` more bytes that wait for its turn.
+    fn may_hold(&self, object: u64, bytes: usize, limit: AheadLimit) -> bool {
+        let AheadLimit { while_waiting, while_busy } = limit;
+        let limit = if self.is_awaited { while_waiting } else { while_busy };
+        let has_none = self.of_object.get(&object).is_none_or(|own| *own == 0);
+        has_none && self.due.contains(&object) || self.held + bytes <= limit
+    }
 }
 
 /// Ends all waits when it is dropped.
@@ -144,15 +152,11 @@ impl Turns {
             if state.is_unwanted(object, epoch) {
                 return Some(Err(StopReason::Stopped));
             }
-            let own = state.of_object.get(&object).copied().unwrap_or(0);
-            let is_due = own == 0 && state.due.contains(&object);
-            let AheadLimit { while_waiting, while_busy } = self.limit;
-            let limit = if state.is_awaited { while_waiting } else { while_busy };
-            if !is_due && state.held + bytes > limit {
+            if !state.may_hold(object, bytes, self.limit) {
                 return None;
             }
             state.held += bytes;
-            state.of_object.insert(object, own + bytes);
+            *state.of_object.entry(object).or_default() += bytes;
             Some(Ok(()))
         })
     }
@@ -307,5 +311,47 @@ impl Turns {
     pub(super) fn know_fields(&self, fields: &Arc<[Field]>) {
         self.state().fields.get_or_insert_with(|| fields.clone());
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const LIMIT: AheadLimit = AheadLimit { while_waiting: 10, while_busy: 4 };
+
+    #[test]
+    fn what_is_ahead_waits_while_the_channel_s_thread_is_busy() {
+        let mut state = State { held: 4, ..State::default() };
+        state.of_object.insert(2, 4);
+        state.due.insert(1);
+        assert!(!state.may_hold(2, 1, LIMIT));
+        assert!(state.may_hold(1, 100, LIMIT), "it is its turn, and nothing of it is there");
+        state.is_awaited = true;
+        assert!(state.may_hold(2, 6, LIMIT));
+        assert!(!state.may_hold(2, 7, LIMIT));
+        state.of_object.insert(1, 1);
+        assert!(!state.may_hold(1, 7, LIMIT), "something of it is there to be taken");
+    }
+
+    /// Else nothing would be decoded beside an object that takes long.
+    #[test]
+    fn who_waits_goes_on_when_the_channel_s_thread_waits() {
+        let turns = Turns::new(LIMIT);
+        turns.begin(1);
+        let since = turns.news();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2 {
+                    turns.hold(2, 0, 4).expect("it is wanted");
+                }
+                turns.tell();
+            });
+            turns.wait_for_news(since, Duration::MAX);
+        });
+        assert_eq!(turns.state().held, 8);
+        assert!(!turns.state().is_awaited);
     }
 }
