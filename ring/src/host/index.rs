@@ -19,7 +19,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// The place of these columns, all of the same length.
+    /// The place of these columns, all of the same length, which is a u32.
     ///
     /// # Errors
     /// No memory could hold the batch.
@@ -34,7 +34,7 @@ impl Index {
         Ok(Self { plan, payload_bytes, names, fields, records })
     }
 
-    /// Whether it is that of a batch with so many bytes of payload and of names.
+    /// Whether a batch with this payload and these names, in bytes, has this index.
     pub(super) fn is_of(&self, payload_bytes: usize, names: usize) -> bool {
         self.payload_bytes == payload_bytes && names <= self.names
     }
@@ -60,7 +60,6 @@ impl Index {
 
     /// Position of a list of offsets or of lengths: they take turns.
     fn list_at(&self, number: usize) -> usize {
-        // The memory of a batch has not so many bytes that more than u32::MAX records fit.
         self.plan.index_at + number * stride(self.records as u32)
     }
 }

@@ -200,7 +200,7 @@ impl Writer {
     pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, RingError> {
         let index = self.index_of(info, columns)?;
         let Some(slot) = self.slot else {
-            return Err(RingError::TooLarge { bytes: index.plan.end, limit: 0 });
+            return Err(RingError::TooLarge { bytes: index.plan.end, limit: MAX_PAYLOAD });
         };
         let number = self.ring.next_batch();
         let (epoch, records) = (info.epoch, index.records as u32);
@@ -232,14 +232,29 @@ impl Writer {
         if let Some(index) = self.index.take().filter(fits) {
             return Ok(index);
         }
+        self.write_columns(fields, info.payload_bytes, names, columns)
+    }
+
+    /// Writes the index of a batch with this payload and these names, in bytes. A dedicated buffer
+    /// grows to what it needs.
+    fn write_columns(
+        &mut self,
+        fields: usize,
+        payload_bytes: usize,
+        names: usize,
+        columns: &[Column],
+    ) -> Result<Index, RingError> {
         check_columns(fields, columns)?;
-        check_size(info.payload_bytes)?;
-        let index = Index::of(info.payload_bytes, names, columns)?;
+        check_size(payload_bytes)?;
+        debug_assert!(
+            columns.iter().all(|c| spans_fit(&c.offsets, &c.lengths, payload_bytes as u64)),
+            "a span outside the payload"
+        );
+        let index = Index::of(payload_bytes, names, columns)?;
         if let Memory::Dedicated(memory) = &mut self.memory {
             memory.ensure(&dedicated_name(&self.ring), index.plan.end)?;
         }
         self.fits(index.plan.end)?;
-        check_spans(info.payload_bytes, columns);
         index.write(self.bytes(), columns);
         Ok(index)
     }
@@ -322,18 +337,11 @@ impl ChunkMemory for Writer {
 /// Of a slot alone: a dedicated buffer grows for its index when it is granted.
 impl BatchMemory for Writer {
     fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
-        let is_slot = matches!(self.memory, Memory::Slot(_));
-        if !is_slot || check_columns(columns.len(), columns).is_err() {
-            return false;
-        }
-        let Ok(index) = Index::of(payload, texts, columns) else { return false };
-        if self.fits(index.plan.end).is_err() {
-            return false;
-        }
-        check_spans(payload, columns);
-        index.write(self.bytes(), columns);
-        self.index = Some(index);
-        true
+        self.index = match self.memory {
+            Memory::Slot(_) => self.write_columns(columns.len(), payload, texts, columns).ok(),
+            Memory::Dedicated(_) | Memory::None => None,
+        };
+        self.index.is_some()
     }
 
     fn take_index(&mut self) -> Option<Vec<Column>> {
@@ -372,13 +380,6 @@ fn check_columns(fields: usize, columns: &[Column]) -> Result<(), RingError> {
         true => Ok(()),
         false => Err(RingError::Columns { fields, columns: columns.len(), records }),
     }
-}
-
-fn check_spans(payload_bytes: usize, columns: &[Column]) {
-    debug_assert!(
-        columns.iter().all(|c| spans_fit(&c.offsets, &c.lengths, payload_bytes as u64)),
-        "a span outside the payload"
-    );
 }
 
 fn check_size(payload_bytes: usize) -> Result<(), RingError> {
