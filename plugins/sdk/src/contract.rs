@@ -195,8 +195,7 @@ pub struct StreamInfo {
 impl StreamInfo {
     /// Where the stream begins, if it is not the object's start: see [`Decoder::restart`].
     pub fn restart(&self) -> Option<Restart> {
-        let (_, value) = self.extensions.iter().find(|(key, _)| key == "restart")?;
-        let (header, place) = value.split_once(' ')?;
+        let (header, place) = self.extension("restart")?.split_once(' ')?;
         Some(Restart { header: header.parse().ok()?, place: place.parse().ok()? })
     }
 
@@ -204,8 +203,11 @@ impl StreamInfo {
     /// again: their names, types and shapes, and nothing else of them. `None` if there is no such
     /// object, or if the host has types that this SDK does not know.
     pub fn fields_before(&self) -> Option<Vec<Field>> {
-        let (_, text) = self.extensions.iter().find(|(key, _)| key == "schema")?;
-        text.split_terminator('\n').map(field_before).collect()
+        self.extension("schema")?.split_terminator('\n').map(field_before).collect()
+    }
+
+    fn extension(&self, key: &str) -> Option<&str> {
+        self.extensions.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str())
     }
 }
 
