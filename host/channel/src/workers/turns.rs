@@ -39,6 +39,8 @@ pub(super) struct AheadLimit {
 struct State {
     /// The channel's thread waits for records.
     is_awaited: bool,
+    /// A worker waits that may go on as soon as it does.
+    is_held_back: bool,
     /// Bytes that wait for their turn.
     held: usize,
     /// Bytes of them that are of each object, by its number.
@@ -88,7 +90,7 @@ impl Drop for EndAtDrop<'_> {
 }
 
 impl Turns {
-    /// Objects whose turn it is not may hold so many bytes.
+    /// `limit`: how many bytes wait for their turn at most.
     pub(super) fn new(limit: AheadLimit) -> Self {
         let (state, changed) = Default::default();
         let (news, news_changed) = Default::default();
@@ -119,8 +121,12 @@ impl Turns {
 
     /// Waits until something has come since there was this news, or for this time.
     pub(super) fn wait_for_news(&self, since: u64, most: Duration) {
-        self.state().is_awaited = true;
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.is_awaited = true;
+        if std::mem::take(&mut state.is_held_back) {
+            self.changed.notify_all();
+        }
+        drop(state);
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         // Whether something came shows where it is looked for.
         drop(self.news_changed.wait_timeout_while(news, most, |news| *news == since));
@@ -153,6 +159,7 @@ impl Turns {
                 return Some(Err(StopReason::Stopped));
             }
             if !state.may_hold(object, bytes, self.limit) {
+                state.is_held_back = true;
                 return None;
             }
             state.held += bytes;
