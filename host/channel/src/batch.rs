@@ -54,9 +54,15 @@ pub struct BatchStart {
 }
 
 impl BatchStart {
-    /// Bytes of the texts that a batch has beside its records, the object's name included.
-    fn texts(&self) -> usize {
-        self.object.len() + self.metadata.len() + self.identity.len()
+    /// Bytes of the facts about the object.
+    pub(super) fn facts(&self) -> usize {
+        self.metadata.len() + self.identity.len()
+    }
+
+    /// The place of the record that comes so many records later.
+    pub(super) fn pass(&mut self, records: u64) {
+        self.first_record += records;
+        self.restart_records += records;
     }
 }
 
@@ -64,7 +70,8 @@ impl Batch {
     /// Writes the index into the batch's memory, if it has a place there, and returns what is to be
     /// handed over. Then this batch keeps the memory of its columns.
     pub(super) fn with_written_index(&mut self, memory: &mut impl BatchMemory) -> Option<Batch> {
-        if !memory.write_index(self.payload, self.start.texts(), &self.columns) {
+        let texts = self.start.object.len() + self.start.facts();
+        if !memory.write_index(self.payload, texts, &self.columns) {
             return None;
         }
         let columns = std::mem::take(&mut self.columns);
@@ -112,8 +119,7 @@ impl Batch {
         }
         self.starts.drain(..records.min(self.starts.len()));
         self.records -= records;
-        self.start.first_record += records as u64;
-        self.start.restart_records += records as u64;
+        self.start.pass(records as u64);
         if records > 0 {
             self.look_for_absent();
         }
@@ -168,23 +174,32 @@ impl Batch {
         from: u64,
     ) {
         for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
-            let (offset, length) = (column.offsets[record], column.lengths[record]);
-            to.lengths.push(length);
-            if offset == ABSENT {
-                to.offsets.push(ABSENT);
-                self.absent = true;
-                continue;
-            }
-            let source = if offset & IN_PAYLOAD != 0 { &decoded.payload } else { chunk };
-            let (start, length) = ((offset & !IN_PAYLOAD) as usize, length as usize);
-            memory[self.payload..self.payload + length]
-                .copy_from_slice(&source[start..start + length]);
-            to.offsets.push(self.payload as u32);
-            self.payload += length;
+            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+            let value = (offset != ABSENT).then(|| {
+                let source = if offset & IN_PAYLOAD != 0 { &decoded.payload } else { chunk };
+                &source[(offset & !IN_PAYLOAD) as usize..][..length]
+            });
+            self.absent |= value.is_none();
+            push_copy(to, memory, &mut self.payload, value);
         }
         if let Some(start) = decoded.starts.get(record) {
             self.starts.push(from + u64::from(*start));
         }
         self.records += 1;
     }
+}
+
+/// Adds a copy of a value to a column. Its bytes come to `end` in the memory, which moves behind them.
+#[inline]
+pub(super) fn push_copy(
+    column: &mut Column,
+    memory: &mut [u8],
+    end: &mut usize,
+    value: Option<&[u8]>,
+) {
+    let (offset, bytes) = value.map_or((ABSENT, &[][..]), |value| (*end as u32, value));
+    column.offsets.push(offset);
+    column.lengths.push(bytes.len() as u32);
+    memory[*end..*end + bytes.len()].copy_from_slice(bytes);
+    *end += bytes.len();
 }

@@ -357,23 +357,17 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         records: &impl PickedRecords,
     ) -> Result<(), StopReason> {
         let (places, payload) = records.layout(&self.row_sizes);
-        let texts = start.metadata.len() + start.identity.len();
-        let fields = self.batch.columns.len();
         if self.grown == 0 {
             self.ensure_memory()?;
         }
-        let room = self
-            .memory
-            .as_ref()
-            .and_then(|memory| self.sink.room(memory, records.len(), fields, texts));
+        let room = self.room_from(start, records.len(), self.batch.columns.len());
         if room.is_none_or(|room| payload > room) {
             self.replace_by_dedicated(payload)?;
             self.grown = self.grown.max(payload).max(1);
         }
         self.batch.epoch = epoch;
         self.batch.start.clone_from(start);
-        self.batch.start.first_record += after;
-        self.batch.start.restart_records += after;
+        self.batch.start.pass(after);
         let mut batch = std::mem::take(&mut self.batch);
         records.copy_to(&mut batch, self.memory_mut(), &places);
         batch.payload = payload;
@@ -404,12 +398,10 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             run.begin(&mut self.batch);
         }
         self.ensure_memory()?;
-        let (start, fields) = (&self.batch.start, self.batch.columns.len());
-        let texts = start.metadata.len() + start.identity.len();
+        let fields = self.batch.columns.len();
         let payload = self.batch.payload + run.payload();
         let records = self.batch.records + run.records();
-        let memory = self.memory.as_ref();
-        let room = memory.and_then(|memory| self.sink.room(memory, records, fields, texts));
+        let room = self.room_from(&self.batch.start, records, fields);
         if room.is_none_or(|room| payload > room) {
             self.grow(payload + 8 * records * fields)?;
         }
@@ -421,13 +413,9 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only without a size.
     pub(super) fn give_copy(&mut self, memory: &[u8], batch: &mut Batch) -> Result<(), StopReason> {
-        let (start, payload) = (&batch.start, batch.payload);
-        let texts = start.metadata.len() + start.identity.len();
+        let payload = batch.payload;
         self.ensure_memory()?;
-        let room = self
-            .memory
-            .as_ref()
-            .and_then(|memory| self.sink.room(memory, batch.records, batch.columns.len(), texts));
+        let room = self.room_from(&batch.start, batch.records, batch.columns.len());
         if room.is_none_or(|room| payload > room) {
             self.replace_by_dedicated(payload)?;
         }
@@ -442,8 +430,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// size.
     pub(super) fn give(&mut self, memory: S::Memory, batch: &mut Batch) -> Result<(), StopReason> {
         if !batch.columns.is_empty() {
-            let texts = batch.start.metadata.len() + batch.start.identity.len();
-            let room = self.sink.room(&memory, batch.records, batch.columns.len(), texts);
+            let (fields, texts) = (batch.columns.len(), batch.start.facts());
+            let room = self.sink.room(&memory, batch.records, fields, texts);
             if room.is_none_or(|room| batch.payload > room) {
                 return self.give_copy(memory.as_ref(), batch);
             }
@@ -659,8 +647,13 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// fields. `None` if there is no memory, or if not even their index fits.
     fn room(&self, records: usize, fields: usize) -> Option<usize> {
         let start = if self.has_records() { &self.batch.start } else { &self.object };
-        let metadata = start.metadata.len() + start.identity.len();
-        self.memory.as_ref().and_then(|memory| self.sink.room(memory, records, fields, metadata))
+        self.room_from(start, records, fields)
+    }
+
+    /// The same of a batch that begins there.
+    fn room_from(&self, start: &BatchStart, records: usize, fields: usize) -> Option<usize> {
+        let memory = self.memory.as_ref()?;
+        self.sink.room(memory, records, fields, start.facts())
     }
 
     /// Estimate of the number of records in `bytes` bytes of this object.

@@ -6,11 +6,12 @@ use std::ops::Range;
 use pipemill_types::{ABSENT, Column};
 
 use super::Batch;
+use super::batch::push_copy;
 
-/// Values are copied one by one if all bytes from the first to the last one are more than this many times
-/// as many, ...
+/// All bytes from the first value to the last one are copied if they are at most this many times as many
+/// as those of the values, ...
 const MAX_SPREAD: usize = 2;
-/// ... and more than this many beyond that.
+/// ... or this many more than that. Else values are copied one by one.
 const MAX_BETWEEN: usize = 4 << 10;
 
 /// Records of a batch that follow each other.
@@ -55,8 +56,7 @@ impl<'a> CopiedRun<'a> {
     pub(super) fn begin(&self, batch: &mut Batch) {
         batch.epoch = self.batch.epoch;
         batch.start.clone_from(&self.batch.start);
-        batch.start.first_record += self.records.start as u64;
-        batch.start.restart_records += self.records.start as u64;
+        batch.start.pass(self.records.start as u64);
     }
 
     /// Bytes of payload that the copies take.
@@ -96,16 +96,9 @@ impl<'a> CopiedRun<'a> {
     fn append_values(&self, batch: &mut Batch, memory: &mut [u8]) {
         for record in self.records.clone() {
             for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
-                let (offset, length) = (of_run.offsets[record], of_run.lengths[record]);
-                column.lengths.push(length);
-                if offset == ABSENT {
-                    column.offsets.push(ABSENT);
-                    continue;
-                }
-                let value = &self.memory[offset as usize..][..length as usize];
-                memory[batch.payload..batch.payload + value.len()].copy_from_slice(value);
-                column.offsets.push(batch.payload as u32);
-                batch.payload += value.len();
+                let (offset, length) = (of_run.offsets[record], of_run.lengths[record] as usize);
+                let value = (offset != ABSENT).then(|| &self.memory[offset as usize..][..length]);
+                push_copy(column, memory, &mut batch.payload, value);
             }
         }
     }

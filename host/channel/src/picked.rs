@@ -1,9 +1,7 @@
 //! Records that are picked out of others and become a batch: how their values lie in it, and how
 //! they are copied.
 
-use pipemill_types::ABSENT;
-
-use crate::batch::Batch;
+use crate::batch::{Batch, push_copy};
 use crate::batch_builder::ALIGN;
 
 /// The records of one batch, in their order.
@@ -42,16 +40,9 @@ pub(crate) trait PickedRecords {
         for ((field, column), start) in batch.columns.iter_mut().enumerate().zip(starts) {
             let mut to = *start;
             for at in 0..self.len() {
-                let Some(value) = self.value(at, field) else {
-                    column.offsets.push(ABSENT);
-                    column.lengths.push(0);
-                    batch.absent = true;
-                    continue;
-                };
-                memory[to..to + value.len()].copy_from_slice(value);
-                column.offsets.push(to as u32);
-                column.lengths.push(value.len() as u32);
-                to += value.len();
+                let value = self.value(at, field);
+                batch.absent |= value.is_none();
+                push_copy(column, memory, &mut to, value);
             }
         }
         // All records have one, or none.

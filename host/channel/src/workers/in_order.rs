@@ -112,9 +112,7 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
                 if portion.records > 0 {
                     self.out.give_copy(memory.as_ref(), &mut portion)?;
                 }
-                if !memory.is_dedicated() {
-                    self.spare.push(memory);
-                }
+                self.keep(memory);
             }
         }
         if !portion.columns.is_empty() {
@@ -131,11 +129,16 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
         passed: usize,
     ) -> Result<(), StopReason> {
         self.out.append_copies(memory.as_ref(), &portion, passed..portion.records)?;
+        self.keep(memory);
+        self.spare_batches.push(portion);
+        Ok(())
+    }
+
+    /// Keeps memory for other portions.
+    fn keep(&mut self, memory: BlockMemory) {
         if !memory.is_dedicated() {
             self.spare.push(memory);
         }
-        self.spare_batches.push(portion);
-        Ok(())
     }
 }
 

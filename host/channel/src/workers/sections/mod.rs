@@ -378,7 +378,7 @@ impl Sections {
                     drop(self.wait(state, POLL_INTERVAL));
                     return NextSection::None;
                 }
-                // Its decoder could begin nowhere in so many bytes.
+                // Its decoder has seen more than a section, and could begin again nowhere in it.
                 state.header = Header::None;
                 self.turns.sections_were_wasted();
             }
