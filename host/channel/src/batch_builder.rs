@@ -23,6 +23,7 @@ use super::batch::BatchStart;
 use super::copied_run::CopiedRun;
 use super::cut::{CutPoint, Fill, WARM_TIME, is_cut};
 use super::dense::row_sizes;
+use super::density::Density;
 use super::picked::PickedRecords;
 use super::sink::DeliveryCounts;
 use super::{Batch, Sink, StopReason};
@@ -73,8 +74,7 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     position: u64,
     /// Records of the object so far.
     records: u64,
-    /// Records per byte of this object so far, on average.
-    density: f64,
+    density: Density,
     /// What has become of the records. Not in use if the sink has counts of its own.
     counts: Arc<DeliveryCounts>,
 }
@@ -100,7 +100,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             object: BatchStart::default(),
             position: 0,
             records: 0,
-            density: 0.0,
+            density: Density::default(),
             counts: Arc::default(),
         }
     }
@@ -119,7 +119,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Begins an object. A batch of a fixed size may hold records of the object before it.
     pub(super) fn begin_object(&mut self, object: &Object) {
         let epoch = object.epoch;
-        (self.len, self.position, self.records, self.density) = (0, 0, 0, 0.0);
+        self.len = 0;
+        self.jump_to(0, 0);
         self.object.object.clone_from(&object.name);
         self.object.identity.clone_from(&object.identity);
         self.object.object_number = object.ordinal;
@@ -190,6 +191,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Must not be called while there are bytes in the chunk.
     pub(super) fn jump_to(&mut self, offset: u64, record: u64) {
         (self.position, self.records) = (offset, record);
+        self.density = Density::of_object_from(offset, record);
     }
 
     /// Leaves out this many records from here on: they were given already.
@@ -239,10 +241,11 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Bytes of input that fill the batch, counted from the end of the chunk: an estimate. `None`
     /// without a size, or before the object's first record.
     pub(super) fn bytes_to_cut(&self) -> Option<usize> {
-        let size = self.size.filter(|_| self.density > 0.0)?;
+        let density = self.density.per_byte();
+        let size = self.size.filter(|_| density > 0.0)?;
         let missing = size.records.saturating_sub(self.batch.records);
         // A little more, because the quotient is rounded.
-        let bytes = (missing as f64 / self.density * (1.0 + 1e-9)).ceil();
+        let bytes = (missing as f64 / density * (1.0 + 1e-9)).ceil();
         Some((bytes as usize).saturating_sub(self.len))
     }
 
@@ -317,7 +320,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.at += count;
         self.len -= count;
         self.position += count as u64;
-        self.density = self.records as f64 / self.position.max(1) as f64;
+        self.density.measure(self.position, self.records);
     }
 
     /// Adds the records of a call of the decoder to the batch. If they don't fit, the batch leaves
@@ -571,7 +574,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         let fields = self.batch.columns.len();
         loop {
             self.ensure_memory()?;
-            let records = self.batch.records + self.expected_records(self.len);
+            let records = self.batch.records + self.density.records_in(self.len);
             let room = self.room(records, fields).unwrap_or(0);
             let to = self.batch.payload.next_multiple_of(ALIGN);
             if to + self.len <= room {
@@ -656,11 +659,6 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.sink.room(memory, records, fields, start.facts())
     }
 
-    /// Estimate of the number of records in `bytes` bytes of this object.
-    fn expected_records(&self, bytes: usize) -> usize {
-        (bytes as f64 * self.density * 1.1) as usize + 16
-    }
-
     /// The range of the batch's memory into which the next bytes can be read.
     fn room_in_place(&mut self, want: usize) -> Result<(usize, usize), StopReason> {
         loop {
@@ -671,12 +669,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
                 self.enter_batch_memory()?;
             }
             let fields = self.batch.columns.len();
-            let records = self.batch.records + self.expected_records(self.len);
+            let records = self.batch.records + self.density.records_in(self.len);
             let room = self.room(records, fields).unwrap_or(0);
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
             // Each byte that is read takes its own room and that of its records' index.
-            let index = 8.0 * fields as f64 * self.density * 1.1;
+            let index = 8.0 * fields as f64 * self.density.per_byte() * 1.1;
             let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();
             let goes_on = is_empty || !self.dedicated || self.size.is_some();

@@ -20,6 +20,7 @@ mod copied_run;
 mod cut;
 mod decode_loop;
 mod dense;
+mod density;
 mod error_policy;
 mod failure;
 mod log_fields;
