@@ -43,7 +43,7 @@ impl SectionEnd for EndOfSection {
                 _ => Header::None,
             };
             state.release();
-            self.part.sections.changed.notify_all();
+            self.part.sections.changed_for_planner.notify_one();
         }
     }
 

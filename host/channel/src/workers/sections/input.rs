@@ -59,7 +59,7 @@ impl SectionInput {
             let mut state = sections.state();
             state.sections[*index].at += len as u64;
             if matches!(state.header, Header::Unknown) {
-                sections.changed.notify_all();
+                sections.changed_for_planner.notify_one();
             }
         }
         Ok(outcome)
@@ -97,7 +97,7 @@ impl SectionInput {
                 return Ok(Taken::Outcome(ReadOutcome::Nothing));
             }
             state.waiting += 1;
-            sections.changed.notify_all();
+            sections.changed_for_planner.notify_one();
             state = sections.wait(state, timeout.unwrap_or(Duration::MAX));
             state.waiting -= 1;
             is_late = timeout.is_some();
@@ -128,8 +128,9 @@ impl Input for SectionInput {
                 buf[..to - from].copy_from_slice(&bytes[from..to]);
                 drop(bytes);
                 let sections = &self.part.sections;
-                sections.state().release();
-                sections.changed.notify_all();
+                if sections.state().release() {
+                    sections.changed_for_planner.notify_one();
+                }
                 Ok(ReadOutcome::Bytes(to - from))
             }
             Taken::Rest(rest) => self.rest.insert(rest).read(buf, timeout),

@@ -39,7 +39,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// An object whose bytes several workers read.
 pub(super) struct Sections {
     state: Mutex<State>,
+    /// Something changed for workers.
     changed: Condvar,
+    /// Something changed for the planner, which is not woken for anything else: it would take a core from
+    /// a worker each time.
+    changed_for_planner: Condvar,
     turns: Arc<Turns>,
     epoch: u32,
     /// Bytes of the object that are kept, as long as nobody waits for more.
@@ -164,8 +168,9 @@ impl State {
     }
 
     /// Forgets pieces that nobody needs any more. The bytes of a section that is over are needed as
-    /// long as the section before may go beyond its start.
-    fn release(&mut self) {
+    /// long as the section before may go beyond its start. Returns whether there were such pieces.
+    fn release(&mut self) -> bool {
+        let pieces = self.pieces.len();
         while self.sections.get(self.first).is_some_and(|first| first.needs_from().is_none()) {
             self.first += 1;
         }
@@ -179,6 +184,7 @@ impl State {
             // Else a worker copies from it.
             self.spare.extend(Arc::into_inner(piece.bytes));
         }
+        self.pieces.len() < pieces
     }
 
     fn kept(&self) -> u64 {
@@ -259,8 +265,9 @@ impl Sections {
             wasted: 0,
             spare: Vec::new(),
         };
-        let (state, changed) = (Mutex::new(state), Condvar::new());
-        Arc::new(Self { state, changed, turns, epoch, most: most as u64 })
+        let (state, most) = (Mutex::new(state), most as u64);
+        let (changed, changed_for_planner) = Default::default();
+        Arc::new(Self { state, changed, changed_for_planner, turns, epoch, most })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -293,10 +300,18 @@ impl Sections {
         }
         self.turns.drop_job(state.sections[index].number);
         self.changed.notify_all();
+        self.changed_for_planner.notify_one();
     }
 
+    /// A worker waits until something changes for it, but not longer than this.
     fn wait<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
         let waited = self.changed.wait_timeout(state, most);
+        waited.map_or_else(|error| error.into_inner().0, |(state, _)| state)
+    }
+
+    /// The same of the planner.
+    fn wait_for_workers<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let waited = self.changed_for_planner.wait_timeout(state, POLL_INTERVAL);
         waited.map_or_else(|error| error.into_inner().0, |(state, _)| state)
     }
 
@@ -311,7 +326,7 @@ impl Sections {
             state.release();
         }
         if state.kept() >= self.most && state.waiting == 0 {
-            state = self.wait(state, POLL_INTERVAL);
+            state = self.wait_for_workers(state);
         }
         let is_whole = matches!(state.header, Header::None) || self.has_given_up(&state);
         // Bytes that one section has taken are lost to the others.
@@ -375,7 +390,7 @@ impl Sections {
         let Header::Known(header) = state.header.clone() else {
             if matches!(state.header, Header::Unknown) {
                 if state.sections[0].at < step + MAX_HEADER {
-                    drop(self.wait(state, POLL_INTERVAL));
+                    drop(self.wait_for_workers(state));
                     return NextSection::None;
                 }
                 // Its decoder has seen more than a section, and could begin again nowhere in it.
@@ -392,7 +407,7 @@ impl Sections {
             return NextSection::Done;
         }
         if state.sections.iter().any(|section| section.stage == SectionStage::Waiting) {
-            drop(self.wait(state, POLL_INTERVAL));
+            drop(self.wait_for_workers(state));
             return NextSection::None;
         }
         state.next_start = start;
@@ -453,7 +468,7 @@ impl SectionPart {
         let is_waiting = section.stage == SectionStage::Waiting;
         if is_waiting {
             section.stage = SectionStage::Searching;
-            self.sections.changed.notify_all();
+            self.sections.changed_for_planner.notify_one();
         }
         let start = state.sections[self.index].start;
         is_waiting.then_some(start)
@@ -479,8 +494,10 @@ impl SectionPart {
                 }
             }
         }
-        state.release();
         self.sections.changed.notify_all();
+        if state.release() || start.is_none() {
+            self.sections.changed_for_planner.notify_one();
+        }
     }
 
     /// Its worker has finished.
@@ -490,11 +507,13 @@ impl SectionPart {
         if section.stage != SectionStage::Dropped {
             section.stage = SectionStage::Over;
         }
-        if self.index == 0 && matches!(state.header, Header::Unknown) {
+        let ends_unknown = self.index == 0 && matches!(state.header, Header::Unknown);
+        if ends_unknown {
             state.header = Header::None;
         }
-        state.release();
-        self.sections.changed.notify_all();
+        if state.release() || ends_unknown {
+            self.sections.changed_for_planner.notify_one();
+        }
     }
 }
 
