@@ -131,8 +131,8 @@ impl Batch {
     }
 
     /// Adds these records of a call without copying. `chunk` and `payload` are the offsets of the
-    /// chunk and of the call's payload in the batch's memory; `from` is the offset of the chunk in
-    /// the object.
+    /// chunk and of the call's payload in the batch's memory, or how far before its start they would
+    /// begin, as a negative number that wraps; `from` is the offset of the chunk in the object.
     pub(super) fn add_in_place(
         &mut self,
         decoded: &DecodedRecords,
@@ -147,13 +147,13 @@ impl Batch {
             to.lengths.extend_from_slice(&column.lengths[records.clone()]);
             let offsets = &column.offsets[records.clone()];
             if plain {
-                to.offsets.extend(offsets.iter().map(|offset| offset + chunk));
+                to.offsets.extend(offsets.iter().map(|offset| offset.wrapping_add(chunk)));
                 continue;
             }
             to.offsets.extend(offsets.iter().map(|offset| match *offset {
                 ABSENT => ABSENT,
                 offset if offset & IN_PAYLOAD != 0 => offset - IN_PAYLOAD + payload,
-                offset => offset + chunk,
+                offset => offset.wrapping_add(chunk),
             }));
         }
         let is_absent = |column: &Column| column.offsets[records.clone()].contains(&ABSENT);

@@ -20,7 +20,7 @@ use pipemill_source::Object;
 use pipemill_types::{BatchSize, Column, ErrorKind, Fault, Field, Tail};
 
 use super::batch::BatchStart;
-use super::copied_run::CopiedRun;
+use super::copied_run::{CopiedRun, ValueSpan};
 use super::cut::{CutPoint, Fill, WARM_TIME, is_cut};
 use super::dense::row_sizes;
 use super::density::Density;
@@ -241,7 +241,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Bytes of input that fill the batch, counted from the end of the chunk: an estimate. `None`
     /// without a size, or before the object's first record.
     pub(super) fn bytes_to_cut(&self) -> Option<usize> {
-        let density = self.density.per_byte();
+        let density = self.density.on_average();
         let size = self.size.filter(|_| density > 0.0)?;
         let missing = size.records.saturating_sub(self.batch.records);
         // A little more, because the quotient is rounded.
@@ -674,7 +674,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
             // Each byte that is read takes its own room and that of its records' index.
-            let index = 8.0 * fields as f64 * self.density.per_byte() * 1.1;
+            let index = 8.0 * fields as f64 * self.density.next();
             let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();
             let goes_on = is_empty || !self.dedicated || self.size.is_some();
@@ -766,6 +766,9 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             self.batch.payload = end;
             return Ok(());
         }
+        if !decoded.has_payload && self.append_together(decoded, &part) {
+            return Ok(());
+        }
         for record in part.clone() {
             let bytes: usize = decoded.columns.iter().map(|c| c.lengths[record] as usize).sum();
             self.ensure_room(bytes)?;
@@ -778,6 +781,25 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             self.input = input;
         }
         Ok(())
+    }
+
+    /// Adds a part of the records of a call by copying all bytes of the chunk from the first value to the
+    /// last one. False if they don't fit, or if these are far more than those of the values.
+    fn append_together(&mut self, decoded: &DecodedRecords, part: &Range<usize>) -> bool {
+        let place = ValueSpan::of(&decoded.columns, part);
+        let (from, to) = (self.batch.payload, self.batch.payload + place.span.len());
+        let room = self.room(self.batch.records + part.len(), self.batch.columns.len());
+        if !place.is_together() || room.is_none_or(|room| to > room) {
+            return false;
+        }
+        let input = std::mem::take(&mut self.input);
+        let chunk = &input[self.at..self.at + self.len];
+        self.memory_mut()[from..to].copy_from_slice(&chunk[place.span.clone()]);
+        self.input = input;
+        let chunk_at = from.wrapping_sub(place.span.start);
+        self.batch.add_in_place(decoded, part.clone(), chunk_at, 0, self.position);
+        self.batch.payload = to;
+        true
     }
 
     /// Makes room for one more record of `bytes` bytes.

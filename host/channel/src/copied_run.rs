@@ -1,4 +1,4 @@
-//! Copies records that follow each other in another batch. Their values mostly lie close together, so all
+//! Copies records that follow each other. Their values mostly lie close together, so all
 //! of their bytes are copied at once, with what lies between them.
 
 use std::ops::Range;
@@ -14,22 +14,20 @@ const MAX_SPREAD: usize = 2;
 /// ... or this many more than that. Else values are copied one by one.
 const MAX_BETWEEN: usize = 4 << 10;
 
-/// Records of a batch that follow each other.
-pub(super) struct CopiedRun<'a> {
-    batch: &'a Batch,
-    /// The memory of the batch.
-    memory: &'a [u8],
-    records: Range<usize>,
-    /// The bytes of the memory from the first value to the end of the last one.
-    span: Range<usize>,
+/// Where the values of some records lie.
+#[derive(Debug, Clone)]
+pub(super) struct ValueSpan {
+    /// The bytes from the first value to the end of the last one.
+    pub(super) span: Range<usize>,
     /// Bytes of the values.
     values: usize,
 }
 
-impl<'a> CopiedRun<'a> {
-    pub(super) fn new(batch: &'a Batch, memory: &'a [u8], records: Range<usize>) -> Self {
+impl ValueSpan {
+    /// That of these records.
+    pub(super) fn of(columns: &[Column], records: &Range<usize>) -> Self {
         let (mut first, mut end, mut values) = (u32::MAX, 0, 0);
-        for column in &batch.columns {
+        for column in columns {
             let places =
                 column.offsets[records.clone()].iter().zip(&column.lengths[records.clone()]);
             for (offset, length) in places {
@@ -39,12 +37,28 @@ impl<'a> CopiedRun<'a> {
                 values += u64::from(*length);
             }
         }
-        let span = first.min(end) as usize..end as usize;
-        Self { batch, memory, records, span, values: values as usize }
+        Self { span: first.min(end) as usize..end as usize, values: values as usize }
     }
 
-    fn is_together(&self) -> bool {
+    /// Whether to copy all of it at once.
+    pub(super) fn is_together(&self) -> bool {
         self.span.len() <= MAX_SPREAD * self.values + MAX_BETWEEN
+    }
+}
+
+/// Records of a batch that follow each other.
+pub(super) struct CopiedRun<'a> {
+    batch: &'a Batch,
+    /// The memory of the batch.
+    memory: &'a [u8],
+    records: Range<usize>,
+    place: ValueSpan,
+}
+
+impl<'a> CopiedRun<'a> {
+    pub(super) fn new(batch: &'a Batch, memory: &'a [u8], records: Range<usize>) -> Self {
+        let place = ValueSpan::of(&batch.columns, &records);
+        Self { batch, memory, records, place }
     }
 
     /// Number of records.
@@ -61,12 +75,12 @@ impl<'a> CopiedRun<'a> {
 
     /// Bytes of payload that the copies take.
     pub(super) fn payload(&self) -> usize {
-        if self.is_together() { self.span.len() } else { self.values }
+        if self.place.is_together() { self.place.span.len() } else { self.place.values }
     }
 
     /// Adds the records to the end of a batch, whose `memory` has room for them.
     pub(super) fn append_to(&self, batch: &mut Batch, memory: &mut [u8]) {
-        if self.is_together() {
+        if self.place.is_together() {
             self.append_together(batch, memory);
         } else {
             self.append_values(batch, memory);
@@ -79,7 +93,8 @@ impl<'a> CopiedRun<'a> {
     }
 
     fn append_together(&self, batch: &mut Batch, memory: &mut [u8]) {
-        let (from, to) = (self.span.start as u32, batch.payload as u32);
+        let span = self.place.span.clone();
+        let (from, to) = (span.start as u32, batch.payload as u32);
         for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
             let offsets = of_run.offsets[self.records.clone()].iter();
             column.offsets.extend(offsets.map(|offset| match *offset {
@@ -88,8 +103,8 @@ impl<'a> CopiedRun<'a> {
             }));
             column.lengths.extend_from_slice(&of_run.lengths[self.records.clone()]);
         }
-        let end = batch.payload + self.span.len();
-        memory[batch.payload..end].copy_from_slice(&self.memory[self.span.clone()]);
+        let end = batch.payload + span.len();
+        memory[batch.payload..end].copy_from_slice(&self.memory[span]);
         batch.payload = end;
     }
 
@@ -163,7 +178,7 @@ mod tests {
             let mut copied = Vec::new();
             for run in cuts.windows(2) {
                 let run = CopiedRun::new(&from, &memory, run[0]..run[1]);
-                prop_assert!(run.payload() <= MAX_SPREAD * run.values + MAX_BETWEEN);
+                prop_assert!(run.payload() <= MAX_SPREAD * run.place.values + MAX_BETWEEN);
                 copied.resize(copy.payload + run.payload(), 0);
                 run.append_to(&mut copy, &mut copied);
                 prop_assert_eq!(copy.payload, copied.len());

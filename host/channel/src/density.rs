@@ -1,34 +1,55 @@
 //! How close to each other the records of an object are.
 
-/// Records per byte of an object, on average, from where its decoding began to where it is.
+/// Bytes after which records are counted anew. In fewer, a single short record would count for many.
+const WINDOW: u64 = 64 << 10;
+
+/// Records per byte of an object.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Density {
     /// Byte offset in the object at which decoding began, and the number of the record there. A worker
     /// that begins inside of an object counts from 0, because it does not know that number.
     began_at: (u64, u64),
-    per_byte: f64,
+    /// The same of the place from which on records are counted next.
+    at: (u64, u64),
+    /// From where decoding began.
+    on_average: f64,
+    /// In the last [`WINDOW`] bytes or more.
+    lately: f64,
 }
 
 impl Density {
     /// Decoding begins at this byte offset, with the record of this number.
     pub(super) fn of_object_from(offset: u64, record: u64) -> Self {
-        Self { began_at: (offset, record), per_byte: 0.0 }
+        let at = (offset, record);
+        Self { began_at: at, at, ..Self::default() }
     }
 
     /// It has come to this byte offset, before the record of this number.
     pub(super) fn measure(&mut self, offset: u64, record: u64) {
-        let (from, first) = self.began_at;
-        self.per_byte = (record - first) as f64 / (offset - from).max(1) as f64;
+        let since = |(from, first): (u64, u64)| {
+            (record - first) as f64 / offset.saturating_sub(from).max(1) as f64
+        };
+        self.on_average = since(self.began_at);
+        if offset.saturating_sub(self.at.0) >= WINDOW {
+            self.lately = since(self.at);
+            self.at = (offset, record);
+        }
     }
 
-    /// Records per byte; 0 before the first record.
-    pub(super) fn per_byte(&self) -> f64 {
-        self.per_byte
+    /// Records per byte on average; 0 before the first record.
+    pub(super) fn on_average(&self) -> f64 {
+        self.on_average
     }
 
-    /// Estimate of the number of records in `bytes` bytes: rather too many than too few.
+    /// Estimate of the number of records in each of the next bytes: rather too many than too few.
+    /// Records without room beside their bytes have to be copied.
+    pub(super) fn next(&self) -> f64 {
+        1.1 * self.on_average.max(self.lately)
+    }
+
+    /// The same of the number of records in the next `bytes` bytes.
     pub(super) fn records_in(&self, bytes: usize) -> usize {
-        (bytes as f64 * self.per_byte * 1.1) as usize + 16
+        (bytes as f64 * self.next()) as usize + 16
     }
 }
 
@@ -50,8 +71,19 @@ mod tests {
             let mut density = Density::of_object_from(offset, first);
             density.measure(offset + bytes, first + records);
             let expected = records as f64 / bytes as f64;
-            prop_assert_eq!(density.per_byte(), expected);
+            prop_assert_eq!(density.on_average(), expected);
             prop_assert!(density.records_in(bytes as usize) as u64 >= records);
+        }
+
+        #[test]
+        fn where_records_get_closer_more_are_expected(
+            before in (1..1_u64 << 20, WINDOW..1_u64 << 30),
+            lately in (1..1_u64 << 20, WINDOW..1_u64 << 30),
+        ) {
+            let mut density = Density::of_object_from(0, 0);
+            density.measure(before.1, before.0);
+            density.measure(before.1 + lately.1, before.0 + lately.0);
+            prop_assert!(density.records_in(lately.1 as usize) as u64 >= lately.0);
         }
     }
 }
