@@ -241,7 +241,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     /// Bytes of input that fill the batch, counted from the end of the chunk: an estimate. `None`
     /// without a size, or before the object's first record.
     pub(super) fn bytes_to_cut(&self) -> Option<usize> {
-        let density = self.density.on_average();
+        let density = self.density.likely();
         let size = self.size.filter(|_| density > 0.0)?;
         let missing = size.records.saturating_sub(self.batch.records);
         // A little more, because the quotient is rounded.

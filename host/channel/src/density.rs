@@ -36,9 +36,9 @@ impl Density {
         }
     }
 
-    /// Records per byte on average; 0 before the first record.
-    pub(super) fn on_average(&self) -> f64 {
-        self.on_average
+    /// Estimate of the number of records in each of the next bytes; 0 before the first record.
+    pub(super) fn likely(&self) -> f64 {
+        if self.lately > 0.0 { self.lately } else { self.on_average }
     }
 
     /// Estimate of the number of records in each of the next bytes: rather too many than too few.
@@ -71,7 +71,7 @@ mod tests {
             let mut density = Density::of_object_from(offset, first);
             density.measure(offset + bytes, first + records);
             let expected = records as f64 / bytes as f64;
-            prop_assert_eq!(density.on_average(), expected);
+            prop_assert_eq!(density.likely(), expected);
             prop_assert!(density.records_in(bytes as usize) as u64 >= records);
         }
 
