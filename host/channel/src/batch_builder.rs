@@ -784,8 +784,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     }
 
     /// Adds a part of the records of a call by copying all bytes of the chunk from the first value to the
-    /// last one. False if they don't fit, or if these are far more than those of the values.
+    /// last one. False if they don't fit, or if these are far more than those of the values. A dedicated
+    /// buffer would grow for the index of however many records.
     fn append_together(&mut self, decoded: &DecodedRecords, part: &Range<usize>) -> bool {
+        if self.dedicated && self.size.is_none() {
+            return false;
+        }
         let place = ValueSpan::of(&decoded.columns, part);
         let (from, to) = (self.batch.payload, self.batch.payload + place.span.len());
         let room = self.room(self.batch.records + part.len(), self.batch.columns.len());
