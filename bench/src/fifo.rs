@@ -22,8 +22,8 @@ const PIPE: usize = 1 << 20;
 
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let cases = [
-        ("fifo, recordio 1 KiB", Format::RecordIo, 1 << 10, Some(0.65)),
-        ("fifo, tfrecord 1 KiB, full CRC", Format::TfRecord, 1 << 10, Some(0.65)),
+        ("fifo, recordio 1 KiB", Format::RecordIo, 1 << 10, Some(0.90)),
+        ("fifo, tfrecord 1 KiB, full CRC", Format::TfRecord, 1 << 10, Some(0.90)),
         ("fifo, recordio 100 KiB", Format::RecordIo, 100 << 10, None),
     ];
     for (name, format, record, bar) in cases {

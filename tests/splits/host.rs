@@ -53,6 +53,8 @@ pub enum Bad {
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub pieces: Vec<usize>,
+    /// Whether each piece is there as soon as the one before was read, so that nobody waits for it.
+    pub come_at_once: bool,
     pub slot: usize,
     pub index_inside: bool,
     /// Whether decoders may map the memories.
@@ -89,6 +91,7 @@ impl Setup {
     pub fn in_one_piece() -> Self {
         Self {
             pieces: Vec::new(),
+            come_at_once: false,
             slot: 8 << 20,
             index_inside: false,
             is_shared: false,
@@ -150,6 +153,11 @@ pub fn plugin(name: &str) -> Plugin {
 
 /// Runs the job.
 pub fn run(job: &Job, way: &Setup) -> Observed {
+    run_counted(job, way).0
+}
+
+/// Runs the job. Gives the number of calls of the decoder, too.
+pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
     let mut sink = Collector::new(way);
     let folder = tempfile::tempdir().expect("a folder for the quarantine");
     let quarantine = folder.path().join("bad.jsonl");
@@ -199,7 +207,8 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
         quarantined: lines(&quarantine),
         end: end(outcome),
     };
-    if job.tells_lines(way) { observed } else { observed.without_lines() }
+    let observed = if job.tells_lines(way) { observed } else { observed.without_lines() };
+    (observed, stats.calls().iter().sum())
 }
 
 /// A message of the `csv` decoder without what only a decoder knows that saw the first lines: the

@@ -65,9 +65,11 @@ fn plain_way() -> impl Strategy<Value = Setup> {
         },
     );
     let is_shared = prop_oneof![2 => Just(false), 1 => Just(true)];
+    let pieces = (pieces, prop_oneof![3 => Just(false), 1 => Just(true)]);
     (pieces, slot, any::<bool>(), is_shared, any::<bool>(), sections).prop_map(
-        |(pieces, slot, index_inside, is_shared, has_demand, way)| Setup {
+        |((pieces, come_at_once), slot, index_inside, is_shared, has_demand, way)| Setup {
             pieces,
+            come_at_once,
             slot,
             index_inside,
             is_shared,

@@ -101,3 +101,18 @@ fn an_error_too_many_before_the_fields_are_known() {
     let split = host::run(&job, &Setup { workers: 2, ..Setup::in_one_piece() });
     assert_eq!(whole.difference(&split), None);
 }
+
+/// A pipe gives few bytes at a time: each of its reads was a call of the decoder, which takes longer than
+/// to decode them.
+#[test]
+fn bytes_that_are_there_already_are_shown_in_one_call() {
+    const PIECE: usize = 1 << 10;
+    let text = b"a line of text\n".repeat(1 << 16);
+    let way = Setup { pieces: vec![PIECE; text.len() / PIECE], ..Setup::in_one_piece() };
+    let job = job("lines", &text);
+    let (seen, calls) = host::run_counted(&job, &way);
+    assert!(calls as usize >= text.len() / PIECE, "{calls} calls: what is there has to be shown");
+    let (other, calls) = host::run_counted(&job, &Setup { come_at_once: true, ..way });
+    assert!((calls as usize) < text.len() / (32 << 10), "{calls} calls");
+    assert_eq!(seen.difference(&other), None);
+}

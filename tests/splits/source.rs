@@ -38,7 +38,9 @@ impl Source for Objects {
         let at = std::mem::take(&mut self.offset);
         let size = bytes.len() as u64;
         let (fails_at, has_places) = (self.way.fails_at, self.way.has_places);
-        let input = Pieces { bytes, at, pieces, fails_at, has_places };
+        let come_at_once = self.way.come_at_once;
+        let comes_next = true;
+        let input = Pieces { bytes, at, pieces, come_at_once, comes_next, fails_at, has_places };
         self.given += 1;
         let name = format!("object {}", self.given - 1);
         Ok(SourceEvent::Object(Object {
@@ -75,13 +77,17 @@ struct Pieces {
     bytes: Vec<u8>,
     at: usize,
     pieces: std::vec::IntoIter<usize>,
+    come_at_once: bool,
+    /// Whether the next piece is there by now.
+    comes_next: bool,
     fails_at: Option<usize>,
     has_places: bool,
 }
 
 impl Input for Pieces {
     fn is_stored(&self) -> bool {
-        true
+        // Of what is stored, nobody asks whether more is there already.
+        !self.come_at_once
     }
 
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
@@ -89,8 +95,16 @@ impl Input for Pieces {
         self.has_places.then(|| Ok(Box::new(place) as Box<dyn Input>))
     }
 
-    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
         assert!(!buf.is_empty(), "asked to read nothing");
+        let is_there = std::mem::replace(&mut self.comes_next, true);
+        if timeout == Some(Duration::ZERO) && !is_there {
+            return Ok(ReadOutcome::Nothing);
+        }
         let end = self.fails_at.unwrap_or(self.bytes.len()).min(self.bytes.len()).max(self.at);
         let rest = &self.bytes[self.at..end];
         if rest.is_empty() && self.fails_at.is_some() {
@@ -112,6 +126,7 @@ impl Input for Pieces {
         };
         buf[..count].copy_from_slice(&rest[..count]);
         self.at += count;
+        self.comes_next = self.come_at_once;
         Ok(ReadOutcome::Bytes(count))
     }
 }

@@ -17,13 +17,14 @@ use std::time::Instant;
 
 use pipemill_decode::{Bytes, DecodedRecords};
 use pipemill_source::Object;
-use pipemill_types::{BatchSize, Column, ErrorKind, Fault, Field, Tail};
+use pipemill_types::{BatchSize, Column, Fault, Field, Tail};
 
 use super::batch::BatchStart;
 use super::copied_run::{CopiedRun, ValueSpan};
 use super::cut::{CutPoint, Fill, WARM_TIME, is_cut};
 use super::dense::row_sizes;
 use super::density::Density;
+use super::field_names::other_schema;
 use super::picked::PickedRecords;
 use super::sink::DeliveryCounts;
 use super::{Batch, Sink, StopReason};
@@ -837,41 +838,4 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         // As above.
         Arc::get_mut(&mut self.input).expect("the input buffer is not shared")
     }
-}
-
-/// The fault of an object whose records have other fields than those of the objects before it.
-fn other_schema(known: &[Field], found: &[Field]) -> Fault {
-    Fault::new(
-        ErrorKind::Decode,
-        format!(
-            "its records have the fields {}; those of the objects before it have {}",
-            field_names(found),
-            field_names(known)
-        ),
-        "put objects of different schemas into channels of their own",
-    )
-}
-
-/// Names of fields, with what they are, for people.
-pub(super) fn field_names(fields: &[Field]) -> String {
-    let name = |field: &Field| format!("{} ({})", field.name, described(field));
-    fields.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
-/// What a field is, in words: all that makes it another field.
-fn described(field: &Field) -> String {
-    let mut text = field.scalar.word().to_owned();
-    if !field.shape.is_empty() {
-        text += &format!(" {:?}", field.shape);
-    }
-    if !field.logical.is_empty() {
-        text += &format!(", {}", field.logical);
-    }
-    if !field.categories.is_empty() {
-        text += &format!(", {} categories", field.categories.len());
-    }
-    if field.nullable {
-        text += ", nullable";
-    }
-    text
 }

@@ -15,7 +15,8 @@ use super::monitor::Monitor;
 use super::section_end::{DecodedTo, SectionEnd};
 use super::{Failure, Sink, Stage, StopReason};
 
-/// Bytes read and decoded at a time. The second-level cache of a server's core holds them twice: also
+/// Bytes read and decoded at a time, if the source has them at once: a call of the decoder costs
+/// microseconds, and a pipe gives a few KiB in each read. The second-level cache of a server's core holds them twice: also
 /// if they are copied into the decoder's memory.
 const READ_BYTES: usize = 256 << 10;
 /// A chunk of at least this size, in which the decoder found no end of a record, is passed again
@@ -64,6 +65,8 @@ pub(super) struct Progress {
     left: usize,
     /// The last call consumed nothing.
     stalled: bool,
+    /// The last read gave fewer bytes than were asked for: there may be more by now.
+    was_short: bool,
     /// The input is at its end.
     input_ended: bool,
     /// The rest of the object can't be decoded and was skipped.
@@ -89,7 +92,11 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                 continue;
             }
             match self.try_read()? {
-                Ok(ReadOutcome::Bytes(_)) if self.is_due() => {
+                Ok(ReadOutcome::Bytes(_)) if self.is_due() && !self.may_get_more() => {
+                    self.decode_available()?;
+                    self.builder.cut_at(CutPoint::Decoded)?;
+                }
+                Ok(ReadOutcome::Nothing) if self.may_get_more() => {
                     self.decode_available()?;
                     self.builder.cut_at(CutPoint::Decoded)?;
                 }
@@ -231,10 +238,12 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         let want = want.min(self.room());
         self.context.monitor.enter(Stage::Consumer);
         let buf = self.builder.read_buffer(want)?;
+        let size = buf.len();
         self.context.monitor.enter(Stage::Source);
         let outcome = self.input.read(buf, Some(wait));
         match outcome {
             Ok(ReadOutcome::Bytes(count)) => {
+                self.progress.was_short = count < size;
                 self.builder.advance(count);
                 self.context.monitor.bytes_read(count);
             }
@@ -263,8 +272,21 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         to_cut.clamp(MIN_READ, READ_BYTES).max(needed)
     }
 
+    /// Whether the decoder could be called, but more bytes may be there already.
+    fn may_get_more(&self) -> bool {
+        let new_bytes = self.builder.len().saturating_sub(self.progress.left);
+        self.progress.was_short
+            && (1..READ_BYTES).contains(&new_bytes)
+            && self.is_due()
+            // Who reads a file waits for its bytes, whatever the time is.
+            && !self.input.is_stored()
+    }
+
     /// How long to wait for bytes before something else has to be done.
     fn longest_wait(&self) -> Duration {
+        if self.may_get_more() {
+            return Duration::ZERO;
+        }
         if self.builder.has_records() {
             let linger = self.context.linger;
             if !self.builder.has_demand() {

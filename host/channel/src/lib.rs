@@ -23,6 +23,7 @@ mod dense;
 mod density;
 mod error_policy;
 mod failure;
+mod field_names;
 mod log_fields;
 mod mix;
 mod monitor;

@@ -329,7 +329,7 @@ impl Source for SingleObject {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         let Some(bytes) = self.input.take() else { return Ok(SourceEvent::End) };
         let pieces = std::mem::take(&mut self.pieces).into_iter();
-        let input = Box::new(InputInPieces { bytes, at: 0, pieces });
+        let input = Box::new(InputInPieces { bytes, at: 0, pieces, comes_next: true });
         Ok(SourceEvent::Object(Object {
             epoch: 0,
             ordinal: 0,
@@ -343,15 +343,25 @@ impl Source for SingleObject {
     fn end_epoch(&mut self) {}
 }
 
-/// An input that returns one piece per read.
+/// An input that returns one piece per read. No piece is there before the one before was decoded.
 struct InputInPieces {
     bytes: Arc<[u8]>,
     at: usize,
     pieces: std::vec::IntoIter<usize>,
+    /// Whether the next piece is there by now.
+    comes_next: bool,
 }
 
 impl Input for InputInPieces {
-    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        let is_there = std::mem::replace(&mut self.comes_next, true);
+        if timeout == Some(Duration::ZERO) && !is_there {
+            return Ok(ReadOutcome::Nothing);
+        }
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
             return Ok(ReadOutcome::End);
@@ -360,6 +370,7 @@ impl Input for InputInPieces {
         let count = size.min(rest.len()).min(buf.len());
         buf[..count].copy_from_slice(&rest[..count]);
         self.at += count;
+        self.comes_next = false;
         Ok(ReadOutcome::Bytes(count))
     }
 }

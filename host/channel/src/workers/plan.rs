@@ -337,6 +337,10 @@ impl HeaderAndRest {
 }
 
 impl Input for HeaderAndRest {
+    fn is_stored(&self) -> bool {
+        self.rest.is_stored()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

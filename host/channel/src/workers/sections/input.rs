@@ -112,6 +112,10 @@ enum Taken {
 }
 
 impl Input for SectionInput {
+    fn is_stored(&self) -> bool {
+        self.reads_itself
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],
