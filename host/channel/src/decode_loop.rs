@@ -16,8 +16,8 @@ use super::section_end::{DecodedTo, SectionEnd};
 use super::{Failure, Sink, Stage, StopReason};
 
 /// Bytes read and decoded at a time, if the source has them at once: a call of the decoder costs
-/// microseconds, and a pipe gives a few KiB in each read. The second-level cache of a server's core holds them twice: also
-/// if they are copied into the decoder's memory.
+/// microseconds, and a pipe gives a few KiB in each read. The second-level cache of a server's core
+/// holds them twice: also if they are copied into the decoder's memory.
 const READ_BYTES: usize = 256 << 10;
 /// A chunk of at least this size, in which the decoder found no end of a record, is passed again
 /// only when it has grown by half. So a long record costs a few calls and not thousands.
