@@ -129,9 +129,10 @@ To its disadvantage:
 
 - **Checks.** pipemill checks both CRCs of a TFRecord, as TensorFlow does; the Python package tfrecord, and the readers of S3 here, check \
 none. Hugging Face datasets in Arrow check nothing and decode nothing: that file is a copy of the memory.
-- **The sandbox.** Decoders run as WebAssembly, and each byte is copied into the sandbox. No other reader has this.
+- **The sandbox.** Decoders run as WebAssembly, in a sandbox. No other reader has one.
 - **Threads.** pyarrow and polars with two threads keep both cores busy with parsing; with pipemill's two workers, the program takes its \
-part of them.
+part of them. Where one worker and the program keep both cores busy already, as with TFRecord and RecordIO, a second worker only adds \
+work.
 - **A server on the same machine.** In the table of S3, the server has its part of the two cores.
 - **JPEG.** The start of a host is in each of its rounds.
 
