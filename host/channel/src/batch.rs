@@ -59,7 +59,7 @@ impl BatchStart {
         self.metadata.len() + self.identity.len()
     }
 
-    /// The place of the record that comes so many records later.
+    /// Moves the place this many records on, in the same object.
     pub(super) fn pass(&mut self, records: u64) {
         self.first_record += records;
         self.restart_records += records;
@@ -189,7 +189,8 @@ impl Batch {
     }
 }
 
-/// Adds a copy of a value to a column. Its bytes come to `end` in the memory, which moves behind them.
+/// Adds a copy of a value to a column. `end` is the offset in the memory at which its bytes are written; it
+/// becomes the offset after them.
 #[inline]
 pub(super) fn push_copy(
     column: &mut Column,

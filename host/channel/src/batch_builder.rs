@@ -675,7 +675,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
             // Each byte that is read takes its own room and that of its records' index.
-            let index = 8.0 * fields as f64 * self.density.next();
+            let index = 8.0 * fields as f64 * self.density.cautious();
             let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();
             let goes_on = is_empty || !self.dedicated || self.size.is_some();

@@ -93,13 +93,9 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             }
             match self.try_read()? {
                 Ok(ReadOutcome::Bytes(_)) if self.is_due() && !self.may_get_more() => {
-                    self.decode_available()?;
-                    self.builder.cut_at(CutPoint::Decoded)?;
+                    self.decode_new_bytes()?;
                 }
-                Ok(ReadOutcome::Nothing) if self.may_get_more() => {
-                    self.decode_available()?;
-                    self.builder.cut_at(CutPoint::Decoded)?;
-                }
+                Ok(ReadOutcome::Nothing) if self.may_get_more() => self.decode_new_bytes()?,
                 Ok(ReadOutcome::Nothing) => self.source_idle()?,
                 Ok(_) => {}
                 Err(error) => {
@@ -324,6 +320,12 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         let grown =
             !progress.stalled || len < LONG_CHUNK || len >= progress.left + progress.left / 2;
         len >= progress.need && grown
+    }
+
+    /// Decodes what was read, and lets the batch leave if it is time.
+    fn decode_new_bytes(&mut self) -> Result<(), StopReason> {
+        self.decode_available()?;
+        self.builder.cut_at(CutPoint::Decoded)
     }
 
     /// Calls the decoder as long as it makes progress with the bytes that are there.

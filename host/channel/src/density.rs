@@ -1,6 +1,7 @@
 //! How close to each other the records of an object are.
 
-/// Bytes after which records are counted anew. In fewer, a single short record would count for many.
+/// The latest density is that of at least this many bytes. A single short record would make that of fewer
+/// bytes far too large.
 const WINDOW: u64 = 64 << 10;
 
 /// Records per byte of an object.
@@ -43,13 +44,13 @@ impl Density {
 
     /// Estimate of the number of records in each of the next bytes: rather too many than too few.
     /// Records without room beside their bytes have to be copied.
-    pub(super) fn next(&self) -> f64 {
+    pub(super) fn cautious(&self) -> f64 {
         1.1 * self.on_average.max(self.lately)
     }
 
     /// The same of the number of records in the next `bytes` bytes.
     pub(super) fn records_in(&self, bytes: usize) -> usize {
-        (bytes as f64 * self.next()) as usize + 16
+        (bytes as f64 * self.cautious()) as usize + 16
     }
 }
 

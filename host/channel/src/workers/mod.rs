@@ -19,10 +19,9 @@
 //! **Turns**: it is the turn of the first object that was not taken to its end; in any order, of each
 //! object that is being taken, but not of its later sections. Workers of others
 //! wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`), or less while the
-//! channel's thread has enough to do. The worker
-//! whose turn it is waits only while something of its object is there to be taken. So each worker
-//! that waits, waits for the consumers or for an object or section before its own, and these chains
-//! end at the consumers.
+//! channel's thread has enough to do. The worker whose turn it is waits only while something of its
+//! object is there to be taken. So each worker that waits, waits for the consumers or for an object or
+//! section before its own, and these chains end at the consumers.
 //!
 //! **Fields**: decoders are told which fields the objects before had. So until an object has said
 //! its fields, one object is decoded at a time.

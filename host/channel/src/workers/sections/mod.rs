@@ -305,14 +305,12 @@ impl Sections {
 
     /// A worker waits until something changes for it, but not longer than this.
     fn wait<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
-        let waited = self.changed.wait_timeout(state, most);
-        waited.map_or_else(|error| error.into_inner().0, |(state, _)| state)
+        wait_on(&self.changed, state, most)
     }
 
     /// The same of the planner.
     fn wait_for_workers<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let waited = self.changed_for_planner.wait_timeout(state, POLL_INTERVAL);
-        waited.map_or_else(|error| error.into_inner().0, |(state, _)| state)
+        wait_on(&self.changed_for_planner, state, POLL_INTERVAL)
     }
 
     // ---- the planner
@@ -443,6 +441,15 @@ impl Sections {
     pub(super) fn first(self: &Arc<Self>) -> SectionPart {
         SectionPart { sections: self.clone(), index: 0, header: Arc::default() }
     }
+}
+
+fn wait_on<'s>(
+    changed: &Condvar,
+    state: MutexGuard<'s, State>,
+    most: Duration,
+) -> MutexGuard<'s, State> {
+    let waited = changed.wait_timeout(state, most);
+    waited.map_or_else(|error| error.into_inner().0, |(state, _)| state)
 }
 
 /// A section, for its worker.

@@ -16,10 +16,15 @@ impl Input for Zeros {
     }
 }
 
+/// With room for no bytes ahead.
+fn turns() -> Arc<Turns> {
+    Arc::new(Turns::new(AheadLimit::default()))
+}
+
 #[test]
 fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside() {
     const MOST: usize = 3 * PIECE_BYTES;
-    let sections = Sections::new(Arc::new(Turns::new(AheadLimit::default())), 0, 0, MOST, None);
+    let sections = Sections::new(turns(), 0, 0, MOST, None);
     let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
     for _ in 0..100 {
         if let Room::Read(most) = sections.room(u64::MAX, false) {
@@ -37,7 +42,7 @@ fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside(
 #[test]
 fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
     const STEP: u64 = 100;
-    let turns = Arc::new(Turns::new(AheadLimit::default()));
+    let turns = turns();
     let whole: Option<Box<dyn Input>> = Some(Box::new(Zeros));
     let sections = Sections::new(turns.clone(), 0, 0, 0, whole);
     let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
@@ -56,8 +61,7 @@ fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
 /// Else the section that has found it, and the one after it, would both have its records.
 #[test]
 fn what_is_found_beyond_the_next_section_does_not_count() {
-    let sections =
-        Sections::new(Arc::new(Turns::new(AheadLimit::default())), 0, 0, 10 * PIECE_BYTES, None);
+    let sections = Sections::new(turns(), 0, 0, 10 * PIECE_BYTES, None);
     sections.first().end().can_restart(0);
     let begin = |number| {
         assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
@@ -85,7 +89,7 @@ fn begun(sections: &Arc<Sections>, number: u64) -> Option<SectionPart> {
 /// A decoder that never comes to the very start of the next section would decode all twice.
 #[test]
 fn no_more_sections_are_begun_where_they_are_decoded_in_vain() {
-    let turns = Arc::new(Turns::new(AheadLimit::default()));
+    let turns = turns();
     let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
     let mut end = sections.first().end();
     end.can_restart(0);
@@ -100,7 +104,7 @@ fn no_more_sections_are_begun_where_they_are_decoded_in_vain() {
 
 #[test]
 fn sections_go_on_if_some_of_the_channel_were_of_use() {
-    let turns = Arc::new(Turns::new(AheadLimit::default()));
+    let turns = turns();
     let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
     sections.first().end().can_restart(0);
     let second = begun(&sections, 1).expect("a section");
@@ -120,8 +124,7 @@ fn decoded(offset: u64, wants: u64) -> DecodedTo {
 
 /// Two sections of an object of which 100,000 bytes were read, the second one from byte 100 on.
 fn two_sections() -> (Arc<Sections>, EndOfSection) {
-    let sections =
-        Sections::new(Arc::new(Turns::new(AheadLimit::default())), 0, 0, 10 * PIECE_BYTES, None);
+    let sections = Sections::new(turns(), 0, 0, 10 * PIECE_BYTES, None);
     let mut end = sections.first().end();
     end.can_restart(0);
     assert!(begun(&sections, 1).is_some());
@@ -168,8 +171,7 @@ fn a_decoder_is_not_shown_much_beyond_the_end_of_its_section() {
 
 #[test]
 fn bytes_that_a_decoder_has_seen_beyond_its_section_stay_for_the_next_one() {
-    let sections =
-        Sections::new(Arc::new(Turns::new(AheadLimit::default())), 0, 0, 10 * PIECE_BYTES, None);
+    let sections = Sections::new(turns(), 0, 0, 10 * PIECE_BYTES, None);
     let mut end = sections.first().end();
     end.can_restart(0);
     let second = begun(&sections, 1).expect("a section");
