@@ -152,7 +152,7 @@ impl Batch {
             }
             to.offsets.extend(offsets.iter().map(|offset| match *offset {
                 ABSENT => ABSENT,
-                offset if offset & IN_PAYLOAD != 0 => offset - IN_PAYLOAD + payload,
+                offset if offset & IN_PAYLOAD != 0 => (offset - IN_PAYLOAD).wrapping_add(payload),
                 offset => offset.wrapping_add(chunk),
             }));
         }

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pipemill_decode::{Bytes, DecodedRecords};
+use pipemill_decode::{Bytes, DecodedRecords, IN_PAYLOAD};
 use pipemill_source::Object;
 use pipemill_types::{BatchSize, Column, Fault, Field, Tail};
 
@@ -401,14 +401,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         if !self.has_records() {
             run.begin(&mut self.batch);
         }
-        self.ensure_memory()?;
-        let fields = self.batch.columns.len();
         let payload = self.batch.payload + run.payload();
-        let records = self.batch.records + run.records();
-        let room = self.room_from(&self.batch.start, records, fields);
-        if room.is_none_or(|room| payload > room) {
-            self.grow(payload + 8 * records * fields)?;
-        }
+        self.make_room_for(payload, run.records())?;
         let mut batch = std::mem::take(&mut self.batch);
         run.append_to(&mut batch, self.memory_mut());
         self.batch = batch;
@@ -755,19 +749,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         decoded: &DecodedRecords,
         part: Range<usize>,
     ) -> Result<(), StopReason> {
-        self.ensure_memory()?;
-        let fields = self.batch.columns.len();
-        let end = self.batch.payload + decoded.payload.len();
-        let room = self.room(self.batch.records + decoded.records, fields);
-        let is_whole = part.len() == decoded.records;
-        if is_whole && decoded.all_in_payload && room.is_some_and(|room| end <= room) {
-            let at = self.batch.payload;
-            self.memory_mut()[at..end].copy_from_slice(&decoded.payload);
-            self.batch.add_in_place(decoded, part, 0, at, self.position);
-            self.batch.payload = end;
-            return Ok(());
-        }
-        if !decoded.has_payload && self.append_together(decoded, &part) {
+        let is_of_one_source = !decoded.has_payload || decoded.all_in_payload;
+        if is_of_one_source && self.append_together(decoded, &part)? {
             return Ok(());
         }
         for record in part.clone() {
@@ -784,27 +767,52 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         Ok(())
     }
 
-    /// Adds a part of the records of a call by copying all bytes of the chunk from the first value to the
-    /// last one. False if they don't fit, or if these are far more than those of the values. A dedicated
-    /// buffer would grow for the index of however many records.
-    fn append_together(&mut self, decoded: &DecodedRecords, part: &Range<usize>) -> bool {
-        if self.dedicated && self.size.is_none() {
-            return false;
-        }
+    /// Adds a part of the records of a call, whose values all lie in the chunk or all in the call's payload,
+    /// by copying all bytes from the first value to the last one. False if these are far more than those of
+    /// the values, or if they don't fit.
+    fn append_together(
+        &mut self,
+        decoded: &DecodedRecords,
+        part: &Range<usize>,
+    ) -> Result<bool, StopReason> {
         let place = ValueSpan::of(&decoded.columns, part);
         let (from, to) = (self.batch.payload, self.batch.payload + place.span.len());
-        let room = self.room(self.batch.records + part.len(), self.batch.columns.len());
-        if !place.is_together() || room.is_none_or(|room| to > room) {
-            return false;
+        if !place.is_together() || !self.make_room_for(to, part.len())? {
+            return Ok(false);
         }
+        let start = place.span.start & !(IN_PAYLOAD as usize);
+        let bytes = start..start + place.span.len();
         let input = std::mem::take(&mut self.input);
-        let chunk = &input[self.at..self.at + self.len];
-        self.memory_mut()[from..to].copy_from_slice(&chunk[place.span.clone()]);
+        let source = match decoded.has_payload {
+            true => &decoded.payload[bytes],
+            false => &input[self.at..self.at + self.len][bytes],
+        };
+        self.memory_mut()[from..to].copy_from_slice(source);
         self.input = input;
-        let chunk_at = from.wrapping_sub(place.span.start);
-        self.batch.add_in_place(decoded, part.clone(), chunk_at, 0, self.position);
+        let source_at = from.wrapping_sub(start);
+        self.batch.add_in_place(decoded, part.clone(), source_at, source_at, self.position);
         self.batch.payload = to;
-        true
+        Ok(true)
+    }
+
+    /// Makes room for this many more records, with which the payload has `payload` bytes: a batch of a
+    /// fixed size grows. False if one without a size has no room, or should not have more records.
+    fn make_room_for(&mut self, payload: usize, records: usize) -> Result<bool, StopReason> {
+        self.ensure_memory()?;
+        let fields = self.batch.columns.len();
+        let records = self.batch.records + records;
+        if self.size.is_none() && self.dedicated {
+            // It would grow for the index of however many records.
+            return Ok(false);
+        }
+        let room = self.room_from(&self.batch.start, records, fields);
+        if room.is_some_and(|room| payload <= room) {
+            return Ok(true);
+        }
+        if self.size.is_some() {
+            self.grow(payload + 8 * records * fields)?;
+        }
+        Ok(self.size.is_some())
     }
 
     /// Makes room for one more record of `bytes` bytes.
