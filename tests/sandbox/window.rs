@@ -30,6 +30,11 @@ fn engine() -> Engine {
     Engine::new(&pipemill_builtin::BUILTINS).expect("an engine")
 }
 
+/// A plugin that uses its window from the first byte on.
+fn loaded(engine: &Engine, wasm: &[u8]) -> Plugin {
+    load(engine, wasm).expect("it fits").with_window_from(0)
+}
+
 fn ring() -> Arc<Ring> {
     let config = RingConfig {
         channel: "train".to_owned(),
@@ -69,7 +74,7 @@ const CHUNK: Range<usize> = 5_000..105_000;
 
 /// Decodes a chunk in each of two slots with a decoder that was made of these instructions.
 fn decode_two(set_aside: &str, at_decode: &str) -> Result<usize, Fault> {
-    let plugin = load(&engine(), &tiny_with_window(set_aside, at_decode)).expect("it fits");
+    let plugin = loaded(&engine(), &tiny_with_window(set_aside, at_decode));
     let ring = ring();
     let mut stream = open(&plugin)?;
     let first = decode(&mut stream, &slot(&ring, b'x'), CHUNK)?;
@@ -84,12 +89,28 @@ fn a_chunk_lies_in_the_window() {
     assert_eq!(decode_two("(i32.const 0)", ""), Ok(2), "without a window, chunks are copied");
 }
 
+/// To map the memory costs more than to copy a short object.
+#[test]
+fn the_first_bytes_of_a_stream_are_copied() {
+    let copied = "(if (i32.ge_u (local.get $chunk) (i32.const 0x400000)) (then unreachable))";
+    let plugin = load(&engine(), &tiny_with_window(SET_ASIDE, copied)).expect("it fits");
+    let (ring, mut stream) = (ring(), open(&plugin).expect("opens"));
+    let bytes = slot(&ring, b'x');
+    for _ in 0..2 {
+        assert_eq!(decode(&mut stream, &bytes, CHUNK), Ok(1), "200,000 bytes");
+    }
+    decode(&mut stream, &bytes, CHUNK).expect_err("300,000 bytes: it lies in the window");
+    let mut other = open(&plugin).expect("opens");
+    assert_eq!(decode(&mut other, &bytes, CHUNK), Ok(1), "another stream");
+    decode(&mut other, &bytes, 0..SLOT / 2).expect_err("a long chunk lies in the window");
+}
+
 #[test]
 fn a_decoder_sees_what_was_written_to_a_slot_last() {
     // The first byte of each chunk is one larger than that of the one before.
     let next = "(i32.store8 (i32.const 1000) (i32.add (i32.load8_u (i32.const 1000)) (i32.const 1)))
         (if (i32.ne (i32.load8_u (local.get $chunk)) (i32.load8_u (i32.const 1000))) (then unreachable))";
-    let plugin = load(&engine(), &tiny_with_window(SET_ASIDE, next)).expect("it fits");
+    let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, next));
     let (ring, mut stream) = (ring(), open(&plugin).expect("opens"));
     for byte in 1..=200 {
         // The slot is free again after each round.
@@ -123,7 +144,7 @@ fn what_a_decoder_writes_to_the_window_is_its_own() {
     let engine = engine();
     for (what, instructions) in cases {
         let wasm = tiny_with_window(SET_ASIDE, &format!("{IN_WINDOW} {instructions}"));
-        let plugin = load(&engine, &wasm).expect(what);
+        let plugin = loaded(&engine, &wasm);
         let ring = ring();
         let (bytes, beside) = (slot(&ring, b'x'), slot(&ring, b'y'));
         let mut stream = open(&plugin).expect("opens");
@@ -149,8 +170,7 @@ fn what_the_host_writes_to_the_window_is_the_decoders_own() {
         (i32.store (i32.const 136) (local.get $size))
         (i32.store (i32.const 140) (i32.const 1))
         (return (i32.const 128))";
-    let plugin =
-        load(&engine(), &tiny_with_window(SET_ASIDE, next_list_in_window)).expect("it fits");
+    let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, next_list_in_window));
     let (ring, mut stream) = (ring(), open(&plugin).expect("opens"));
     let bytes = slot(&ring, b'x');
     assert_eq!(decode(&mut stream, &bytes, CHUNK), Ok(0));
@@ -283,7 +303,7 @@ impl ChunkMemory for FileMemory {
 /// Pages beyond the end of a file would end the process.
 #[test]
 fn a_file_that_may_shrink_is_not_mapped() {
-    let plugin = load(&engine(), &tiny_with_window(SET_ASIDE, IN_WINDOW)).expect("it fits");
+    let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, IN_WINDOW));
     let shown = |bytes: Bytes| {
         let mut stream = open(&plugin).expect("opens");
         decode(&mut stream, &bytes, CHUNK)
@@ -308,12 +328,12 @@ fn a_file_that_may_shrink_is_not_mapped() {
 fn a_stream_shows_its_decoder_one_file_and_copies_from_others() {
     let fails_in_window =
         "(if (i32.gt_u (local.get $chunk) (i32.const 0x400000)) (then unreachable))";
-    let plugin = load(&engine(), &tiny_with_window(SET_ASIDE, IN_WINDOW)).expect("it fits");
+    let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, IN_WINDOW));
     let (own, other) = (ring(), ring());
     let mut stream = open(&plugin).expect("opens");
     assert_eq!(decode(&mut stream, &slot(&own, b'x'), CHUNK), Ok(1));
     decode(&mut stream, &slot(&other, b'x'), CHUNK).expect_err("it was copied");
-    let plugin = load(&engine(), &tiny_with_window(SET_ASIDE, fails_in_window)).expect("it fits");
+    let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, fails_in_window));
     let mut stream = open(&plugin).expect("opens");
     let private: Bytes = Arc::new(vec![b'x'; 200_000]);
     assert_eq!(decode(&mut stream, &private, CHUNK), Ok(1), "it was copied");
@@ -327,7 +347,7 @@ fn a_stream_shows_its_decoder_one_file_and_copies_from_others() {
 fn nothing_stays_of_instances_that_had_a_window() {
     let mappings =
         || std::fs::read_to_string("/proc/self/maps").expect("Linux has it").lines().count();
-    let plugin = load(&engine(), &tiny_with_window(SET_ASIDE, IN_WINDOW)).expect("it fits");
+    let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, IN_WINDOW));
     let ring = ring();
     let bytes = slot(&ring, b'x');
     let before = mappings();

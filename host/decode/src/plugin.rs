@@ -19,7 +19,7 @@ use super::interface::wit::{DecoderPlugin, DecoderPluginIndices};
 use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
 use super::store::{begin_call, new_store};
-use super::window::{MIN_CHUNK, WindowExports};
+use super::window::{COPIED_AT_FIRST, WindowExports};
 
 /// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder
 /// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
@@ -61,7 +61,7 @@ const DETECT_MAGIC: &str = "detect.magic";
 #[derive(Clone)]
 pub struct Plugin {
     pub(super) inner: Arc<PluginInner>,
-    /// Bytes of a chunk for which the window of an instance is used, if it has one.
+    /// Bytes of a stream's chunks from which on the window of its instance is used, if it has one.
     pub(super) window_from: usize,
 }
 
@@ -119,7 +119,7 @@ impl Plugin {
         };
         inner.options = inner.ask_options()?;
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
-        Ok(Self { inner: Arc::new(inner), window_from: MIN_CHUNK })
+        Ok(Self { inner: Arc::new(inner), window_from: COPIED_AT_FIRST })
     }
 
     /// Whether its decoder has a window: memory of its own in which the host can show it chunks without
@@ -128,7 +128,7 @@ impl Plugin {
         self.inner.window.is_some()
     }
 
-    /// Chunks of at least this many bytes make it use its window.
+    /// Streams use its window from the chunk on with which there were this many bytes.
     #[doc(hidden)]
     pub fn with_window_from(self, bytes: usize) -> Self {
         Self { window_from: bytes, ..self }

@@ -21,9 +21,9 @@ use super::store::begin_call;
 /// A larger memory is not mapped: a decoder has 4 GiB of addresses.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// Chunks of fewer bytes are copied until a larger one comes: that is faster than to map the memory
-/// for a small object.
-pub(super) const MIN_CHUNK: usize = 64 << 10;
+/// The bytes of a stream that is not longer than this are copied: that is faster than to map the memory
+/// and to take it away again, which also interrupts the other cores.
+pub(super) const COPIED_AT_FIRST: usize = 255 << 10;
 
 /// The functions of the window, in a component that exports them.
 #[derive(Clone, Copy)]
@@ -51,8 +51,8 @@ pub(super) type Decoded = wasmtime::Result<Result<exports::Progress, exports::De
 pub(super) enum Window {
     /// Chunks are copied.
     None,
-    /// No chunk was large enough yet.
-    Unused { set_aside: SetAside, decode: Decode, memory: Arc<GuestMemory> },
+    /// There were few bytes so far, which were `copied`.
+    Unused { set_aside: SetAside, decode: Decode, memory: Arc<GuestMemory>, copied: usize },
     /// The file is mapped at this address.
     Shown { decode: Decode, file: Arc<SharedFile>, at: u32 },
 }
@@ -88,11 +88,12 @@ impl Window {
             set_aside: instance.get_typed_func(&mut *store, exports.set_aside)?,
             decode: instance.get_typed_func(&mut *store, exports.decode)?,
             memory,
+            copied: 0,
         })
     }
 
     /// Where the chunk of `length` bytes lies in the decoder's memory, whose first byte is at `start`
-    /// in the shared part. `None`: it has to be copied.
+    /// in the shared part. `None`: it has to be copied, as long as `at_first` bytes are not exceeded.
     ///
     /// # Errors
     /// The decoder has failed.
@@ -101,11 +102,14 @@ impl Window {
         store: &mut Store<HostState>,
         part: Option<SharedPart<'_>>,
         (start, length): (usize, usize),
-        min_chunk: usize,
+        at_first: usize,
     ) -> Result<Option<InWindow>, NoWindow> {
         let Some(part) = part else { return Ok(None) };
-        if length >= min_chunk && matches!(self, Self::Unused { .. }) {
-            *self = std::mem::replace(self, Self::None).show(store, part.file)?;
+        if let Self::Unused { copied, .. } = self {
+            *copied = copied.saturating_add(length);
+            if *copied >= at_first {
+                *self = std::mem::replace(self, Self::None).show(store, part.file)?;
+            }
         }
         let Self::Shown { decode, file, at } = self else { return Ok(None) };
         if !Arc::ptr_eq(file, part.file) {
@@ -121,7 +125,7 @@ impl Window {
 
     /// Lets the decoder set memory aside, and maps the file there.
     fn show(self, store: &mut Store<HostState>, file: &Arc<SharedFile>) -> Result<Self, NoWindow> {
-        let Self::Unused { set_aside, decode, memory } = self else { return Ok(self) };
+        let Self::Unused { set_aside, decode, memory, .. } = self else { return Ok(self) };
         let size = file.bytes.next_multiple_of(WASM_PAGE as u64);
         if size > MAX_BYTES {
             log::debug!("chunks are copied: {} bytes are too many to be mapped", file.bytes);
