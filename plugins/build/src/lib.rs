@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+/// Vector instructions, and a heap that is there from the start: for short objects, its growth would take
+/// longer than to decode them.
+const RUSTFLAGS: &str = "-Ctarget-feature=+simd128 -Clink-arg=--initial-heap=262144";
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The modules of the crates `packages`, in their order. Each has the feature `export`. `root` is the
@@ -33,7 +36,7 @@ pub fn compile(root: &Path, folder: &str, packages: &[&str]) -> Result<Vec<Vec<u
         }
     }
     cargo.env_remove("RUSTC_WORKSPACE_WRAPPER").env_remove("RUSTC_WRAPPER");
-    cargo.env("RUSTFLAGS", "-Ctarget-feature=+simd128");
+    cargo.env("RUSTFLAGS", RUSTFLAGS);
     let output = cargo.output().map_err(|error| format!("cargo can't be started: {error}"))?;
     if !output.status.success() {
         return Err(format!(

@@ -11,6 +11,13 @@ use crate::{
     Resume, StreamInfo,
 };
 
+/// The allocator of std takes all memory by letting the module's memory grow. For each object, which has an
+/// instance of its own, that would interrupt the other cores: it takes as long as to decode a short object.
+/// This one first uses what lies behind the module's data, if it is linked with `--initial-heap`.
+#[cfg(all(target_arch = "wasm32", feature = "allocator"))]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// The imports of the component, as the [`Host`] of [`Records`].
 struct Imports;
 

@@ -175,7 +175,9 @@ impl Subject {
         cargo.args(["--config", "profile.plugin.opt-level = 1"]);
         cargo.args(["--target", "wasm32-unknown-unknown", "--target-dir"]).arg(&target);
         cargo.args(["-p", &package, "--features", &format!("{package}/export")]);
-        cargo.env("RUSTFLAGS", "-Ctarget-feature=+simd128").env_remove("CARGO_TARGET_DIR");
+        cargo
+            .env("RUSTFLAGS", "-Ctarget-feature=+simd128 -Clink-arg=--initial-heap=262144")
+            .env_remove("CARGO_TARGET_DIR");
         let output = cargo.output()?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
