@@ -16,7 +16,7 @@ use super::observer::{self, BatchEvent, Observer};
 use super::state::RingState;
 use super::status::{self, Status};
 use super::sync::{Condvar, Mutex, MutexGuard};
-use super::table::{Batch, ConsumerId, End, SlotId, Table};
+use super::table::{Batch, ConsumerId, End, SlotId, Table, Wanted};
 use crate::memory::{DedicatedBuffer, RingMemory};
 use crate::protocol::{
     self, BatchPlace, ErrorReport, Field, Hello, MAX_MESSAGE, Mode, PROTOCOL, Resumed, ToHost,
@@ -295,7 +295,7 @@ impl Ring {
     pub fn wait_drained(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|time| Instant::now() + time);
         let mut state = self.lock();
-        state.drain_waits = true;
+        state.drain_waits += 1;
         state.look_for_missing(Instant::now());
         let drained = loop {
             if state.table.drained() {
@@ -308,7 +308,7 @@ impl Ring {
             let woken = self.changed.wait_timeout(state, left.unwrap_or(Duration::MAX));
             state = woken.expect("no code under this lock panics").0;
         };
-        state.drain_waits = false;
+        state.drain_waits -= 1;
         state.look_for_missing(Instant::now());
         drained
     }
@@ -326,11 +326,8 @@ impl Ring {
 
     // ---- for the writer
 
-    /// Takes a slot with `take`; waits while there is none.
-    pub(super) fn take(
-        &self,
-        take: impl Fn(&mut Table) -> Option<SlotId>,
-    ) -> Result<SlotId, AcquireError> {
+    /// Takes what is wanted; waits while there is none.
+    pub(super) fn take(&self, wanted: Wanted) -> Result<SlotId, AcquireError> {
         let mut state = self.lock();
         let result = loop {
             if state.stopped {
@@ -343,27 +340,24 @@ impl Ring {
                 break Err(AcquireError::EpochEnd(epoch));
             }
             if state.table.unsent_ends() < MAX_UNSENT_ENDS
-                && let Some(slot) = take(&mut state.table)
+                && let Some(slot) = state.table.take(wanted)
             {
                 break Ok(slot);
             }
-            if !std::mem::replace(&mut state.writer_waits, true) {
+            if state.writer_waits.replace(wanted).is_none() {
                 state.look_for_missing(Instant::now());
             }
             state = self.changed.wait(state).expect("no code under this lock panics");
         };
-        if std::mem::take(&mut state.writer_waits) {
+        if state.writer_waits.take().is_some() {
             state.look_for_missing(Instant::now());
         }
         result
     }
 
-    /// Takes a slot with `take`, if there is one and the writer would not wait for anything else.
+    /// Takes a slot, if there is one and the writer would not wait for anything else.
     /// Counts it in `filled_beside`, which may not be more than `slots_beside`.
-    pub(super) fn take_beside(
-        &self,
-        take: impl Fn(&mut Table) -> Option<SlotId>,
-    ) -> Option<SlotId> {
+    pub(super) fn take_beside(&self) -> Option<SlotId> {
         let mut state = self.lock();
         let ends = state.stopped
             || state.table.begins_again()
@@ -372,7 +366,7 @@ impl Ring {
         if ends || self.filled_beside.load(Ordering::Relaxed) >= self.slots_beside {
             return None;
         }
-        let slot = take(&mut state.table)?;
+        let slot = state.table.take(Wanted::Slot)?;
         self.filled_beside.fetch_add(1, Ordering::Relaxed);
         Some(slot)
     }
@@ -604,8 +598,11 @@ impl Ring {
         let result = command(&mut state, now);
         state.carry_out(now, self.observer());
         self.wishes.update(&state.table);
+        let ends_a_wait = state.ends_a_wait();
         drop(state);
-        self.changed.notify_all();
+        if ends_a_wait {
+            self.changed.notify_all();
+        }
         result
     }
 }

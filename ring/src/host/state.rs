@@ -10,19 +10,19 @@ use super::consumer_socket::{AttachedFd, ConsumerSocket};
 use super::dedicated::DedicatedBuffers;
 use super::ledger::Ledger;
 use super::observer::{BatchEvent, Observer};
-use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table};
+use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table, Wanted};
 use crate::layout::DEDICATED;
 use crate::protocol::{self, ErrorReport, Grant};
 
 pub(super) struct RingState {
     pub(super) table: Table,
     pub(super) sockets: Vec<ConsumerSocket>,
-    /// The writer waits for memory.
-    pub(super) writer_waits: bool,
+    /// The writer waits for this.
+    pub(super) writer_waits: Option<Wanted>,
     /// The writer has come to its end or failed, and can't begin again.
     pub(super) writer_ended: bool,
-    /// A thread waits until all is delivered.
-    pub(super) drain_waits: bool,
+    /// Threads that wait until all is delivered.
+    pub(super) drain_waits: u32,
     pub(super) stopped: bool,
     /// What is done, where somebody asks for it.
     pub(super) ledger: Option<Ledger>,
@@ -41,9 +41,9 @@ impl RingState {
         RingState {
             table: Table::new(config.mode, config.consumers, config.slots, config.dedicated),
             sockets: Vec::new(),
-            writer_waits: false,
+            writer_waits: None,
             writer_ended: false,
-            drain_waits: false,
+            drain_waits: 0,
             stopped: false,
             ledger: None,
             beginning: Beginning::of(config),
@@ -57,8 +57,17 @@ impl RingState {
     /// Notes whether consumers are missing now, and somebody waits for them. To be called when one
     /// of these has changed.
     pub(super) fn look_for_missing(&mut self, now: Instant) {
-        let waits = self.writer_waits || self.drain_waits;
+        let waits = self.writer_waits.is_some() || self.drain_waits > 0;
         self.attendance.set_missed(waits && self.table.lacks_consumers(), now);
+    }
+
+    /// Whether the wait of a thread may be over. A wake-up for nothing costs as much as one for something.
+    pub(super) fn ends_a_wait(&self) -> bool {
+        let Self { table, writer_waits, drain_waits, .. } = self;
+        let ends_both = table.begins_again();
+        let ends_writers = |wanted| table.has(wanted) || table.epoch_end_requested().is_some();
+        writer_waits.is_some_and(|wanted| ends_writers(wanted) || ends_both)
+            || *drain_waits > 0 && (table.drained() || ends_both)
     }
 
     /// Carries out the effects that the table has gathered, and those that follow from them.

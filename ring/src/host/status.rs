@@ -86,7 +86,7 @@ pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Inst
         granted: counts.granted,
         dedicated: counts.dedicated,
         batches,
-        writer_waits: state.writer_waits,
+        writer_waits: state.writer_waits.is_some(),
         end_sent: state.table.end_sent(),
         grants: state.table.grants(),
         started: state.table.has_started(),
@@ -100,7 +100,7 @@ pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Inst
 /// One line for each consumer and each 30 s of age. Only where the writer waits for memory, or the
 /// end of an epoch waits for an ACK: a consumer may pause for long where nothing waits for it.
 pub(super) fn stuck(channel: &str, state: &mut RingState, now: Instant) -> Vec<String> {
-    let (writer_waits, end_waits) = (state.writer_waits, state.table.end_is_next());
+    let (writer_waits, end_waits) = (state.writer_waits.is_some(), state.table.end_is_next());
     let mut lines = Vec::new();
     for consumer in state.table.consumers() {
         let holds_up = |held: &&HeldGrant| writer_waits || (end_waits && !held.acked);

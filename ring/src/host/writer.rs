@@ -11,7 +11,7 @@ use pipemill_types::{BatchMemory, BatchPosition, ChunkMemory, SharedPart};
 use super::config::{AcquireError, RingError};
 use super::index::Index;
 use super::ring::Ring;
-use super::table::{Batch, RecordPlace, SlotId, Table};
+use super::table::{Batch, RecordPlace, SlotId, Wanted};
 use crate::layout::{ABSENT, HEADER_BYTES, Header, spans_fit};
 use crate::memory::DedicatedBuffer;
 use crate::protocol::Resumed;
@@ -108,7 +108,7 @@ impl Ring {
     /// consumers have requested to skip the rest of the epoch; this too ends a wait at once,
     /// because these consumers may hold every slot while they wait for the epoch's end.
     pub fn acquire(self: &Arc<Ring>) -> Result<Writer, AcquireError> {
-        let slot = self.take(Table::take_slot)?;
+        let slot = self.take(Wanted::Slot)?;
         Ok(self.writer(slot, Memory::Slot(slot), false))
     }
 
@@ -117,7 +117,7 @@ impl Ring {
     /// this are being filled: see [`with_slots_beside`](Ring::with_slots_beside). So what is filled
     /// beside never takes a slot from the next batch, nor from consumers.
     pub fn acquire_beside(self: &Arc<Ring>) -> Option<Writer> {
-        let slot = self.take_beside(Table::take_slot)?;
+        let slot = self.take_beside()?;
         Some(self.writer(slot, Memory::Slot(slot), true))
     }
 
@@ -137,7 +137,7 @@ impl Ring {
         self: &Arc<Ring>,
         payload_bytes: usize,
     ) -> Result<Writer, AcquireError> {
-        let slot = self.take(Table::take_dedicated)?;
+        let slot = self.take(Wanted::Dedicated)?;
         // Where making the buffer fails, dropping this frees the slot.
         let mut writer = self.writer(slot, Memory::None, false);
         writer.make_buffer(payload_bytes).map_err(AcquireError::Memory)?;

@@ -37,7 +37,9 @@ pub use run::check_table;
 pub(super) use beginning::NewBeginning;
 pub(super) use consumer::{Consumer, HeldGrant};
 pub(super) use seek::Sought;
-pub(super) use types::{Batch, ConsumerId, Effect, End, NotHeld, RecordPlace, SlotCounts, SlotId};
+pub(super) use types::{
+    Batch, ConsumerId, Effect, End, NotHeld, RecordPlace, SlotCounts, SlotId, Wanted,
+};
 use types::{Entry, EpochCount, SlotState};
 
 use crate::protocol::{BatchPlace, EpochEnd, Mode};
@@ -146,20 +148,26 @@ impl Table {
 
     // ---- the writer's commands
 
-    /// A free slot, which the writer now fills.
-    pub(super) fn take_slot(&mut self) -> Option<SlotId> {
-        let slot = self.free_slots.pop()?;
-        self.slots[slot as usize] = SlotState::Filling;
-        Some(slot)
+    /// Whether the writer can take this.
+    pub(super) fn has(&self, wanted: Wanted) -> bool {
+        match wanted {
+            Wanted::Slot => !self.free_slots.is_empty(),
+            Wanted::Dedicated => {
+                let used = self.slots.len() - self.slot_count as usize - self.free_dedicated.len();
+                used < self.dedicated_limit as usize && !self.free_dedicated.is_empty()
+            }
+        }
     }
 
-    /// The id of a dedicated buffer, which the writer now creates and fills.
-    pub(super) fn take_dedicated(&mut self) -> Option<SlotId> {
-        let used = self.slots.len() - self.slot_count as usize - self.free_dedicated.len();
-        if used >= self.dedicated_limit as usize {
+    /// What is wanted, which the writer now fills. Of a dedicated buffer it also creates the memory.
+    pub(super) fn take(&mut self, wanted: Wanted) -> Option<SlotId> {
+        if !self.has(wanted) {
             return None;
         }
-        let slot = self.free_dedicated.pop()?;
+        let slot = match wanted {
+            Wanted::Slot => self.free_slots.pop(),
+            Wanted::Dedicated => self.free_dedicated.pop(),
+        }?;
         self.slots[slot as usize] = SlotState::Filling;
         Some(slot)
     }

@@ -69,12 +69,12 @@ impl Run {
     pub(super) fn step(&mut self, command: Command) {
         match command {
             Command::TakeSlot => {
-                let slot = self.table.take_slot();
+                let slot = self.table.take(Wanted::Slot);
                 assert!(slot.is_none_or(|slot| slot < SLOTS));
                 self.model.filling.extend(slot);
             }
             Command::TakeDedicated => {
-                let slot = self.table.take_dedicated();
+                let slot = self.table.take(Wanted::Dedicated);
                 assert!(slot.is_none_or(|slot| slot >= SLOTS));
                 self.model.filling.extend(slot);
             }

@@ -6,6 +6,15 @@ use crate::protocol::{BatchPlace, EpochEnd};
 /// dedicated buffer.
 pub(in crate::host) type SlotId = u32;
 
+/// What a writer takes to fill it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::host) enum Wanted {
+    /// A slot of the ring.
+    Slot,
+    /// The id of a dedicated buffer.
+    Dedicated,
+}
+
 /// One connection of a consumer. No number is used twice.
 pub(in crate::host) type ConsumerId = u64;
 
