@@ -12,6 +12,11 @@ use super::worker::{Delivery, Job};
 use crate::object::{Begin, Decoding, NoInput};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
+/// Bytes of an object that is short: a thread that waits for it to be decoded sleeps longer than that
+/// takes.
+const SHORT_OBJECT: u64 = 256 << 10;
+/// Short objects that wait for a worker, at most. So a worker finds the next one without waiting.
+const SHORT_AHEAD: usize = 32;
 /// Sections that an object should have for each worker; else they are shorter.
 const SECTIONS_OF_WORKER: usize = 4;
 /// How many times as long as a short section a long one is.
@@ -77,7 +82,7 @@ impl Planner<'_> {
     fn send(&self, planned: Planned) {
         // Fails if nothing is wanted any more: the next wait says so.
         let _ = self.planned.send(planned);
-        self.turns.tell();
+        self.turns.tell_planned();
     }
 
     fn plan_objects(&mut self, mut resume: Option<Resume>) -> Result<(), StopReason> {
@@ -119,9 +124,11 @@ impl Planner<'_> {
                         number = self.divide(number, object, begin, fields)?;
                         continue;
                     }
+                    let is_short = object.facts.size.is_some_and(|size| size <= SHORT_OBJECT);
+                    let ahead = if is_short { SHORT_AHEAD } else { 0 };
                     let (planned, job) = Self::job(number, object, begin, fields, None);
                     self.send(Planned::Object(planned));
-                    self.turns.hand_over(job, true)?;
+                    self.turns.hand_over(job, ahead)?;
                     number += 1;
                 }
             }
@@ -178,7 +185,7 @@ impl Planner<'_> {
         let part = Some(sections.first());
         let (planned, job) = Self::job(first, copy(&copied), begin, fields, part);
         self.send(Planned::Object(planned));
-        self.turns.hand_over(job, true)?;
+        self.turns.hand_over(job, 0)?;
         if reads_themselves {
             self.divide_whole(first + 1, &sections, &copied, step as u64)
         } else {
@@ -261,9 +268,9 @@ impl Planner<'_> {
             sections.drop_last();
             return Ok(());
         }
-        self.turns.tell();
+        self.turns.tell_planned();
         self.turns.begin_section();
-        self.turns.hand_over(job, false)
+        self.turns.hand_over(job, usize::MAX)
     }
 
     /// An object whose bytes are its header, and then those from the place of a state on.

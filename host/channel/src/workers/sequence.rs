@@ -287,7 +287,9 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         };
         let all_read = self.progress.open.iter().all(reads);
         self.monitor.enter(if all_read { Stage::Source } else { Stage::Decoder });
-        self.turns.wait_for_news(news, POLL_INTERVAL);
+        let Progress { open, after_open, .. } = &self.progress;
+        let for_plan = open.len() < self.most_open && after_open.is_none();
+        self.turns.wait_for_news(news, for_plan, POLL_INTERVAL);
         self.builder.sink().lend(self.memory);
         self.count_bytes();
     }

@@ -1,6 +1,6 @@
 //! Whose turn it is, and how far the others may be ahead.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,14 +10,19 @@ use pipemill_types::Field;
 use super::worker::Job;
 use crate::StopReason;
 
-/// What the threads of a channel with workers wait for.
+/// What the threads of a channel with workers wait for. Each of them is woken for what it waits for and
+/// for nothing else: with short objects, a wake-up costs more than to decode one.
 pub(super) struct Turns {
     state: Mutex<State>,
-    changed: Condvar,
+    /// For the planner.
+    plan_changed: Condvar,
+    /// For workers without a job.
+    jobs_changed: Condvar,
+    /// For workers whose records have to wait.
+    room_changed: Condvar,
     /// Bytes that may wait for their turn.
     limit: AheadLimit,
-    /// How often something came for the channel's thread.
-    news: Mutex<u64>,
+    news: Mutex<News>,
     news_changed: Condvar,
     /// A section has gone on where the one before had ended.
     has_joined: AtomicBool,
@@ -35,12 +40,44 @@ pub(super) struct AheadLimit {
     pub(super) while_busy: usize,
 }
 
+/// What came for the channel's thread.
+#[derive(Default)]
+struct News {
+    /// How often something came.
+    count: u64,
+    /// It waits for the next time.
+    is_awaited: bool,
+    /// It also waits for what is planned.
+    awaits_plan: bool,
+}
+
+/// What the planner waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum PlannerWait {
+    #[default]
+    Nothing,
+    /// Fewer than this many jobs that no worker is free for.
+    Jobs(usize),
+    /// The fields of the records, or the end of what is decoded.
+    Fields,
+}
+
+/// What a worker waits for before it hands over records.
+#[derive(Debug, Clone, Copy)]
+struct RoomWait {
+    epoch: u32,
+    bytes: usize,
+}
+
 #[derive(Default)]
 struct State {
     /// The channel's thread waits for records.
     is_awaited: bool,
-    /// A worker waits that may go on as soon as it does.
-    is_held_back: bool,
+    planner: PlannerWait,
+    /// Workers whose records have to wait, by the numbers of their objects.
+    waiting: BTreeMap<u64, RoomWait>,
+    /// Workers that sleep until there is a job.
+    asleep: usize,
     /// Bytes that wait for their turn.
     held: usize,
     /// Bytes of them that are of each object, by its number.
@@ -56,7 +93,7 @@ struct State {
     running: usize,
     /// What waits for a worker.
     jobs: VecDeque<Job>,
-    /// Workers that wait for a job.
+    /// Workers without a job.
     idle: usize,
     /// No more jobs come.
     all_planned: bool,
@@ -76,6 +113,36 @@ impl State {
         let has_none = self.of_object.get(&object).is_none_or(|own| *own == 0);
         has_none && self.due.contains(&object) || self.held + bytes <= limit
     }
+
+    /// Whether there are fewer than `most` jobs that no worker is free for.
+    fn has_few_jobs(&self, most: usize) -> bool {
+        self.jobs.len() < self.idle.saturating_add(most)
+    }
+
+    /// Whether the planner's wait may be over. Then it is woken, and says it if it waits again.
+    fn wakes_planner(&mut self) -> bool {
+        let wakes = match self.planner {
+            PlannerWait::Nothing => false,
+            // Not for each single job.
+            PlannerWait::Jobs(most) => self.has_few_jobs(most.div_ceil(2)),
+            PlannerWait::Fields => self.fields.is_some() || self.running == 0,
+        };
+        if wakes {
+            self.planner = PlannerWait::Nothing;
+        }
+        wakes
+    }
+
+    /// Whether the wait of a worker for room may be over. As above.
+    fn wakes_for_room(&mut self, limit: AheadLimit) -> bool {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let before = waiting.len();
+        waiting.retain(|object, RoomWait { epoch, bytes }| {
+            !self.is_unwanted(*object, *epoch) && !self.may_hold(*object, *bytes, limit)
+        });
+        self.waiting = waiting;
+        self.waiting.len() < before
+    }
 }
 
 /// Ends all waits when it is dropped.
@@ -83,8 +150,9 @@ pub(super) struct EndAtDrop<'a>(&'a Turns);
 
 impl Drop for EndAtDrop<'_> {
     fn drop(&mut self) {
-        self.0.state().stopped = true;
-        self.0.changed.notify_all();
+        let mut state = self.0.state();
+        state.stopped = true;
+        self.0.wake(state);
         self.0.tell();
     }
 }
@@ -92,10 +160,20 @@ impl Drop for EndAtDrop<'_> {
 impl Turns {
     /// `limit`: how many bytes wait for their turn at most.
     pub(super) fn new(limit: AheadLimit) -> Self {
-        let (state, changed) = Default::default();
-        let (news, news_changed) = Default::default();
+        let (state, news, news_changed) = Default::default();
+        let (plan_changed, jobs_changed, room_changed) = Default::default();
         let (has_joined, has_wasted) = Default::default();
-        Self { state, changed, limit, news, news_changed, has_joined, has_wasted }
+        Self {
+            state,
+            plan_changed,
+            jobs_changed,
+            room_changed,
+            limit,
+            news,
+            news_changed,
+            has_joined,
+            has_wasted,
+        }
     }
 
     /// Ends all waits when the result is dropped.
@@ -108,40 +186,77 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends a change of the state: wakes those whose wait may be over.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let is_over = state.stopped || state.all_planned;
+        let planner = state.wakes_planner() || state.stopped;
+        let room = state.wakes_for_room(self.limit) || state.stopped;
+        let jobs = state.asleep > 0 && !state.jobs.is_empty();
+        drop(state);
+        if planner {
+            self.plan_changed.notify_all();
+        }
+        if room {
+            self.room_changed.notify_all();
+        }
+        if is_over {
+            self.jobs_changed.notify_all();
+        } else if jobs {
+            self.jobs_changed.notify_one();
+        }
+    }
+
+    fn lock_news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// There is something for the channel's thread.
     pub(super) fn tell(&self) {
-        *self.news.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.news_changed.notify_one();
+        let mut news = self.lock_news();
+        news.count += 1;
+        let is_awaited = std::mem::take(&mut news.is_awaited);
+        drop(news);
+        if is_awaited {
+            self.news_changed.notify_one();
+        }
+    }
+
+    /// Something was planned.
+    pub(super) fn tell_planned(&self) {
+        let mut news = self.lock_news();
+        news.count += 1;
+        let is_awaited = news.awaits_plan && std::mem::take(&mut news.is_awaited);
+        drop(news);
+        if is_awaited {
+            self.news_changed.notify_one();
+        }
+    }
+
+    /// Something of this object was handed over to the channel's thread. If its turn has not come, that
+    /// looks for it when it comes.
+    pub(super) fn tell_of(&self, object: u64) {
+        if self.is_due(object) {
+            self.tell();
+        }
     }
 
     /// How often something came for the channel's thread.
     pub(super) fn news(&self) -> u64 {
-        *self.news.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock_news().count
     }
 
-    /// Waits until something has come since there was this news, or for this time.
-    pub(super) fn wait_for_news(&self, since: u64, most: Duration) {
+    /// Waits until something has come since there was this news, or for this time. `for_plan`: also for
+    /// what is planned.
+    pub(super) fn wait_for_news(&self, since: u64, for_plan: bool, most: Duration) {
         let mut state = self.state();
         state.is_awaited = true;
-        if std::mem::take(&mut state.is_held_back) {
-            self.changed.notify_all();
-        }
-        drop(state);
-        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wake(state);
+        let mut news = self.lock_news();
+        (news.is_awaited, news.awaits_plan) = (news.count == since, for_plan);
         // Whether something came shows where it is looked for.
-        drop(self.news_changed.wait_timeout_while(news, most, |news| *news == since));
+        let waited = self.news_changed.wait_timeout_while(news, most, |news| news.is_awaited);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_awaited = false;
         self.state().is_awaited = false;
-    }
-
-    /// Waits until this condition gives something.
-    fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
-        let mut state = self.state();
-        loop {
-            if let Some(found) = look(&mut state) {
-                return found;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
     }
 
     /// Whether it is the turn of this object.
@@ -154,18 +269,18 @@ impl Turns {
     /// # Errors
     /// Nobody wants them any more.
     pub(super) fn hold(&self, object: u64, epoch: u32, bytes: usize) -> Result<(), StopReason> {
-        self.wait(|state| {
-            if state.is_unwanted(object, epoch) {
-                return Some(Err(StopReason::Stopped));
-            }
-            if !state.may_hold(object, bytes, self.limit) {
-                state.is_held_back = true;
-                return None;
-            }
-            state.held += bytes;
-            *state.of_object.entry(object).or_default() += bytes;
-            Some(Ok(()))
-        })
+        let mut state = self.state();
+        while !state.is_unwanted(object, epoch) && !state.may_hold(object, bytes, self.limit) {
+            state.waiting.insert(object, RoomWait { epoch, bytes });
+            state = self.room_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting.remove(&object);
+        }
+        if state.is_unwanted(object, epoch) {
+            return Err(StopReason::Stopped);
+        }
+        state.held += bytes;
+        *state.of_object.entry(object).or_default() += bytes;
+        Ok(())
     }
 
     /// Bytes of this object were taken.
@@ -175,7 +290,7 @@ impl Turns {
         if let Some(own) = state.of_object.get_mut(&object) {
             *own -= bytes;
         }
-        self.changed.notify_all();
+        self.wake(state);
     }
 
     /// A section has gone on where the one before had ended.
@@ -200,8 +315,9 @@ impl Turns {
 
     /// It is the turn of this object.
     pub(super) fn begin(&self, object: u64) {
-        self.state().due.insert(object);
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.due.insert(object);
+        self.wake(state);
     }
 
     /// Nothing more of this object is taken.
@@ -210,14 +326,14 @@ impl Turns {
         state.due.remove(&object);
         let left = state.of_object.remove(&object).unwrap_or(0);
         state.held -= left;
-        self.changed.notify_all();
+        self.wake(state);
     }
 
     /// Nothing more of this epoch is wanted.
     pub(super) fn end_epoch(&self, epoch: u32) {
         let mut state = self.state();
         state.first_epoch = state.first_epoch.max(epoch + 1);
-        self.changed.notify_all();
+        self.wake(state);
     }
 
     /// Whether nothing of this epoch is wanted any more.
@@ -237,47 +353,67 @@ impl Turns {
         state.dropped.insert(number);
         let left = state.of_object.remove(&number).unwrap_or(0);
         state.held -= left;
-        self.changed.notify_all();
+        self.wake(state);
     }
 
-    /// Hands a job to a worker. With `waits`, as soon as one is free.
+    /// Waits until this is so for the planner, which waits for `what`.
     ///
     /// # Errors
     /// No object is wanted any more.
-    pub(super) fn hand_over(&self, job: Job, waits: bool) -> Result<(), StopReason> {
-        let mut job = Some(job);
-        self.wait(|state| {
-            if state.stopped {
-                return Some(Err(StopReason::Stopped));
-            }
-            if waits && state.idle <= state.jobs.len() {
-                return None;
-            }
-            state.jobs.extend(job.take());
-            Some(Ok(()))
-        })?;
-        self.changed.notify_all();
+    fn wait_as_planner(
+        &self,
+        what: PlannerWait,
+        is_so: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'_, State>, StopReason> {
+        let mut state = self.state();
+        while !state.stopped && !is_so(&state) {
+            state.planner = what;
+            state = self.plan_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.planner = PlannerWait::Nothing;
+        if state.stopped { Err(StopReason::Stopped) } else { Ok(state) }
+    }
+
+    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one.
+    ///
+    /// # Errors
+    /// No object is wanted any more.
+    pub(super) fn hand_over(&self, job: Job, ahead: usize) -> Result<(), StopReason> {
+        let has_few = |state: &State| state.has_few_jobs(ahead);
+        let mut state = self.wait_as_planner(PlannerWait::Jobs(ahead), has_few)?;
+        state.jobs.push_back(job);
+        self.wake(state);
         Ok(())
     }
 
     /// The next job for a worker. `None` if no more come.
     pub(super) fn next_job(&self) -> Option<Job> {
-        self.state().idle += 1;
-        self.changed.notify_all();
-        self.wait(|state| {
-            let job = state.jobs.pop_front().filter(|_| !state.stopped);
-            let is_over = state.stopped || state.all_planned;
-            (job.is_some() || is_over).then(|| {
+        let mut state = self.state();
+        state.idle += 1;
+        loop {
+            if let Some(job) = state.jobs.pop_front().filter(|_| !state.stopped) {
                 state.idle -= 1;
-                job
-            })
-        })
+                self.wake(state);
+                return Some(job);
+            }
+            if state.stopped || state.all_planned {
+                state.idle -= 1;
+                return None;
+            }
+            if state.wakes_planner() {
+                self.plan_changed.notify_all();
+            }
+            state.asleep += 1;
+            state = self.jobs_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.asleep -= 1;
+        }
     }
 
     /// No more jobs come.
     pub(super) fn all_planned(&self) {
-        self.state().all_planned = true;
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.all_planned = true;
+        self.wake(state);
     }
 
     /// The fields of the records, if objects have said them.
@@ -296,28 +432,24 @@ impl Turns {
     /// # Errors
     /// No object is wanted any more.
     pub(super) fn begin_decoding(&self) -> Result<Option<Arc<[Field]>>, StopReason> {
-        self.wait(|state| {
-            if state.stopped {
-                return Some(Err(StopReason::Stopped));
-            }
-            if state.fields.is_none() && state.running > 0 {
-                return None;
-            }
-            state.running += 1;
-            Some(Ok(state.fields.clone()))
-        })
+        let may_begin = |state: &State| state.fields.is_some() || state.running == 0;
+        let mut state = self.wait_as_planner(PlannerWait::Fields, may_begin)?;
+        state.running += 1;
+        Ok(state.fields.clone())
     }
 
     /// An object was decoded to its end.
     pub(super) fn end_decoding(&self) {
-        self.state().running -= 1;
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.running -= 1;
+        self.wake(state);
     }
 
     /// An object said the fields of its records.
     pub(super) fn know_fields(&self, fields: &Arc<[Field]>) {
-        self.state().fields.get_or_insert_with(|| fields.clone());
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.fields.get_or_insert_with(|| fields.clone());
+        self.wake(state);
     }
 }
 
@@ -356,7 +488,7 @@ mod tests {
                 }
                 turns.tell();
             });
-            turns.wait_for_news(since, Duration::MAX);
+            turns.wait_for_news(since, false, Duration::MAX);
         });
         assert_eq!(turns.state().held, 8);
         assert!(!turns.state().is_awaited);
