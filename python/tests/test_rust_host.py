@@ -158,7 +158,7 @@ def test_kept_views_do_not_change_while_slots_are_reused(path: str) -> None:
 
 def test_too_many_held_batches_are_an_error_and_lose_nothing(path: str) -> None:
     with serving(path, "--records", 1000, "--slot-bytes", 4096):
-        with pipemill.connect("numbers", path, hold_timeout=0.1) as stream:
+        with pipemill.connect("numbers", path, credits=2, hold_timeout=0.1) as stream:
             held = [next(stream), next(stream)]
             with pytest.raises(pipemill.HeldError, match="batch 1 of epoch 0: the Batch itself"):
                 next(stream)

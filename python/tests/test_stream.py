@@ -31,7 +31,7 @@ def test_epochs_and_their_batches_come_in_order(path: str) -> None:
     seen = []
     with FakeHost(path, epochs(3, 0, 2)) as host:
         with pipemill.connect("train", path) as stream:
-            assert (stream.channel, stream.credits, stream.mode) == ("train", 2, "share")
+            assert (stream.channel, stream.credits, stream.mode) == ("train", 4, "share")
             for epoch in stream.epochs():
                 batches = [(b.epoch, b.number, b.first_record, bytes(next(iter(b)))) for b in epoch]
                 assert (epoch.batches, epoch.records) == (len(batches), len(batches))

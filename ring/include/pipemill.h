@@ -119,7 +119,8 @@ typedef struct pipemill_reader pipemill_reader;
 // What a consumer asks for. 0 or null is the default of each: begin with
 // `pipemill_options options = {0};`.
 typedef struct {
-  // How many batches the program may hold at once. 0: two, the current one and the next one.
+  // How many batches the program may hold at once. 0: four. A loop needs two, the current one and
+  // the next one; with four it seldom waits for the host.
   uint32_t credits;
   // Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
   // first consumer of a channel decides. 0: as the channel says.

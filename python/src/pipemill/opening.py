@@ -43,7 +43,7 @@ def open(  # the name that `pipemill.open` has
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
     host: str | None = None,
-    credits: int = 2,
+    credits: int = 4,
     timeout: float | None = None,
     hold_timeout: float | None = 10.0,
 ) -> Stream:

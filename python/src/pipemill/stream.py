@@ -30,7 +30,7 @@ def connect(
     channel: str,
     socket: str | os.PathLike[str] | None = None,
     *,
-    credits: int | None = 2,
+    credits: int | None = 4,
     batch: int | None = None,
     tail: str | None = None,
     batch_across: str | None = None,
@@ -50,8 +50,9 @@ def connect(
     :param socket: path of the host's socket. The default is ``$PIPEMILL_SOCKET``, which pipemill
         sets for the command that it starts.
     :param credits: how many batches this program may hold at once, 1 or more. A batch is held while
-        a view of it lives. A loop needs 2: the current batch and the next one. ``None``: as the
-        channel's configuration says.
+        a view of it lives. A loop needs 2: the current batch and the next one. With 4 it seldom
+        waits for the host, even if batches are small. ``None``: as the channel's configuration
+        says. The host reduces it to one less than its slots.
     :param batch: records of each batch, 1 to 1,048,576, if the channel's configuration does not
         say. The first consumer of a channel decides, before it gets a batch.
     :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
@@ -266,7 +267,7 @@ class Stream:
             duckdb.sql("select count(*) from stream")
 
         Each batch is ACKed when the next one is asked for. The consumer may keep all arrays. So
-        they are copies, unless more than 2 credits are free: then they are views of the shared
+        they are copies, unless more than 4 credits are free: then they are views of the shared
         memory, and hold the batch as long as they live. Errors are those of the consumer, with the
         text of ours.
         """

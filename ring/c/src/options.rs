@@ -12,7 +12,7 @@ use crate::text;
 /// How the library calls itself in the host's log.
 const CLIENT: &str = concat!("c, pipemill ", env!("CARGO_PKG_VERSION"));
 /// Grants that a loop over batches needs: the current batch, and the next one.
-const CREDITS: u32 = 2;
+const CREDITS: u32 = 4;
 /// Milliseconds.
 const WAIT: i32 = 10_000;
 
@@ -20,7 +20,8 @@ const WAIT: i32 = 10_000;
 /// `pipemill_options options = {0};`.
 #[repr(C)]
 pub struct Options {
-    /// How many batches the program may hold at once. 0: two, the current one and the next one.
+    /// How many batches the program may hold at once. 0: four. A loop needs two, the current one and
+    /// the next one; with four it seldom waits for the host.
     pub credits: u32,
     /// Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
     /// first consumer of a channel decides. 0: as the channel says.

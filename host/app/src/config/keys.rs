@@ -262,7 +262,7 @@ pub(super) static EVERY: Number<u64> =
 pub(super) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_096), 16);
 pub(super) static SLOT_SIZE: Number<u64> =
     Number::new("slot_size", Unit::Size, (64 * KIB, GIB), 4 * MIB);
-pub(super) static CREDITS: Number<u64> = Number::new("credits", Unit::Count, (1, 4_094), 2);
+pub(super) static CREDITS: Number<u64> = Number::new("credits", Unit::Count, (1, 4_094), 4);
 pub(super) static LINGER: Number<u64> = Number::new("linger", Unit::Time, (0, 60 * SECOND), 10);
 
 pub(super) static MEMORY: Number<u64> =

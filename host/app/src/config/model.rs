@@ -351,7 +351,7 @@ pub struct Ring {
     /// Bytes of one slot: a multiple of 4 KiB, 64 KiB to 1 GiB. Default: 4 MiB.
     pub slot_size: usize,
     /// Number of grants that a consumer may hold at once if it requests no other number,
-    /// 1 to 4094. Default: 2.
+    /// 1 to 4094. Default: 4, or `slots - 2` where that is less.
     pub credits: u32,
     /// How long a batch with records waits for more when the source has nothing ready, 0 to 1
     /// minute. Default: 10 ms.

@@ -556,7 +556,11 @@ fn ring(channel: &Reader) -> ReadResult<Ring> {
         .table(&RING, "begin it with a line [channel.ring]")?
         .refuse_unknown_keys(&RING_TABLE);
     let slots = reader.number(&SLOTS);
-    let credits = reader.number(&CREDITS);
+    let credits = reader.optional_number(&CREDITS).map(|credits| {
+        // Few slots have place for fewer.
+        let most = slots.as_ref().map_or(u64::MAX, |slots| slots - SPARE_SLOTS);
+        credits.unwrap_or(CREDITS.default.min(most))
+    });
     let linger = reader.number(&LINGER);
     let slot_size = reader.number(&SLOT_SIZE);
     if let Ok(slot_size) = slot_size

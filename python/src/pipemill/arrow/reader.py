@@ -3,7 +3,7 @@
 The consumer pulls. It may keep all arrays, as ``pyarrow.table`` does, or drop each before the next,
 as DuckDB does. A batch whose arrays live holds a credit. If a table could take all of them, it
 would never be whole; if it took all but one, no loop over batches would run beside it. So a batch
-is copied, and given back, where it would leave fewer credits than a loop needs.
+is copied, and given back, where it would leave fewer credits than a loop has by default.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..schema import Field
 
 
-#: A loop over batches needs the current one and the next.
-_CREDITS_OF_A_LOOP = 2
+#: Those that a stream has by default.
+_CREDITS_OF_A_LOOP = 4
 
 
 def reader(
