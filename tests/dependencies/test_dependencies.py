@@ -44,8 +44,9 @@ def declared():
     manifests = {}
     for member in WORKSPACE["members"]:
         manifest = toml(f"{member}/Cargo.toml")
+        tables = [manifest, *manifest.get("target", {}).values()]
         for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
-            for name in manifest.get(kind, {}):
+            for name in [name for table in tables for name in table.get(kind, {})]:
                 if not name.startswith("pipemill") and member != FEATURES_ONLY:
                     manifests.setdefault(name, []).append(member)
     return manifests
