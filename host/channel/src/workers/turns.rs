@@ -188,7 +188,7 @@ impl Turns {
 
     /// Ends a change of the state: wakes those whose wait may be over.
     fn wake(&self, mut state: MutexGuard<'_, State>) {
-        let is_over = state.stopped || state.all_planned;
+        let is_over = state.asleep > 0 && (state.stopped || state.all_planned);
         let planner = state.wakes_planner() || state.stopped;
         let room = state.wakes_for_room(self.limit) || state.stopped;
         let jobs = state.asleep > 0 && !state.jobs.is_empty();
@@ -473,6 +473,33 @@ mod tests {
         assert!(!state.may_hold(2, 7, LIMIT));
         state.of_object.insert(1, 1);
         assert!(!state.may_hold(1, 7, LIMIT), "something of it is there to be taken");
+    }
+
+    #[test]
+    fn only_those_whose_wait_may_be_over_are_woken() {
+        let mut state = State { held: 4, running: 1, ..State::default() };
+        for object in [2, 3] {
+            state.waiting.insert(object, RoomWait { epoch: 0, bytes: 1 });
+        }
+        state.planner = PlannerWait::Fields;
+        assert!(!state.wakes_for_room(LIMIT) && !state.wakes_planner());
+        state.due.insert(3);
+        assert!(state.wakes_for_room(LIMIT));
+        assert_eq!(state.waiting.keys().collect::<Vec<_>>(), [&2]);
+        state.running = 0;
+        assert!(state.wakes_planner());
+        assert!(!state.wakes_for_room(LIMIT) && !state.wakes_planner(), "they were woken");
+        state.first_epoch = 1;
+        assert!(state.wakes_for_room(LIMIT), "nobody wants its records");
+    }
+
+    #[test]
+    fn a_planner_is_woken_once_when_a_worker_is_free() {
+        let mut state = State { planner: PlannerWait::Jobs(0), ..State::default() };
+        assert!(!state.wakes_planner(), "no worker is free");
+        state.idle = 1;
+        assert!(state.wakes_planner());
+        assert!(!state.wakes_planner(), "it was woken");
     }
 
     /// Else nothing would be decoded beside an object that takes long.
