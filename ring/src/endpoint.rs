@@ -20,6 +20,10 @@ use crate::socket::{peer_of, unix};
 /// Another host that starts holds the folder's lock for milliseconds. After this time it hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The file name of a socket that has not got its own yet. A short one, because paths of sockets are. Only
+/// who holds the folder's lock uses it.
+const UNNAMED: &str = ".s";
+
 /// Why a path can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
@@ -107,25 +111,19 @@ impl Endpoint {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        let address = UnixAddr::new(path).map_err(failed("the path can't be a socket's", path))?;
+        let address =
+            |path: &Path| UnixAddr::new(path).map_err(failed("the path can't be a socket's", path));
         let opened = open_folder(folder, allow_other_users)?;
         let _lock = lock(opened, folder)?;
-        remove_stale(path, kind, &address)?;
-        let listener =
-            unix(kind, SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
-        let mode = if allow_other_users { 0o666 } else { 0o600 };
-        // Before it is bound, so that it is never open to others, not even for a moment.
-        fchmod(&listener, Mode::from_bits_truncate(mode)).map_err(failed("chmod", path))?;
-        bind(listener.as_raw_fd(), &address).map_err(failed("binding it", path))?;
-        let bound = path.symlink_metadata().map_err(failed("looking at it", path))?;
-        let endpoint = Endpoint { listener, path: path.into(), identity: identity(&bound) };
-        if allow_other_users {
-            // The umask has removed bits.
-            std::fs::set_permissions(path, Permissions::from_mode(mode))
-                .map_err(failed("chmod", path))?;
+        remove_stale(path, kind, &address(path)?)?;
+        // It gets its name when it is ready: who finds it can connect to it.
+        let unnamed = folder.join(UNNAMED);
+        if unnamed.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
+            std::fs::remove_file(&unnamed).map_err(failed("removing a stale socket", &unnamed))?;
         }
-        // As many connections may wait to be accepted as the kernel allows: net.core.somaxconn.
-        listen(&endpoint.listener, Backlog::MAXALLOWABLE).map_err(failed("listening", path))?;
+        let mut endpoint = listen_at(&unnamed, &address(&unnamed)?, kind, allow_other_users)?;
+        std::fs::rename(&unnamed, path).map_err(failed("giving the socket its name", path))?;
+        endpoint.path = path.into();
         Ok(endpoint)
     }
 
@@ -150,6 +148,30 @@ impl Drop for Endpoint {
             log::warn!("{}: the socket could not be removed: {error}", self.path.display());
         }
     }
+}
+
+/// Binds `path` and listens.
+fn listen_at(
+    path: &Path,
+    address: &UnixAddr,
+    kind: SockType,
+    allow_other_users: bool,
+) -> Result<Endpoint, EndpointError> {
+    let listener = unix(kind, SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
+    let mode = if allow_other_users { 0o666 } else { 0o600 };
+    // Before it is bound, so that it is never open to others, not even for a moment.
+    fchmod(&listener, Mode::from_bits_truncate(mode)).map_err(failed("chmod", path))?;
+    bind(listener.as_raw_fd(), address).map_err(failed("binding it", path))?;
+    let bound = path.symlink_metadata().map_err(failed("looking at it", path))?;
+    let endpoint = Endpoint { listener, path: path.into(), identity: identity(&bound) };
+    if allow_other_users {
+        // The umask has removed bits.
+        std::fs::set_permissions(path, Permissions::from_mode(mode))
+            .map_err(failed("chmod", path))?;
+    }
+    // As many connections may wait to be accepted as the kernel allows: net.core.somaxconn.
+    listen(&endpoint.listener, Backlog::MAXALLOWABLE).map_err(failed("listening", path))?;
+    Ok(endpoint)
 }
 
 /// Removes the sockets of dead hosts from a folder: a host that is killed leaves its own, and if its

@@ -4,9 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::socket::SockType;
 use nix::unistd::geteuid;
-use pipemill_ring::endpoint::EndpointError;
+use pipemill_ring::endpoint::{Endpoint, EndpointError};
 use pipemill_ring::host::{Ring, Server, ServerConfig, ServerError, remove_dead_sockets};
 
 use pipemill_ring::status_client::StatusClient;
@@ -35,6 +37,32 @@ fn socket_and_folder_are_private_and_the_socket_is_removed_at_the_end() {
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
     drop(server);
     assert!(!socket.exists());
+}
+
+/// A consumer that another user starts before the host would fail, because the socket is not its own yet.
+#[test]
+fn a_socket_that_can_be_found_can_be_connected_to() {
+    let folder = folder();
+    let socket = folder.path().join("socket");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut found = std::collections::BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                found.extend(socket.symlink_metadata().map(|it| it.permissions().mode() & 0o777));
+            }
+            found
+        });
+        for _ in 0..500 {
+            let host = Endpoint::bind(&socket, SockType::SeqPacket, true).unwrap();
+            // Dropping it removes the path.
+            drop(host);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let modes: Vec<_> = looking.join().unwrap().into_iter().collect();
+        assert!(modes.is_empty() || modes == [0o666], "{modes:?}");
+    });
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]
