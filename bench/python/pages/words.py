@@ -48,7 +48,7 @@ AXES = {
         "64 MiB of TFRecord in records of 1 KiB, as this number of files of a folder: 10,000 have 6.7 KiB each.",
         "An object is opened, and gets an instance of the decoder of its own, whose memory no other object has seen; its "
         "last records are granted without those of the next one. That takes the same time for each object, whatever their "
-        "number: as much as some 200 KiB of TFRecord. So it can be seen where objects are smaller than a MiB or two. With "
+        "number: as much as some 100 KiB of TFRecord. So it can be seen where objects are smaller than a MiB. With "
         "several workers, objects also pass from thread to thread.",
     ),
     "plugins": Words(
