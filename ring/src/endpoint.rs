@@ -2,9 +2,11 @@
 //! status. One host at a time binds the path, and only its user can reach it. A socket that a dead
 //! host left is replaced; a host that ends in good order removes its own.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,10 +21,6 @@ use crate::socket::{peer_of, unix};
 
 /// Another host that starts holds the folder's lock for milliseconds. After this time it hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The file name of a socket that has not got its own yet. A short one, because paths of sockets are. Only
-/// who holds the folder's lock uses it.
-const UNNAMED: &str = ".s";
 
 /// Why a path can't be served.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +115,7 @@ impl Endpoint {
         let _lock = lock(opened, folder)?;
         remove_stale(path, kind, &address(path)?)?;
         // It gets its name when it is ready: who finds it can connect to it.
-        let unnamed = folder.join(UNNAMED);
+        let unnamed = unnamed(path);
         if unnamed.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
             std::fs::remove_file(&unnamed).map_err(failed("removing a stale socket", &unnamed))?;
         }
@@ -148,6 +146,19 @@ impl Drop for Endpoint {
             log::warn!("{}: the socket could not be removed: {error}", self.path.display());
         }
     }
+}
+
+/// The path of a socket that has not got its name yet, beside it. The kernel shows it as that of the socket
+/// as long as this lives, so it is like the name: `.name`, or as long as the name where no more fits.
+fn unnamed(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let hidden = path.with_file_name(OsStr::from_bytes(&[b".", name].concat()));
+    if UnixAddr::new(&hidden).is_ok() {
+        return hidden;
+    }
+    let (last, start) = name.split_last().unwrap_or((&b'.', &[]));
+    let other = if *last == b'~' { b'-' } else { b'~' };
+    path.with_file_name(OsStr::from_bytes(&[start, &[other]].concat()))
 }
 
 /// Binds `path` and listens.

@@ -66,6 +66,31 @@ fn a_socket_that_can_be_found_can_be_connected_to() {
 }
 
 #[test]
+fn a_path_of_any_length_that_the_kernel_takes_can_be_bound() {
+    let folder = folder();
+    let most = 107 - folder.path().as_os_str().len() - 1;
+    for name in ["s".to_owned(), "x".repeat(most - 1), "x".repeat(most), "~".repeat(most)] {
+        let socket = folder.path().join(&name);
+        let host = Endpoint::bind(&socket, SockType::SeqPacket, false).unwrap();
+        assert_eq!(mode(&socket), 0o600);
+        let names: Vec<_> =
+            folder.path().read_dir().unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names, [&*name]);
+        drop(host);
+        assert!(!socket.exists());
+    }
+}
+
+/// It is replaced, and nothing is left of it.
+#[test]
+fn a_socket_of_a_host_that_was_killed_before_it_had_its_name_is_removed() {
+    let folder = folder();
+    drop(UnixListener::bind(folder.path().join(".socket")).unwrap());
+    let _server = start(&folder.path().join("socket"), false).unwrap();
+    assert!(!folder.path().join(".socket").exists());
+}
+
+#[test]
 fn a_second_host_is_refused_with_the_process_id_of_the_first() {
     let folder = folder();
     let socket = folder.path().join("socket");

@@ -511,7 +511,10 @@ impl<'w> Life<'w> {
         let all = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let rows: Vec<Vec<_>> =
             all.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
-        let path = self.world.socket();
+        // The path at which it was bound, before it got its name.
+        let socket = self.world.socket();
+        let name = socket.file_name().unwrap_or_default().to_string_lossy();
+        let path = socket.with_file_name(format!(".{name}"));
         let mut found = HostSockets::default();
         for target in descriptors(self.host.pid()) {
             let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
