@@ -66,14 +66,6 @@ impl BlockMemory {
         Self { bytes: Bytes::Heap(vec![0; bytes]), is_dedicated: true }
     }
 
-    /// A copy of these bytes, in memory of at least `size` bytes that is not used again.
-    pub(crate) fn copy_of(bytes: &[u8], size: usize) -> Self {
-        let mut list = Vec::with_capacity(size.max(bytes.len()));
-        list.extend_from_slice(bytes);
-        list.resize(size.max(bytes.len()), 0);
-        Self { bytes: Bytes::Heap(list), is_dedicated: true }
-    }
-
     /// Memory that somebody has lent, who gets it back by [`into_lent`](Self::into_lent).
     pub(crate) fn lent(memory: impl LentMemory) -> Self {
         Self { bytes: Bytes::Lent(Box::new(memory)), is_dedicated: false }

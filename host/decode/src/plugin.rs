@@ -19,7 +19,7 @@ use super::interface::wit::{DecoderPlugin, DecoderPluginIndices};
 use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
 use super::store::{begin_call, new_store};
-use super::window::{COPIED_AT_FIRST, WindowExports};
+use super::window::{WINDOW_FROM, WindowExports};
 
 /// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder
 /// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
@@ -119,7 +119,7 @@ impl Plugin {
         };
         inner.options = inner.ask_options()?;
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
-        Ok(Self { inner: Arc::new(inner), window_from: COPIED_AT_FIRST })
+        Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM })
     }
 
     /// Whether its decoder has a window: memory of its own in which the host can show it chunks without

@@ -21,9 +21,9 @@ use super::store::begin_call;
 /// A larger memory is not mapped: a decoder has 4 GiB of addresses.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The bytes of a stream that is not longer than this are copied: that is faster than to map the memory
-/// and to take it away again, which also interrupts the other cores.
-pub(super) const COPIED_AT_FIRST: usize = 255 << 10;
+/// The window is used from the chunk on with which a stream had this many bytes. Before, chunks are copied:
+/// that is faster than to map the memory and to take it away again, which also interrupts the other cores.
+pub(super) const WINDOW_FROM: usize = 255 << 10;
 
 /// The functions of the window, in a component that exports them.
 #[derive(Clone, Copy)]
@@ -93,7 +93,8 @@ impl Window {
     }
 
     /// Where the chunk of `length` bytes lies in the decoder's memory, whose first byte is at `start`
-    /// in the shared part. `None`: it has to be copied, as long as `at_first` bytes are not exceeded.
+    /// in the shared part. `None`: it has to be copied. The window is used from
+    /// `window_from` bytes on.
     ///
     /// # Errors
     /// The decoder has failed.
@@ -102,12 +103,12 @@ impl Window {
         store: &mut Store<HostState>,
         part: Option<SharedPart<'_>>,
         (start, length): (usize, usize),
-        at_first: usize,
+        window_from: usize,
     ) -> Result<Option<InWindow>, NoWindow> {
         let Some(part) = part else { return Ok(None) };
         if let Self::Unused { copied, .. } = self {
             *copied = copied.saturating_add(length);
-            if *copied >= at_first {
+            if *copied >= window_from {
                 *self = std::mem::replace(self, Self::None).show(store, part.file)?;
             }
         }

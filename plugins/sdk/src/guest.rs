@@ -13,7 +13,7 @@ use crate::{
 
 /// The allocator of std takes all memory by letting the module's memory grow. For each object, which has an
 /// instance of its own, that would interrupt the other cores: it takes as long as to decode a short object.
-/// This one first uses what lies behind the module's data, if it is linked with `--initial-heap`.
+/// This one first uses the memory after the module's data, which the linker adds with `--initial-heap`.
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

@@ -11,7 +11,7 @@ use crate::text;
 
 /// How the library calls itself in the host's log.
 const CLIENT: &str = concat!("c, pipemill ", env!("CARGO_PKG_VERSION"));
-/// Grants that a loop over batches needs: the current batch, and the next one.
+/// Grants that a program may hold by default. A loop over batches needs two.
 const CREDITS: u32 = 4;
 /// Milliseconds.
 const WAIT: i32 = 10_000;

@@ -39,7 +39,7 @@ fn socket_and_folder_are_private_and_the_socket_is_removed_at_the_end() {
     assert!(!socket.exists());
 }
 
-/// A consumer that another user starts before the host would fail, because the socket is not its own yet.
+/// A consumer that another user starts before the host would fail if the socket got its permissions later.
 #[test]
 fn a_socket_that_can_be_found_can_be_connected_to() {
     let folder = folder();

@@ -76,8 +76,6 @@ struct State {
     planner: PlannerWait,
     /// Workers whose records have to wait, by the numbers of their objects.
     waiting: BTreeMap<u64, RoomWait>,
-    /// Workers that sleep until there is a job.
-    asleep: usize,
     /// Bytes that wait for their turn.
     held: usize,
     /// Bytes of them that are of each object, by its number.
@@ -93,7 +91,7 @@ struct State {
     running: usize,
     /// What waits for a worker.
     jobs: VecDeque<Job>,
-    /// Workers without a job.
+    /// Workers that wait for a job.
     idle: usize,
     /// No more jobs come.
     all_planned: bool,
@@ -188,10 +186,10 @@ impl Turns {
 
     /// Ends a change of the state: wakes those whose wait may be over.
     fn wake(&self, mut state: MutexGuard<'_, State>) {
-        let is_over = state.asleep > 0 && (state.stopped || state.all_planned);
+        let is_over = state.idle > 0 && (state.stopped || state.all_planned);
         let planner = state.wakes_planner() || state.stopped;
         let room = state.wakes_for_room(self.limit) || state.stopped;
-        let jobs = state.asleep > 0 && !state.jobs.is_empty();
+        let jobs = state.idle > 0 && !state.jobs.is_empty();
         drop(state);
         if planner {
             self.plan_changed.notify_all();
@@ -210,26 +208,25 @@ impl Turns {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is something for the channel's thread.
-    pub(super) fn tell(&self) {
+    /// Something came, which wakes the channel's thread if that waits for it.
+    fn add_news(&self, waits_for_it: impl FnOnce(&News) -> bool) {
         let mut news = self.lock_news();
         news.count += 1;
-        let is_awaited = std::mem::take(&mut news.is_awaited);
+        let is_awaited = waits_for_it(&news) && std::mem::take(&mut news.is_awaited);
         drop(news);
         if is_awaited {
             self.news_changed.notify_one();
         }
     }
 
+    /// There is something for the channel's thread.
+    pub(super) fn tell(&self) {
+        self.add_news(|_| true);
+    }
+
     /// Something was planned.
     pub(super) fn tell_planned(&self) {
-        let mut news = self.lock_news();
-        news.count += 1;
-        let is_awaited = news.awaits_plan && std::mem::take(&mut news.is_awaited);
-        drop(news);
-        if is_awaited {
-            self.news_changed.notify_one();
-        }
+        self.add_news(|news| news.awaits_plan);
     }
 
     /// Something of this object was handed over to the channel's thread. If its turn has not come, that
@@ -374,7 +371,8 @@ impl Turns {
         if state.stopped { Err(StopReason::Stopped) } else { Ok(state) }
     }
 
-    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one.
+    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one. With
+    /// `usize::MAX`, at once.
     ///
     /// # Errors
     /// No object is wanted any more.
@@ -403,9 +401,7 @@ impl Turns {
             if state.wakes_planner() {
                 self.plan_changed.notify_all();
             }
-            state.asleep += 1;
             state = self.jobs_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.asleep -= 1;
         }
     }
 

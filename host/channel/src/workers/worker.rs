@@ -265,7 +265,8 @@ impl PortionOutput<'_> {
         if memory.is_dedicated() || bytes > SHORT_PORTION {
             return memory;
         }
-        let copy = BlockMemory::copy_of(&memory.as_ref()[..batch.payload], bytes.max(MIN_PORTION));
+        let mut copy = BlockMemory::dedicated(bytes.max(MIN_PORTION));
+        copy.as_mut()[..batch.payload].copy_from_slice(&memory.as_ref()[..batch.payload]);
         self.memory.give_back(memory);
         copy
     }

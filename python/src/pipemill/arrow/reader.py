@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 #: Those that a stream has by default.
-_CREDITS_OF_A_LOOP = 4
+_DEFAULT_CREDITS = 4
 
 
 def reader(
@@ -33,7 +33,7 @@ def reader(
 
     def arrays() -> Iterator[Any]:
         for batch in batches:
-            arrow = record_batch(batch, copy=free_credits() < _CREDITS_OF_A_LOOP)
+            arrow = record_batch(batch, copy=free_credits() < _DEFAULT_CREDITS)
             del batch
             yield arrow
             del arrow
