@@ -2,4 +2,5 @@
 
 mod beside;
 mod compiling;
+mod instance;
 mod misdeeds;

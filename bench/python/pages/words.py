@@ -20,8 +20,8 @@ AXES = {
         "The number of [workers](configuration.md#several-cores) of one channel, up to the cores of the machine: 256 MiB of CSV in rows "
         "of 100 bytes with all fields, and of TFRecord in records of 1 KiB.",
         "With more than one worker, the records of a section wait in slots of the ring until it is their turn: that is more memory "
-        "than the caches of a core hold. A section also costs a third of a millisecond beside its records, because its worker looks for "
-        "the first record and makes two instances of the decoder. With `batch`, each record is copied once more, which costs about as "
+        "than the caches of a core hold. A section also costs a quarter of a millisecond beside its records, because its worker looks "
+        "for the first record, and threads wake each other. With `batch`, each record is copied once more, which costs about as "
         "much as to decode TFRecord. So workers help where the decoder has work to do for each byte. They share the cores with the "
         "thread that hands over their records, and with the consumer.",
     ),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipemill_decode::{Limits, Plugin, Stream};
+use pipemill_decode::{DecoderInstance, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ErrorKind, Fault, Position, StreamInfo};
 
@@ -39,8 +39,9 @@ pub(super) enum Reading<'a> {
     Source(&'a mut dyn Source),
     /// The object's input goes on at the place, after the header.
     Input,
-    /// The same, and it is a section that is decoded.
-    Section(&'a mut (dyn SectionEnd + 'static)),
+    /// The same, and it is a section that is decoded. With the instance that had the worker's section of
+    /// the object before, and then this one.
+    Section(&'a mut (dyn SectionEnd + 'static), &'a mut Option<DecoderInstance>),
 }
 
 impl Begin {
@@ -58,11 +59,17 @@ impl Begin {
 }
 
 impl Decoding<'_> {
-    /// A stream for an object that is decoded from there on.
+    /// A stream for an object that is decoded from there on: in this instance, if there is one that
+    /// had a stream of the same object, or else in a new one.
     ///
     /// # Errors
     /// As [`Stream::open`].
-    pub(super) fn stream(&self, object: &Object, begin: &Begin) -> Result<Stream, Fault> {
+    pub(super) fn stream(
+        &self,
+        object: &Object,
+        begin: &Begin,
+        instance: Option<DecoderInstance>,
+    ) -> Result<Stream, Fault> {
         let info = StreamInfo {
             channel: self.channel.to_owned(),
             epoch: object.epoch,
@@ -72,7 +79,10 @@ impl Decoding<'_> {
             facts: object.facts.clone(),
             extensions: begin.extensions(),
         };
-        Stream::open(self.plugin, self.options, &info, self.limits)
+        match instance {
+            Some(instance) => Stream::open_in(instance, self.options, &info),
+            None => Stream::open(self.plugin, self.options, &info, self.limits),
+        }
     }
 
     /// Decodes an object to its end, or a section of it.
@@ -85,12 +95,14 @@ impl Decoding<'_> {
         policy: &mut ErrorPolicy,
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
-        let stream = self.stream(object, begin).map_err(|fault| self.failure(object, fault))?;
-        let (source, section) = match from {
-            Reading::Source(source) => (Some(source), None),
-            Reading::Input => (None, None),
-            Reading::Section(section) => (None, Some(section)),
+        let (source, section, mut instance) = match from {
+            Reading::Source(source) => (Some(source), None, None),
+            Reading::Input => (None, None, None),
+            Reading::Section(section, instance) => (None, Some(section), Some(instance)),
         };
+        let used = instance.as_mut().and_then(|instance| instance.take());
+        let stream = self.stream(object, begin, used);
+        let stream = stream.map_err(|fault| self.failure(object, fault))?;
         let context = Context {
             channel: self.channel,
             decoder: self.plugin.name(),
@@ -113,7 +125,11 @@ impl Decoding<'_> {
         if let Some(resume) = &begin.resume {
             begin_inside(resume, source, &mut after_header, &mut decode_loop)?;
         }
-        decode_loop.run()
+        decode_loop.run()?;
+        if let Some(instance) = instance {
+            *instance = decode_loop.stream.close();
+        }
+        Ok(())
     }
 
     /// The failure of an object before its first byte.

@@ -106,6 +106,17 @@ impl HostState {
         }
     }
 
+    /// Forgets the stream before, and begins another one of the same object in the same instance.
+    pub(super) fn begin_stream(&mut self, info: &StreamInfo) {
+        self.decoded.clear();
+        self.decoded.set_fields(&Arc::default());
+        (self.schema, self.has_emitted, self.metadata) = (None, false, Metadata::default());
+        (self.block, self.chunk) = (None, None);
+        (self.errors_left, self.must_return) = (0, false);
+        (self.wants_starts, self.last_error) = (info.offsets, None);
+        (self.context.stream, self.logged) = (Some(info.clone()), 0);
+    }
+
     /// Logs a message of the decoder, as one line without control characters.
     pub(super) fn log(&mut self, level: types::Level, line: String) {
         if matches!(level, types::Level::Error) {

@@ -18,7 +18,7 @@ use super::compile_limits;
 use super::compiler_process;
 use super::digest::Digest;
 use super::engine::Engine;
-use super::plugin::Plugin;
+use super::plugin::{Origin, Plugin};
 
 /// Why a plugin can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -180,10 +180,13 @@ fn load(
         ));
     }
     match builtin.and_then(|builtin| load_precompiled(engine, builtin)) {
-        Some(component) => Plugin::of_component(engine, name, digest, &component, true),
+        Some(component) => {
+            Plugin::of_component(engine, name, digest, &component, Origin::Precompiled)
+        }
         None => {
             let component = cached_or_compiled(engine, &digest, wasm, builtin.is_some())?;
-            Plugin::of_component(engine, name, digest, &component, false)
+            let origin = if builtin.is_some() { Origin::Builtin } else { Origin::File };
+            Plugin::of_component(engine, name, digest, &component, origin)
         }
     }
 }

@@ -57,6 +57,17 @@ const DETECT_ENDINGS: &str = "detect.endings";
 /// The option whose default lists the first bytes that are the decoder's own, in hexadecimal.
 const DETECT_MAGIC: &str = "detect.magic";
 
+/// Where a decoder comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A file of the operator.
+    File,
+    /// The host's binary.
+    Builtin,
+    /// The host's binary, with its machine code.
+    Precompiled,
+}
+
 /// A compiled decoder whose interface was checked. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugin {
@@ -68,7 +79,7 @@ pub struct Plugin {
 pub(super) struct PluginInner {
     pub(super) name: String,
     digest: Digest,
-    is_precompiled: bool,
+    origin: Origin,
     pub(super) engine: Engine,
     pre: InstancePre<HostState>,
     indices: DecoderPluginIndices,
@@ -88,7 +99,7 @@ impl Plugin {
         name: &str,
         digest: Digest,
         component: &Component,
-        is_precompiled: bool,
+        origin: Origin,
     ) -> Result<Self, String> {
         check_interface(engine, component)?;
         let (pre, indices) = engine
@@ -106,17 +117,8 @@ impl Plugin {
         let (name, engine) = (name.to_owned(), engine.clone());
         let (options, detection) = (Vec::new(), DetectionRule::default());
         let window = WindowExports::of(component);
-        let mut inner = PluginInner {
-            name,
-            digest,
-            is_precompiled,
-            engine,
-            pre,
-            indices,
-            window,
-            options,
-            detection,
-        };
+        let mut inner =
+            PluginInner { name, digest, origin, engine, pre, indices, window, options, detection };
         inner.options = inner.ask_options()?;
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
         Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM })
@@ -146,7 +148,12 @@ impl Plugin {
 
     /// Whether its machine code came with the host's binary.
     pub fn is_precompiled(&self) -> bool {
-        self.inner.is_precompiled
+        self.inner.origin == Origin::Precompiled
+    }
+
+    /// Whether it came with the host's binary.
+    pub(super) fn is_builtin(&self) -> bool {
+        self.inner.origin != Origin::File
     }
 
     /// The folder of `cache` that has its machine code. It is written if none has it.

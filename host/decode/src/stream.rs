@@ -1,24 +1,21 @@
-//! One decoder that decodes one object: a new instance in its own sandbox, called once for each
-//! chunk.
+//! A stream of a decoder, which decodes one object or a section of one. It is called once for each chunk.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_types::{ErrorKind, Fault, Field, StreamInfo, printable};
+use pipemill_types::{Fault, Field, StreamInfo, printable};
 use wasmtime::component::ResourceAny;
-use wasmtime::{FrameInfo, Store, Trap, WasmBacktrace};
 
 use super::call_profiler::CallProfiler;
 use super::decoded_records::{DecodedRecords, error_inside_record};
-use super::guest_memory::take_made;
-use super::host_state::{Bytes, HostState};
-use super::interface::wit::DecoderPlugin;
+use super::host_state::Bytes;
+use super::instance::DecoderInstance;
 use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::limits::Limits;
-use super::plugin::{Plugin, PluginInner};
+use super::plugin::Plugin;
 use super::store::{begin_call, limit_returned};
-use super::window::{Decoded, NoWindow, Window};
+use super::window::{Decoded, NoWindow};
 
 pub use super::interface::wit::exports::pipemill::decoder::decoder::Resume;
 
@@ -47,15 +44,10 @@ pub enum DecodeOutcome {
     },
 }
 
-/// An instance of a decoder that decodes one object.
+/// A stream in an instance of a decoder: it decodes one object, or a section of one.
 pub struct Stream {
-    store: Store<HostState>,
-    bindings: DecoderPlugin,
-    window: Window,
-    /// Bytes of a chunk for which the window is used.
-    window_from: usize,
+    instance: DecoderInstance,
     handle: ResourceAny,
-    limits: Limits,
     /// What the last call left for the next one, if it asked for the rest of the same chunk.
     rest: Option<Rest>,
     /// Bytes of the object that were consumed or skipped.
@@ -83,63 +75,43 @@ impl Stream {
         info: &StreamInfo,
         limits: &Limits,
     ) -> Result<Self, Fault> {
-        let inner = &plugin.inner;
-        let mut store = inner.store(Some(info), limits);
-        let (window, bindings) = match new_instance(&mut store, inner) {
-            Ok(made) => made,
-            Err(error) => return Err(explain(&error, store.data(), limits)),
-        };
-        let info = exports::StreamInfo {
-            channel: info.channel.clone(),
-            epoch: info.epoch,
-            object: info.object.clone(),
-            max_record: info.max_record,
-            offsets: info.offsets,
-            size: info.facts.size,
-            content_type: info.facts.content_type.clone(),
-            etag: info.facts.etag.clone(),
-            extensions: info.extensions.clone(),
-        };
-        begin_call(&mut store, 0);
-        let opened = {
-            let guest = bindings.pipemill_decoder_decoder();
-            guest.stream().call_open(&mut store, options, &info)
-        };
-        match opened {
-            Ok(Ok(handle)) => {
-                let limits = limits.clone();
-                let (rest, position, restart) = (None, 0, None);
-                let window_from = plugin.window_from;
-                Ok(Self {
-                    store,
-                    bindings,
-                    window,
-                    window_from,
-                    handle,
-                    limits,
-                    rest,
-                    position,
-                    restart,
-                })
-            }
-            Ok(Err(message)) => Err(Fault::new(
-                ErrorKind::Refused,
-                format!("the decoder refuses to start: {}", printable(&message)),
-                "correct its `options`; `pipemill plugin list` lists them",
-            )),
-            Err(error) => Err(explain(&error, store.data(), limits)),
-        }
+        let mut instance = DecoderInstance::new(plugin, info, limits)?;
+        let handle = instance.open_stream(options, info)?;
+        Ok(Self::of(instance, handle))
+    }
+
+    /// Opens a stream of the same object in an instance that had another one before.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_in(
+        mut instance: DecoderInstance,
+        options: &[(String, String)],
+        info: &StreamInfo,
+    ) -> Result<Self, Fault> {
+        instance.store.data_mut().begin_stream(info);
+        let handle = instance.open_stream(options, info)?;
+        Ok(Self::of(instance, handle))
+    }
+
+    fn of(instance: DecoderInstance, handle: ResourceAny) -> Self {
+        Self { instance, handle, rest: None, position: 0, restart: None }
+    }
+
+    /// Ends the stream. Returns its instance, if another stream of the same object may be opened in that.
+    pub fn close(self) -> Option<DecoderInstance> {
+        self.instance.after(self.handle)
     }
 
     /// The fields of the records; `None` until the decoder has declared them. It has declared them
     /// before its first record.
     pub fn schema(&self) -> Option<&Arc<[Field]>> {
-        self.store.data().schema.as_ref()
+        self.instance.store.data().schema.as_ref()
     }
 
     /// Facts about the object that the decoder told, sorted by key.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
-        self.store.data().metadata.facts()
+        self.instance.store.data().metadata.facts()
     }
 
     /// Whether decoding can begin again at the end of the bytes that the last call of
@@ -153,12 +125,12 @@ impl Stream {
 
     /// Size of the instance's linear memory, in bytes.
     pub fn memory_held(&self) -> u64 {
-        self.store.data().limiter.held()
+        self.instance.memory_held()
     }
 
     /// Lets `profiler` measure all later calls of this stream.
     pub fn profile(&mut self, profiler: Arc<CallProfiler>) {
-        self.store.call_hook(move |store, transition| {
+        self.instance.store.call_hook(move |store, transition| {
             profiler.record(transition);
             limit_returned(store, transition);
             Ok(())
@@ -168,7 +140,7 @@ impl Stream {
     /// The records of the last call of [`decode`](Self::decode). They are valid even if the call
     /// failed.
     pub fn decoded(&self) -> &DecodedRecords {
-        &self.store.data().decoded
+        &self.instance.store.data().decoded
     }
 
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the
@@ -185,7 +157,7 @@ impl Stream {
         end: bool,
         max_errors: u64,
     ) -> Result<DecodeOutcome, Fault> {
-        let state = self.store.data_mut();
+        let state = self.instance.store.data_mut();
         state.has_emitted |= state.decoded.records > 0;
         state.decoded.clear();
         match self.rest.take().filter(|rest| rest.size == chunk.len()) {
@@ -196,11 +168,11 @@ impl Stream {
         state.must_return = false;
         let size = chunk.len();
         let result = self.call_decode(bytes, chunk, end)?;
-        self.store.data_mut().chunk = None;
+        self.instance.store.data_mut().chunk = None;
         let outcome = match result {
             Ok(Ok(progress)) => self.check_progress(size, progress, end)?,
             Ok(Err(error)) => check_error(size, self.decoded().end, error)?,
-            Err(error) => return Err(explain(&error, self.store.data(), &self.limits)),
+            Err(error) => return Err(self.instance.explain(&error)),
         };
         self.follow(&outcome)?;
         Ok(outcome)
@@ -214,20 +186,24 @@ impl Stream {
         end: bool,
     ) -> Result<Decoded, Fault> {
         let (start, size) = (chunk.start, chunk.len());
-        let placed =
-            self.window.place(&mut self.store, bytes.shared(), (start, size), self.window_from);
+        let placed = self.instance.window.place(
+            &mut self.instance.store,
+            bytes.shared(),
+            (start, size),
+            self.instance.window_from,
+        );
         let placed = placed.map_err(|error| match error {
             NoWindow::Broken(fault) => fault,
-            NoWindow::Trapped(error) => explain(&error, self.store.data(), &self.limits),
+            NoWindow::Trapped(error) => self.instance.explain(&error),
         })?;
-        begin_call(&mut self.store, size);
-        self.store.data_mut().chunk = Some((bytes.clone(), chunk.clone()));
+        begin_call(&mut self.instance.store, size);
+        self.instance.store.data_mut().chunk = Some((bytes.clone(), chunk.clone()));
         if let Some(placed) = placed {
-            return Ok(placed.decode(&mut self.store, self.handle, end));
+            return Ok(placed.decode(&mut self.instance.store, self.handle, end));
         }
         let chunk = &(**bytes).as_ref()[chunk];
-        let guest = self.bindings.pipemill_decoder_decoder();
-        Ok(guest.stream().call_decode(&mut self.store, self.handle, chunk, end))
+        let guest = self.instance.bindings.pipemill_decoder_decoder();
+        Ok(guest.stream().call_decode(&mut self.instance.store, self.handle, chunk, end))
     }
 
     /// Counts the bytes that a call has consumed, or that are skipped after its error.
@@ -242,7 +218,8 @@ impl Stream {
             DecodeOutcome::Bad { .. } => (0, false),
         };
         self.position = self.position.saturating_add(bytes);
-        let Some(header) = self.store.data().metadata.restart().filter(|_| can_restart) else {
+        let Some(header) = self.instance.store.data().metadata.restart().filter(|_| can_restart)
+        else {
             return Ok(());
         };
         let position = self.position;
@@ -250,7 +227,7 @@ impl Stream {
             self.restart = Some(header);
             return Ok(());
         }
-        let state = self.store.data();
+        let state = self.instance.store.data();
         if state.has_emitted || state.decoded.records > 0 {
             return Err(Fault::contract(format!(
                 "set the metadata `pipemill.restart` to {header}, but has emitted a record before byte \
@@ -271,11 +248,11 @@ impl Stream {
         chunk: Range<usize>,
         end: bool,
     ) -> Result<(usize, bool), Fault> {
-        begin_call(&mut self.store, chunk.len());
+        begin_call(&mut self.instance.store, chunk.len());
         let chunk = &(**bytes).as_ref()[chunk];
-        let guest = self.bindings.pipemill_decoder_decoder();
-        let result = guest.stream().call_resync(&mut self.store, self.handle, chunk, end);
-        let resynced = result.map_err(|error| explain(&error, self.store.data(), &self.limits))?;
+        let guest = self.instance.bindings.pipemill_decoder_decoder();
+        let result = guest.stream().call_resync(&mut self.instance.store, self.handle, chunk, end);
+        let resynced = result.map_err(|error| self.instance.explain(&error))?;
         let consumed = resynced.consumed as usize;
         if consumed > chunk.len() {
             let size = chunk.len();
@@ -294,7 +271,7 @@ impl Stream {
     ) -> Result<DecodeOutcome, Fault> {
         let exports::Progress { consumed, need, more } = progress;
         let (consumed, need) = (consumed as usize, need as usize);
-        self.store.data().check_not_ended()?;
+        self.instance.store.data().check_not_ended()?;
         if consumed > size {
             return Err(Fault::contract(format!("consumed {consumed} bytes of a chunk of {size}")));
         }
@@ -333,21 +310,10 @@ impl Stream {
         }
         let records_end = records_end.saturating_sub(consumed as u64);
         self.rest = Some(Rest { size: size - consumed, records_end });
-        let state = self.store.data_mut();
+        let state = self.instance.store.data_mut();
         state.block = state.block.take().and_then(|block| block.after(consumed));
         Ok(DecodeOutcome::Progress { consumed, need: 0, more: true })
     }
-}
-
-/// An instance of a decoder, with its window.
-fn new_instance(
-    store: &mut Store<HostState>,
-    plugin: &PluginInner,
-) -> wasmtime::Result<(Window, DecoderPlugin)> {
-    take_made();
-    let (instance, bindings) = plugin.instantiate(store)?;
-    let window = Window::new(store, &instance, plugin.window, take_made())?;
-    Ok((window, bindings))
 }
 
 /// Checks the error that the decoder reports for a chunk of `size` bytes, after records that end at
@@ -373,106 +339,3 @@ fn check_error(
         resume => Ok(DecodeOutcome::Bad { offset, message: printable(&error.message), resume }),
     }
 }
-
-/// Frames of the guest's stack that an error shows.
-const MAX_FRAMES: usize = 6;
-/// Frames whose names are looked at. A name of a few bytes can stand for a text of a megabyte.
-const MAX_DEMANGLED: usize = 100;
-/// A longer name is shown as it is.
-const MAX_MANGLED_BYTES: usize = 10_000;
-
-/// The fault of a call that trapped, in the operator's terms.
-fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault {
-    if let Some(fault) = error.downcast_ref::<Fault>() {
-        return fault.clone();
-    }
-    if let Some(wanted) = state.limiter.refused {
-        let limit = limits.memory;
-        return Fault::new(
-            ErrorKind::Limit,
-            format!(
-                "the decoder wanted {wanted} bytes of memory; its limit is {limit}{}",
-                in_force(limits)
-            ),
-            "raise `limits.memory`, or lower `max_record`",
-        );
-    }
-    let (frames, in_force) = (frames(error), in_force(limits));
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::Interrupt) => Fault::new(
-            ErrorKind::Limit,
-            format!(
-                "the decoder used more than {:?} of CPU time in one call{frames}{in_force}",
-                limits.call_timeout
-            ),
-            "raise `limits.call_timeout` if it is only slow; else tell its author",
-        ),
-        Some(Trap::StackOverflow) => Fault::new(
-            ErrorKind::Plugin,
-            format!("the decoder's call stack overflowed{frames}{in_force}"),
-            "this is a bug in the decoder; tell its author",
-        ),
-        trap => {
-            let reason = match (&state.last_error, trap) {
-                (Some(text), _) => text.clone(),
-                (None, Some(trap)) => trap.to_string(),
-                (None, None) => format!("{error:#}"),
-            };
-            Fault::new(
-                ErrorKind::Plugin,
-                format!("the decoder failed: {reason}{frames}{in_force}"),
-                "this is a bug in the decoder; tell its author",
-            )
-        }
-    }
-}
-
-/// The limits of the instance, as a suffix of an error's message.
-fn in_force(limits: &Limits) -> String {
-    let Limits { memory, call_timeout, output } = limits;
-    format!(
-        " [limits: memory {memory} bytes, CPU time {call_timeout:?} a call, output {output} bytes \
-         a call]"
-    )
-}
-
-/// The guest's stack as function names, innermost first. Functions that only carry out a panic are
-/// left out; a recursive function is named once, with the number of its calls.
-fn frames(error: &wasmtime::Error) -> String {
-    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
-    let is_same = |one: &FrameInfo, next: &FrameInfo| {
-        (one.func_index(), one.func_name()) == (next.func_index(), next.func_name())
-    };
-    let calls = backtrace.frames().chunk_by(is_same);
-    let mut names: Vec<(String, usize)> = Vec::new();
-    for calls in calls.take(MAX_DEMANGLED) {
-        let name = match calls[0].func_name() {
-            Some(name) if name.len() > MAX_MANGLED_BYTES => printable(name),
-            Some(name) => printable(&format!("{:#}", rustc_demangle::demangle(name))),
-            None => format!("function {}", calls[0].func_index()),
-        };
-        let count = names.len();
-        match names.last_mut() {
-            _ if PANIC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => {}
-            Some((last, times)) if *last == name => *times += calls.len(),
-            _ if count == MAX_FRAMES => break,
-            _ => names.push((name, calls.len())),
-        }
-    }
-    let show = |(name, times): &(String, usize)| match times {
-        1 => name.clone(),
-        times => format!("{name} ({times} times)"),
-    };
-    let names: Vec<_> = names.iter().map(show).collect();
-    if names.is_empty() { String::new() } else { format!(" (in {})", names.join(" < ")) }
-}
-
-/// First parts of the names of the functions that Rust runs between a panic and the trap.
-const PANIC_PREFIXES: [&str; 6] = [
-    "__rustc",
-    "rust_",
-    "std::panicking",
-    "core::panicking",
-    "std::sys::backtrace",
-    "std::process",
-];

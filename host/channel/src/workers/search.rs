@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_decode::{Bytes, DecodeOutcome, Stream};
+use pipemill_decode::{Bytes, DecodeOutcome, DecoderInstance, Stream};
 use pipemill_source::{Input, Object, ReadOutcome};
 
 use super::sections::SectionPart;
@@ -36,11 +36,11 @@ pub(super) fn find_start(
     from: u64,
     schema: Option<&str>,
     most: usize,
+    instance: &mut Option<DecoderInstance>,
 ) -> Result<Option<u64>, StopReason> {
     let resume = inside(part.header.len() as u64, from, schema.map(str::to_owned));
-    let Ok(mut stream) = decoding.stream(object, &Begin::new(Some(resume), None)) else {
-        return Ok(None);
-    };
+    let stream = decoding.stream(object, &Begin::new(Some(resume), None), instance.take());
+    let Ok(mut stream) = stream else { return Ok(None) };
     if !sees_header(&mut stream, &part.header) {
         return Ok(None);
     }
@@ -75,6 +75,7 @@ pub(super) fn find_start(
         drop(shown);
         passed += count;
         if is_found {
+            *instance = stream.close();
             return Ok(Some(from + passed as u64));
         }
         chunk = Arc::into_inner(bytes).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use pipemill_decode::DecoderInstance;
 use pipemill_source::Object;
 use pipemill_types::{Column, Field};
 
@@ -66,6 +67,17 @@ pub(super) struct Job {
     pub(super) section: Option<SectionPart>,
     /// Gets the statistics of the worker that has the object.
     pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
+}
+
+/// What a worker keeps from one job to the next.
+#[derive(Default)]
+struct Kept {
+    /// With their memory.
+    columns: Vec<Column>,
+    /// The object of the last job, if that was a section of it.
+    object: Option<u64>,
+    /// The instance that had this section.
+    instance: Option<DecoderInstance>,
 }
 
 /// Memory that is used again and again.
@@ -139,14 +151,18 @@ impl Worker<'_> {
     pub(super) fn work(&self) {
         // If this panics, nobody waits for what it would have found.
         let end = self.turns.end_at_drop();
-        let mut columns = Vec::new();
+        let mut kept = Kept::default();
         while let Some(mut job) = self.turns.next_job() {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
+            let object = job.section.as_ref().map(SectionPart::object_number);
+            if kept.object != object {
+                (kept.object, kept.instance) = (object, None);
+            }
             let ended = match job.section.take() {
-                None => self.decode(&mut job, None, &mut columns),
+                None => self.decode(&mut job, None, &mut kept),
                 Some(part) => {
-                    let ended = self.decode_section(&mut job, &part, &mut columns);
+                    let ended = self.decode_section(&mut job, &part, &mut kept);
                     part.finish();
                     ended
                 }
@@ -161,12 +177,7 @@ impl Worker<'_> {
     }
 
     /// Looks for the section's first record, and decodes from there on.
-    fn decode_section(
-        &self,
-        job: &mut Job,
-        part: &SectionPart,
-        columns: &mut Vec<Column>,
-    ) -> Ended {
+    fn decode_section(&self, job: &mut Job, part: &SectionPart, kept: &mut Kept) -> Ended {
         let stopped = Ended { result: Err(StopReason::Stopped), records: 0, next: None };
         if !part.is_first() {
             let Some(from) = part.search() else { return stopped };
@@ -179,6 +190,7 @@ impl Worker<'_> {
                 from,
                 schema.as_deref(),
                 self.section_bytes,
+                &mut kept.instance,
             );
             let found = found.unwrap_or(None);
             part.found(found);
@@ -189,16 +201,16 @@ impl Worker<'_> {
         let input = HeaderAndRest::new(part.header.clone(), Box::new(part.input()));
         job.object.input = Box::new(input);
         let mut end = part.end();
-        let ended = self.decode(job, Some(&mut end), columns);
+        let ended = self.decode(job, Some(&mut end), kept);
         Ended { next: end.next, ..ended }
     }
 
-    /// Decodes an object. `columns` keep their memory from one to the next.
+    /// Decodes an object, or a section of it.
     fn decode(
         &self,
         job: &mut Job,
         section: Option<&mut (dyn SectionEnd + 'static)>,
-        columns: &mut Vec<Column>,
+        kept: &mut Kept,
     ) -> Ended {
         let errors = job.deliveries.clone();
         let mut policy = self.policy.of_worker(move |error| {
@@ -212,7 +224,7 @@ impl Worker<'_> {
             memory: self.memory,
         };
         let mut builder = BatchBuilder::new(&mut sink, None);
-        builder.swap_columns(columns);
+        builder.swap_columns(&mut kept.columns);
         if let Some(fields) = &job.fields {
             builder.expect_schema(fields);
         }
@@ -222,7 +234,10 @@ impl Worker<'_> {
         let mut result = self.decoding.decode(
             &mut job.object,
             &job.begin,
-            section.map_or(Reading::Input, Reading::Section),
+            match section {
+                Some(end) => Reading::Section(end, &mut kept.instance),
+                None => Reading::Input,
+            },
             &mut builder,
             &mut policy,
             monitor,
@@ -236,7 +251,7 @@ impl Worker<'_> {
         if let Some(memory) = builder.take_memory().filter(|memory| !memory.is_dedicated()) {
             self.memory.give_back(memory);
         }
-        builder.swap_columns(columns);
+        builder.swap_columns(&mut kept.columns);
         Ended { result, records: builder.records(), next: None }
     }
 }
