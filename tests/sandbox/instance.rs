@@ -68,8 +68,11 @@ fn decode(stream: &mut Stream, input: &[u8]) -> (Given, Result<DecodeOutcome, Fa
     (given, outcome)
 }
 
-/// Built-in decoders that have sections, with options and pieces of their inputs.
-const DECODERS: [(&str, &[(&str, &str)], &[&str]); 5] = [
+/// A decoder's name, options and pieces of inputs.
+type Example = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+
+/// Built-in decoders that have sections.
+const DECODERS: [Example; 5] = [
     ("lines", &[], &["a\n", "bc\r\n", "\n", "half"]),
     ("csv", &[("header", "true")], &["a,b\n", "1,\"x\"\"y\"\n", "\"2\n", "3,\"4\",5\n", "c,d\n"]),
     (
