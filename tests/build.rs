@@ -14,4 +14,6 @@ fn main() {
     let copy = out.join("bad_plugin.wasm");
     fs::write(&copy, &modules[0]).expect("cargo has made the folder");
     println!("cargo::rustc-env=BAD_PLUGIN={}", copy.display());
+    // For the program that compiles decoders with mistakes.
+    println!("cargo::rustc-env=PLUGIN_RUSTFLAGS={}", pipemill_plugin_build::RUSTFLAGS);
 }

@@ -49,7 +49,8 @@ impl Point {
 
     /// Chooses the epochs so that a long run has about this number of bytes.
     fn with_bytes(mut self, long: u64) -> Self {
-        self.epochs = (1 + long / self.bytes).clamp(5, 1000) as u32;
+        // With few, the start of many channels, which differs from run to run, would count for too much.
+        self.epochs = (1 + long / self.bytes).clamp(10, 1000) as u32;
         self
     }
 

@@ -176,7 +176,7 @@ impl Subject {
         cargo.args(["--target", "wasm32-unknown-unknown", "--target-dir"]).arg(&target);
         cargo.args(["-p", &package, "--features", &format!("{package}/export")]);
         cargo
-            .env("RUSTFLAGS", "-Ctarget-feature=+simd128 -Clink-arg=--initial-heap=262144")
+            .env("RUSTFLAGS", env!("PLUGIN_RUSTFLAGS"))
             .env_remove("CARGO_TARGET_DIR");
         let output = cargo.output()?;
         if !output.status.success() {
