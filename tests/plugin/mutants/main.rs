@@ -175,9 +175,7 @@ impl Subject {
         cargo.args(["--config", "profile.plugin.opt-level = 1"]);
         cargo.args(["--target", "wasm32-unknown-unknown", "--target-dir"]).arg(&target);
         cargo.args(["-p", &package, "--features", &format!("{package}/export")]);
-        cargo
-            .env("RUSTFLAGS", env!("PLUGIN_RUSTFLAGS"))
-            .env_remove("CARGO_TARGET_DIR");
+        cargo.env("RUSTFLAGS", env!("PLUGIN_RUSTFLAGS")).env_remove("CARGO_TARGET_DIR");
         let output = cargo.output()?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
