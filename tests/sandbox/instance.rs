@@ -71,7 +71,7 @@ fn decode(stream: &mut Stream, input: &[u8]) -> (Given, Result<DecodeOutcome, Fa
 /// A decoder's name, options and pieces of inputs.
 type Example = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
-/// Built-in decoders that have sections.
+/// Built-in decoders. The suite of splits has all of them.
 const DECODERS: [Example; 5] = [
     ("lines", &[], &["a\n", "bc\r\n", "\n", "half"]),
     ("csv", &[("header", "true")], &["a,b\n", "1,\"x\"\"y\"\n", "\"2\n", "3,\"4\",5\n", "c,d\n"]),

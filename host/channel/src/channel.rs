@@ -11,7 +11,7 @@ use super::batch_builder::BatchBuilder;
 use super::beside::InflatedBeside;
 use super::cut::CutPoint;
 use super::monitor::Monitor;
-use super::object::{Begin, Decoding, Reading};
+use super::object::{Begin, Decoder, Decoding, Reading};
 use super::observer::Observer;
 use super::shuffle::{WindowSink, with_window};
 use super::workers::{InOrderSink, Workers};
@@ -134,6 +134,7 @@ impl Channel {
         let inflates_beside = self.inflates_beside;
         let (parts, mut resume) = self.parts();
         let decoding = parts.decoding;
+        let mut decoder = Decoder::new(decoding);
         let (mut epoch, mut early, mut left_early) = (0, false, false);
         let state_schema = resume.as_ref().and_then(Resume::schema_extension);
         if let Some(resume) = &resume {
@@ -168,7 +169,7 @@ impl Channel {
                     monitor.object_begins(object.epoch, &object.name);
                     monitor.enter(Stage::Decoder);
                     let (source, policy) = (&mut *parts.source, &mut *parts.policy);
-                    let decoded = decoding.decode(
+                    let decoded = decoder.decode(
                         &mut object,
                         &begin,
                         Reading::Source(source),

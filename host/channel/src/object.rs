@@ -39,9 +39,8 @@ pub(super) enum Reading<'a> {
     Source(&'a mut dyn Source),
     /// The object's input goes on at the place, after the header.
     Input,
-    /// The same, and it is a section that is decoded. With the instance that had the worker's section of
-    /// the object before, and then this one.
-    Section(&'a mut (dyn SectionEnd + 'static), &'a mut Option<DecoderInstance>),
+    /// The same, and it is a section that is decoded.
+    Section(&'a mut (dyn SectionEnd + 'static)),
 }
 
 impl Begin {
@@ -58,36 +57,47 @@ impl Begin {
     }
 }
 
-impl Decoding<'_> {
-    /// A stream for an object that is decoded from there on: in this instance, if there is one that
-    /// had a stream of the same object, or else in a new one.
+/// What a thread decodes objects with, one after the other.
+pub(super) struct Decoder<'a> {
+    decoding: Decoding<'a>,
+    /// The instance that had the last stream, if it may have another one.
+    instance: Option<DecoderInstance>,
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(decoding: Decoding<'a>) -> Self {
+        Self { decoding, instance: None }
+    }
+
+    /// A stream for an object that is decoded from there on.
     ///
     /// # Errors
     /// As [`Stream::open`].
-    pub(super) fn stream(
-        &self,
-        object: &Object,
-        begin: &Begin,
-        instance: Option<DecoderInstance>,
-    ) -> Result<Stream, Fault> {
+    pub(super) fn stream(&mut self, object: &Object, begin: &Begin) -> Result<Stream, Fault> {
+        let Decoding { channel, plugin, options, limits, max_record, offsets, .. } = self.decoding;
         let info = StreamInfo {
-            channel: self.channel.to_owned(),
+            channel: channel.to_owned(),
             epoch: object.epoch,
             object: object.name.clone(),
-            max_record: self.max_record,
-            offsets: self.offsets,
+            max_record,
+            offsets,
             facts: object.facts.clone(),
             extensions: begin.extensions(),
         };
-        match instance {
-            Some(instance) => Stream::open_in(instance, self.options, &info),
-            None => Stream::open(self.plugin, self.options, &info, self.limits),
+        match self.instance.take() {
+            Some(instance) => Stream::open_in(instance, options, &info),
+            None => Stream::open(plugin, options, &info, limits),
         }
+    }
+
+    /// A stream has come to its end.
+    pub(super) fn close(&mut self, stream: Stream) {
+        self.instance = stream.close();
     }
 
     /// Decodes an object to its end, or a section of it.
     pub(super) fn decode<S: Sink>(
-        &self,
+        &mut self,
         object: &mut Object,
         begin: &Begin,
         from: Reading<'_>,
@@ -95,19 +105,19 @@ impl Decoding<'_> {
         policy: &mut ErrorPolicy,
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
-        let (source, section, mut instance) = match from {
-            Reading::Source(source) => (Some(source), None, None),
-            Reading::Input => (None, None, None),
-            Reading::Section(section, instance) => (None, Some(section), Some(instance)),
+        let decoding = self.decoding;
+        let stream = self.stream(object, begin);
+        let stream = stream.map_err(|fault| decoding.failure(object, fault))?;
+        let (source, section) = match from {
+            Reading::Source(source) => (Some(source), None),
+            Reading::Input => (None, None),
+            Reading::Section(section) => (None, Some(section)),
         };
-        let used = instance.as_mut().and_then(|instance| instance.take());
-        let stream = self.stream(object, begin, used);
-        let stream = stream.map_err(|fault| self.failure(object, fault))?;
         let context = Context {
-            channel: self.channel,
-            decoder: self.plugin.name(),
-            max_record: self.max_record,
-            linger: self.linger,
+            channel: decoding.channel,
+            decoder: decoding.plugin.name(),
+            max_record: decoding.max_record,
+            linger: decoding.linger,
             monitor,
         };
         let mut after_header = None;
@@ -126,12 +136,12 @@ impl Decoding<'_> {
             begin_inside(resume, source, &mut after_header, &mut decode_loop)?;
         }
         decode_loop.run()?;
-        if let Some(instance) = instance {
-            *instance = decode_loop.stream.close();
-        }
+        self.close(decode_loop.stream);
         Ok(())
     }
+}
 
+impl Decoding<'_> {
     /// The failure of an object before its first byte.
     pub(super) fn failure(&self, object: &Object, fault: Fault) -> Failure {
         self.failure_at(Position::object(object.epoch, &object.name), fault)

@@ -14,10 +14,10 @@
 //! - The host maps while no code of the decoder runs, and while it holds no reference into its
 //!   memory: this takes the store for itself.
 //!
-//! **Used again.** Each object has an instance of its own, whose memory no other object has seen. To
-//! make such memory costs some 20 page faults, and to give it back interrupts other cores: for a small
-//! object that is more than to decode it. So a thread keeps the memory of its last instance. It clears
-//! the pages that were touched, which the kernel names, and takes the rest away.
+//! **Used again.** Each object that a plugin decodes has an instance of its own, whose memory no other
+//! object has seen. To make such memory costs some 20 page faults, and to give it back interrupts other
+//! cores: for a small object that is more than to decode it. So a thread keeps the memory of its last
+//! instance. It clears the pages that were touched, which the kernel names, and takes the rest away.
 
 use std::cell::RefCell;
 use std::ffi::c_void;

@@ -106,7 +106,7 @@ impl HostState {
         }
     }
 
-    /// Forgets the stream before, and begins another one of the same object in the same instance.
+    /// Forgets the stream before, and begins another one in the same instance.
     pub(super) fn begin_stream(&mut self, info: &StreamInfo) {
         self.decoded.clear();
         self.decoded.set_fields(&Arc::default());

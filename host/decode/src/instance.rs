@@ -1,9 +1,9 @@
 //! An instance of a decoder in a sandbox of its own.
 //!
-//! Each stream has a new instance, with one exception: several streams of a built-in decoder that each
-//! decode a section of the same object, one after the other, share one. A built-in decoder keeps no
-//! state outside of its streams, and a new instance would have to map the window again: its page faults
-//! took 5 % of the time of decoding.
+//! Each stream of a plugin has an instance that no other stream was in. A built-in decoder keeps no state
+//! outside of its streams, so one instance has many of them, one after the other: to make an instance
+//! takes longer than to decode a short object, and to map its window for each section of a long one took
+//! 5 % of the time.
 
 use pipemill_types::{ErrorKind, Fault, StreamInfo, printable};
 use wasmtime::Store;

@@ -80,7 +80,7 @@ impl Stream {
         Ok(Self::of(instance, handle))
     }
 
-    /// Opens a stream of the same object in an instance that had another one before.
+    /// Opens a stream in an instance that had another one before.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -98,7 +98,7 @@ impl Stream {
         Self { instance, handle, rest: None, position: 0, restart: None }
     }
 
-    /// Ends the stream. Returns its instance, if another stream of the same object may be opened in that.
+    /// Ends the stream. Returns its instance, if another stream may be opened in that.
     pub fn close(self) -> Option<DecoderInstance> {
         self.instance.after(self.handle)
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_decode::{Bytes, DecodeOutcome, DecoderInstance, Stream};
+use pipemill_decode::{Bytes, DecodeOutcome, Stream};
 use pipemill_source::{Input, Object, ReadOutcome};
 
 use super::sections::SectionPart;
-use crate::object::{Begin, Decoding};
+use crate::object::{Begin, Decoder};
 use crate::{Resume, StopReason};
 
 /// Bytes that are read at a time.
@@ -30,17 +30,17 @@ pub(super) fn inside(header: u64, offset: u64, schema: Option<String>) -> Resume
 /// # Errors
 /// Nobody wants the section any more.
 pub(super) fn find_start(
-    decoding: &Decoding<'_>,
+    decoder: &mut Decoder<'_>,
     object: &Object,
     part: &SectionPart,
     from: u64,
     schema: Option<&str>,
     most: usize,
-    instance: &mut Option<DecoderInstance>,
 ) -> Result<Option<u64>, StopReason> {
     let resume = inside(part.header.len() as u64, from, schema.map(str::to_owned));
-    let stream = decoding.stream(object, &Begin::new(Some(resume), None), instance.take());
-    let Ok(mut stream) = stream else { return Ok(None) };
+    let Ok(mut stream) = decoder.stream(object, &Begin::new(Some(resume), None)) else {
+        return Ok(None);
+    };
     if !sees_header(&mut stream, &part.header) {
         return Ok(None);
     }
@@ -75,7 +75,7 @@ pub(super) fn find_start(
         drop(shown);
         passed += count;
         if is_found {
-            *instance = stream.close();
+            decoder.close(stream);
             return Ok(Some(from + passed as u64));
         }
         chunk = Arc::into_inner(bytes).unwrap_or_default();

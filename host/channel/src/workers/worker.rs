@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use pipemill_decode::DecoderInstance;
 use pipemill_source::Object;
 use pipemill_types::{Column, Field};
 
@@ -19,7 +18,7 @@ use crate::block_memory::BlockMemory;
 use crate::cut::CutPoint;
 use crate::error_policy::SkippedError;
 use crate::monitor::Monitor;
-use crate::object::{Begin, Decoding, Reading};
+use crate::object::{Begin, Decoder, Decoding, Reading};
 use crate::section_end::SectionEnd;
 use crate::{ChannelStats, ErrorPolicy, Sink, Stage, StopReason};
 
@@ -70,14 +69,10 @@ pub(super) struct Job {
 }
 
 /// What a worker keeps from one job to the next.
-#[derive(Default)]
-struct Kept {
+struct Kept<'a> {
+    decoder: Decoder<'a>,
     /// With their memory.
     columns: Vec<Column>,
-    /// The object of the last job, if that was a section of it.
-    object: Option<u64>,
-    /// The instance that had this section.
-    instance: Option<DecoderInstance>,
 }
 
 /// Memory that is used again and again.
@@ -151,14 +146,10 @@ impl Worker<'_> {
     pub(super) fn work(&self) {
         // If this panics, nobody waits for what it would have found.
         let end = self.turns.end_at_drop();
-        let mut kept = Kept::default();
+        let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
         while let Some(mut job) = self.turns.next_job() {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
-            let object = job.section.as_ref().map(SectionPart::object_number);
-            if kept.object != object {
-                (kept.object, kept.instance) = (object, None);
-            }
             let ended = match job.section.take() {
                 None => self.decode(&mut job, None, &mut kept),
                 Some(part) => {
@@ -177,20 +168,19 @@ impl Worker<'_> {
     }
 
     /// Looks for the section's first record, and decodes from there on.
-    fn decode_section(&self, job: &mut Job, part: &SectionPart, kept: &mut Kept) -> Ended {
+    fn decode_section(&self, job: &mut Job, part: &SectionPart, kept: &mut Kept<'_>) -> Ended {
         let stopped = Ended { result: Err(StopReason::Stopped), records: 0, next: None };
         if !part.is_first() {
             let Some(from) = part.search() else { return stopped };
             Monitor::new(&self.stats, &[]).enter(Stage::Decoder);
             let schema = job.begin.schema.take().map(|(_, fields)| fields);
             let found = find_start(
-                &self.decoding,
+                &mut kept.decoder,
                 &job.object,
                 part,
                 from,
                 schema.as_deref(),
                 self.section_bytes,
-                &mut kept.instance,
             );
             let found = found.unwrap_or(None);
             part.found(found);
@@ -210,7 +200,7 @@ impl Worker<'_> {
         &self,
         job: &mut Job,
         section: Option<&mut (dyn SectionEnd + 'static)>,
-        kept: &mut Kept,
+        kept: &mut Kept<'_>,
     ) -> Ended {
         let errors = job.deliveries.clone();
         let mut policy = self.policy.of_worker(move |error| {
@@ -231,13 +221,10 @@ impl Worker<'_> {
         builder.begin_object(&job.object);
         let monitor = Monitor::new(&self.stats, &[]);
         monitor.enter(Stage::Decoder);
-        let mut result = self.decoding.decode(
+        let mut result = kept.decoder.decode(
             &mut job.object,
             &job.begin,
-            match section {
-                Some(end) => Reading::Section(end, &mut kept.instance),
-                None => Reading::Input,
-            },
+            section.map_or(Reading::Input, Reading::Section),
             &mut builder,
             &mut policy,
             monitor,

@@ -46,8 +46,6 @@ pub(super) struct Sections {
     changed_for_planner: Condvar,
     turns: Arc<Turns>,
     epoch: u32,
-    /// The number of the first section in the plan.
-    first: u64,
     /// Bytes of the object that are kept, as long as nobody waits for more.
     most: u64,
 }
@@ -269,7 +267,7 @@ impl Sections {
         };
         let (state, most) = (Mutex::new(state), most as u64);
         let (changed, changed_for_planner) = Default::default();
-        Arc::new(Self { state, changed, changed_for_planner, turns, epoch, first, most })
+        Arc::new(Self { state, changed, changed_for_planner, turns, epoch, most })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -464,11 +462,6 @@ pub(super) struct SectionPart {
 }
 
 impl SectionPart {
-    /// The number of its object, which is that of the object's first section in the plan.
-    pub(super) fn object_number(&self) -> u64 {
-        self.sections.first
-    }
-
     /// Whether it begins at the start of the object.
     pub(super) fn is_first(&self) -> bool {
         self.index == 0
