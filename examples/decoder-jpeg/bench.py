@@ -1,6 +1,6 @@
-"""Images per second: this decoder, Pillow, PyTorch's DataLoader with Pillow, and SPDL.
+"""Images per second: this decoder, Pillow, torchvision, PyTorch's DataLoader with each of them, and SPDL.
 
-    pip install pillow numpy          # and torch, spdl (which needs FFmpeg's libraries), to compare with them
+    pip install pillow numpy          # and torch, torchvision, spdl (which needs FFmpeg's libraries), to compare with them
     python bench.py                   # or: python bench.py FOLDER, with tar archives of your own
 
 All do the same work: an archive of JPEGs and labels is read, each image is decoded, its shorter side is resized to 224
@@ -88,6 +88,16 @@ def with_pillow(jpeg, draft=False):
     return resized(image.convert("RGB"))
 
 
+def with_torchvision(jpeg):
+    import torch
+    from torchvision.io import ImageReadMode, decode_jpeg
+    from torchvision.transforms.v2.functional import center_crop, resize
+
+    image = decode_jpeg(torch.frombuffer(bytearray(jpeg), dtype=torch.uint8), ImageReadMode.RGB)
+    image = center_crop(resize(image, [SIZE], antialias=True), [SIZE, SIZE])
+    return numpy.ascontiguousarray(image.permute(1, 2, 0).numpy())
+
+
 # Each of these reads all archives once, and returns the number of images.
 
 
@@ -95,23 +105,37 @@ def pillow(paths, draft=False):
     return sum(with_pillow(image, draft).shape[2] // 3 for path in paths for image, _ in samples(path))
 
 
+def torchvision(paths):
+    import torch
+
+    # As the workers of a DataLoader have.
+    torch.set_num_threads(1)
+    return sum(with_torchvision(image).shape[2] // 3 for path in paths for image, _ in samples(path))
+
+
 def decoder(paths, workers=1, draft=False):
     with pipemill.open(paths, PLUGIN, options={"draft": draft}, batch=BATCH, workers=workers) as stream:
         return sum(batch["image"].shape[0] for batch in stream)
 
 
-def data_loader(paths):
-    import torch.utils.data
+def data_loader_with(decode):
+    def run(paths):
+        import torch.utils.data
 
-    class Archives(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            worker = torch.utils.data.get_worker_info()
-            for path in paths[worker.id :: worker.num_workers]:
-                for image, label in samples(path):
-                    yield torch.from_numpy(with_pillow(image).copy()), label
+        # It says here what is missing.
+        decode(next(samples(paths[0]))[0])
 
-    loader = torch.utils.data.DataLoader(Archives(), batch_size=BATCH, num_workers=WORKERS)
-    return sum(len(images) for images, _ in loader)
+        class Archives(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                worker = torch.utils.data.get_worker_info()
+                for path in paths[worker.id :: worker.num_workers]:
+                    for image, label in samples(path):
+                        yield torch.from_numpy(decode(image).copy()), label
+
+        loader = torch.utils.data.DataLoader(Archives(), batch_size=BATCH, num_workers=WORKERS)
+        return sum(len(images) for images, _ in loader)
+
+    return run
 
 
 def spdl_with(decode):
@@ -168,7 +192,7 @@ def compare(title, contenders, paths, clock):
     base = statistics.median(next(iter(rates.values())))
     for name, all_ in rates.items():
         median = statistics.median(all_)
-        print(f"  {name:24} {median:6.0f}  ({min(all_):.0f} to {max(all_):.0f})  {median / base:.2f}")
+        print(f"  {name:27} {median:6.0f}  ({min(all_):.0f} to {max(all_):.0f})  {median / base:.2f}")
 
 
 def check(paths):
@@ -204,13 +228,15 @@ def main():
         contenders = {
             "Pillow": pillow,
             "Pillow with draft": lambda paths: pillow(paths, draft=True),
+            "torchvision": torchvision,
             "this decoder": decoder,
             "this decoder with draft": lambda paths: decoder(paths, draft=True),
         }
         compare("one core, images per second of CPU time", contenders, paths, cpu)
         os.sched_setaffinity(0, cores)
         contenders = {
-            "DataLoader with Pillow": data_loader,
+            "DataLoader with Pillow": data_loader_with(with_pillow),
+            "DataLoader with torchvision": data_loader_with(with_torchvision),
             "SPDL with Pillow": spdl_with(with_pillow),
             "SPDL with FFmpeg": spdl_with(with_ffmpeg),
             "this decoder": lambda paths: decoder(paths, WORKERS),

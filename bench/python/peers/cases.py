@@ -370,10 +370,18 @@ def jpeg() -> Case:
                 options={"workers": 2},
             ),
             Line("Pillow", "images.pillow", "one thread"),
+            Line("torchvision", "images.torchvision", "one thread"),
             Line("DataLoader with Pillow", "images.data_loader", "two workers; their start is in it"),
+            Line(
+                "DataLoader with torchvision", "images.data_loader_of_torchvision", "two workers; their start is in it"
+            ),
             Line("SPDL with Pillow", "images.spdl", "two threads; their start is in it"),
         ],
-        [Bar(OURS, "Pillow", 0.7, "cpu"), Bar(OURS_2, "DataLoader with Pillow", 1.0)],
+        [
+            Bar(OURS, "Pillow", 0.7, "cpu"),
+            Bar(OURS_2, "DataLoader with Pillow", 1.0),
+            Bar(OURS_2, "DataLoader with torchvision", 1.0),
+        ],
         unit="images/s",
     )
 

@@ -16,7 +16,7 @@ from .places import ROOT, Places
 LIBRARIES = {
     "peers": [
         "array-record", "boto3", "datasets", "grain", "litdata", "numpy", "nvidia-dali-cuda120", "pandas", "pillow", "polars",
-        "pyarrow", "s3torchconnectorclient", "spdl", "tensorflow-cpu", "tfrecord", "torch", "webdataset",
+        "pyarrow", "s3torchconnectorclient", "spdl", "tensorflow-cpu", "tfrecord", "torch", "torchvision", "webdataset",
     ],
     "older": ["mosaicml-streaming", "mxnet", "numpy", "sagemaker", "torch"],
 }  # fmt: skip

@@ -40,7 +40,21 @@ def pillow(task: Task) -> Items:
 def data_loader(task: Task) -> Items:
     bench = functions()
     while True:
-        yield counted(bench.data_loader(archives(task)))
+        yield counted(bench.data_loader_with(bench.with_pillow)(archives(task)))
+
+
+@whole
+def torchvision(task: Task) -> Items:
+    bench = functions()
+    while True:
+        yield counted(bench.torchvision(archives(task)))
+
+
+@whole
+def data_loader_of_torchvision(task: Task) -> Items:
+    bench = functions()
+    while True:
+        yield counted(bench.data_loader_with(bench.with_torchvision)(archives(task)))
 
 
 @whole
