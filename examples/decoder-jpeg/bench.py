@@ -12,6 +12,7 @@ part has two workers, and batches of 64 images that a training loop could take: 
 """
 
 import argparse
+import functools
 import io
 import os
 import pathlib
@@ -118,12 +119,17 @@ def decoder(paths, workers=1, draft=False):
         return sum(batch["image"].shape[0] for batch in stream)
 
 
+@functools.cache
+def try_once(decode, path):
+    """Says what is missing for this function, and imports it before there are workers."""
+    decode(next(samples(path))[0])
+
+
 def data_loader_with(decode):
     def run(paths):
         import torch.utils.data
 
-        # It says here what is missing.
-        decode(next(samples(paths[0]))[0])
+        try_once(decode, paths[0])
 
         class Archives(torch.utils.data.IterableDataset):
             def __iter__(self):
@@ -142,8 +148,7 @@ def spdl_with(decode):
     def run(paths):
         from spdl.pipeline import PipelineBuilder
 
-        # It says here what is missing.
-        decode(next(samples(paths[0]))[0])
+        try_once(decode, paths[0])
 
         source = (sample for path in paths for sample in samples(path))
         pipeline = (

@@ -106,15 +106,13 @@ impl HostState {
         }
     }
 
-    /// Forgets the stream before, and begins another one in the same instance.
-    pub(super) fn begin_stream(&mut self, info: &StreamInfo) {
-        self.decoded.clear();
-        self.decoded.set_fields(&Arc::default());
-        (self.schema, self.has_emitted, self.metadata) = (None, false, Metadata::default());
-        (self.block, self.chunk) = (None, None);
-        (self.errors_left, self.must_return) = (0, false);
-        (self.wants_starts, self.last_error) = (info.offsets, None);
-        (self.context.stream, self.logged) = (Some(info.clone()), 0);
+    /// Begins another stream in the same instance. Only what the instance holds of its limits stays.
+    pub(super) fn begin_stream(&mut self, info: &StreamInfo, limits: &Limits) {
+        let decoder = std::mem::take(&mut self.context.decoder);
+        let mut next = Self::new(LogContext { decoder, stream: Some(info.clone()) }, limits);
+        std::mem::swap(&mut next.limiter, &mut self.limiter);
+        next.limiter.refused = None;
+        *self = next;
     }
 
     /// Logs a message of the decoder, as one line without control characters.
@@ -216,5 +214,26 @@ impl HostState {
             return Err(Fault::contract("went on after an error that it was to return"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::ResourceLimiter;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_knows_nothing_of_what_the_one_before_was_refused() {
+        let limits = Limits { memory: 2 << 20, ..Limits::default() };
+        let context = LogContext { decoder: "csv".to_owned(), stream: None };
+        let mut state = HostState::new(context, &limits);
+        let mut grow = |to| state.limiter.memory_growing(0, to, None).expect("it answers");
+        assert!(grow(1 << 20) && !grow(3 << 20));
+        assert_eq!(state.limiter.refused, Some(3 << 20));
+        state.begin_stream(&StreamInfo { offsets: true, ..StreamInfo::default() }, &limits);
+        assert_eq!((state.limiter.refused, state.limiter.held()), (None, 1 << 20));
+        assert!(state.wants_starts);
+        assert_eq!(state.context.decoder, "csv");
     }
 }

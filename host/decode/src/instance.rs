@@ -27,11 +27,8 @@ pub struct DecoderInstance {
     pub(super) store: Store<HostState>,
     pub(super) bindings: DecoderPlugin,
     pub(super) window: Window,
-    /// Bytes of a stream's chunks from which on the window is used.
-    pub(super) window_from: usize,
+    pub(super) plugin: Plugin,
     limits: Limits,
-    /// Whether the decoder keeps no state outside of its streams.
-    is_builtin: bool,
 }
 
 impl DecoderInstance {
@@ -43,12 +40,16 @@ impl DecoderInstance {
         let mut store = plugin.inner.store(Some(info), limits);
         match new_instance(&mut store, &plugin.inner) {
             Ok((window, bindings)) => {
-                let (window_from, limits) = (plugin.window_from, limits.clone());
-                let is_builtin = plugin.is_builtin();
-                Ok(Self { store, bindings, window, window_from, limits, is_builtin })
+                let (plugin, limits) = (plugin.clone(), limits.clone());
+                Ok(Self { store, bindings, window, plugin, limits })
             }
             Err(error) => Err(explain(&error, store.data(), limits)),
         }
+    }
+
+    /// Forgets the stream before. Another one for this object can be opened then.
+    pub(super) fn begin_stream(&mut self, info: &StreamInfo) {
+        self.store.data_mut().begin_stream(info, &self.limits);
     }
 
     /// Opens a stream.
@@ -88,7 +89,7 @@ impl DecoderInstance {
     pub(super) fn after(mut self, stream: ResourceAny) -> Option<Self> {
         // What is left to the next stream is at least half of its limit.
         let most = MAX_KEPT_MEMORY.min(self.limits.memory / 2);
-        if !self.is_builtin || self.memory_held() > most {
+        if !self.plugin.is_builtin() || self.memory_held() > most {
             return None;
         }
         begin_call(&mut self.store, 0);

@@ -72,7 +72,7 @@ pub(super) enum Origin {
 #[derive(Clone)]
 pub struct Plugin {
     pub(super) inner: Arc<PluginInner>,
-    /// Bytes of a stream's chunks from which on the window of its instance is used, if it has one.
+    /// Bytes of an instance's chunks from which on its window is used, if it has one.
     pub(super) window_from: usize,
 }
 
@@ -130,7 +130,7 @@ impl Plugin {
         self.inner.window.is_some()
     }
 
-    /// Streams use its window from the chunk on with which there were this many bytes.
+    /// Instances use their windows from the chunk on with which they were shown this many bytes.
     #[doc(hidden)]
     pub fn with_window_from(self, bytes: usize) -> Self {
         Self { window_from: bytes, ..self }

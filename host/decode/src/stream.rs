@@ -75,9 +75,7 @@ impl Stream {
         info: &StreamInfo,
         limits: &Limits,
     ) -> Result<Self, Fault> {
-        let mut instance = DecoderInstance::new(plugin, info, limits)?;
-        let handle = instance.open_stream(options, info)?;
-        Ok(Self::of(instance, handle))
+        Self::of(DecoderInstance::new(plugin, info, limits)?, options, info)
     }
 
     /// Opens a stream in an instance that had another one before.
@@ -89,13 +87,17 @@ impl Stream {
         options: &[(String, String)],
         info: &StreamInfo,
     ) -> Result<Self, Fault> {
-        instance.store.data_mut().begin_stream(info);
-        let handle = instance.open_stream(options, info)?;
-        Ok(Self::of(instance, handle))
+        instance.begin_stream(info);
+        Self::of(instance, options, info)
     }
 
-    fn of(instance: DecoderInstance, handle: ResourceAny) -> Self {
-        Self { instance, handle, rest: None, position: 0, restart: None }
+    fn of(
+        mut instance: DecoderInstance,
+        options: &[(String, String)],
+        info: &StreamInfo,
+    ) -> Result<Self, Fault> {
+        let handle = instance.open_stream(options, info)?;
+        Ok(Self { instance, handle, rest: None, position: 0, restart: None })
     }
 
     /// Ends the stream. Returns its instance, if another stream may be opened in that.
@@ -190,7 +192,7 @@ impl Stream {
             &mut self.instance.store,
             bytes.shared(),
             (start, size),
-            self.instance.window_from,
+            self.instance.plugin.window_from,
         );
         let placed = placed.map_err(|error| match error {
             NoWindow::Broken(fault) => fault,

@@ -1,7 +1,7 @@
 //! The window of a decoder's memory in which chunks lie without a copy, if the decoder exports one
 //! (`wit/0.2`) and the chunks lie in memory that can be shared.
 //!
-//! The host maps all of the channel's memory into the window once for each stream. From then on, a
+//! The host maps all of the channel's memory into the window once for each instance. From then on, a
 //! chunk is in the decoder's memory as soon as it was read. All else stays as it is for a decoder
 //! that gets copies: what it emits are spans of the chunk, which the host checks against its own
 //! mapping of the memory.
@@ -21,7 +21,7 @@ use super::store::begin_call;
 /// A larger memory is not mapped: a decoder has 4 GiB of addresses.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The window is used from the chunk on with which a stream had this many bytes. Before, chunks are copied:
+/// The window is used from the chunk on with which an instance was shown this many bytes. Before, chunks are copied:
 /// that is faster than to map the memory and to take it away again, which also interrupts the other cores.
 pub(super) const WINDOW_FROM: usize = 255 << 10;
 
@@ -93,8 +93,7 @@ impl Window {
     }
 
     /// Where the chunk of `length` bytes lies in the decoder's memory, whose first byte is at `start`
-    /// in the shared part. `None`: it has to be copied. The window is used from
-    /// `window_from` bytes on.
+    /// in the shared part. `None`: it has to be copied. The window is used from `window_from` bytes on.
     ///
     /// # Errors
     /// The decoder has failed.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..task import Task, whole
+from ..task import Reader, Task, whole
 
 BENCH = pathlib.Path(__file__).parents[4] / "examples/decoder-jpeg/bench.py"
 Items = Iterator["tuple[int, int]"]
@@ -25,47 +25,22 @@ def archives(task: Task) -> list[str]:
     return sorted(map(str, pathlib.Path(task.files[0]).glob("*.tar")))
 
 
-def counted(count: int) -> tuple[int, int]:
-    return count, count
+def epochs(run: Callable[[Any, Task], int]) -> Reader:
+    """A reader whose items are all archives: ``run`` reads them once with those functions, and counts the images."""
+
+    @whole
+    def reader(task: Task) -> Items:
+        bench = functions()
+        while True:
+            count = run(bench, task)
+            yield count, count
+
+    return reader
 
 
-@whole
-def pillow(task: Task) -> Items:
-    bench = functions()
-    while True:
-        yield counted(bench.pillow(archives(task)))
-
-
-@whole
-def data_loader(task: Task) -> Items:
-    bench = functions()
-    while True:
-        yield counted(bench.data_loader_with(bench.with_pillow)(archives(task)))
-
-
-@whole
-def torchvision(task: Task) -> Items:
-    bench = functions()
-    while True:
-        yield counted(bench.torchvision(archives(task)))
-
-
-@whole
-def data_loader_of_torchvision(task: Task) -> Items:
-    bench = functions()
-    while True:
-        yield counted(bench.data_loader_with(bench.with_torchvision)(archives(task)))
-
-
-@whole
-def spdl(task: Task) -> Items:
-    bench = functions()
-    while True:
-        yield counted(bench.spdl_with(bench.with_pillow)(archives(task)))
-
-
-@whole
-def pipemill(task: Task) -> Items:
-    bench = functions()
-    while True:
-        yield counted(bench.decoder(archives(task), task.options["workers"]))
+pillow = epochs(lambda bench, task: bench.pillow(archives(task)))
+torchvision = epochs(lambda bench, task: bench.torchvision(archives(task)))
+data_loader = epochs(lambda bench, task: bench.data_loader_with(bench.with_pillow)(archives(task)))
+data_loader_of_torchvision = epochs(lambda bench, task: bench.data_loader_with(bench.with_torchvision)(archives(task)))
+spdl = epochs(lambda bench, task: bench.spdl_with(bench.with_pillow)(archives(task)))
+pipemill = epochs(lambda bench, task: bench.decoder(archives(task), task.options["workers"]))

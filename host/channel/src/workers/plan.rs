@@ -22,7 +22,7 @@ const SECTIONS_OF_WORKER: usize = 4;
 /// How many times as long as a short section a long one is.
 pub(super) const LONG_SECTION: usize = 2;
 /// The same of an object of which each worker reads its own sections, so that nobody keeps their bytes.
-/// More of its records would not fit into the memory for batches while they wait for their turn.
+/// Longer ones were no faster.
 const LONGEST_SECTION: usize = 3;
 
 /// What comes next, in the order of the source.
