@@ -111,7 +111,7 @@ fn write_record(
 }
 
 fn masked(bytes: &[u8]) -> [u8; 4] {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
+    crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
 
 /// A xorshift generator: it gives the same data in every run.

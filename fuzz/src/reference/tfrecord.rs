@@ -8,7 +8,7 @@ use crate::decoders::option;
 
 /// The masked checksum of these bytes.
 pub(crate) fn masked(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+    crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// Compares the outcome with this module's.

@@ -162,7 +162,7 @@ impl Folder {
         let mut file = self.file(name, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)?;
         file.write_all(code)?;
         file.write_all(TRAILER_MARK)?;
-        file.write_all(&crc32c::crc32c(code).to_le_bytes())
+        file.write_all(&crc_fast::crc32_iscsi(code).to_le_bytes())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -273,11 +273,12 @@ fn refusal(why: String) -> io::Error {
 fn is_whole(file: &mut File) -> io::Result<bool> {
     let size = file.metadata()?.len();
     let Some(mut left) = size.checked_sub(TRAILER_BYTES) else { return Ok(false) };
-    let (mut checksum, mut block) = (0, vec![0; 1 << 20]);
+    let mut checksum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    let mut block = vec![0; 1 << 20];
     while left > 0 {
         let part = &mut block[..left.min(1 << 20) as usize];
         file.read_exact(part)?;
-        checksum = crc32c::crc32c_append(checksum, part);
+        checksum.update(part);
         left -= part.len() as u64;
     }
     let mut trailer = [0; TRAILER_BYTES as usize];
@@ -285,7 +286,7 @@ fn is_whole(file: &mut File) -> io::Result<bool> {
     // So `sweep` sees that the file is in use. A user who may not do this can't remove files
     // either.
     let _ = file.set_modified(SystemTime::now());
-    Ok(trailer.strip_prefix(TRAILER_MARK) == Some(&checksum.to_le_bytes()))
+    Ok(trailer.strip_prefix(TRAILER_MARK) == Some(&(checksum.finalize() as u32).to_le_bytes()))
 }
 
 #[cfg(test)]

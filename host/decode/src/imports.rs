@@ -3,6 +3,7 @@
 //! They are defined by hand, because the generated ones would copy: here a list that a decoder
 //! passes is read in the decoder's memory, during the call and never later.
 
+use crc_fast::{CrcAlgorithm, Digest};
 use pipemill_types::{Fault, printable};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList, WasmStr};
@@ -41,7 +42,7 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     host.func_wrap(
         "check-crc32c",
         |store: StoreContextMut<'_, HostState>, lists: ChecksumLists| {
-            check_crc(store, lists, crc32c::crc32c, crc32c::crc32c_append)
+            check_crc(store, lists, crc_fast::crc32_iscsi, crc32c_append)
         },
     )?;
     host.func_wrap(
@@ -112,6 +113,13 @@ const SPAN_BYTES: usize = size_of::<u64>();
 /// Spans and the expected checksum of each.
 type ChecksumLists = (WasmList<u64>, WasmList<u32>);
 
+/// The CRC-32C of bytes that have the CRC-32C `before`, continued by `bytes`.
+fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
+    digest.update(bytes);
+    digest.finalize() as u32
+}
+
 /// The CRC-32 of gzip of bytes that have the CRC-32 `before`, continued by `bytes`.
 fn crc32_append(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
@@ -181,4 +189,34 @@ fn find_wrong_crc(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bit by bit, as the CRC-32C is defined.
+    fn crc32c(bytes: &[u8]) -> u32 {
+        let bit = |crc: u32, _| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+        !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), bit))
+    }
+
+    proptest! {
+        /// The library takes another way for each range of lengths.
+        #[test]
+        fn the_crc_of_parts_is_that_of_the_whole(
+            bytes in prop_oneof![0..300usize, 0..5_000usize]
+                .prop_flat_map(|most| prop::collection::vec(any::<u8>(), 0..=most)),
+            cuts in prop::array::uniform2(any::<prop::sample::Index>()),
+        ) {
+            let expected = crc32c(&bytes);
+            prop_assert_eq!(crc_fast::crc32_iscsi(&bytes), expected);
+            let mut cuts = cuts.map(|cut| cut.index(bytes.len() + 1));
+            cuts.sort_unstable();
+            let parts = [&bytes[..cuts[0]], &bytes[cuts[0]..cuts[1]], &bytes[cuts[1]..]];
+            prop_assert_eq!(parts.iter().fold(0, |crc, part| crc32c_append(crc, part)), expected);
+        }
+    }
 }

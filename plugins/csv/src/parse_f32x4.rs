@@ -30,7 +30,8 @@
 //!
 //! **Changing it.** There are two implementations: `vector` for WebAssembly, and `scalar` for tests
 //! and other machines. The tests below run `scalar`; the end-to-end tests and `make bench` run
-//! `vector`. Both use the same table, which the tests compare with Rust's `parse`, for edge cases
+//! `vector`. It uses instructions of relaxed SIMD, which are faster, in ways in which all machines
+//! agree. Both use the same table, which the tests compare with Rust's `parse`, for edge cases
 //! and random texts after different preceding bytes. If you change `vector`, look at the compiled
 //! code: LLVM may take a vector apart, and then the speed is gone. The first command measures
 //! `scalar`, the second one `vector`:
@@ -146,9 +147,9 @@ const fn offsets(unsigned: usize, dot: usize) -> [u8; 16] {
 /// Without `LONG`, numbers of more than eight digits are refused, too; that is faster.
 #[inline(always)]
 pub(crate) fn parse_f32x4<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u8; 16]> {
-    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
     return vector::parse::<LONG>(texts);
-    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "relaxed-simd")))]
     return scalar::parse::<LONG>(texts);
 }
 
@@ -157,7 +158,7 @@ const LOST: u64 = 0x1fff_ffff;
 /// The value of these bits exactly half between two floats.
 const MIDDLE: u64 = 0x1000_0000;
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
 mod vector {
     use core::arch::wasm32::*;
 
@@ -178,7 +179,7 @@ mod vector {
         // `refused` is zero here, but the compiler does not know it. With a constant shuffle
         // instead, it would take the vectors apart and round the numbers one by one.
         let upper = v128_or(u8x16(Z, Z, Z, Z, Z, Z, Z, Z, 0, 1, 2, 3, 4, 5, 6, 7), refused);
-        Some(store(v128_or(ab, u8x16_swizzle(cd, upper))))
+        Some(store(v128_or(ab, select(cd, upper))))
     }
 
     /// Numbers of up to eight digits: a mask that is nonzero if one is refused, and the numbers
@@ -207,7 +208,13 @@ mod vector {
     #[inline(always)]
     fn digits(text: NumberText) -> v128 {
         let window = u8x16_sub(load(*text.window), u8x16_splat(b'0'));
-        u8x16_swizzle(window, load(text.layout.offsets))
+        select(window, load(text.layout.offsets))
+    }
+
+    /// The bytes at the offsets, each from 0 to 15 or [`ZERO`](Z). For others, machines differ.
+    #[inline(always)]
+    fn select(bytes: v128, offsets: v128) -> v128 {
+        i8x16_relaxed_swizzle(bytes, offsets)
     }
 
     #[inline(always)]
@@ -218,8 +225,9 @@ mod vector {
     /// The number that each four digits make.
     #[inline(always)]
     fn quads(digits: v128) -> v128 {
-        let (tens, ones) = (v128_and(digits, u16x8_splat(0xff)), u16x8_shr(digits, 8));
-        let pairs = i16x8_add(i16x8_mul(tens, i16x8_splat(10)), ones);
+        // Machines differ only where a weight is negative, or a sum has no room in 16 bits.
+        let tens_and_ones = u8x16(10, 1, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1);
+        let pairs = i16x8_relaxed_dot_i8x16_i7x16(digits, tens_and_ones);
         i32x4_dot_i16x8(pairs, i16x8(100, 1, 100, 1, 100, 1, 100, 1))
     }
 
@@ -252,7 +260,7 @@ mod vector {
     }
 }
 
-#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+#[cfg(not(all(target_arch = "wasm32", target_feature = "relaxed-simd")))]
 mod scalar {
     //! The same, one number at a time: for tests and for machines without these instructions.
 

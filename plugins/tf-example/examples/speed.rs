@@ -29,6 +29,6 @@ fn main() {
     ];
     for (name, entries, features) in cases {
         let options = [("features", features)];
-        print_speed_with::<TfExample>(name, &options, &chunk(&entries), crc32c::crc32c);
+        print_speed_with::<TfExample>(name, &options, &chunk(&entries), crc_fast::crc32_iscsi);
     }
 }

@@ -23,7 +23,7 @@ pub fn tfrecord<T: AsRef<[u8]>>(payloads: &[T]) -> Vec<u8> {
 
 /// TensorFlow's masked CRC-32C.
 fn masked(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+    crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// A RecordIO file of these payloads, one part each.

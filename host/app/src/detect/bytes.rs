@@ -140,7 +140,7 @@ fn is_recordio(first: &[u8]) -> bool {
 /// A TFRecord begins with its length and the masked CRC-32C of the length.
 fn is_tfrecord(first: &[u8]) -> bool {
     let Some(head) = first.first_chunk::<12>() else { return false };
-    let crc = crc32c::crc32c(&head[..8]);
+    let crc = crc_fast::crc32_iscsi(&head[..8]);
     let masked = crc.rotate_right(15).wrapping_add(0xa282_ead8);
     head[8..] == masked.to_le_bytes()
 }

@@ -49,7 +49,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
 
 fn tfrecord(payload: &[u8]) -> Vec<u8> {
     let masked = |bytes: &[u8]| {
-        crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
+        crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
     };
     let length = (payload.len() as u64).to_le_bytes();
     [&length[..], &masked(&length), payload, &masked(payload)].concat()
