@@ -8,7 +8,8 @@ use std::{env, fs};
 
 /// Vector instructions, and a heap that is there from the start: for short objects, its growth would take
 /// longer than to decode them. Those of relaxed SIMD are used only where all machines give the same results.
-pub const RUSTFLAGS: &str = "-Ctarget-feature=+simd128,+relaxed-simd -Clink-arg=--initial-heap=262144";
+pub const RUSTFLAGS: &str =
+    "-Ctarget-feature=+simd128,+relaxed-simd -Clink-arg=--initial-heap=262144";
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The modules of the crates `packages`, in their order. Each has the feature `export`. `root` is the

@@ -4,9 +4,9 @@
 //!
 //! **The idea.** A number is not read byte by byte. Its bytes are put into a vector register, one
 //! shuffle (`swizzle`) moves each digit to its decimal place, and a few multiplications add up the
-//! digits of four numbers at once. Then each number is divided by a power of ten, which also has
+//! digits of four numbers at once. Then each number is multiplied by a power of ten, which also has
 //! its sign. What differs from number to number (length, sign, place of the dot) selects a row in a
-//! table of 512 shuffles and divisors. Nothing is branched on: one mispredicted branch costs as
+//! table of 512 shuffles and factors. Nothing is branched on: one mispredicted branch costs as
 //! much as ten numbers.
 //!
 //! **The window.** A number ends at byte 14 of a window of 16 bytes, and byte 15 is the delimiter.
@@ -16,14 +16,15 @@
 //! ```text
 //! window   7 , 2 . 5 , - 1 2 . 3 4 5 6 7 ,     the number -12.34567: 9 bytes, negative, dot = 6
 //! digits   0 0 0 0 0 0 0 0 0 1 2 3 4 5 6 7     after the shuffle, as values
-//! divisor  -1e5                                dot - 1 digits after the dot
+//! factor   -1e-5                               dot - 1 digits after the dot
 //! ```
 //!
 //! **Invariants.**
-//! - A number that is returned is the nearest float32. At most 15 digits and a power of ten up to
-//!   1e13 are exact as f64, so one division gives the nearest f64 (Clinger's fast path). Rounding
-//!   that to f32 is wrong only if the f64 is exactly half between two floats: such a number is
-//!   refused. All numbers but 0 are at least 1e-13, so no subnormals occur.
+//! - A number that is returned is the nearest float32. At most 15 digits are exact as f64. The factor
+//!   and the product are each rounded by half a unit in the last place at most, so the f64 is less
+//!   than three units away from the number. Rounding it to f32 is wrong only if the middle between two
+//!   floats is as near: such a number is refused. A division would give the nearest f64, but it takes
+//!   three times as long. All numbers but 0 are at least 1e-13, so no subnormals occur.
 //! - A text that is not a decimal is refused. Every byte that a shuffle selects must be a digit;
 //!   for a text without digits the table selects the delimiter, which must therefore not be one.
 //! - If one number is refused, so are all four. The caller reads them in another way.
@@ -60,8 +61,8 @@ pub(crate) struct NumberText<'a> {
 struct DigitLayout {
     /// For each of 16 digits (with leading zeros), its offset in the window, or [`ZERO`].
     offsets: [u8; 16],
-    /// The number without its dot is divided by this `f64`. It is here twice, for two lanes.
-    divisor: [u8; 16],
+    /// The number without its dot is multiplied by this `f64`. It is here twice, for two lanes.
+    factor: [u8; 16],
 }
 
 impl<'a> NumberText<'a> {
@@ -90,18 +91,18 @@ static SIGN: [u8; 256] = {
 /// The layouts by their keys: length (4 bits), negative (1 bit), number of bytes after the dot with
 /// the delimiter (4 bits).
 static LAYOUTS: [DigitLayout; 512] = {
-    let mut all = [DigitLayout { offsets: [0; 16], divisor: [0; 16] }; 512];
+    let mut all = [DigitLayout { offsets: [0; 16], factor: [0; 16] }; 512];
     let mut key: usize = 0;
     while key < 512 {
         let (length, negative, dot) = (key >> 5, key >> 4 & 1, key & 15);
         let unsigned = length.saturating_sub(negative);
         // A dot before the text belongs to another field.
         let dot = if dot > unsigned || dot == 15 { 0 } else { dot };
-        let divisor = power_of_ten(dot.saturating_sub(1));
-        let divisor = (if negative == 1 { -divisor } else { divisor }).to_bits() as u128;
+        let factor = 1.0 / power_of_ten(dot.saturating_sub(1));
+        let factor = (if negative == 1 { -factor } else { factor }).to_bits() as u128;
         all[key] = DigitLayout {
             offsets: offsets(unsigned, dot),
-            divisor: (divisor << 64 | divisor).to_le_bytes(),
+            factor: (factor << 64 | factor).to_le_bytes(),
         };
         key += 1;
     }
@@ -142,7 +143,7 @@ const fn offsets(unsigned: usize, dot: usize) -> [u8; 16] {
 }
 
 /// The four numbers as float32, little-endian, each the nearest one. `None` if one of them is
-/// refused: it is no such decimal, or its f64 is exactly half between two floats.
+/// refused: it is no such decimal, or its f64 is too near to the middle between two floats.
 ///
 /// Without `LONG`, numbers of more than eight digits are refused, too; that is faster.
 #[inline(always)]
@@ -157,21 +158,23 @@ pub(crate) fn parse_f32x4<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u
 const LOST: u64 = 0x1fff_ffff;
 /// The value of these bits exactly half between two floats.
 const MIDDLE: u64 = 0x1000_0000;
+/// A number is refused if these bits have one of eight values, of which this is the first one.
+const NEAR_MIDDLE: u64 = MIDDLE - 4;
 
 #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
 mod vector {
     use core::arch::wasm32::*;
 
-    use super::{LOST, MIDDLE, NumberText, ZERO as Z};
+    use super::{LOST, NEAR_MIDDLE, NumberText, ZERO as Z};
     use crate::simd::{load, store};
 
     #[inline(always)]
     pub(super) fn parse<const LONG: bool>([a, b, c, d]: [NumberText; 4]) -> Option<[u8; 16]> {
-        let divisors = [divisors(a, b), divisors(c, d)];
+        let factors = [factors(a, b), factors(c, d)];
         let digits = [digits(a), digits(b), digits(c), digits(d)];
         let (refused, [ab, cd]) = if LONG { sum_long(digits) } else { sum_short(digits) };
-        let (ab, cd) = (f64x2_div(ab, divisors[0]), f64x2_div(cd, divisors[1]));
-        let refused = v128_or(refused, v128_or(middle(ab), middle(cd)));
+        let (ab, cd) = (f64x2_mul(ab, factors[0]), f64x2_mul(cd, factors[1]));
+        let refused = v128_or(refused, v128_or(near_middle(ab), near_middle(cd)));
         if v128_any_true(refused) {
             return None;
         }
@@ -218,8 +221,8 @@ mod vector {
     }
 
     #[inline(always)]
-    fn divisors(a: NumberText, b: NumberText) -> v128 {
-        i64x2_shuffle::<0, 2>(load(a.layout.divisor), load(b.layout.divisor))
+    fn factors(a: NumberText, b: NumberText) -> v128 {
+        i64x2_shuffle::<0, 2>(load(a.layout.factor), load(b.layout.factor))
     }
 
     /// The number that each four digits make.
@@ -253,10 +256,11 @@ mod vector {
         u8x16_sub_sat(bytes, u8x16_splat(9))
     }
 
-    /// All bits set where a number is exactly half between two floats.
+    /// All bits set where a number is near to the middle between two floats.
     #[inline(always)]
-    fn middle(doubles: v128) -> v128 {
-        i64x2_eq(v128_and(doubles, u64x2_splat(LOST)), u64x2_splat(MIDDLE))
+    fn near_middle(doubles: v128) -> v128 {
+        let after = u64x2_sub(doubles, u64x2_splat(NEAR_MIDDLE));
+        i64x2_eq(v128_and(after, u64x2_splat(LOST & !7)), u64x2_splat(0))
     }
 }
 
@@ -264,7 +268,7 @@ mod vector {
 mod scalar {
     //! The same, one number at a time: for tests and for machines without these instructions.
 
-    use super::{LOST, MIDDLE, NumberText, ZERO};
+    use super::{LOST, NEAR_MIDDLE, NumberText, ZERO};
 
     #[inline(always)]
     pub(super) fn parse<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u8; 16]> {
@@ -291,9 +295,10 @@ mod scalar {
         if greatest > 9 {
             return None;
         }
-        let (divisor, _) = text.layout.divisor.split_first_chunk().expect("16 bytes");
-        let value = whole as f64 / f64::from_le_bytes(*divisor);
-        (value.to_bits() & LOST != MIDDLE).then_some(value as f32)
+        let (factor, _) = text.layout.factor.split_first_chunk().expect("16 bytes");
+        let value = whole as f64 * f64::from_le_bytes(*factor);
+        let near_middle = value.to_bits().wrapping_sub(NEAR_MIDDLE) & LOST < 8;
+        (!near_middle).then_some(value as f32)
     }
 }
 
@@ -358,7 +363,24 @@ mod tests {
                 prop_assert_eq!(Some(found.to_bits()), expected.map(f32::to_bits), "{}", text);
             } else if expected.is_some() {
                 let value: f64 = text.parse().expect("as float32");
-                prop_assert_eq!(value.to_bits() & LOST, MIDDLE, "{} is refused", text);
+                let from_middle = (value.to_bits() & LOST).abs_diff(MIDDLE);
+                prop_assert!(from_middle <= 6, "{} is refused", text);
+            }
+        }
+
+        /// The middle between two floats, and decimals next to it, as near as 14 digits allow.
+        #[test]
+        fn near_the_middle(bits in 0x3580_0000u32..0x5580_0000, next in -3i64..=3) {
+            let middle = (f64::from(f32::from_bits(bits)) + f64::from(f32::from_bits(bits + 1))) / 2.0;
+            let before_dot = middle.log10().max(0.0) as usize + 1;
+            let places = 14usize.saturating_sub(before_dot).min(13);
+            let digits = (middle * 10f64.powi(places as i32)).round() as i64 + next;
+            let digits = format!("{digits:0>width$}", width = places + 1);
+            let (whole, part) = digits.split_at(digits.len() - places);
+            let text = format!("{whole}.{part}");
+            let expected: f32 = text.parse().expect("a number");
+            if let Some(found) = number(&text) {
+                prop_assert_eq!(found.to_bits(), expected.to_bits(), "{}", text);
             }
         }
 
