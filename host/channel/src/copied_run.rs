@@ -47,7 +47,7 @@ impl ValueSpan {
         for column in columns {
             let (offsets, lengths) =
                 (&column.offsets[records.clone()], &column.lengths[records.clone()]);
-            // Has the highest bit if that of one of them is set: it is below zero, or not below 2 GiB.
+            // Its highest bit is set if one of them is negative, or 2 GiB or more.
             let mut outside = 0;
             for (offset, length) in offsets.iter().zip(lengths) {
                 let (before, after) = (offset.wrapping_sub(first), end.wrapping_sub(*offset));
@@ -228,16 +228,15 @@ mod tests {
             let values = |record: usize| {
                 batch.columns.iter().map(move |of| (of.offsets[record], of.lengths[record]))
             };
+            let end = |(offset, length): (u32, u32)| offset.saturating_add(length);
+            let first = values(records.start).map(|(offset, _)| offset).min();
+            let last = values(records.end - 1).map(end).max();
             let mut all = records.clone().flat_map(values);
-            let is_inside = all.all(|(offset, length)| {
-                offset != ABSENT && {
-                    let first = values(records.start).map(|(offset, _)| offset).min();
-                    let end = values(records.end - 1).map(|(offset, length)| offset.saturating_add(length)).max();
-                    Some(offset) >= first && Some(offset + length) <= end
-                }
+            let are_inside = all.all(|value| {
+                value.0 != ABSENT && Some(value.0) >= first && Some(end(value)) <= last
             });
             let found = ValueSpan::in_order(&batch.columns, &records);
-            prop_assert_eq!(found.is_some(), is_inside);
+            prop_assert_eq!(found.is_some(), are_inside && last < Some(ABSENT));
         }
 
         #[test]
